@@ -1,0 +1,311 @@
+/* What every other folder stands on: errors, locals that clean themselves up, cancellation, logs,
+ * configuration, text buffers, time, and the byte source that lets media read from any store.
+ *
+ * Conventions of the whole tree
+ *   Return values  0 is success. A negative value is a failure: `error` says what happened, and the
+ *                  value is passed up unchanged. A positive value is a named outcome of that very
+ *                  function (CV_STORE_NOT_FOUND, CV_LEASE_LOST) and is handled by its direct
+ * caller. Errors         the last parameter is `struct cv_error *error`, never NULL; it is written
+ * only on failure. Results        parameters named `ret_…` are written only on success. Ownership
+ * `new/free` for the heap, `init/deinit` for the caller's memory, `open/close` for what holds a
+ * resource. Every destructor accepts NULL. Threads        nothing is shared between threads unless
+ * its comment says so.
+ */
+#pragma once
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define CV_MUST_CHECK __attribute__((warn_unused_result))
+#define CV_PRINTF(format_index, first_argument) \
+    __attribute__((format(printf, format_index, first_argument)))
+#define CV_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* What the caller of a failed operation may do about it. */
+enum cv_verdict {
+    CV_VERDICT_RETRY,     /* may succeed later: the job is queued again with a delay */
+    CV_VERDICT_PERMANENT, /* will fail again in the same way: the job goes to the dead letters */
+    CV_VERDICT_STOP,      /* this process cannot work at all: it gives its jobs back and exits */
+};
+
+/* Every kind of failure the system tells apart. The name and the verdict of each stand in one table
+ * in error.c; the names are what people see in a failed job (`error.type`). */
+enum cv_error_type {
+    CV_ERROR_INTERNAL,
+    CV_ERROR_INVALID_PAYLOAD,
+    CV_ERROR_OBJECT_NOT_FOUND,
+    CV_ERROR_INVALID_KEY,
+    CV_ERROR_NOT_A_VIDEO,
+    CV_ERROR_UNSUPPORTED_MEDIA,
+    CV_ERROR_DECODE,
+    CV_ERROR_ENCODE,
+    CV_ERROR_OCR,
+    CV_ERROR_LIMIT_EXCEEDED,
+    CV_ERROR_CONSTRAINT,
+    CV_ERROR_AUTHENTICATION,
+    CV_ERROR_AUTHORIZATION,
+    CV_ERROR_TIMEOUT,
+    CV_ERROR_CONNECTION,
+    CV_ERROR_THROTTLED,
+    CV_ERROR_SERVER,
+    CV_ERROR_IO,
+    CV_ERROR_DISK_FULL,
+    CV_ERROR_OUT_OF_MEMORY,
+    CV_ERROR_CONFLICT,
+    CV_ERROR_STAGE_CRASHED,
+    CV_ERROR_STAGE_PROTOCOL,
+    CV_ERROR_LEASE_LOST,
+    CV_ERROR_CANCELED,
+    CV_ERROR_CONFIGURATION,
+    CV_ERROR_DATABASE,
+    CV_ERROR_TYPE_COUNT,
+};
+
+/* One failure. Plain data: copy it, keep it, no destructor. `message` is one line of UTF-8 that a
+ * person can act on, without the type in front and without a full stop at the end. */
+struct cv_error {
+    enum cv_error_type type;
+    enum cv_verdict verdict;
+    char message[768];
+};
+
+/* Fills `error` (verdict from the table) and returns -1, so that `return cv_fail(…)` raises. */
+CV_MUST_CHECK int cv_fail(struct cv_error *error, enum cv_error_type type, const char *format, ...)
+    CV_PRINTF(3, 4);
+
+/* Like cv_fail, type chosen from an errno value (ENOSPC → disk full, ENOMEM → out of memory, …),
+ * and
+ * ": <strerror>" put behind the message. */
+CV_MUST_CHECK int cv_fail_errno(struct cv_error *error, int error_number, const char *format, ...)
+    CV_PRINTF(3, 4);
+
+/* Puts "<context>: " in front of the message of a failure on its way up; returns `result`. */
+CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char *format, ...)
+    CV_PRINTF(3, 4);
+
+/* "InvalidPayload", "S3ObjectNotFound", …: static text, never NULL. */
+const char *cv_error_type_name(enum cv_error_type type);
+
+/* The type with that name, CV_ERROR_INTERNAL when no type has it. */
+enum cv_error_type cv_error_type_from_name(const char *name);
+
+/* The verdict that the table gives to a type. */
+enum cv_verdict cv_error_type_verdict(enum cv_error_type type);
+
+/* Exit codes of a stage process (`--once`); from sysexits.h. */
+enum cv_exit {
+    CV_EXIT_DONE = 0,
+    CV_EXIT_USAGE = 64,     /* EX_USAGE: the command line is wrong */
+    CV_EXIT_PERMANENT = 65, /* EX_DATAERR: failed, and would fail again */
+    CV_EXIT_RETRY = 75,     /* EX_TEMPFAIL: failed, may succeed later */
+    CV_EXIT_STOP = 78,      /* EX_CONFIG: this installation cannot run jobs */
+};
+
+/* ---- locals that clean themselves up --------------------------------------------------------- */
+
+/* CV_DEFINE_CLEANUP(struct x *, x_free) makes the destructor that `cv_auto(x_free) struct x *x`
+ * runs when x goes out of scope and is not zero. errno survives it. */
+#define CV_DEFINE_CLEANUP(type, function)                 \
+    static inline void function##_cleanup(type *cv_local) \
+    {                                                     \
+        if (*cv_local) {                                  \
+            int cv_saved_errno = errno;                   \
+            function(*cv_local);                          \
+            errno = cv_saved_errno;                       \
+        }                                                 \
+    }
+
+/* The same for values in the caller's memory and for destructors that take the address. */
+#define CV_DEFINE_CLEANUP_ADDRESS(type, function)         \
+    static inline void function##_cleanup(type *cv_local) \
+    {                                                     \
+        int cv_saved_errno = errno;                       \
+        function(cv_local);                               \
+        errno = cv_saved_errno;                           \
+    }
+
+#define cv_auto(function) __attribute__((cleanup(function##_cleanup)))
+
+/* Hands a pointer over: yields it and leaves NULL behind. */
+#define cv_take(pointer)                             \
+    __extension__({                                  \
+        __typeof__(pointer) *cv_source = &(pointer); \
+        __typeof__(pointer) cv_value = *cv_source;   \
+        *cv_source = NULL;                           \
+        cv_value;                                    \
+    })
+
+static inline void cv_free_cleanup(void *pointer)
+{
+    int saved_errno = errno;
+    free(*(void **)pointer);
+    errno = saved_errno;
+}
+#define cv_auto_free __attribute__((cleanup(cv_free_cleanup)))
+
+/* A file descriptor that closes itself; -1 is "none". */
+static inline void cv_close_fd_cleanup(int *fd)
+{
+    if (*fd >= 0) {
+        int saved_errno = errno;
+        close(*fd);
+        errno = saved_errno;
+    }
+}
+#define cv_auto_fd __attribute__((cleanup(cv_close_fd_cleanup)))
+
+static inline int cv_take_fd(int *fd)
+{
+    int value = *fd;
+    *fd = -1;
+    return value;
+}
+
+static inline void cv_fclose_cleanup(FILE **file)
+{
+    if (*file) {
+        int saved_errno = errno;
+        fclose(*file);
+        errno = saved_errno;
+    }
+}
+#define cv_auto_file __attribute__((cleanup(cv_fclose_cleanup)))
+
+/* ---- cancellation ---------------------------------------------------------------------------- */
+
+/* How urgently work is asked to end. Levels only rise. */
+enum cv_cancel_level {
+    CV_CANCEL_NONE,
+    CV_CANCEL_DRAIN, /* finish what runs, start nothing new */
+    CV_CANCEL_ABORT, /* stop now, give back what is not finished */
+};
+
+/* A request to stop, as an object: a level to look at and a descriptor to wait on. All functions
+ * are thread-safe; cv_cancel_request is async-signal-safe too. */
+struct cv_cancel;
+
+CV_MUST_CHECK int cv_cancel_new(struct cv_cancel **ret_cancel, struct cv_error *error);
+void cv_cancel_free(struct cv_cancel *cancel);
+CV_DEFINE_CLEANUP(struct cv_cancel *, cv_cancel_free)
+
+/* Raises the level; a lower or equal level changes nothing. */
+void cv_cancel_request(struct cv_cancel *cancel, enum cv_cancel_level level);
+
+/* NULL is never cancelled. */
+enum cv_cancel_level cv_cancel_level(const struct cv_cancel *cancel);
+
+/* Becomes readable with the first request and stays so; owned by `cancel`. */
+int cv_cancel_fd(const struct cv_cancel *cancel);
+
+/* ---- log ------------------------------------------------------------------------------------- */
+
+enum cv_log_level { CV_LOG_DEBUG, CV_LOG_INFO, CV_LOG_WARN, CV_LOG_ERROR };
+
+/* What every line of this process carries until it is changed; NULL members are left out. */
+struct cv_log_context {
+    const char *worker_id;
+    const char *job_type;
+    const char *job_id;
+    const char *video_id;
+    int attempt; /* 0: left out */
+};
+
+/* Lines below `level` are dropped; default CV_LOG_INFO, or LOG_LEVEL (debug, info, warn, error). */
+void cv_log_set_level(enum cv_log_level level);
+
+/* Keeps copies of the strings. Not thread-safe: set it before threads start, or from one thread. */
+void cv_log_set_context(const struct cv_log_context *context);
+
+/* One JSON object on one line of standard error: ts, level, message and the context; one write(2),
+ * so that lines of several processes do not mix. Secrets in URLs are redacted. Thread-safe. */
+void cv_log(enum cv_log_level level, const char *format, ...) CV_PRINTF(2, 3);
+
+/* Logs a failure once, at the top: "<what>: <message>", with error_type. */
+void cv_log_error(const struct cv_error *error, const char *what);
+
+/* Replaces in place, with '*', the password of every URL (user:password@), the value of
+ * password=/secret=/token=/signature= style parameters and AWS secret keys in `text`. */
+void cv_redact(char *text);
+
+/* ---- text buffers ---------------------------------------------------------------------------- */
+
+/* Growing text, always NUL-terminated once something was appended. A failed allocation is
+ * remembered in `failed` and later appends do nothing, so that callers check once, at the end. */
+struct cv_buffer {
+    char *data;
+    size_t length;
+    size_t capacity;
+    bool failed;
+};
+
+#define CV_BUFFER_INIT    \
+    {                     \
+        NULL, 0, 0, false \
+    }
+
+void cv_buffer_deinit(struct cv_buffer *buffer);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_buffer, cv_buffer_deinit)
+
+void cv_buffer_append(struct cv_buffer *buffer, const void *data, size_t length);
+void cv_buffer_text(struct cv_buffer *buffer, const char *text);
+void cv_buffer_printf(struct cv_buffer *buffer, const char *format, ...) CV_PRINTF(2, 3);
+
+/* Empties it, keeps the memory. */
+void cv_buffer_clear(struct cv_buffer *buffer);
+
+/* Hands the text over to the caller (free() it), or raises CV_ERROR_OUT_OF_MEMORY. Never NULL on
+ * success: an empty buffer yields "". */
+CV_MUST_CHECK int cv_buffer_take(struct cv_buffer *buffer, char **ret_text, struct cv_error *error);
+
+/* printf into fresh memory (free() it). */
+CV_MUST_CHECK int cv_format(char **ret_text, struct cv_error *error, const char *format, ...)
+    CV_PRINTF(3, 4);
+
+/* ---- time and numbers ------------------------------------------------------------------------ */
+
+/* Milliseconds of a clock that never jumps; for leases, time-outs and durations. */
+int64_t cv_monotonic_ms(void);
+
+/* Milliseconds since 1970-01-01 UTC; for display and file names only. */
+int64_t cv_wall_ms(void);
+
+/* "2026-01-31T12:00:00.123Z" into a buffer of at least CV_TIMESTAMP_SIZE bytes; returns it. */
+#define CV_TIMESTAMP_SIZE 32
+char *cv_format_timestamp(int64_t wall_ms, char text[CV_TIMESTAMP_SIZE]);
+
+/* Whole decimal text to a number within [low, high]. */
+CV_MUST_CHECK bool cv_parse_int(const char *text, int64_t low, int64_t high, int64_t *ret_value);
+CV_MUST_CHECK bool cv_parse_double(const char *text, double low, double high, double *ret_value);
+
+/* A lower- or upper-case UUID in the usual 8-4-4-4-12 form. */
+bool cv_is_uuid(const char *text);
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+/* The variable's value, or `fallback` when it is unset or empty. Borrowed from the environment. */
+const char *cv_env(const char *name, const char *fallback);
+
+/* A number within [low, high] from the environment; an unreadable value is CV_ERROR_CONFIGURATION.
+ */
+CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high,
+                             int64_t *ret_value, struct cv_error *error);
+
+/* ---- byte source ----------------------------------------------------------------------------- */
+
+/* Random access to bytes that lie anywhere. Media reads through it and knows no store; a store
+ * hands one out. Used by one thread at a time. */
+struct cv_byte_source {
+    void *opaque;
+    int64_t size; /* bytes */
+    /* Reads up to `length` bytes at `offset`; *ret_read is 0 only at the end. */
+    int (*read)(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
+                struct cv_error *error);
+};

@@ -1,0 +1,105 @@
+#include "common/base/base.h"
+
+#include <string.h>
+
+enum { BUFFER_START = 256 };
+
+void cv_buffer_deinit(struct cv_buffer *buffer)
+{
+    free(buffer->data);
+    *buffer = (struct cv_buffer)CV_BUFFER_INIT;
+}
+
+/* Room for `extra` more bytes and the NUL behind them. */
+static bool reserve(struct cv_buffer *buffer, size_t extra)
+{
+    if (buffer->failed || extra > SIZE_MAX / 2 - buffer->length) {
+        buffer->failed = true;
+        return false;
+    }
+    size_t needed = buffer->length + extra + 1;
+    if (needed <= buffer->capacity) {
+        return true;
+    }
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : BUFFER_START;
+    while (capacity < needed) {
+        capacity *= 2;
+    }
+    char *data = realloc(buffer->data, capacity);
+    if (!data) {
+        buffer->failed = true;
+        return false;
+    }
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void cv_buffer_append(struct cv_buffer *buffer, const void *data, size_t length)
+{
+    if (!reserve(buffer, length)) {
+        return;
+    }
+    if (length > 0) {
+        memcpy(buffer->data + buffer->length, data, length);
+    }
+    buffer->length += length;
+    buffer->data[buffer->length] = '\0';
+}
+
+void cv_buffer_text(struct cv_buffer *buffer, const char *text)
+{
+    cv_buffer_append(buffer, text, strlen(text));
+}
+
+static void buffer_vprintf(struct cv_buffer *buffer, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    if (length < 0) {
+        buffer->failed = true;
+    } else if (reserve(buffer, (size_t)length)) {
+        (void)vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, again);
+        buffer->length += (size_t)length;
+    }
+    va_end(again);
+}
+
+void cv_buffer_printf(struct cv_buffer *buffer, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    buffer_vprintf(buffer, format, arguments);
+    va_end(arguments);
+}
+
+void cv_buffer_clear(struct cv_buffer *buffer)
+{
+    buffer->length = 0;
+    if (buffer->data) {
+        buffer->data[0] = '\0';
+    }
+}
+
+int cv_buffer_take(struct cv_buffer *buffer, char **ret_text, struct cv_error *error)
+{
+    cv_buffer_append(buffer, "", 0);
+    if (buffer->failed) {
+        cv_buffer_deinit(buffer);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for text");
+    }
+    *ret_text = buffer->data;
+    *buffer = (struct cv_buffer)CV_BUFFER_INIT;
+    return 0;
+}
+
+int cv_format(char **ret_text, struct cv_error *error, const char *format, ...)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer buffer = CV_BUFFER_INIT;
+    va_list arguments;
+    va_start(arguments, format);
+    buffer_vprintf(&buffer, format, arguments);
+    va_end(arguments);
+    return cv_buffer_take(&buffer, ret_text, error);
+}

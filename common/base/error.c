@@ -1,0 +1,138 @@
+#include "common/base/base.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    enum cv_verdict verdict;
+} error_types[CV_ERROR_TYPE_COUNT] = {
+    [CV_ERROR_INTERNAL] = {"InternalError", CV_VERDICT_RETRY},
+    [CV_ERROR_INVALID_PAYLOAD] = {"InvalidPayload", CV_VERDICT_PERMANENT},
+    [CV_ERROR_OBJECT_NOT_FOUND] = {"S3ObjectNotFound", CV_VERDICT_PERMANENT},
+    [CV_ERROR_INVALID_KEY] = {"InvalidObjectKey", CV_VERDICT_PERMANENT},
+    [CV_ERROR_NOT_A_VIDEO] = {"NotAVideo", CV_VERDICT_PERMANENT},
+    [CV_ERROR_UNSUPPORTED_MEDIA] = {"UnsupportedMedia", CV_VERDICT_PERMANENT},
+    [CV_ERROR_DECODE] = {"DecodeError", CV_VERDICT_PERMANENT},
+    [CV_ERROR_ENCODE] = {"EncodeError", CV_VERDICT_PERMANENT},
+    [CV_ERROR_OCR] = {"OcrError", CV_VERDICT_PERMANENT},
+    [CV_ERROR_LIMIT_EXCEEDED] = {"LimitExceeded", CV_VERDICT_PERMANENT},
+    [CV_ERROR_CONSTRAINT] = {"ConstraintViolation", CV_VERDICT_PERMANENT},
+    [CV_ERROR_AUTHENTICATION] = {"AuthenticationFailed", CV_VERDICT_PERMANENT},
+    [CV_ERROR_AUTHORIZATION] = {"AccessDenied", CV_VERDICT_PERMANENT},
+    [CV_ERROR_TIMEOUT] = {"Timeout", CV_VERDICT_RETRY},
+    [CV_ERROR_CONNECTION] = {"ConnectionLost", CV_VERDICT_RETRY},
+    [CV_ERROR_THROTTLED] = {"Throttled", CV_VERDICT_RETRY},
+    [CV_ERROR_SERVER] = {"ServerError", CV_VERDICT_RETRY},
+    [CV_ERROR_IO] = {"IoError", CV_VERDICT_RETRY},
+    [CV_ERROR_DISK_FULL] = {"DiskFull", CV_VERDICT_RETRY},
+    [CV_ERROR_OUT_OF_MEMORY] = {"OutOfMemory", CV_VERDICT_RETRY},
+    [CV_ERROR_CONFLICT] = {"Conflict", CV_VERDICT_RETRY},
+    [CV_ERROR_STAGE_CRASHED] = {"StageCrashed", CV_VERDICT_RETRY},
+    [CV_ERROR_STAGE_PROTOCOL] = {"StageProtocolError", CV_VERDICT_RETRY},
+    [CV_ERROR_LEASE_LOST] = {"LeaseLost", CV_VERDICT_RETRY},
+    [CV_ERROR_CANCELED] = {"Canceled", CV_VERDICT_PERMANENT},
+    [CV_ERROR_CONFIGURATION] = {"ConfigurationError", CV_VERDICT_STOP},
+    [CV_ERROR_DATABASE] = {"DatabaseError", CV_VERDICT_PERMANENT},
+};
+
+static const struct {
+    int error_number;
+    enum cv_error_type type;
+} errno_types[] = {
+    {ENOENT, CV_ERROR_OBJECT_NOT_FOUND}, {ENOMEM, CV_ERROR_OUT_OF_MEMORY},
+    {ENOSPC, CV_ERROR_DISK_FULL},        {EDQUOT, CV_ERROR_DISK_FULL},
+    {EFBIG, CV_ERROR_LIMIT_EXCEEDED},    {EACCES, CV_ERROR_AUTHORIZATION},
+    {EPERM, CV_ERROR_AUTHORIZATION},     {EROFS, CV_ERROR_AUTHORIZATION},
+    {ETIMEDOUT, CV_ERROR_TIMEOUT},       {ECONNRESET, CV_ERROR_CONNECTION},
+    {ECONNREFUSED, CV_ERROR_CONNECTION}, {EPIPE, CV_ERROR_CONNECTION},
+    {EINVAL, CV_ERROR_INTERNAL},         {ENAMETOOLONG, CV_ERROR_INVALID_KEY},
+    {ECANCELED, CV_ERROR_CANCELED},
+};
+
+/* One line, so that a message can stand in a log line or a table cell. */
+static void flatten(char *text)
+{
+    size_t length = strlen(text);
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == ' ')) {
+        text[--length] = '\0';
+    }
+    for (char *c = text; *c; c++) {
+        if (*c == '\n' || *c == '\r' || *c == '\t') {
+            *c = ' ';
+        }
+    }
+}
+
+static void raise_error(struct cv_error *error, enum cv_error_type type)
+{
+    error->type = type;
+    error->verdict = error_types[type].verdict;
+    flatten(error->message);
+}
+
+int cv_fail(struct cv_error *error, enum cv_error_type type, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(error->message, sizeof(error->message), format, arguments);
+    va_end(arguments);
+    raise_error(error, type);
+    return -1;
+}
+
+int cv_fail_errno(struct cv_error *error, int error_number, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(error->message, sizeof(error->message), format, arguments);
+    va_end(arguments);
+    if (length >= 0 && (size_t)length < sizeof(error->message)) {
+        char text[128];
+        (void)snprintf(error->message + length, sizeof(error->message) - (size_t)length, ": %s",
+                       strerror_r(error_number, text, sizeof(text)));
+    }
+
+    enum cv_error_type type = CV_ERROR_IO;
+    for (size_t i = 0; i < CV_COUNT(errno_types); i++) {
+        if (errno_types[i].error_number == error_number) {
+            type = errno_types[i].type;
+        }
+    }
+    raise_error(error, type);
+    return -1;
+}
+
+int cv_fail_context(struct cv_error *error, int result, const char *format, ...)
+{
+    char whole[sizeof(error->message)];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(whole, sizeof(whole), format, arguments);
+    va_end(arguments);
+    if (length >= 0 && (size_t)length < sizeof(whole)) {
+        (void)snprintf(whole + length, sizeof(whole) - (size_t)length, ": %s", error->message);
+    }
+    (void)memcpy(error->message, whole, sizeof(whole));
+    flatten(error->message);
+    return result;
+}
+
+const char *cv_error_type_name(enum cv_error_type type)
+{
+    return error_types[type].name;
+}
+
+enum cv_error_type cv_error_type_from_name(const char *name)
+{
+    for (int type = 0; type < CV_ERROR_TYPE_COUNT; type++) {
+        if (strcmp(error_types[type].name, name) == 0) {
+            return (enum cv_error_type)type;
+        }
+    }
+    return CV_ERROR_INTERNAL;
+}
+
+enum cv_verdict cv_error_type_verdict(enum cv_error_type type)
+{
+    return error_types[type].verdict;
+}

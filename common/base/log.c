@@ -1,0 +1,133 @@
+#include "common/base/base.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+enum { LEVEL_UNSET = -1 };
+static atomic_int minimum_level = LEVEL_UNSET;
+
+static struct {
+    char worker_id[160];
+    char job_type[64];
+    char job_id[40];
+    char video_id[40];
+    int attempt;
+} log_context;
+
+void cv_log_set_level(enum cv_log_level level)
+{
+    atomic_store(&minimum_level, (int)level);
+}
+
+static int current_level(void)
+{
+    int level = atomic_load(&minimum_level);
+    if (level != LEVEL_UNSET) {
+        return level;
+    }
+    level = CV_LOG_INFO;
+    const char *wanted = cv_env("LOG_LEVEL", "info");
+    for (size_t i = 0; i < CV_COUNT(level_names); i++) {
+        if (strcmp(wanted, level_names[i]) == 0) {
+            level = (int)i;
+        }
+    }
+    atomic_store(&minimum_level, level);
+    return level;
+}
+
+static void keep(char *target, size_t size, const char *text)
+{
+    (void)snprintf(target, size, "%s", text ? text : "");
+}
+
+void cv_log_set_context(const struct cv_log_context *context)
+{
+    keep(log_context.worker_id, sizeof(log_context.worker_id), context->worker_id);
+    keep(log_context.job_type, sizeof(log_context.job_type), context->job_type);
+    keep(log_context.job_id, sizeof(log_context.job_id), context->job_id);
+    keep(log_context.video_id, sizeof(log_context.video_id), context->video_id);
+    log_context.attempt = context->attempt;
+}
+
+/* Text that may hold anything (a decoder's words about a hostile file) as a JSON string; bytes that
+ * are not UTF-8 become '?'. */
+static json_t *json_text(const char *text)
+{
+    json_t *value = json_string(text);
+    if (value) {
+        return value;
+    }
+    cv_auto_free char *ascii = strdup(text);
+    if (!ascii) {
+        return NULL;
+    }
+    for (char *c = ascii; *c; c++) {
+        if ((unsigned char)*c >= 0x80) {
+            *c = '?';
+        }
+    }
+    return json_string(ascii);
+}
+
+static void set_text(json_t *line, const char *key, const char *text)
+{
+    if (text && text[0]) {
+        (void)json_object_set_new(line, key, json_text(text));
+    }
+}
+
+static void write_line(enum cv_log_level level, const char *message, const char *error_type)
+{
+    json_t *line = json_object();
+    if (!line) {
+        return;
+    }
+    char timestamp[CV_TIMESTAMP_SIZE];
+    set_text(line, "ts", cv_format_timestamp(cv_wall_ms(), timestamp));
+    set_text(line, "level", level_names[level]);
+    set_text(line, "message", message);
+    set_text(line, "error_type", error_type);
+    set_text(line, "worker_id", log_context.worker_id);
+    set_text(line, "job_type", log_context.job_type);
+    set_text(line, "job_id", log_context.job_id);
+    set_text(line, "video_id", log_context.video_id);
+    if (log_context.attempt > 0) {
+        (void)json_object_set_new(line, "attempt", json_integer(log_context.attempt));
+    }
+    char *text = json_dumps(line, JSON_COMPACT);
+    json_decref(line);
+    if (!text) {
+        return;
+    }
+    size_t length = strlen(text);
+    text[length] = '\n'; /* the NUL is not needed any more */
+    ssize_t written = write(STDERR_FILENO, text, length + 1);
+    (void)written;
+    free(text);
+}
+
+void cv_log(enum cv_log_level level, const char *format, ...)
+{
+    if ((int)level < current_level()) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    char text[4096];
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    cv_redact(text);
+    write_line(level, text, NULL);
+}
+
+void cv_log_error(const struct cv_error *error, const char *what)
+{
+    char text[sizeof(error->message) + 256];
+    (void)snprintf(text, sizeof(text), "%s: %s", what, error->message);
+    cv_redact(text);
+    write_line(CV_LOG_ERROR, text, cv_error_type_name(error->type));
+}

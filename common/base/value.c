@@ -1,0 +1,101 @@
+#include "common/base/base.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t clock_ms(clockid_t clock)
+{
+    struct timespec now;
+    (void)clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t cv_monotonic_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+int64_t cv_wall_ms(void)
+{
+    return clock_ms(CLOCK_REALTIME);
+}
+
+char *cv_format_timestamp(int64_t wall_ms, char text[CV_TIMESTAMP_SIZE])
+{
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm calendar;
+    if (!gmtime_r(&seconds, &calendar)) {
+        text[0] = '\0';
+        return text;
+    }
+    size_t length = strftime(text, CV_TIMESTAMP_SIZE, "%Y-%m-%dT%H:%M:%S", &calendar);
+    (void)snprintf(text + length, CV_TIMESTAMP_SIZE - length, ".%03dZ", (int)(wall_ms % 1000));
+    return text;
+}
+
+bool cv_parse_int(const char *text, int64_t low, int64_t high, int64_t *ret_value)
+{
+    if (!isdigit((unsigned char)text[0]) && text[0] != '-') {
+        return false;
+    }
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high) {
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool cv_parse_double(const char *text, double low, double high, double *ret_value)
+{
+    if (!isdigit((unsigned char)text[0]) && text[0] != '-' && text[0] != '.') {
+        return false;
+    }
+    char *end = NULL;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno || end == text || *end || !isfinite(value) || value < low || value > high) {
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool cv_is_uuid(const char *text)
+{
+    static const char shape[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    if (!text || strlen(text) != sizeof(shape) - 1) {
+        return false;
+    }
+    for (size_t i = 0; shape[i]; i++) {
+        if (shape[i] == '-' ? text[i] != '-' : !isxdigit((unsigned char)text[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *cv_env(const char *name, const char *fallback)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : fallback;
+}
+
+int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high, int64_t *ret_value,
+               struct cv_error *error)
+{
+    const char *text = cv_env(name, NULL);
+    if (!text) {
+        *ret_value = fallback;
+        return 0;
+    }
+    if (!cv_parse_int(text, low, high, ret_value)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s must be a whole number from %lld to %lld",
+                       name, (long long)low, (long long)high);
+    }
+    return 0;
+}

@@ -1,0 +1,115 @@
+/* A worker: a trusted supervisor that claims jobs and owns the database, and an untrusted stage
+ * process, one per job, that reads one payload and prints one result. A worker's main() hands its
+ * stage to cv_worker_main and is a few lines long.
+ *
+ *   NAME [--slots N] [--poll-ms N] …      the supervisor: claims and runs jobs until SIGTERM
+ *   NAME --once < payload.json            the stage alone: no queue and (unless the stage is made
+ * of tables) no database; prints the result, exits with the verdict (enum cv_exit)
+ *
+ * Nothing of an attempt reaches the tables before its commit: stage rows, artifacts, `done` and the
+ * next job are one transaction, fenced by the lease.
+ */
+#pragma once
+
+#include "common/base/base.h"
+#include "common/db/db.h"
+#include "common/queue/queue.h"
+#include "common/store/store.h"
+
+#include <jansson.h>
+
+/* What a stage process may use. Owned by the library; valid during run(). */
+struct cv_stage_context;
+
+/* Opened from STORE_URL (or S3_*); NULL for a stage that does not need a store. */
+struct cv_store *cv_stage_store(struct cv_stage_context *context);
+
+/* The job's tables connection; NULL for a stage that does not need the database. */
+struct cv_db *cv_stage_db(struct cv_stage_context *context);
+
+/* A private, empty directory, removed by the supervisor whatever happens. Borrowed. */
+const char *cv_stage_scratch(struct cv_stage_context *context);
+
+/* Threads this stage may use, from --threads or the CPUs it is allowed; at least 1. */
+int cv_stage_threads(const struct cv_stage_context *context);
+
+/* Aborts when the supervisor asks the stage to stop (SIGTERM). Borrowed. */
+struct cv_cancel *cv_stage_cancel(struct cv_stage_context *context);
+
+/* Tells how far the job is: 0..1, and a word or two of what is being done ("encode"). Cheap: call
+ * it for every frame, it reports a few times a second at most. */
+void cv_stage_progress(struct cv_stage_context *context, double fraction, const char *doing);
+
+enum cv_artifact_kind { CV_ARTIFACT_INPUT, CV_ARTIFACT_OUTPUT, CV_ARTIFACT_LOG };
+
+/* Notes an object that the job read or wrote; becomes a row of task_artifacts at commit. */
+CV_MUST_CHECK int cv_stage_artifact(struct cv_stage_context *context, enum cv_artifact_kind kind,
+                                    const char *key, const struct cv_object_info *info,
+                                    struct cv_error *error);
+
+/* Opens an original of the payload: a reader, with the missing object turned into the permanent
+ * error that names the key, and noted as an input artifact. */
+CV_MUST_CHECK int cv_stage_open_input(struct cv_stage_context *context, const char *key,
+                                      struct cv_store_reader **ret_reader, struct cv_error *error);
+
+/* Puts a file of the scratch directory (or bytes) into the store and notes it as an output. */
+CV_MUST_CHECK int cv_stage_put_file(struct cv_stage_context *context, const char *key,
+                                    const char *path, const char *content_type,
+                                    struct cv_error *error);
+CV_MUST_CHECK int cv_stage_put(struct cv_stage_context *context, const char *key, const void *data,
+                               size_t size, const char *content_type, struct cv_error *error);
+
+/* ---- reading payloads ------------------------------------------------------------------------ */
+
+/* A member of the payload; CV_ERROR_INVALID_PAYLOAD names the key when it is missing, of another
+ * type, out of range, no UUID, or no valid object key. Texts are borrowed from the payload. */
+CV_MUST_CHECK int cv_payload_uuid(const json_t *payload, const char *key, const char **ret_uuid,
+                                  struct cv_error *error);
+CV_MUST_CHECK int cv_payload_object_key(const json_t *payload, const char *key,
+                                        const char **ret_object_key, struct cv_error *error);
+CV_MUST_CHECK int cv_payload_int(const json_t *payload, const char *key, int64_t low, int64_t high,
+                                 int64_t *ret_value, struct cv_error *error);
+CV_MUST_CHECK int cv_payload_int_or(const json_t *payload, const char *key, int64_t fallback,
+                                    int64_t low, int64_t high, int64_t *ret_value,
+                                    struct cv_error *error);
+CV_MUST_CHECK int cv_payload_double_or(const json_t *payload, const char *key, double fallback,
+                                       double low, double high, double *ret_value,
+                                       struct cv_error *error);
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+enum cv_stage_needs {
+    CV_STAGE_NEEDS_STORE = 1,
+    CV_STAGE_NEEDS_DATABASE = 2,
+};
+
+/* Bounds of one stage process; 0 = the default in brackets. */
+struct cv_stage_limits {
+    int64_t memory_bytes; /* address space (4 GiB) */
+    int64_t file_bytes;   /* one file written (64 GiB) */
+    int64_t cpu_seconds;  /* (the job's time limit × threads) */
+};
+
+/* A stage, as data. */
+struct cv_stage {
+    const char *name;     /* the binary: "ocr-worker" */
+    const char *job_type; /* "ocr" */
+    unsigned needs;       /* enum cv_stage_needs, or-ed */
+    struct cv_stage_limits limits;
+
+    /* Payload → result, in the stage process, once per process. May be killed at any instant.
+     * Running it twice with the same payload must leave the same objects as once. *ret_result is an
+     * object. */
+    int (*run)(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
+               struct cv_error *error);
+
+    /* Result → rows and the next job, in the supervisor, inside the transaction that ends the job;
+     * the fence is taken before and `done` is written after. Replaces rows of an earlier run. May
+     * be repeated when the transaction is. `result` is what run() returned: from an untrusted
+     * process, so check it. */
+    int (*commit)(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                  struct cv_error *error);
+};
+
+/* The whole main() of a worker; returns the exit status. */
+int cv_worker_main(const struct cv_stage *stage, int argc, char **argv);

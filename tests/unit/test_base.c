@@ -1,0 +1,109 @@
+#include "common/base/base.h"
+
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+static void test_errors_keep_type_verdict_and_message(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    assert_int_equal(cv_fail(&error, CV_ERROR_INVALID_PAYLOAD, "key %s\nis missing\n", "x"), -1);
+    assert_int_equal(error.verdict, CV_VERDICT_PERMANENT);
+    assert_string_equal(error.message, "key x is missing");
+    assert_int_equal(cv_fail_context(&error, -7, "payload"), -7);
+    assert_string_equal(error.message, "payload: key x is missing");
+    assert_int_equal(cv_fail_errno(&error, ENOSPC, "write"), -1);
+    assert_int_equal(error.type, CV_ERROR_DISK_FULL);
+    assert_int_equal(error.verdict, CV_VERDICT_RETRY);
+}
+
+static void test_every_error_type_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (int type = 0; type < CV_ERROR_TYPE_COUNT; type++) {
+        const char *name = cv_error_type_name((enum cv_error_type)type);
+        assert_non_null(name);
+        assert_int_equal(cv_error_type_from_name(name), type);
+    }
+}
+
+static void test_redaction_hides_every_kind_of_secret(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"postgres://me:hunter2@db/x", "postgres://me:*******@db/x"},
+        {"password=hunter2 host=db", "password=******* host=db"},
+        {"{\"secret\": \"hunter2\", \"a\": 1}", "{\"secret\": \"*******\", \"a\": 1}"},
+        {"GET /k?X-Amz-Signature=abc&b=1", "GET /k?X-Amz-Signature=***&b=1"},
+        {"tokens=3 of 4", "tokens=3 of 4"},
+        {"a plain line", "a plain line"},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        char text[128];
+        (void)snprintf(text, sizeof(text), "%s", cases[i][0]);
+        cv_redact(text);
+        assert_string_equal(text, cases[i][1]);
+    }
+}
+
+static void test_buffer_grows_and_hands_over(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    cv_auto(cv_buffer_deinit) struct cv_buffer buffer = CV_BUFFER_INIT;
+    for (int i = 0; i < 1000; i++) {
+        cv_buffer_printf(&buffer, "%d,", i);
+    }
+    cv_auto_free char *text = NULL;
+    assert_int_equal(cv_buffer_take(&buffer, &text, &error), 0);
+    assert_int_equal(strlen(text), 3890);
+    assert_null(buffer.data);
+}
+
+static void test_cancel_only_rises(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    cv_auto(cv_cancel_free) struct cv_cancel *cancel = NULL;
+    assert_int_equal(cv_cancel_new(&cancel, &error), 0);
+    assert_int_equal(cv_cancel_level(cancel), CV_CANCEL_NONE);
+    cv_cancel_request(cancel, CV_CANCEL_ABORT);
+    cv_cancel_request(cancel, CV_CANCEL_DRAIN);
+    assert_int_equal(cv_cancel_level(cancel), CV_CANCEL_ABORT);
+    assert_int_equal(cv_cancel_level(NULL), CV_CANCEL_NONE);
+}
+
+static void test_numbers_and_uuids_are_read_strictly(void **state)
+{
+    (void)state;
+    int64_t number;
+    double real;
+    assert_true(cv_parse_int("42", 0, 100, &number));
+    assert_int_equal(number, 42);
+    assert_false(cv_parse_int("42x", 0, 100, &number));
+    assert_false(cv_parse_int("", 0, 100, &number));
+    assert_false(cv_parse_int("101", 0, 100, &number));
+    assert_false(cv_parse_int("99999999999999999999", 0, INT64_MAX, &number));
+    assert_true(cv_parse_double("0.5", 0, 1, &real));
+    assert_false(cv_parse_double("nan", 0, 1, &real));
+    assert_true(cv_is_uuid("123e4567-e89b-12d3-a456-426614174000"));
+    assert_false(cv_is_uuid("123e4567-e89b-12d3-a456-42661417400"));
+    assert_false(cv_is_uuid("123e4567-e89b-12d3-a456-42661417400g"));
+    assert_false(cv_is_uuid(NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors_keep_type_verdict_and_message),
+        cmocka_unit_test(test_every_error_type_has_a_name_of_its_own),
+        cmocka_unit_test(test_redaction_hides_every_kind_of_secret),
+        cmocka_unit_test(test_buffer_grows_and_hands_over),
+        cmocka_unit_test(test_cancel_only_rises),
+        cmocka_unit_test(test_numbers_and_uuids_are_read_strictly),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
