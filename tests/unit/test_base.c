@@ -1,10 +1,11 @@
 #include "common/base/base.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static void test_errors_keep_type_verdict_and_message(void **state)
 {
