@@ -1,0 +1,397 @@
+-- Jobs, their states, and their history.
+
+-- A job type is a name that is registered in job_types: new ones need a row, no rewrite of jobs.
+CREATE DOMAIN job_type AS text CHECK (VALUE ~ '^[a-z][a-z0-9_]{0,62}$');
+
+CREATE TYPE job_status AS ENUM ('queued', 'processing', 'done', 'failed', 'canceled');
+
+CREATE TABLE job_types (
+    name job_type PRIMARY KEY,
+    description text NOT NULL,
+    base_priority int NOT NULL DEFAULT 5 CHECK (base_priority BETWEEN 0 AND 10),
+    time_limit interval NOT NULL DEFAULT '1 hour' CHECK (time_limit > '0'),
+    retry_delays interval[] NOT NULL DEFAULT '{1 minute,5 minutes,15 minutes}',
+    one_per_video boolean NOT NULL DEFAULT false,  -- a stage of the pipeline, not work on demand
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON COLUMN job_types.retry_delays IS 'One entry a retry; each is taken with 20 % jitter.';
+
+INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video) VALUES
+    ('transcode', 'original to HLS and poster', 5, '1 hour', true),
+    ('sample', 'original to the frames worth reading', 5, '1 hour', true),
+    ('ocr', 'frames to text detections', 5, '1 hour', true),
+    ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true),
+    ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false);
+
+CREATE SEQUENCE job_sequence;      -- the runs' global order
+CREATE SEQUENCE job_lease_tokens;  -- fencing tokens: only ever grow
+
+CREATE TABLE jobs (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    video_id uuid REFERENCES videos ON DELETE CASCADE,
+    job_type job_type NOT NULL REFERENCES job_types (name),
+    status job_status NOT NULL DEFAULT 'queued',
+    retry_count int NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
+    payload jsonb NOT NULL DEFAULT '{}',
+    started_at timestamptz,
+    finished_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    locked_by text,
+    locked_until timestamptz,
+    priority int NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 10),
+    depends_on uuid[],
+
+    max_retries int NOT NULL DEFAULT 3 CHECK (max_retries >= 0),
+    scheduled_for timestamptz,             -- queued: not before; failed: when it is tried again
+    is_ready boolean NOT NULL DEFAULT true, -- queued, due, and waiting for no other job
+    unmet_dependencies int NOT NULL DEFAULT 0 CHECK (unmet_dependencies >= 0),
+    lease_token bigint NOT NULL DEFAULT 0,
+    attempt int NOT NULL DEFAULT 0,
+    cancel_requested_at timestamptz,
+    result jsonb,
+    progress real NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
+    progress_message text,
+    step text,                             -- the workflow's name for the work; the type by default
+    exclusive boolean NOT NULL DEFAULT false, -- one in flight per video and step
+    sequence bigint NOT NULL DEFAULT nextval('job_sequence'),
+    tenant_id uuid,
+    dedupe_key text,
+    correlation_id uuid NOT NULL DEFAULT gen_random_uuid()
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON COLUMN jobs.payload IS
+    'What the job is to do; of a failed job {"error": …, "original_payload": …}.';
+COMMENT ON COLUMN jobs.lease_token IS
+    'Fencing token of the running attempt; whoever holds an older one can change nothing.';
+
+-- The claim reads these in order and nothing else: finished jobs are in none of them.
+CREATE INDEX jobs_claim ON jobs (job_type, priority DESC, sequence, created_at, id)
+    WHERE status = 'queued' AND is_ready;
+CREATE INDEX jobs_put_off ON jobs (job_type, scheduled_for)
+    WHERE status = 'queued' AND NOT is_ready AND scheduled_for IS NOT NULL;
+CREATE INDEX jobs_retry_due ON jobs (job_type, scheduled_for)
+    WHERE status = 'failed' AND scheduled_for IS NOT NULL;
+-- Without locked_until, so that a heartbeat touches no index.
+CREATE INDEX jobs_running ON jobs (job_type) WHERE status = 'processing';
+CREATE INDEX jobs_waiting ON jobs USING gin (depends_on)
+    WHERE status = 'queued' AND unmet_dependencies > 0;
+CREATE INDEX jobs_video ON jobs (video_id, created_at);
+CREATE INDEX jobs_dead ON jobs (job_type, finished_at)
+    WHERE status = 'failed' AND scheduled_for IS NULL;
+
+CREATE UNIQUE INDEX jobs_one_in_flight ON jobs (video_id, step)
+    WHERE exclusive AND video_id IS NOT NULL AND status IN ('queued', 'processing');
+CREATE UNIQUE INDEX jobs_dedupe ON jobs (tenant_id, dedupe_key) NULLS NOT DISTINCT
+    WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'processing');
+
+CREATE TABLE job_attempts (
+    job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    attempt int NOT NULL,
+    worker_id text NOT NULL,
+    lease_token bigint NOT NULL,
+    pid int,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    finished_at timestamptz,
+    exit_code int,
+    status text NOT NULL DEFAULT 'running'
+        CHECK (status IN ('running', 'succeeded', 'failed', 'timeout', 'canceled', 'crashed')),
+    stdout_tail text,
+    stderr_tail text,
+    error_type text,
+    error_message text,
+    cpu_seconds double precision,
+    peak_memory_bytes bigint,
+    PRIMARY KEY (job_id, attempt)
+);
+CREATE INDEX job_attempts_worker ON job_attempts (worker_id, started_at);
+
+CREATE SEQUENCE task_event_ids;
+CREATE TABLE task_events (
+    id bigint NOT NULL DEFAULT nextval('task_event_ids'),
+    ts timestamptz NOT NULL DEFAULT clock_timestamp(),
+    job_id uuid,
+    video_id uuid,
+    correlation_id uuid,
+    source text NOT NULL,
+    level text NOT NULL DEFAULT 'info' CHECK (level IN ('debug', 'info', 'warn', 'error')),
+    type text NOT NULL,
+    message text NOT NULL,
+    data jsonb,
+    PRIMARY KEY (ts, id)
+) PARTITION BY RANGE (ts);
+COMMENT ON TABLE task_events IS 'Append-only timeline; one partition a month (UTC).';
+CREATE INDEX task_events_job ON task_events (job_id, ts);
+CREATE INDEX task_events_video ON task_events (video_id, ts);
+-- Catches what no month was made for, so that an event is never a reason to fail.
+CREATE TABLE task_events_default PARTITION OF task_events DEFAULT;
+
+-- Makes the partitions of this month and of `p_months` to come. Safe to run at any time, twice at once.
+CREATE FUNCTION create_event_partitions(p_months int DEFAULT 3) RETURNS int
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    first_month timestamp := date_trunc('month', now() AT TIME ZONE 'UTC');
+    month timestamp;
+    made int := 0;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('create_event_partitions'));
+    FOR i IN 0 .. p_months LOOP
+        month := first_month + make_interval(months => i);
+        CONTINUE WHEN to_regclass(format('public.task_events_%s', to_char(month, 'YYYY_MM'))) IS NOT NULL;
+        CONTINUE WHEN EXISTS (SELECT FROM task_events_default d
+                              WHERE d.ts >= month AT TIME ZONE 'UTC'
+                                AND d.ts < (month + interval '1 month') AT TIME ZONE 'UTC');
+        EXECUTE format('CREATE TABLE public.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)',
+                       'task_events_' || to_char(month, 'YYYY_MM'),
+                       month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
+        EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY',
+                       'task_events_' || to_char(month, 'YYYY_MM'));
+        made := made + 1;
+    END LOOP;
+    RETURN made;
+END
+$$;
+SELECT create_event_partitions();
+
+CREATE TABLE task_artifacts (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    attempt int NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('input', 'output', 'log')),
+    bucket text NOT NULL,
+    key text NOT NULL,
+    size bigint CHECK (size >= 0),
+    content_type text,
+    checksum text,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (job_id, kind, bucket, key)
+);
+CREATE INDEX task_artifacts_key ON task_artifacts (bucket, key);
+
+CREATE TABLE workers (
+    id text PRIMARY KEY,
+    host text NOT NULL,
+    version text,
+    labels jsonb NOT NULL DEFAULT '{}',
+    job_types text[] NOT NULL DEFAULT '{}',
+    slots int NOT NULL DEFAULT 1,
+    running int NOT NULL DEFAULT 0,
+    state text NOT NULL CHECK (state IN ('running', 'draining', 'stopped')),
+    started_at timestamptz NOT NULL DEFAULT now(),
+    last_seen timestamptz NOT NULL DEFAULT now()
+);
+
+-- ---- the state machine --------------------------------------------------------------------------
+
+-- The one table of what may follow what, whoever asks.
+CREATE FUNCTION job_transition_allowed(p_from job_status, p_to job_status) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$
+    SELECT CASE p_from
+        WHEN 'queued'     THEN p_to IN ('processing', 'canceled')
+        WHEN 'processing' THEN p_to IN ('done', 'failed', 'canceled', 'queued')
+        WHEN 'failed'     THEN p_to IN ('queued', 'canceled')
+        WHEN 'canceled'   THEN p_to = 'queued'
+        WHEN 'done'       THEN false
+    END
+$$;
+
+CREATE FUNCTION jobs_before_insert() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    kind job_types;
+BEGIN
+    SELECT * INTO kind FROM job_types WHERE name = NEW.job_type;
+    NEW.step := coalesce(NEW.step, NEW.job_type);
+    NEW.exclusive := NEW.exclusive OR coalesce(kind.one_per_video, false);
+    NEW.max_retries := coalesce(cardinality(kind.retry_delays), NEW.max_retries);
+    IF NEW.tenant_id IS NULL AND NEW.video_id IS NOT NULL THEN
+        SELECT coalesce(team_id, owner_id) INTO NEW.tenant_id FROM videos WHERE id = NEW.video_id;
+    END IF;
+    IF cardinality(NEW.depends_on) > 0 THEN
+        -- The lock makes a parent that is just completing wait, so that it will see this child.
+        PERFORM FROM jobs WHERE id = ANY (NEW.depends_on) ORDER BY id FOR SHARE;
+        SELECT count(*) INTO NEW.unmet_dependencies
+        FROM unnest(NEW.depends_on) AS parent
+        LEFT JOIN jobs j ON j.id = parent
+        WHERE j.status IS DISTINCT FROM 'done';
+    END IF;
+    NEW.is_ready := NEW.status = 'queued' AND NEW.unmet_dependencies = 0
+                    AND (NEW.scheduled_for IS NULL OR NEW.scheduled_for <= clock_timestamp());
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER jobs_before_insert BEFORE INSERT ON jobs
+    FOR EACH ROW EXECUTE FUNCTION jobs_before_insert();
+
+CREATE FUNCTION jobs_change_status() RETURNS trigger
+LANGUAGE plpgsql AS
+$$
+BEGIN
+    IF NOT job_transition_allowed(OLD.status, NEW.status) THEN
+        RAISE EXCEPTION 'job %: % may not become %', OLD.id, OLD.status, NEW.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'job_transition';
+    END IF;
+
+    CASE NEW.status
+    WHEN 'processing' THEN
+        NEW.started_at := clock_timestamp();
+        NEW.finished_at := NULL;
+        NEW.scheduled_for := NULL;
+        NEW.progress := 0;
+        NEW.progress_message := NULL;
+        NEW.cancel_requested_at := NULL;
+    WHEN 'queued' THEN
+        IF OLD.status = 'failed' THEN
+            IF OLD.retry_count >= NEW.max_retries THEN
+                RAISE EXCEPTION 'job %: no retries are left', OLD.id
+                    USING ERRCODE = 'check_violation', CONSTRAINT = 'job_retries_left',
+                          HINT = 'retry_job() grants a fresh set.';
+            END IF;
+            NEW.retry_count := OLD.retry_count + 1;
+            IF OLD.payload ? 'original_payload' AND NEW.payload = OLD.payload THEN
+                NEW.payload := OLD.payload -> 'original_payload';
+            END IF;
+            NEW.scheduled_for := nullif(NEW.scheduled_for, OLD.scheduled_for);
+        END IF;
+        NEW.started_at := NULL;
+        NEW.finished_at := NULL;
+    WHEN 'failed' THEN
+        NEW.finished_at := clock_timestamp();
+        IF NOT (NEW.payload ? 'original_payload' AND NEW.payload IS DISTINCT FROM OLD.payload) THEN
+            NEW.payload := jsonb_build_object(
+                'error', jsonb_build_object('type', 'Unknown', 'message', 'failed by hand',
+                                            'timestamp', clock_timestamp(),
+                                            'retry_count', OLD.retry_count),
+                'original_payload', OLD.payload);
+        END IF;
+    WHEN 'done' THEN
+        NEW.finished_at := clock_timestamp();
+        NEW.progress := 1;
+        NEW.progress_message := NULL;
+    WHEN 'canceled' THEN
+        NEW.finished_at := clock_timestamp();
+        NEW.scheduled_for := NULL;
+        IF OLD.status = 'failed' AND OLD.payload ? 'original_payload' THEN
+            NEW.payload := OLD.payload -> 'original_payload';
+        END IF;
+    END CASE;
+
+    IF NEW.status <> 'processing' THEN
+        NEW.locked_by := NULL;
+        NEW.locked_until := NULL;
+    END IF;
+    NEW.is_ready := NEW.status = 'queued' AND NEW.unmet_dependencies = 0
+                    AND (NEW.scheduled_for IS NULL OR NEW.scheduled_for <= clock_timestamp());
+    NEW.updated_at := clock_timestamp();
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER jobs_change_status BEFORE UPDATE ON jobs
+    FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
+    EXECUTE FUNCTION jobs_change_status();
+
+-- ---- what follows from a change ------------------------------------------------------------------
+
+-- Who is speaking: workers and the API set cortana.source for their transaction.
+CREATE FUNCTION event_source() RETURNS text
+LANGUAGE sql STABLE AS
+$$ SELECT coalesce(nullif(current_setting('cortana.source', true), ''), 'sql:' || session_user) $$;
+
+-- An event for every new job, and idle workers are woken.
+CREATE FUNCTION jobs_inserted() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    INSERT INTO task_events (job_id, video_id, correlation_id, source, type, message, data)
+    SELECT id, video_id, correlation_id, event_source(), 'status', 'queued',
+           jsonb_build_object('to', status, 'job_type', job_type)
+    FROM changed;
+    PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
+    FROM (SELECT DISTINCT job_type FROM changed WHERE is_ready) AS woken;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION jobs_inserted();
+
+-- An event for every change of status; workers are woken for what has become ready; the video shows
+-- what its pipeline is doing.
+CREATE FUNCTION jobs_updated() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    status_changes bigint;
+BEGIN
+    INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+    SELECT n.id, n.video_id, n.correlation_id, event_source(),
+           CASE WHEN n.status <> 'failed' THEN 'info'
+                WHEN n.scheduled_for IS NULL THEN 'error' ELSE 'warn' END,
+           CASE WHEN o.status = 'failed' AND n.status = 'queued' THEN 'retry' ELSE 'status' END,
+           CASE WHEN n.status = 'failed'
+                THEN concat_ws(': ', 'failed', n.payload #>> '{error,type}', n.payload #>> '{error,message}')
+                ELSE n.status::text END,
+           jsonb_strip_nulls(jsonb_build_object(
+               'from', o.status, 'to', n.status, 'job_type', n.job_type, 'attempt', n.attempt,
+               'lease_token', n.lease_token, 'worker', coalesce(n.locked_by, o.locked_by),
+               'retry_at', CASE WHEN n.status = 'failed' THEN n.scheduled_for END))
+    FROM changed n JOIN before o USING (id)
+    WHERE n.status <> o.status;
+    GET DIAGNOSTICS status_changes = ROW_COUNT;
+
+    PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
+    FROM (SELECT DISTINCT n.job_type FROM changed n JOIN before o USING (id)
+          WHERE n.is_ready AND NOT o.is_ready) AS woken;
+    IF status_changes = 0 THEN
+        RETURN NULL; -- a renewal or progress
+    END IF;
+
+    UPDATE videos v SET status = 'processing'
+    FROM changed n JOIN before o USING (id)
+    WHERE v.id = n.video_id AND n.exclusive AND n.status = 'processing' AND o.status <> n.status
+      AND v.status <> 'processing';
+    UPDATE videos v SET status = 'failed'
+    FROM changed n JOIN before o USING (id)
+    WHERE v.id = n.video_id AND n.exclusive AND o.status <> n.status
+      AND (n.status = 'canceled' OR (n.status = 'failed' AND n.scheduled_for IS NULL));
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER jobs_updated AFTER UPDATE ON jobs
+    REFERENCING OLD TABLE AS before NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION jobs_updated();
+
+-- ---- who may read --------------------------------------------------------------------------------
+
+ALTER TABLE job_types ENABLE ROW LEVEL SECURITY;
+ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE job_attempts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE task_events ENABLE ROW LEVEL SECURITY;
+ALTER TABLE task_events_default ENABLE ROW LEVEL SECURITY;
+ALTER TABLE task_artifacts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE workers ENABLE ROW LEVEL SECURITY;
+
+-- videos has its own policy, so this shows the jobs of visible videos.
+CREATE POLICY jobs_read ON jobs FOR SELECT TO authenticated
+    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id));
+CREATE POLICY job_types_read ON job_types FOR SELECT TO authenticated USING (true);
+
+CREATE POLICY job_types_service ON job_types TO service_role USING (true) WITH CHECK (true);
+CREATE POLICY jobs_service ON jobs TO service_role USING (true) WITH CHECK (true);
+CREATE POLICY job_attempts_service ON job_attempts TO service_role USING (true) WITH CHECK (true);
+CREATE POLICY task_events_service ON task_events TO service_role USING (true) WITH CHECK (true);
+CREATE POLICY task_artifacts_service ON task_artifacts TO service_role USING (true) WITH CHECK (true);
+CREATE POLICY workers_service ON workers TO service_role USING (true) WITH CHECK (true);
+
+REVOKE ALL ON job_types, jobs, job_attempts, task_events, task_events_default, task_artifacts, workers
+    FROM anon, authenticated;
+GRANT SELECT ON job_types, jobs TO authenticated;
+GRANT ALL ON job_types, jobs, job_attempts, task_events, task_artifacts, workers TO service_role;
+GRANT USAGE ON SEQUENCE job_sequence, job_lease_tokens, task_event_ids TO service_role;
+REVOKE ALL ON FUNCTION create_event_partitions(int) FROM PUBLIC, anon, authenticated;
+GRANT EXECUTE ON FUNCTION create_event_partitions(int) TO service_role;
