@@ -21,7 +21,9 @@ struct cv_db_params {
     int64_t statement_timeout_ms; /* one statement, kept by the client; 0 = 5 min */
 };
 
-/* Connects once; CV_ERROR_CONNECTION when the server is away. */
+/* Connects once; CV_ERROR_CONNECTION when the server is away, CV_ERROR_AUTHENTICATION when it does
+ * not let us in, CV_ERROR_CONFIGURATION for an unreadable connection text or an unknown database. No
+ * message ever holds a password. */
 CV_MUST_CHECK int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db,
                              struct cv_error *error);
 void cv_db_close(struct cv_db *db);
@@ -43,7 +45,9 @@ void cv_db_result_free(struct cv_db_result *result);
 CV_DEFINE_CLEANUP(struct cv_db_result *, cv_db_result_free)
 
 /* Runs one statement with `count` text parameters ($1…; NULL is SQL NULL). `ret_result` may be NULL
- * when no rows are wanted. */
+ * when no rows are wanted. After a time-out (CV_ERROR_TIMEOUT) or an abort the server was asked to
+ * stop the statement; if it did not answer either, the connection is closed. A lost connection is
+ * CV_ERROR_CONNECTION, and every statement fails so until cv_db_reconnect. */
 CV_MUST_CHECK int cv_db_query(struct cv_db *db, const char *sql, size_t count,
                               const char *const *parameters, struct cv_db_result **ret_result,
                               struct cv_error *error);
@@ -71,8 +75,12 @@ bool cv_db_bool(const struct cv_db_result *result, int row, const char *column);
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
+/* A commit that fails with CV_ERROR_CONNECTION may have happened or not. A commit after a failed
+ * statement is CV_ERROR_INTERNAL: PostgreSQL makes it a rollback without a word. */
 CV_MUST_CHECK int cv_db_begin(struct cv_db *db, struct cv_error *error);
 CV_MUST_CHECK int cv_db_commit(struct cv_db *db, struct cv_error *error);
+/* True between begin and commit or rollback, also after a statement in between has failed. */
+bool cv_db_in_transaction(const struct cv_db *db);
 /* Harmless when no transaction is open or the connection is gone. */
 void cv_db_rollback(struct cv_db *db);
 
@@ -84,7 +92,10 @@ CV_MUST_CHECK int cv_db_listen(struct cv_db *db, const char *channel, struct cv_
 /* The socket to poll for input, -1 when not connected. */
 int cv_db_fd(const struct cv_db *db);
 
-/* Takes the next notification that has arrived: 1 and *ret_channel, *ret_payload (free() both), or
+/* Any statement may read notifications along with its own answer: call this until it says 0 before
+ * waiting on cv_db_fd. What was sent while the connection was away is lost.
+ *
+ * Takes the next notification that has arrived: 1 and *ret_channel, *ret_payload (free() both), or
  * 0 when there is none. Reads what lies in the socket without waiting. */
 CV_MUST_CHECK int cv_db_notification(struct cv_db *db, char **ret_channel, char **ret_payload,
                                      struct cv_error *error);
