@@ -34,7 +34,7 @@ struct cv_job {
     char video_id[CV_UUID_SIZE];       /* "" when the job has no video */
     char correlation_id[CV_UUID_SIZE]; /* handed on to successors */
     char *job_type;
-    json_t *payload;
+    json_t *payload; /* JSON null when it could not be read */
     int64_t token;
     int64_t sequence; /* the run's place in the global order */
     int priority;     /* 0..10 */
@@ -139,7 +139,8 @@ CV_MUST_CHECK int cv_queue_record_artifacts(struct cv_db *db, const struct cv_jo
 /* A waiting job is canceled at once; a running one is asked to stop. */
 CV_MUST_CHECK int cv_queue_cancel(struct cv_db *db, const char *job_id, struct cv_error *error);
 
-/* failed or canceled → queued, with a fresh set of retries and all its history. */
+/* failed or canceled → queued, with a fresh set of retries and all its history; CV_QUEUE_DUPLICATE
+ * when the same work waits or runs already. */
 CV_MUST_CHECK int cv_queue_retry(struct cv_db *db, const char *job_id, struct cv_error *error);
 
 /* Every dead letter of a type; *ret_count says how many. */

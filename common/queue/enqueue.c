@@ -1,0 +1,48 @@
+#include "common/queue/calls.h"
+
+#include <string.h>
+
+enum { PRIORITY_MOST = 10 };
+
+int cv_queue_enqueue(struct cv_db *db, const struct cv_enqueue_params *params,
+                     char ret_job_id[CV_UUID_SIZE], struct cv_error *error)
+{
+    if (params->priority > PRIORITY_MOST) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "priority must be 0..%d, not %d",
+                       PRIORITY_MOST, params->priority);
+    }
+    cv_auto_free char *payload = NULL;
+    int result = cv_queue_dump(params->payload, &payload, error);
+    if (result) {
+        return result;
+    }
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    result = cv_db_run(db, &rows, error,
+                       "SELECT job_id, is_new FROM enqueue_job($1, coalesce($2, '{}')::jsonb,"
+                       " $3::uuid, $4::int, $5::timestamptz, NULL, $6, $7::uuid, $8::bigint)",
+                       params->job_type, payload, params->video_id,
+                       params->priority < 0 ? NULL : cv_queue_number(params->priority).text,
+                       params->scheduled_for, params->dedupe_key, params->correlation_id,
+                       params->sequence ? cv_queue_number(params->sequence).text : NULL);
+    if (result) {
+        return result;
+    }
+    (void)snprintf(ret_job_id, CV_UUID_SIZE, "%s", cv_db_text(rows, 0, "job_id"));
+    return cv_db_bool(rows, 0, "is_new") ? CV_QUEUE_OK : CV_QUEUE_DUPLICATE;
+}
+
+int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_job *job, const char *job_type,
+                               const json_t *payload, struct cv_error *error)
+{
+    struct cv_enqueue_params params = {
+        .job_type = job_type,
+        .video_id = job->video_id[0] ? job->video_id : NULL,
+        .payload = payload,
+        .priority = job->priority,
+        .correlation_id = job->correlation_id,
+        .sequence = job->sequence,
+    };
+    char id[CV_UUID_SIZE];
+    int result = cv_queue_enqueue(db, &params, id, error);
+    return result == CV_QUEUE_DUPLICATE ? 0 : result;
+}

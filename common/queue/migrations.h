@@ -1,0 +1,11 @@
+/* The migrations that are part of this binary; made from sql/migrations by scripts/embed_sql.py. */
+#pragma once
+
+struct cv_migration {
+    int version; /* from 1 */
+    const char *name;
+    const char *sql;
+};
+
+/* In ascending order; the last entry has version 0. */
+extern const struct cv_migration cv_migrations[];

@@ -1,0 +1,31 @@
+#include "common/queue/calls.h"
+
+int cv_queue_cancel(struct cv_db *db, const char *job_id, struct cv_error *error)
+{
+    return cv_queue_run(db, error, "SELECT cancel_job($1::uuid) AS outcome", job_id);
+}
+
+int cv_queue_retry(struct cv_db *db, const char *job_id, struct cv_error *error)
+{
+    return cv_queue_run(db, error, "SELECT retry_job($1::uuid) AS outcome", job_id);
+}
+
+int cv_queue_retry_failed(struct cv_db *db, const char *job_type, int64_t *ret_count,
+                          struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error, "SELECT retry_failed_jobs($1) AS retried", job_type);
+    if (result == 0) {
+        *ret_count = cv_db_int(rows, 0, "retried", 0);
+    }
+    return result;
+}
+
+int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,
+                           struct cv_error *error)
+{
+    return cv_db_run(db, NULL, error,
+                     "SELECT report_worker($1, $2, $3, ARRAY[$4], $5::int, $6::int, $7)", state->id,
+                     state->host, CV_VERSION, state->job_type, cv_queue_number(state->slots).text,
+                     cv_queue_number(state->running).text, state->state);
+}

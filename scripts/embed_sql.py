@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Turn numbered SQL files into one C source: embed_sql.py OUTPUT.c [NNNN_name.sql ...]"""
+
+import pathlib
+import re
+import sys
+
+BYTES_A_LINE = 20
+
+
+def migration(path):
+    match = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", path.name)
+    if not match:
+        sys.exit(f"{path}: a migration is named NNNN_name.sql")
+    text = path.read_bytes()
+    if not text.strip() or b"\0" in text:
+        sys.exit(f"{path}: empty, or holds a NUL")
+    text.decode("utf-8")
+    return int(match[1]), match[2], text
+
+
+def lines_of(text):
+    for start in range(0, len(text), BYTES_A_LINE):
+        yield "    " + " ".join(f"{byte}," for byte in text[start : start + BYTES_A_LINE])
+
+
+def main(output, *paths):
+    migrations = [migration(pathlib.Path(path)) for path in paths]
+    versions = [version for version, _, _ in migrations]
+    if versions != list(range(1, len(versions) + 1)):
+        sys.exit(f"migrations must be numbered from 0001 without a gap, not {versions}")
+
+    # Bytes, because ISO C promises string literals of no more than 4095 characters.
+    source = ['#include "common/queue/migrations.h"', "", "#include <stddef.h>", ""]
+    for version, _, text in migrations:
+        source.append(f"static const unsigned char sql_{version}[] = {{")
+        source.extend(lines_of(text))
+        source.extend(["    0,", "};", ""])
+    source.append("const struct cv_migration cv_migrations[] = {")
+    for version, name, _ in migrations:
+        source.append(f'    {{{version}, "{name}", (const char *)sql_{version}}},')
+    source.extend(["    {0, NULL, NULL},", "};", ""])
+    pathlib.Path(output).write_text("\n".join(source))
+
+
+main(*sys.argv[1:])
