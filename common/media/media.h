@@ -29,10 +29,9 @@ struct cv_media_info {
     int rotation; /* degrees clockwise that were applied: 0, 90, 180, 270 */
     bool mirrored;
     AVRational sample_aspect; /* of the upright picture; 1/1 when square or unknown */
-    AVRational time_base;     /* of the source's own video timestamps, seconds */
     double frame_rate;        /* average, per second; 0 when unknown (still picture, one frame) */
     bool variable_frame_rate;
-    int64_t duration_us; /* of the presentation, as the header claims; 0 when unknown */
+    int64_t duration_us; /* of the presentation; 0 when unknown */
     char container[32];
     char video_codec[32];
     char pixel_format[32];
@@ -52,14 +51,12 @@ struct cv_decoder;
 enum cv_decoder_outcome {
     CV_DECODER_FRAME = 0,
     CV_DECODER_END = 1,
-    CV_DECODER_SOUND = 2, /* cv_decoder_next_any only */
 };
 
 struct cv_decoder_params {
     int threads;              /* 0 = 1 */
     struct cv_cancel *cancel; /* borrowed; an abort ends reads with CV_ERROR_CANCELED */
     bool key_frames_only;     /* decode and return key frames alone */
-    bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
 };
 
 /* Opens the best video stream. What is no video, has no picture, or cannot be decoded here fails
@@ -87,20 +84,7 @@ struct cv_video_frame {
 CV_MUST_CHECK int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                                   struct cv_error *error);
 
-/* A stretch of decoded sound, in the source's own rate, format and channels. */
-struct cv_sound {
-    const AVFrame *samples; /* borrowed until the next call */
-    int64_t pts_us;         /* of the first sample; AV_NOPTS_VALUE: follows the stretch before */
-};
-
-/* The next frame (CV_DECODER_FRAME), the next stretch of sound (CV_DECODER_SOUND), or
- * CV_DECODER_END; frames and sound each in presentation order, interleaved as they lie in the
- * file. Sound that cannot be decoded is left out. */
-CV_MUST_CHECK int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
-                                      struct cv_sound *ret_sound, struct cv_error *error);
-
-/* Goes to a key frame at or before `time_us`, the first one when there is none; the next frame may
- * lie well before that time. Sound starts at least one packet before `time_us` too. */
+/* Goes to the last key frame at or before `time_us`; the next frame may lie before that time. */
 CV_MUST_CHECK int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us,
                                   struct cv_error *error);
 

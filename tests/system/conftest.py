@@ -1,0 +1,193 @@
+"""Fixtures of the system tests: real PostgreSQL clusters, databases made from one migrated template,
+and the built programs."""
+
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import tempfile
+import uuid
+
+import psycopg2
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEMPLATE = "cortana_template"
+
+
+def postgres_bin():
+    """The directory of initdb and pg_ctl: $PG_BIN, else the newest that Debian has installed."""
+    if os.environ.get("PG_BIN"):
+        return pathlib.Path(os.environ["PG_BIN"])
+    found = pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    newest = max(found, key=lambda path: float(path.parts[-3]), default=None)
+    if newest is None:
+        pytest.exit("no PostgreSQL server is installed", returncode=2)
+    return newest.parent
+
+
+class Cluster:
+    """A private PostgreSQL: own data directory, Unix socket only, never as root."""
+
+    def __init__(self, durable=False):
+        # A socket's path may have about 100 bytes, so this does not lie in pytest's tmp_path.
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="cv-pg-", dir="/tmp"))
+        self.prefix = []
+        self.bin = postgres_bin()
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            os.chown(self.directory, owner.pw_uid, owner.pw_gid)
+            self.prefix = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
+        self.directory.chmod(0o755)
+        self.data = self.directory / "data"
+        self._run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8",
+                  "--locale=C.UTF-8", "--no-sync")
+        settings = ["listen_addresses = ''", f"unix_socket_directories = '{self.directory}'",
+                    "max_connections = 60", "shared_buffers = 64MB", "log_min_messages = warning"]
+        if not durable:
+            settings += ["fsync = off", "synchronous_commit = off", "full_page_writes = off"]
+        config = "\n".join(settings) + "\n"
+        subprocess.run([*self.prefix, "tee", "-a", self.data / "postgresql.conf"], check=True,
+                       input=config, text=True, stdout=subprocess.DEVNULL)
+
+    def _run(self, program, *arguments):
+        done = subprocess.run([*self.prefix, self.bin / program, *arguments], text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, cwd="/", check=False)
+        assert done.returncode == 0, f"{program}: {done.stdout}"
+
+    def start(self):
+        # -l: else the server keeps our pipe open and the run above never sees its end.
+        self._run("pg_ctl", "-w", "-t", "60", "-D", self.data, "-l", self.directory / "log", "start")
+
+    def stop(self, immediate=False):
+        self._run("pg_ctl", "-w", "-t", "60", "-D", self.data, "-m",
+                  "immediate" if immediate else "fast", "stop")
+
+    def restart(self, immediate=False):
+        self.stop(immediate)
+        self.start()
+
+    def is_running(self):
+        return subprocess.run([*self.prefix, self.bin / "pg_ctl", "-D", self.data, "status"],
+                              cwd="/", stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+    def url(self, database="postgres"):
+        return f"postgresql://postgres@/{database}?host={self.directory}"
+
+    def connect(self, database="postgres"):
+        connection = psycopg2.connect(self.url(database))
+        connection.autocommit = True
+        return connection
+
+    def create_template(self):
+        """The database that all others are copied from, migrated once."""
+        run_sql(self, f"CREATE DATABASE {TEMPLATE}")
+        migrate(self.url(TEMPLATE))
+
+    def create_database(self):
+        name = f"test_{uuid.uuid4().hex}"
+        run_sql(self, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        return name
+
+    def remove(self):
+        if self.is_running():
+            self.stop(immediate=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def run_sql(cluster, statement):
+    connection = cluster.connect()
+    try:
+        connection.cursor().execute(statement)
+    finally:
+        connection.close()
+
+
+def build_directory():
+    return pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
+
+
+def find_program(name):
+    """A program that was built, wherever in the build directory it lies; None if there is none."""
+    for path in sorted(build_directory().rglob(name)):
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def migrate(url):
+    command = find_program("cortana")
+    arguments = [command, "migrate"] if command else [find_program("migrate-database")]
+    environment = {**os.environ, "DATABASE_URL": url}
+    done = subprocess.run(arguments, env=environment, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def build_dir():
+    return build_directory()
+
+
+@pytest.fixture(scope="session")
+def program():
+    def find(name):
+        path = find_program(name)
+        assert path, f"{name} is not in {build_directory()}: build it first"
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def fixtures_dir():
+    return ROOT / "fixtures"
+
+
+@pytest.fixture
+def store_dir(tmp_path):
+    path = tmp_path / "store"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(scope="session")
+def shared_cluster():
+    cluster = Cluster()
+    try:
+        cluster.start()
+        cluster.create_template()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+@pytest.fixture
+def cluster():
+    """A durable cluster of the test's own, to stop and start; migrated databases come from
+    cluster.create_database()."""
+    own = Cluster(durable=True)
+    try:
+        own.start()
+        own.create_template()
+        yield own
+    finally:
+        own.remove()
+
+
+@pytest.fixture
+def database(shared_cluster):
+    """The URL of a fresh, migrated database."""
+    name = shared_cluster.create_database()
+    yield shared_cluster.url(name)
+    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def sql(database):
+    """A connection to the fresh database; every statement is a transaction of its own."""
+    connection = psycopg2.connect(database)
+    connection.autocommit = True
+    yield connection
+    connection.close()
