@@ -1,0 +1,118 @@
+#include "common/worker/stage_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+struct cv_store *cv_stage_store(struct cv_stage_context *context)
+{
+    return context->store;
+}
+
+struct cv_db *cv_stage_db(struct cv_stage_context *context)
+{
+    return context->db;
+}
+
+const char *cv_stage_scratch(struct cv_stage_context *context)
+{
+    return context->scratch;
+}
+
+int cv_stage_threads(const struct cv_stage_context *context)
+{
+    return context->threads;
+}
+
+struct cv_cancel *cv_stage_cancel(struct cv_stage_context *context)
+{
+    return context->cancel;
+}
+
+void cv_stage_progress(struct cv_stage_context *context, double fraction, const char *doing)
+{
+    if (context->progress_fd < 0) {
+        return;
+    }
+    const char *what = doing ? doing : "";
+    int64_t now = cv_monotonic_ms();
+    bool news = strncmp(what, context->progress_doing, sizeof(context->progress_doing) - 1) != 0;
+    if (!news && now - context->progress_at < CV_PROGRESS_INTERVAL_MS) {
+        return;
+    }
+    context->progress_at = now;
+    (void)snprintf(context->progress_doing, sizeof(context->progress_doing), "%s", what);
+    double bounded = isfinite(fraction) ? fmin(fmax(fraction, 0.0), 1.0) : 0.0;
+    json_t *line = json_pack("{s:f, s:s?}", "fraction", bounded, "doing", doing);
+    cv_auto_free char *text = line ? json_dumps(line, JSON_COMPACT) : NULL;
+    json_decref(line);
+    if (!text) {
+        return;
+    }
+    size_t length = strlen(text);
+    text[length] = '\n';
+    /* A report that does not fit into the pipe is dropped: the next one is as good. */
+    ssize_t written = write(context->progress_fd, text, length + 1);
+    (void)written;
+}
+
+static const char *const kind_names[] = {
+    [CV_ARTIFACT_INPUT] = "input",
+    [CV_ARTIFACT_OUTPUT] = "output",
+    [CV_ARTIFACT_LOG] = "log",
+};
+
+int cv_stage_artifact(struct cv_stage_context *context, enum cv_artifact_kind kind, const char *key,
+                      const struct cv_object_info *info, struct cv_error *error)
+{
+    json_t *row = json_pack("{s:s, s:s, s:I, s:s, s:s*}", "kind", kind_names[kind], "key", key,
+                            "size", (json_int_t)info->size, "content_type", info->content_type,
+                            "checksum", info->sha256[0] ? info->sha256 : NULL);
+    if (!row || json_array_append_new(context->artifacts, row) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory noting the object %s", key);
+    }
+    return 0;
+}
+
+static int missing_object(const char *key, struct cv_error *error)
+{
+    return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "object %s does not exist in the store", key);
+}
+
+int cv_stage_open_input(struct cv_stage_context *context, const char *key,
+                        struct cv_store_reader **ret_reader, struct cv_error *error)
+{
+    struct cv_object_info info;
+    int r = cv_store_head(context->store, key, &info, error);
+    if (r != 0) {
+        return r < 0 ? r : missing_object(key, error);
+    }
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    r = cv_store_reader_open(context->store, key, &reader, error);
+    if (r != 0) {
+        return r < 0 ? r : missing_object(key, error);
+    }
+    r = cv_stage_artifact(context, CV_ARTIFACT_INPUT, key, &info, error);
+    if (r < 0) {
+        return r;
+    }
+    *ret_reader = cv_take(reader);
+    return 0;
+}
+
+int cv_stage_put_file(struct cv_stage_context *context, const char *key, const char *path,
+                      const char *content_type, struct cv_error *error)
+{
+    struct cv_put_params params = {.content_type = content_type};
+    struct cv_object_info info;
+    int r = cv_store_put_file(context->store, key, path, &params, &info, error);
+    return r < 0 ? r : cv_stage_artifact(context, CV_ARTIFACT_OUTPUT, key, &info, error);
+}
+
+int cv_stage_put(struct cv_stage_context *context, const char *key, const void *data, size_t size,
+                 const char *content_type, struct cv_error *error)
+{
+    struct cv_put_params params = {.content_type = content_type};
+    struct cv_object_info info;
+    int r = cv_store_put(context->store, key, data, size, &params, &info, error);
+    return r < 0 ? r : cv_stage_artifact(context, CV_ARTIFACT_OUTPUT, key, &info, error);
+}

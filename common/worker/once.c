@@ -1,0 +1,248 @@
+#include "common/worker/sandbox_internal.h"
+#include "common/worker/scratch_internal.h"
+#include "common/worker/stage_internal.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* A payload names objects; the longest is OCR's list of frames, some 60 bytes each. */
+enum { PAYLOAD_MAX = 64 << 20 };
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+static struct cv_cancel *stop_request;
+
+static void on_stop_signal(int number)
+{
+    (void)number;
+    cv_cancel_request(stop_request, CV_CANCEL_ABORT);
+}
+
+static int catch_stop_signals(struct cv_cancel *cancel, struct cv_error *error)
+{
+    stop_request = cancel;
+    struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
+    if (sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0) {
+        return cv_fail_errno(error, errno, "cannot catch SIGTERM");
+    }
+    return 0;
+}
+
+static int read_payload(json_t **ret_payload, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    char chunk[65536];
+    for (;;) {
+        ssize_t count = read(STDIN_FILENO, chunk, sizeof(chunk));
+        if (count == 0) {
+            break;
+        }
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            return cv_fail_errno(error, errno, "cannot read the payload");
+        }
+        cv_buffer_append(&text, chunk, (size_t)count);
+        if (text.length > PAYLOAD_MAX) {
+            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload larger than %d bytes",
+                           PAYLOAD_MAX);
+        }
+    }
+    if (text.failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the payload");
+    }
+    json_error_t reason;
+    cv_auto(json_decref) json_t *payload =
+        json_loadb(text.data ? text.data : "", text.length, JSON_REJECT_DUPLICATES, &reason);
+    if (!json_is_object(payload)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload is not a JSON object: %s",
+                       payload ? "another kind of value" : reason.text);
+    }
+    *ret_payload = cv_take(payload);
+    return 0;
+}
+
+/* The directory of a directory store; NULL for a store elsewhere. */
+static const char *store_directory(void)
+{
+    const char *url = cv_env("STORE_URL", "");
+    if (strncmp(url, "dir:", 4) == 0) {
+        return url + 4;
+    }
+    return url[0] && !strstr(url, "://") ? url : NULL;
+}
+
+static int enter_sandbox(const struct cv_stage_context *context, struct cv_error *error)
+{
+    bool needs_store = context->stage->needs & CV_STAGE_NEEDS_STORE;
+    bool needs_database = context->stage->needs & CV_STAGE_NEEDS_DATABASE;
+    const char *directory = needs_store ? store_directory() : NULL;
+    struct cv_sandbox sandbox = {
+        .scratch = context->scratch,
+        .store_directory = directory,
+        .network = needs_database || (needs_store && !directory),
+    };
+    unsigned parts = 0;
+    int r = cv_sandbox_enter(&sandbox, &parts, error);
+    if (r == 0) {
+        cv_log(CV_LOG_DEBUG, "sandbox: files %s, system calls %s",
+               parts & CV_SANDBOX_FILES ? "shut in" : "open",
+               parts & CV_SANDBOX_SYSTEM ? "filtered" : "open");
+    }
+    return r;
+}
+
+/* Everything that needs more rights than the sandbox leaves is done before it. */
+static int prepare(struct cv_stage_context *context, struct cv_error *error)
+{
+    int r = cv_cancel_new(&context->cancel, error);
+    if (r < 0) {
+        return r;
+    }
+    r = catch_stop_signals(context->cancel, error);
+    if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_STORE)) {
+        r = cv_store_open(NULL, &context->store, error);
+    }
+    if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_DATABASE)) {
+        struct cv_db_params params = {
+            .application_name = context->stage->name,
+            .cancel = context->cancel,
+        };
+        r = cv_db_open(&params, &context->db, error);
+    }
+    context->artifacts = json_array();
+    if (r == 0 && !context->artifacts) {
+        r = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
+    }
+    if (r == 0 && setenv("TMPDIR", context->scratch, 1) != 0) {
+        r = cv_fail_errno(error, errno, "cannot set TMPDIR");
+    }
+    return r < 0 ? r : enter_sandbox(context, error);
+}
+
+static void context_deinit(struct cv_stage_context *context)
+{
+    cv_store_close(context->store);
+    cv_db_close(context->db);
+    cv_cancel_free(context->cancel);
+    json_decref(context->artifacts);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_stage_context, context_deinit)
+
+static int run_stage(const struct cv_stage *stage, const struct cv_worker_options *options,
+                     const char *scratch, json_t **ret_result, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *payload = NULL;
+    int r = read_payload(&payload, error);
+    if (r < 0) {
+        return r;
+    }
+    cv_auto(context_deinit) struct cv_stage_context context = {
+        .stage = stage,
+        .scratch = scratch,
+        .threads = options->threads > 0 ? options->threads : cv_worker_cpus(),
+        .progress_fd = options->progress_fd,
+    };
+    r = prepare(&context, error);
+    if (r < 0) {
+        return r;
+    }
+    cv_auto(json_decref) json_t *result = NULL;
+    r = stage->run(&context, payload, &result, error);
+    if (r < 0) {
+        return r;
+    }
+    if (!json_is_object(result)) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "stage %s returned no object", stage->name);
+    }
+    if (json_object_set(result, "artifacts", context.artifacts) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
+    }
+    *ret_result = cv_take(result);
+    return 0;
+}
+
+/* Run without a supervisor: a person gets the threads, scratch and log line that it would give. */
+static int run_in_scratch(const struct cv_stage *stage, const struct cv_worker_options *options,
+                          json_t **ret_result, struct cv_error *error)
+{
+    if (options->scratch) {
+        return run_stage(stage, options, options->scratch, ret_result, error);
+    }
+    cv_auto(cv_scratch_close) struct cv_scratch scratch = CV_SCRATCH_INIT;
+    int r = cv_scratch_open(&scratch, error);
+    return r < 0 ? r : run_stage(stage, options, scratch.path, ret_result, error);
+}
+
+static enum cv_exit exit_code(enum cv_verdict verdict)
+{
+    switch (verdict) {
+    case CV_VERDICT_PERMANENT:
+        return CV_EXIT_PERMANENT;
+    case CV_VERDICT_STOP:
+        return CV_EXIT_STOP;
+    case CV_VERDICT_RETRY:
+        break;
+    }
+    return CV_EXIT_RETRY;
+}
+
+/* A message cut to its length may end within a character, and then it is no JSON text. */
+static json_t *error_object(struct cv_error *error)
+{
+    json_t *message = json_string(error->message);
+    for (char *c = error->message; !message && *c; c++) {
+        *c = (char)((unsigned char)*c < 0x80 ? *c : '?');
+    }
+    if (!message) {
+        message = json_string(error->message);
+    }
+    return json_pack("{s:{s:s, s:o, s:b}}", "error", "type", cv_error_type_name(error->type),
+                     "message", message, "retryable", error->verdict == CV_VERDICT_RETRY);
+}
+
+static int print_object(int fd, const json_t *object)
+{
+    cv_auto_file FILE *file = fdopen(fd, "w");
+    if (!file || json_dumpf(object, file, JSON_COMPACT) != 0 || fputc('\n', file) == EOF ||
+        fflush(file) != 0) {
+        return -1;
+    }
+    return 0;
+}
+
+/* A library that prints to standard output must not spoil the result: until the end, what it writes
+ * there goes to standard error. */
+static int divert_stdout(struct cv_error *error)
+{
+    cv_auto_fd int fd = dup(STDOUT_FILENO);
+    if (fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+        return cv_fail_errno(error, errno, "cannot set standard output aside");
+    }
+    return cv_take_fd(&fd);
+}
+
+int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options *options)
+{
+    struct cv_error error;
+    int output = divert_stdout(&error);
+    if (output < 0) {
+        cv_log_error(&error, stage->name);
+        return CV_EXIT_RETRY;
+    }
+    cv_auto(json_decref) json_t *object = NULL;
+    enum cv_exit code = CV_EXIT_DONE;
+    if (run_in_scratch(stage, options, &object, &error) < 0) {
+        code = exit_code(error.verdict);
+        object = error_object(&error);
+        if (options->progress_fd < 0) {
+            cv_log_error(&error, stage->name);
+        }
+    }
+    if (!object || print_object(output, object) != 0) {
+        cv_log(CV_LOG_ERROR, "%s: cannot print the result: %s", stage->name, strerror(errno));
+        return CV_EXIT_RETRY;
+    }
+    return code;
+}
