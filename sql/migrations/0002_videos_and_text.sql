@@ -218,4 +218,6 @@ REVOKE ALL ON videos, segments, entities, search_materialized, search_pending FR
 GRANT SELECT ON videos, segments, entities, search_materialized TO authenticated;
 GRANT ALL ON videos, segments, entities, search_materialized, search_pending TO service_role;
 REVOKE ALL ON FUNCTION refresh_search_materialized(uuid) FROM PUBLIC, anon, authenticated;
+-- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
+REVOKE ALL ON FUNCTION mark_search_pending(), videos_owner_changed() FROM PUBLIC, anon, authenticated;
 GRANT EXECUTE ON FUNCTION refresh_search_materialized(uuid) TO service_role;

@@ -81,7 +81,7 @@ CREATE INDEX jobs_dead ON jobs (job_type, finished_at)
 
 CREATE UNIQUE INDEX jobs_one_in_flight ON jobs (video_id, step)
     WHERE exclusive AND video_id IS NOT NULL AND status IN ('queued', 'processing');
-CREATE UNIQUE INDEX jobs_dedupe ON jobs (tenant_id, dedupe_key) NULLS NOT DISTINCT
+CREATE UNIQUE INDEX jobs_dedupe ON jobs (dedupe_key, tenant_id) NULLS NOT DISTINCT
     WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'processing');
 
 CREATE TABLE job_attempts (
@@ -394,4 +394,7 @@ GRANT SELECT ON job_types, jobs TO authenticated;
 GRANT ALL ON job_types, jobs, job_attempts, task_events, task_artifacts, workers TO service_role;
 GRANT USAGE ON SEQUENCE job_sequence, job_lease_tokens, task_event_ids TO service_role;
 REVOKE ALL ON FUNCTION create_event_partitions(int) FROM PUBLIC, anon, authenticated;
+-- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
+REVOKE ALL ON FUNCTION jobs_before_insert(), jobs_inserted(), jobs_updated()
+    FROM PUBLIC, anon, authenticated;
 GRANT EXECUTE ON FUNCTION create_event_partitions(int) TO service_role;

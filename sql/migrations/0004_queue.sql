@@ -46,10 +46,14 @@ BEGIN
         END IF;
 
         SELECT j.id INTO job_id FROM jobs j
-        WHERE j.status IN ('queued', 'processing')
-          AND ((kind.one_per_video AND j.video_id = p_video_id AND j.step = p_job_type)
-               OR j.dedupe_key = p_dedupe_key)
-        ORDER BY j.created_at LIMIT 1;
+        WHERE j.exclusive AND j.video_id = p_video_id AND j.step = p_job_type
+          AND j.status IN ('queued', 'processing');
+        IF NOT FOUND THEN
+            SELECT j.id INTO job_id FROM jobs j
+            WHERE j.dedupe_key = p_dedupe_key AND j.status IN ('queued', 'processing')
+              AND j.tenant_id IS NOT DISTINCT FROM
+                  (SELECT coalesce(v.team_id, v.owner_id) FROM videos v WHERE v.id = p_video_id);
+        END IF;
         IF FOUND THEN
             is_new := false;
             RETURN;
@@ -91,6 +95,10 @@ BEGIN
         peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
     WHERE job_id = p_job.id AND attempt = p_job.attempt;
 
+    IF p_job.cancel_requested_at IS NOT NULL THEN  -- it was to be stopped, and it has stopped
+        UPDATE jobs SET status = 'canceled' WHERE id = p_job.id;
+        RETURN 'canceled';
+    END IF;
     UPDATE jobs SET
         status = 'failed',
         scheduled_for = retry_at,
@@ -153,7 +161,7 @@ BEGIN
         BEGIN
             UPDATE jobs SET status = 'queued', scheduled_for = NULL WHERE id = due_id;
             promoted := promoted + 1;
-        EXCEPTION WHEN unique_violation THEN
+        EXCEPTION WHEN unique_violation OR check_violation THEN -- or its retries were spent by hand
             UPDATE jobs SET scheduled_for = NULL WHERE id = due_id;
         END;
     END LOOP;
@@ -305,7 +313,8 @@ BEGIN
 END
 $$;
 
--- 'retry' (with the time in scheduled_for), 'failed' (a dead letter), or 'lost'.
+-- 'retry' (with the time in scheduled_for), 'failed' (a dead letter), 'canceled' (somebody had asked
+-- for that), or 'lost'.
 CREATE FUNCTION fail_job(p_job_id uuid, p_token bigint, p_error_type text, p_message text,
                          p_retryable boolean, p_report jsonb DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS
@@ -343,7 +352,8 @@ BEGIN
         cpu_seconds = (p_report ->> 'cpu_seconds')::double precision,
         peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
     WHERE job_id = p_job_id AND lease_token = p_token;
-    UPDATE jobs SET status = 'queued' WHERE id = p_job_id;
+    UPDATE jobs SET status = CASE WHEN cancel_requested_at IS NULL THEN 'queued' ELSE 'canceled' END::job_status
+    WHERE id = p_job_id;
     RETURN true;
 END
 $$;
