@@ -10,7 +10,11 @@ import tempfile
 import uuid
 
 import psycopg2
+import psycopg2.extras
 import pytest
+from jobs import Queue
+
+psycopg2.extras.register_uuid()
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = "cortana_template"
@@ -191,3 +195,9 @@ def sql(database):
     connection.autocommit = True
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def queue(sql):
+    """The queue of the fresh database."""
+    return Queue(sql)

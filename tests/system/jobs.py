@@ -1,0 +1,77 @@
+"""The queue's SQL functions, called from Python, for tests of the rules in the database."""
+
+import json
+
+
+class Queue:
+    def __init__(self, connection):
+        self.connection = connection
+
+    def run(self, statement, *parameters):
+        """Rows of a statement as dicts."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, parameters)
+            if not cursor.description:
+                return []
+            names = [column.name for column in cursor.description]
+            return [dict(zip(names, row)) for row in cursor.fetchall()]
+
+    def value(self, statement, *parameters):
+        (row,) = self.run(statement, *parameters)
+        (value,) = row.values()
+        return value
+
+    def video(self, owner=None, team=None):
+        return self.value("INSERT INTO videos (owner_id, team_id) VALUES (%s, %s) RETURNING id",
+                          owner, team)
+
+    def enqueue(self, job_type="transcode", payload=None, **named):
+        """(job_id, is_new)"""
+        named = {"p_job_type": job_type, "p_payload": json.dumps(payload or {}),
+                 **{f"p_{key}": value for key, value in named.items()}}
+        casts = {"p_video_id": "uuid", "p_payload": "jsonb", "p_depends_on": "uuid[]",
+                 "p_correlation_id": "uuid", "p_scheduled_for": "timestamptz"}
+        arguments = ", ".join(f"{key} => %s::{casts[key]}" if key in casts else f"{key} => %s"
+                              for key in named)
+        (row,) = self.run(f"SELECT * FROM enqueue_job({arguments})", *named.values())
+        return row["job_id"], row["is_new"]
+
+    def add(self, job_type="transcode", payload=None, **named):
+        return self.enqueue(job_type, payload, **named)[0]
+
+    def claim(self, job_type="transcode", limit=1, worker="worker", lease="5 minutes"):
+        return self.run("SELECT * FROM claim_jobs(%s, %s, %s, %s)", worker, job_type, limit, lease)
+
+    def claim_one(self, job_type="transcode", **named):
+        (job,) = self.claim(job_type, **named)
+        return job
+
+    def call(self, function, job, *more):
+        """A function that takes a job and its token."""
+        places = ", ".join(["%s"] * (len(more) + 2))
+        return self.value(f"SELECT {function}({places})", job["id"], job["lease_token"], *more)
+
+    def fail(self, job, error_type="Timeout", retryable=True):
+        return self.call("fail_job", job, error_type, "it failed", retryable)
+
+    def job(self, job_id):
+        (row,) = self.run("SELECT * FROM jobs WHERE id = %s", job_id)
+        return row
+
+    def status(self, job_id):
+        return self.job(job_id)["status"]
+
+    def expire(self, job_id):
+        self.run("UPDATE jobs SET locked_until = now() - interval '1 second' WHERE id = %s", job_id)
+
+    def make_retry_due(self, job_id):
+        self.run("UPDATE jobs SET scheduled_for = now() - interval '1 second'"
+                 " WHERE id = %s AND status = 'failed' AND scheduled_for IS NOT NULL", job_id)
+
+    def attempts(self, job_id):
+        return self.run("SELECT * FROM job_attempts WHERE job_id = %s ORDER BY attempt", job_id)
+
+    def snapshot(self):
+        """Everything a zombie could touch."""
+        return {table: self.run(f"SELECT * FROM {table} t ORDER BY t::text") for table in
+                ("jobs", "job_attempts", "task_events", "task_artifacts", "segments", "videos")}
