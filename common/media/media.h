@@ -29,9 +29,10 @@ struct cv_media_info {
     int rotation; /* degrees clockwise that were applied: 0, 90, 180, 270 */
     bool mirrored;
     AVRational sample_aspect; /* of the upright picture; 1/1 when square or unknown */
+    AVRational time_base;     /* of the source's own video timestamps, seconds */
     double frame_rate;        /* average, per second; 0 when unknown (still picture, one frame) */
     bool variable_frame_rate;
-    int64_t duration_us; /* of the presentation; 0 when unknown */
+    int64_t duration_us; /* of the presentation, as the header claims; 0 when unknown */
     char container[32];
     char video_codec[32];
     char pixel_format[32];
@@ -51,12 +52,14 @@ struct cv_decoder;
 enum cv_decoder_outcome {
     CV_DECODER_FRAME = 0,
     CV_DECODER_END = 1,
+    CV_DECODER_SOUND = 2, /* cv_decoder_next_any only */
 };
 
 struct cv_decoder_params {
     int threads;              /* 0 = 1 */
     struct cv_cancel *cancel; /* borrowed; an abort ends reads with CV_ERROR_CANCELED */
     bool key_frames_only;     /* decode and return key frames alone */
+    bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
 };
 
 /* Opens the best video stream. What is no video, has no picture, or cannot be decoded here fails
@@ -84,7 +87,20 @@ struct cv_video_frame {
 CV_MUST_CHECK int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                                   struct cv_error *error);
 
-/* Goes to the last key frame at or before `time_us`; the next frame may lie before that time. */
+/* A stretch of decoded sound, in the source's own rate, format and channels. */
+struct cv_sound {
+    const AVFrame *samples; /* borrowed until the next call */
+    int64_t pts_us;         /* of the first sample; AV_NOPTS_VALUE: follows the stretch before */
+};
+
+/* The next frame (CV_DECODER_FRAME), the next stretch of sound (CV_DECODER_SOUND), or
+ * CV_DECODER_END; frames and sound each in presentation order, interleaved as they lie in the
+ * file. Sound that cannot be decoded is left out. */
+CV_MUST_CHECK int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                                      struct cv_sound *ret_sound, struct cv_error *error);
+
+/* Goes to a key frame at or before `time_us`, the first one when there is none; the next frame may
+ * lie well before that time. Sound starts at least one packet before `time_us` too. */
 CV_MUST_CHECK int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us,
                                   struct cv_error *error);
 
@@ -102,3 +118,56 @@ CV_MUST_CHECK int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int str
  * `quality` 1 (worst) … 100. `max_side` scales down to fit, 0 = as it is. */
 CV_MUST_CHECK int cv_picture_jpeg(const AVFrame *picture, int quality, int max_side,
                                   void **ret_data, size_t *ret_size, struct cv_error *error);
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+enum cv_output_kind {
+    CV_OUTPUT_HLS, /* segment_00000.ts … and index.m3u8 in a directory; time 0 of the playlist is
+                      time 0 of the presentation, key frames every two seconds, pauses filled */
+    CV_OUTPUT_MP4, /* one file, index in front; time 0 is the first frame, and the sound is cut to
+                      the sample at both ends */
+};
+
+struct cv_output_params {
+    enum cv_output_kind kind;
+    const char *path;                   /* HLS: an existing directory; MP4: the file */
+    const struct cv_media_info *source; /* borrowed until the output is freed */
+    int threads;                        /* 0 = 1 */
+    int max_side;                       /* longest side in pixels; 0 = that of the source */
+    int max_frame_rate;                 /* frames per second in the long run; 0 = all frames */
+};
+
+struct cv_output_summary {
+    int width, height;
+    int64_t frames;      /* shown; repeated ones included */
+    int64_t duration_us; /* of the output */
+    int segments;        /* HLS only */
+    bool sound;
+};
+
+/* Encodes H.264 (High, 4:2:0, libx264) and, when the source has sound, stereo AAC at 48 kHz. Even
+ * sizes, never enlarged; times are those of the frames, exact to the output's tick (1/90000 s in
+ * HLS, the source's own in MP4). */
+struct cv_output;
+CV_MUST_CHECK int cv_output_new(const struct cv_output_params *params,
+                                struct cv_output **ret_output, struct cv_error *error);
+void cv_output_free(struct cv_output *output);
+CV_DEFINE_CLEANUP(struct cv_output *, cv_output_free)
+
+/* Frames and sound each in presentation order, interleaved as a decoder hands them out. An MP4
+ * starts with its first frame: sound before that is left out. */
+CV_MUST_CHECK int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,
+                                  struct cv_error *error);
+CV_MUST_CHECK int cv_output_sound(struct cv_output *output, const struct cv_sound *sound,
+                                  struct cv_error *error);
+
+/* Ends picture and sound together: where the longer of the two ends, in an MP4 at the end of the
+ * last frame (but the last frame is held for sound that goes on much longer), and never after
+ * `end_us` on the source's presentation axis (INT64_MAX: no bound). Completes the files. */
+CV_MUST_CHECK int cv_output_finish(struct cv_output *output, int64_t end_us,
+                                   struct cv_output_summary *ret_summary, struct cv_error *error);
+
+/* The most telling of the frames as a JPEG with square pixels; free() it. HLS only, after
+ * cv_output_finish. `quality` and `max_side` as for cv_picture_jpeg. */
+CV_MUST_CHECK int cv_output_poster(struct cv_output *output, int quality, int max_side,
+                                   void **ret_data, size_t *ret_size, struct cv_error *error);

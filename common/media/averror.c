@@ -1,0 +1,75 @@
+#include "common/media/averror.h"
+
+#include <libavutil/error.h>
+#include <libavutil/log.h>
+#include <pthread.h>
+#include <string.h>
+
+static const struct {
+    int av_error;
+    enum cv_error_type type;
+} av_error_types[] = {
+    {AVERROR(ENOMEM), CV_ERROR_OUT_OF_MEMORY},
+    {AVERROR(ENOSPC), CV_ERROR_DISK_FULL},
+    {AVERROR(EDQUOT), CV_ERROR_DISK_FULL},
+    {AVERROR(EFBIG), CV_ERROR_LIMIT_EXCEEDED},
+    {AVERROR(EIO), CV_ERROR_IO},
+    {AVERROR(EACCES), CV_ERROR_AUTHORIZATION},
+    {AVERROR(EROFS), CV_ERROR_AUTHORIZATION},
+    {AVERROR(ETIMEDOUT), CV_ERROR_TIMEOUT},
+    {AVERROR_EXIT, CV_ERROR_CANCELED},
+    {AVERROR_DECODER_NOT_FOUND, CV_ERROR_UNSUPPORTED_MEDIA},
+    {AVERROR_PATCHWELCOME, CV_ERROR_UNSUPPORTED_MEDIA},
+    {AVERROR_EXPERIMENTAL, CV_ERROR_UNSUPPORTED_MEDIA},
+    {AVERROR_ENCODER_NOT_FOUND, CV_ERROR_CONFIGURATION},
+    {AVERROR_MUXER_NOT_FOUND, CV_ERROR_CONFIGURATION},
+    {AVERROR_FILTER_NOT_FOUND, CV_ERROR_CONFIGURATION},
+    {AVERROR_PROTOCOL_NOT_FOUND, CV_ERROR_CONFIGURATION},
+    {AVERROR_OPTION_NOT_FOUND, CV_ERROR_CONFIGURATION},
+    {AVERROR_BUG, CV_ERROR_INTERNAL},
+    {AVERROR_BUG2, CV_ERROR_INTERNAL},
+};
+
+int cv_fail_av(struct cv_error *error, int av_error, enum cv_error_type data_error,
+               const char *format, ...)
+{
+    enum cv_error_type type = data_error;
+    for (size_t i = 0; i < CV_COUNT(av_error_types); i++) {
+        if (av_error_types[i].av_error == av_error) {
+            type = av_error_types[i].type;
+        }
+    }
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    char reason[AV_ERROR_MAX_STRING_SIZE];
+    (void)av_make_error_string(reason, sizeof(reason), av_error);
+    return cv_fail(error, type, "%s: %s", message, reason);
+}
+
+static void log_line(void *context, int level, const char *format, va_list arguments)
+{
+    if (level > AV_LOG_WARNING) {
+        return;
+    }
+    char line[512];
+    int print_prefix = 1;
+    (void)av_log_format_line2(context, level, format, arguments, line, sizeof(line), &print_prefix);
+    line[strcspn(line, "\n")] = '\0';
+    if (line[0] != '\0') {
+        cv_log(CV_LOG_DEBUG, "%s", line);
+    }
+}
+
+static void set_callback(void)
+{
+    av_log_set_callback(log_line);
+}
+
+void cv_media_capture_log(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, set_callback);
+}

@@ -1,0 +1,50 @@
+#include "common/media/cadence.h"
+
+/* How early a frame may be, as a part of the least distance: less than half, or every second frame
+ * of a doubled rate would pass as jitter. */
+enum { EARLY_NUMERATOR = 2, EARLY_DENOMINATOR = 5 };
+
+void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_us, int64_t pause_us)
+{
+    *cadence = (struct cv_cadence){
+        .frame_us = frame_us,
+        .key_us = key_us,
+        .pause_us = pause_us,
+        .due_us = INT64_MIN,
+        .last_us = INT64_MIN,
+    };
+}
+
+bool cv_cadence_admit(struct cv_cadence *cadence, int64_t pts_us)
+{
+    if (cadence->frame_us == 0) {
+        return true;
+    }
+    int64_t early_us = cadence->frame_us * EARLY_NUMERATOR / EARLY_DENOMINATOR;
+    if (cadence->due_us != INT64_MIN && pts_us < cadence->due_us - early_us) {
+        return false;
+    }
+    int64_t from_us = pts_us > cadence->due_us ? pts_us : cadence->due_us;
+    cadence->due_us = from_us + cadence->frame_us;
+    return true;
+}
+
+bool cv_cadence_show(struct cv_cadence *cadence, int64_t pts_us)
+{
+    bool first = cadence->last_us == INT64_MIN;
+    bool key = first || (cadence->key_us > 0 && pts_us >= cadence->next_key_us);
+    if (key && cadence->key_us > 0) {
+        cadence->next_key_us = (pts_us / cadence->key_us + 1) * cadence->key_us;
+    }
+    cadence->last_us = pts_us;
+    return key;
+}
+
+int64_t cv_cadence_repeat(const struct cv_cadence *cadence, int64_t until_us)
+{
+    if (cadence->last_us == INT64_MIN || cadence->key_us == 0 ||
+        until_us - cadence->last_us <= cadence->pause_us) {
+        return INT64_MIN;
+    }
+    return cadence->next_key_us < until_us ? cadence->next_key_us : INT64_MIN;
+}

@@ -1,0 +1,31 @@
+/* Which source frames a rendition shows, which of them are key frames, and where a standing picture
+ * is shown again. Private to common/media; pure arithmetic on presentation times (microseconds).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cv_cadence {
+    int64_t frame_us; /* least mean distance of frames; 0: every frame is shown */
+    int64_t key_us;   /* distance of key frames; 0: the encoder's own choice */
+    int64_t pause_us; /* a picture that stands longer is shown again at each due key frame */
+    int64_t due_us;   /* when the next frame would come at the highest rate */
+    int64_t next_key_us;
+    int64_t last_us; /* the newest frame shown; INT64_MIN before the first */
+};
+
+void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_us,
+                     int64_t pause_us);
+
+/* Whether a frame is shown. Frames come at most at the highest rate in the long run; a little
+ * jitter is let through, so that an unsteady 60 frames per second stay whole (the "virtual
+ * scheduling" form of the generic cell rate algorithm, ITU-T I.371). */
+bool cv_cadence_admit(struct cv_cadence *cadence, int64_t pts_us);
+
+/* Notes a frame that is shown; true when it is to be a key frame. */
+bool cv_cadence_show(struct cv_cadence *cadence, int64_t pts_us);
+
+/* Where the newest frame has to be shown again before `until_us`; INT64_MIN: nowhere. Call
+ * cv_cadence_show for it, and ask again. */
+int64_t cv_cadence_repeat(const struct cv_cadence *cadence, int64_t until_us);

@@ -1,0 +1,387 @@
+#include "common/media/averror.h"
+#include "common/media/cleanup.h"
+#include "common/media/frame_clock.h"
+#include "common/media/input.h"
+#include "common/media/upright.h"
+
+#include <libavutil/pixdesc.h>
+#include <string.h>
+
+enum {
+    THREADS_MAX = 16,                /* more frames in flight cost memory and win nothing */
+    NOMINAL_INTERVAL_US = 40 * 1000, /* of a source that does not say: 25 frames per second */
+    SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before; interleaving */
+    SEEK_STEP_US = 4 * 1000 * 1000,  /* first step back where an index points too late */
+};
+
+/* One frame is held back, so that a frame's duration is the distance to the next. */
+struct cv_decoder {
+    struct cv_input *input;
+    AVCodecContext *video, *audio;
+    struct cv_upright *upright;
+    struct cv_frame_clock clock;
+    AVPacket *packet;
+    AVFrame *raw;     /* what the codec gave */
+    AVFrame *held;    /* the newest frame, upright */
+    AVFrame *current; /* the frame that the caller looks at */
+    AVFrame *sound;
+    int64_t held_us, held_source_duration_us, last_interval_us;
+    bool holds, input_ended, video_ended, audio_ended;
+    int64_t frames, damaged;
+    bool key_frames_only;
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int open_codec(struct cv_decoder *decoder, AVStream *stream, int threads,
+                      AVCodecContext **ret_codec, struct cv_error *error)
+{
+    const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
+    cv_auto(cv_av_codec_free) AVCodecContext *context = avcodec_alloc_context3(codec);
+    if (!context || avcodec_parameters_to_context(context, stream->codecpar) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
+    }
+    context->pkt_timebase = stream->time_base;
+    context->thread_count = threads;
+    context->max_pixels = CV_MEDIA_AREA_MAX;
+    if (decoder->key_frames_only && stream == decoder->input->video) {
+        context->skip_frame = AVDISCARD_NONKEY;
+    }
+    int result = avcodec_open2(context, codec, NULL);
+    if (result < 0) {
+        enum cv_error_type type =
+            result == AVERROR_INVALIDDATA ? CV_ERROR_DECODE : CV_ERROR_UNSUPPORTED_MEDIA;
+        return cv_fail_av(error, result, type, "cannot open the decoder %s", codec->name);
+    }
+    *ret_codec = cv_take(context);
+    return 0;
+}
+
+static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_params *params,
+                       struct cv_error *error)
+{
+    struct cv_input *input = decoder->input;
+    int threads = params->threads < 1 ? 1 : params->threads;
+    threads = threads > THREADS_MAX ? THREADS_MAX : threads;
+    int result = open_codec(decoder, input->video, threads, &decoder->video, error);
+    if (result != 0) {
+        return result;
+    }
+    if (params->key_frames_only) {
+        input->video->discard = AVDISCARD_NONKEY;
+    }
+    decoder->audio_ended = true;
+    if (params->sound && input->audio) {
+        struct cv_error ignored;
+        if (open_codec(decoder, input->audio, 1, &decoder->audio, &ignored) == 0) {
+            input->audio->discard = AVDISCARD_DEFAULT;
+            decoder->audio_ended = false;
+        } else {
+            input->info.audio_codec[0] = '\0';
+        }
+    }
+    return 0;
+}
+
+int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder_params *params,
+                    struct cv_decoder **ret_decoder, struct cv_error *error)
+{
+    cv_auto(cv_decoder_close) struct cv_decoder *decoder = calloc(1, sizeof(*decoder));
+    if (decoder) {
+        decoder->packet = av_packet_alloc();
+        decoder->raw = av_frame_alloc();
+        decoder->held = av_frame_alloc();
+        decoder->current = av_frame_alloc();
+        decoder->sound = av_frame_alloc();
+    }
+    if (!decoder || !decoder->packet || !decoder->raw || !decoder->held || !decoder->current ||
+        !decoder->sound) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
+    }
+    decoder->key_frames_only = params->key_frames_only;
+    int result = cv_input_open(source, params->cancel, &decoder->input, error);
+    result = result ? result : open_codecs(decoder, params, error);
+    result =
+        result ? result : cv_upright_new(&decoder->input->orientation, &decoder->upright, error);
+    if (result != 0) {
+        return result;
+    }
+    double rate = decoder->input->info.frame_rate;
+    decoder->clock.interval_us = rate > 0 ? (int64_t)(AV_TIME_BASE / rate) : NOMINAL_INTERVAL_US;
+    decoder->last_interval_us = decoder->clock.interval_us;
+    *ret_decoder = cv_take(decoder);
+    return 0;
+}
+
+void cv_decoder_close(struct cv_decoder *decoder)
+{
+    if (decoder) {
+        cv_upright_free(decoder->upright);
+        avcodec_free_context(&decoder->video);
+        avcodec_free_context(&decoder->audio);
+        av_packet_free(&decoder->packet);
+        av_frame_free(&decoder->raw);
+        av_frame_free(&decoder->held);
+        av_frame_free(&decoder->current);
+        av_frame_free(&decoder->sound);
+        cv_input_close(decoder->input);
+        free(decoder);
+    }
+}
+
+const struct cv_media_info *cv_decoder_info(const struct cv_decoder *decoder)
+{
+    return &decoder->input->info;
+}
+
+int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder)
+{
+    return decoder->damaged;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static int check_size(const AVFrame *frame, struct cv_error *error)
+{
+    if (frame->width > CV_MEDIA_SIDE_MAX || frame->height > CV_MEDIA_SIDE_MAX ||
+        (int64_t)frame->width * frame->height > CV_MEDIA_AREA_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a picture of %d×%d pixels is too large",
+                       frame->width, frame->height);
+    }
+    return 0;
+}
+
+static void hand_out(struct cv_decoder *decoder, int64_t duration_us,
+                     struct cv_video_frame *ret_frame)
+{
+    av_frame_unref(decoder->current);
+    av_frame_move_ref(decoder->current, decoder->held);
+    decoder->holds = false;
+    *ret_frame = (struct cv_video_frame){
+        .picture = decoder->current,
+        .pts_us = decoder->held_us,
+        .duration_us = duration_us > 0 ? duration_us : 1,
+        .key_frame = decoder->current->key_frame,
+    };
+}
+
+/* What the container says of the last frame, else what the frames before it did. Containers without
+ * a frame rate say "one tick". */
+static int64_t last_duration(const struct cv_decoder *decoder)
+{
+    int64_t duration = decoder->held_source_duration_us;
+    if (duration < decoder->last_interval_us / 4) {
+        return decoder->last_interval_us;
+    }
+    int64_t end = decoder->input->info.duration_us;
+    bool beyond = end > 0 && decoder->held_us + duration > end + decoder->last_interval_us;
+    return duration > 0 && !beyond ? duration : decoder->last_interval_us;
+}
+
+/* Takes decoder->raw in. CV_DECODER_FRAME: the frame before it is handed out. */
+enum { TAKEN_NOTHING_OUT = 2 };
+static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                      struct cv_error *error)
+{
+    AVFrame *raw = decoder->raw;
+    int result = check_size(raw, error);
+    if (result != 0) {
+        return result;
+    }
+    const AVStream *stream = decoder->input->video;
+    int64_t source_us = cv_input_time_us(decoder->input, stream, raw->best_effort_timestamp);
+    int64_t pts_us = cv_frame_clock_stamp(&decoder->clock, source_us);
+    int64_t duration_us = av_rescale_q(raw->pkt_duration, stream->time_base, AV_TIME_BASE_Q);
+
+    int outcome = TAKEN_NOTHING_OUT;
+    if (decoder->holds) {
+        decoder->last_interval_us = pts_us - decoder->held_us;
+        hand_out(decoder, pts_us - decoder->held_us, ret_frame);
+        outcome = CV_DECODER_FRAME;
+    }
+    result = cv_upright_turn(decoder->upright, raw, decoder->held, error);
+    if (result != 0) {
+        return result;
+    }
+    decoder->holds = true;
+    decoder->held_us = pts_us;
+    decoder->held_source_duration_us = duration_us;
+    decoder->frames++;
+    return outcome;
+}
+
+static bool is_damaged(const AVFrame *frame)
+{
+    return (frame->flags & AV_FRAME_FLAG_CORRUPT) != 0 ||
+           (frame->decode_error_flags &
+            (FF_DECODE_ERROR_INVALID_BITSTREAM | FF_DECODE_ERROR_CONCEALMENT_ACTIVE)) != 0;
+}
+
+enum { NEEDS_PACKET = 3 };
+static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                         struct cv_error *error)
+{
+    while (!decoder->video_ended) {
+        av_frame_unref(decoder->raw);
+        int result = avcodec_receive_frame(decoder->video, decoder->raw);
+        if (result == AVERROR(EAGAIN)) {
+            return NEEDS_PACKET;
+        }
+        if (result == AVERROR_EOF) {
+            decoder->video_ended = true;
+            break;
+        }
+        if (result == AVERROR(ENOMEM)) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a %s picture",
+                           decoder->input->info.video_codec);
+        }
+        if (result < 0 || is_damaged(decoder->raw)) {
+            decoder->damaged++;
+            continue;
+        }
+        result = take_frame(decoder, ret_frame, error);
+        if (result != TAKEN_NOTHING_OUT) {
+            return result;
+        }
+    }
+    if (decoder->holds) {
+        hand_out(decoder, last_duration(decoder), ret_frame);
+        return CV_DECODER_FRAME;
+    }
+    return CV_DECODER_END;
+}
+
+static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound)
+{
+    while (!decoder->audio_ended) {
+        av_frame_unref(decoder->sound);
+        int result = avcodec_receive_frame(decoder->audio, decoder->sound);
+        if (result == AVERROR(EAGAIN)) {
+            return NEEDS_PACKET;
+        }
+        if (result == AVERROR_EOF || result == AVERROR(ENOMEM)) {
+            decoder->audio_ended = true;
+            break;
+        }
+        if (result == 0 && decoder->sound->nb_samples > 0 && decoder->sound->sample_rate > 0) {
+            *ret_sound = (struct cv_sound){
+                .samples = decoder->sound,
+                .pts_us = cv_input_time_us(decoder->input, decoder->input->audio,
+                                           decoder->sound->best_effort_timestamp),
+            };
+            return CV_DECODER_SOUND;
+        }
+    }
+    return CV_DECODER_END;
+}
+
+static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
+{
+    int result = cv_input_read(decoder->input, decoder->packet, error);
+    if (result < 0) {
+        return result;
+    }
+    if (result == CV_INPUT_END) {
+        decoder->input_ended = true;
+        (void)avcodec_send_packet(decoder->video, NULL);
+        if (decoder->audio) {
+            (void)avcodec_send_packet(decoder->audio, NULL);
+        }
+        return 0;
+    }
+    bool is_video = decoder->packet->stream_index == decoder->input->video->index;
+    AVCodecContext *codec = is_video ? decoder->video : decoder->audio;
+    result = codec ? avcodec_send_packet(codec, decoder->packet) : 0;
+    if (result == AVERROR(ENOMEM)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
+    }
+    if (result < 0 && is_video) {
+        decoder->damaged++;
+    }
+    return 0;
+}
+
+int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                        struct cv_sound *ret_sound, struct cv_error *error)
+{
+    for (;;) {
+        int sound = receive_audio(decoder, ret_sound);
+        if (sound == CV_DECODER_SOUND) {
+            return sound;
+        }
+        int picture = receive_video(decoder, ret_frame, error);
+        if (picture < 0 || picture == CV_DECODER_FRAME) {
+            return picture;
+        }
+        if (decoder->input_ended && sound == CV_DECODER_END && picture == CV_DECODER_END) {
+            break;
+        }
+        int result = decoder->input_ended ? 0 : send_packet(decoder, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    if (decoder->frames == 0) {
+        return cv_fail(error, CV_ERROR_DECODE,
+                       "no picture of the %s video could be decoded (%lld damaged)",
+                       decoder->input->info.video_codec, (long long)decoder->damaged);
+    }
+    return CV_DECODER_END;
+}
+
+int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                    struct cv_error *error)
+{
+    struct cv_sound ignored;
+    int result;
+    do {
+        result = cv_decoder_next_any(decoder, ret_frame, &ignored, error);
+    } while (result == CV_DECODER_SOUND);
+    return result;
+}
+
+/* ---- seeking --------------------------------------------------------------------------------- */
+
+static void forget(struct cv_decoder *decoder)
+{
+    avcodec_flush_buffers(decoder->video);
+    if (decoder->audio) {
+        avcodec_flush_buffers(decoder->audio);
+    }
+    av_frame_unref(decoder->held);
+    decoder->holds = decoder->input_ended = decoder->video_ended = false;
+    decoder->audio_ended = decoder->audio == NULL;
+    cv_frame_clock_reset(&decoder->clock);
+}
+
+/* Where the container's seek lands is known only by looking: the time of the first frame there. */
+static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, int64_t *ret_us,
+                                  struct cv_error *error)
+{
+    int result = cv_input_seek(decoder->input, time_us, error);
+    if (result != 0) {
+        return result;
+    }
+    forget(decoder);
+    struct cv_video_frame frame;
+    result = cv_decoder_next(decoder, &frame, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_us = result == CV_DECODER_FRAME ? frame.pts_us : INT64_MAX;
+    result = cv_input_seek(decoder->input, time_us, error);
+    forget(decoder);
+    return result;
+}
+
+int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us, struct cv_error *error)
+{
+    int64_t step_us = SEEK_STEP_US;
+    for (int64_t target = time_us - SEEK_PREROLL_US;; target = time_us - step_us, step_us *= 4) {
+        int64_t landed_us = 0;
+        int result = first_frame_after_seek(decoder, target < 0 ? 0 : target, &landed_us, error);
+        if (result != 0 || landed_us <= time_us || target <= 0) {
+            return result;
+        }
+    }
+}

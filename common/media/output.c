@@ -1,0 +1,458 @@
+#include "common/media/averror.h"
+#include "common/media/cadence.h"
+#include "common/media/cleanup.h"
+#include "common/media/fit.h"
+#include "common/media/packet_queue.h"
+#include "common/media/playlist.h"
+#include "common/media/poster.h"
+#include "common/media/scale.h"
+#include "common/media/sink.h"
+#include "common/media/sound_encoder.h"
+#include "common/media/video_encoder.h"
+
+enum {
+    PAUSE_US = 500 * 1000, /* a picture that stands longer is repeated in HLS */
+    LEAD_US = 100 * 1000,  /* players start at a picture; a later first one is moved up */
+    SOUND_BEHIND_US = 10 * 1000 * 1000, /* no sound this long after its time: silence */
+    SOUND_BEYOND_US = 1000 * 1000, /* sound this much longer than the pictures is worth keeping */
+    EARLY_MAX = 4096,              /* stretches of sound kept until the first frame is known */
+    MP4_CLOCK_MIN = 10000,         /* ticks per second; coarser clocks are refined */
+    MP4_CLOCK_MAX = 400 * 1000,    /* finer ones gain nothing over microseconds */
+    IN_FLIGHT = 512,               /* frames inside the encoder at most */
+};
+
+struct shown {
+    int64_t ticks, duration;
+};
+
+struct early_sound {
+    AVFrame *samples;
+    int64_t pts_us;
+};
+
+struct cv_output {
+    const struct cv_sink_type *type;
+    void *sink;
+    const struct cv_media_info *source;
+    char *path;
+    int threads;
+    struct cv_fit *fit;
+    struct cv_cadence cadence;
+    struct cv_poster poster;
+    bool hls;
+    AVRational clock;      /* the pictures' time base */
+    AVCodecContext *video; /* NULL before the first frame */
+    struct cv_sound_encoder *sound;
+    struct cv_packet_queue video_packets, sound_packets;
+    bool video_done, sound_done;
+    AVFrame *last; /* the newest picture, as encoded */
+    AVPacket *packet;
+    int64_t origin_us; /* the output's time 0 on the source's axis */
+    int64_t last_ticks;
+    int64_t video_end_us; /* where the newest frame ends */
+    int64_t frames;
+    struct shown shown[IN_FLIGHT]; /* a ring by number of frame */
+    struct early_sound early[EARLY_MAX];
+    size_t early_count;
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* The source's own clock keeps its ticks exact, refined where MP4 wants a finer one. */
+static AVRational mp4_clock(AVRational source)
+{
+    AVRational clock = {1, CV_PLAYLIST_CLOCK};
+    if (source.num == 1 && source.den > 0 && source.den <= MP4_CLOCK_MAX) {
+        clock.den = source.den;
+        while (clock.den < MP4_CLOCK_MIN) {
+            clock.den *= 2;
+        }
+    }
+    return clock;
+}
+
+int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_output,
+                  struct cv_error *error)
+{
+    cv_media_capture_log();
+    const struct cv_media_info *source = params->source;
+    cv_auto(cv_output_free) struct cv_output *output = calloc(1, sizeof(*output));
+    if (!output || !(output->packet = av_packet_alloc())) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an output");
+    }
+    output->hls = params->kind == CV_OUTPUT_HLS;
+    output->type = output->hls ? &cv_sink_hls : &cv_sink_mp4;
+    output->clock = output->hls ? (AVRational){1, CV_PLAYLIST_CLOCK} : mp4_clock(source->time_base);
+    output->source = source;
+    output->threads = params->threads < 1 ? 1 : params->threads;
+    output->last_ticks = INT64_MIN;
+    int64_t frame_us = params->max_frame_rate > 0 ? AV_TIME_BASE / params->max_frame_rate : 0;
+    cv_cadence_init(&output->cadence, frame_us, output->hls ? CV_HLS_KEY_US : 0, PAUSE_US);
+    cv_poster_init(&output->poster, source->duration_us);
+    int result = cv_format(&output->path, error, "%s", params->path);
+    result = result
+                 ? result
+                 : cv_fit_new(source->width, source->height, params->max_side, &output->fit, error);
+    if (result == 0 && output->hls && source->audio_codec[0] != '\0') {
+        result = cv_sound_encoder_new(0, false, &output->sound, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    *ret_output = cv_take(output);
+    return 0;
+}
+
+void cv_output_free(struct cv_output *output)
+{
+    if (output) {
+        for (size_t i = 0; i < output->early_count; i++) {
+            av_frame_free(&output->early[i].samples);
+        }
+        output->type->close(output->sink);
+        avcodec_free_context(&output->video);
+        cv_sound_encoder_free(output->sound);
+        cv_packet_queue_deinit(&output->video_packets);
+        cv_packet_queue_deinit(&output->sound_packets);
+        cv_poster_deinit(&output->poster);
+        cv_fit_free(output->fit);
+        av_frame_free(&output->last);
+        av_packet_free(&output->packet);
+        free(output->path);
+        free(output);
+    }
+}
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+/* By decoding time; a key picture by its presentation time, so that the sound of the segment before
+ * a cut is written before the cut. */
+static bool sound_is_next(const struct cv_output *output, const AVPacket *video,
+                          const AVPacket *sound)
+{
+    int64_t time = video->flags & AV_PKT_FLAG_KEY ? video->pts : video->dts;
+    return av_compare_ts(sound->dts, (AVRational){1, CV_SOUND_RATE}, time, output->clock) < 0;
+}
+
+static int write_packets(struct cv_output *output, struct cv_error *error)
+{
+    for (;;) {
+        const AVPacket *video = cv_packet_queue_peek(&output->video_packets);
+        const AVPacket *sound = cv_packet_queue_peek(&output->sound_packets);
+        bool more_video = !video && !output->video_done;
+        bool more_sound = !sound && output->sound && !output->sound_done;
+        if (more_video || more_sound || (!video && !sound)) {
+            return 0;
+        }
+        bool is_video = !sound || (video && !sound_is_next(output, video, sound));
+        cv_auto(cv_av_packet_free) AVPacket *packet =
+            cv_packet_queue_pop(is_video ? &output->video_packets : &output->sound_packets);
+        int result = output->type->write(output->sink, packet, is_video, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+static int64_t duration_of(const struct cv_output *output, int64_t ticks)
+{
+    int64_t oldest = output->frames > IN_FLIGHT ? output->frames - IN_FLIGHT : 0;
+    for (int64_t i = output->frames - 1; i >= oldest; i--) {
+        if (output->shown[i % IN_FLIGHT].ticks == ticks) {
+            return output->shown[i % IN_FLIGHT].duration;
+        }
+    }
+    return 0;
+}
+
+static int collect_video(struct cv_output *output, struct cv_error *error)
+{
+    for (;;) {
+        int result = avcodec_receive_packet(output->video, output->packet);
+        if (result == AVERROR(EAGAIN)) {
+            return 0;
+        }
+        if (result == AVERROR_EOF) {
+            output->video_done = true;
+            return 0;
+        }
+        if (result < 0) {
+            return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
+        }
+        output->packet->duration = duration_of(output, output->packet->pts);
+        result = cv_packet_queue_push(&output->video_packets, output->packet, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+static int collect_sound(struct cv_output *output, struct cv_error *error)
+{
+    while (output->sound && !output->sound_done) {
+        int result = cv_sound_encoder_packet(output->sound, output->packet, error);
+        if (result == CV_SOUND_END) {
+            output->sound_done = true;
+        }
+        if (result != CV_SOUND_PACKET) {
+            return result < 0 ? result : 0;
+        }
+        if (output->type->drops_priming && output->packet->pts < 0) {
+            av_packet_unref(output->packet);
+            continue;
+        }
+        result = cv_packet_queue_push(&output->sound_packets, output->packet, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* Packets reach the sink only once there is one: with the first frame. */
+static int pump(struct cv_output *output, struct cv_error *error)
+{
+    int result = collect_sound(output, error);
+    if (result != 0 || !output->video) {
+        return result;
+    }
+    result = collect_video(output, error);
+    return result ? result : write_packets(output, error);
+}
+
+/* ---- sound ----------------------------------------------------------------------------------- */
+
+static int keep_early(struct cv_output *output, const struct cv_sound *sound,
+                      struct cv_error *error)
+{
+    if (sound->pts_us == AV_NOPTS_VALUE) {
+        return 0;
+    }
+    if (output->early_count == EARLY_MAX) {
+        av_frame_free(&output->early[0].samples);
+        output->early_count--;
+        for (size_t i = 0; i < output->early_count; i++) {
+            output->early[i] = output->early[i + 1];
+        }
+    }
+    AVFrame *samples = av_frame_clone(sound->samples);
+    if (!samples) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
+    }
+    output->early[output->early_count++] = (struct early_sound){samples, sound->pts_us};
+    return 0;
+}
+
+static int write_early(struct cv_output *output, struct cv_error *error)
+{
+    int result = 0;
+    for (size_t i = 0; i < output->early_count; i++) {
+        struct cv_sound sound = {output->early[i].samples, output->early[i].pts_us};
+        result = result ? result : cv_sound_encoder_write(output->sound, &sound, error);
+        av_frame_free(&output->early[i].samples);
+    }
+    output->early_count = 0;
+    return result;
+}
+
+int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, struct cv_error *error)
+{
+    if (!output->sound) {
+        return keep_early(output, sound, error);
+    }
+    int result = cv_sound_encoder_write(output->sound, sound, error);
+    return result ? result : pump(output, error);
+}
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+static int open_streams(struct cv_output *output, const AVFrame *first, int64_t pts_us,
+                        struct cv_error *error)
+{
+    struct cv_video_encoder_params params = {
+        .width = cv_fit_width(output->fit),
+        .height = cv_fit_height(output->fit),
+        .time_base = output->clock,
+        .frame_rate = output->source->frame_rate,
+        .threads = output->threads,
+        .global_header = output->type->global_header,
+        .forced_keys = output->hls,
+        .first = first,
+    };
+    double rate_max = output->cadence.frame_us > 0 ? 1e6 / (double)output->cadence.frame_us : 0;
+    if (rate_max > 0 && params.frame_rate > rate_max) {
+        params.frame_rate = rate_max;
+    }
+    int result = cv_video_encoder_open(&params, &output->video, error);
+    output->origin_us = output->hls ? 0 : pts_us;
+    if (result == 0 && !output->hls && output->source->audio_codec[0] != '\0') {
+        result = cv_sound_encoder_new(output->origin_us, true, &output->sound, error);
+        result = result ? result : write_early(output, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    struct cv_sink_streams streams = {
+        .video = output->video,
+        .audio = output->sound ? cv_sound_encoder_codec(output->sound) : NULL,
+    };
+    return output->type->open(output->path, &streams, &output->sink, error);
+}
+
+/* Encodes the newest picture at `pts_us`. */
+static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
+                struct cv_error *error)
+{
+    bool key = cv_cadence_show(&output->cadence, pts_us);
+    int64_t ticks = av_rescale_q(pts_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
+    if (ticks <= output->last_ticks) {
+        return 0; /* two frames within one tick: no player could show both */
+    }
+    int64_t end =
+        av_rescale_q(pts_us + duration_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
+    output->shown[output->frames % IN_FLIGHT] =
+        (struct shown){ticks, end > ticks ? end - ticks : 1};
+    output->frames++;
+    output->last_ticks = ticks;
+
+    AVFrame *picture = output->last;
+    picture->pts = ticks;
+    picture->pict_type = key && output->hls ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
+    int result = avcodec_send_frame(output->video, picture);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
+    }
+    return pump(output, error);
+}
+
+/* Shows the newest picture again wherever a pause until `until_us` asks for it. */
+static int fill_pause(struct cv_output *output, int64_t until_us, struct cv_error *error)
+{
+    int64_t pts_us;
+    while ((pts_us = cv_cadence_repeat(&output->cadence, until_us)) != INT64_MIN) {
+        int result = show(output, pts_us, until_us - pts_us, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+static int start(struct cv_output *output, int64_t pts_us, struct cv_error *error)
+{
+    int result = open_streams(output, output->last, pts_us, error);
+    bool late = pts_us > (output->sound ? LEAD_US : 0);
+    if (result == 0 && output->hls && late) {
+        result = show(output, 0, pts_us, error);
+        result = result ? result : fill_pause(output, pts_us, error);
+    }
+    return result;
+}
+
+int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,
+                    struct cv_error *error)
+{
+    output->video_end_us = frame->pts_us + frame->duration_us;
+    if (!cv_cadence_admit(&output->cadence, frame->pts_us)) {
+        return 0;
+    }
+    int result = output->video ? fill_pause(output, frame->pts_us, error) : 0;
+    if (result != 0) {
+        return result;
+    }
+    av_frame_free(&output->last);
+    result = cv_fit_picture(output->fit, frame->picture, &output->last, error);
+    if (result != 0) {
+        return result;
+    }
+    output->last->sample_aspect_ratio = output->source->sample_aspect;
+    if (output->hls) {
+        result = cv_poster_offer(&output->poster, output->last, frame->pts_us, error);
+    }
+    if (result == 0 && !output->video) {
+        result = start(output, frame->pts_us, error);
+    }
+    if (result == 0 && output->sound) {
+        result = cv_sound_encoder_pad(output->sound, frame->pts_us - SOUND_BEHIND_US, error);
+    }
+    return result ? result : show(output, frame->pts_us, frame->duration_us, error);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static int64_t natural_end_us(const struct cv_output *output)
+{
+    int64_t end_us = output->video_end_us;
+    int64_t sound_us = output->sound ? cv_sound_encoder_end_us(output->sound) : 0;
+    bool sound_counts = sound_us > end_us + (output->hls ? 0 : SOUND_BEYOND_US);
+    return sound_counts ? sound_us : end_us;
+}
+
+/* The last frame stands until the very end. */
+static void stretch_last(struct cv_output *output, int64_t end_us)
+{
+    int64_t end = av_rescale_q(end_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
+    struct shown *last = &output->shown[(output->frames - 1) % IN_FLIGHT];
+    last->duration = end > last->ticks ? end - last->ticks : 1;
+}
+
+int cv_output_finish(struct cv_output *output, int64_t end_us,
+                     struct cv_output_summary *ret_summary, struct cv_error *error)
+{
+    if (!output->video) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no frame was written to the output");
+    }
+    int64_t natural_us = natural_end_us(output);
+    end_us = natural_us < end_us ? natural_us : end_us;
+    int result = fill_pause(output, end_us, error);
+    if (result != 0) {
+        return result;
+    }
+    stretch_last(output, end_us);
+    if (output->sound) {
+        result = cv_sound_encoder_finish(output->sound, end_us, error);
+    }
+    int flushed = avcodec_send_frame(output->video, NULL);
+    if (result == 0 && flushed < 0) {
+        result = cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
+    }
+    result = result ? result : pump(output, error);
+    result =
+        result ? result : output->type->finish(output->sink, end_us - output->origin_us, error);
+    if (result != 0) {
+        return result;
+    }
+    *ret_summary = (struct cv_output_summary){
+        .width = cv_fit_width(output->fit),
+        .height = cv_fit_height(output->fit),
+        .frames = output->frames,
+        .duration_us = end_us - output->origin_us,
+        .segments = output->hls ? cv_sink_hls_segments(output->sink) : 0,
+        .sound = output->sound != NULL,
+    };
+    return 0;
+}
+
+int cv_output_poster(struct cv_output *output, int quality, int max_side, void **ret_data,
+                     size_t *ret_size, struct cv_error *error)
+{
+    const AVFrame *best = output->poster.best;
+    if (!best) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no picture to make a poster of");
+    }
+    AVRational aspect = best->sample_aspect_ratio;
+    if (aspect.num == aspect.den || aspect.num <= 0 || aspect.den <= 0) {
+        return cv_picture_jpeg(best, quality, max_side, ret_data, ret_size, error);
+    }
+    int64_t width = best->width, height = best->height;
+    if (aspect.num > aspect.den) {
+        height = av_rescale(height, aspect.den, aspect.num);
+    } else {
+        width = av_rescale(width, aspect.num, aspect.den);
+    }
+    cv_auto(sws_freeContext) struct SwsContext *cache = NULL;
+    cv_auto(cv_av_frame_free) AVFrame *square = NULL;
+    int result = cv_scale_picture(best, width < 1 ? 1 : (int)width, height < 1 ? 1 : (int)height,
+                                  AV_PIX_FMT_YUV444P, false, &cache, &square, error);
+    return result ? result : cv_picture_jpeg(square, quality, max_side, ret_data, ret_size, error);
+}

@@ -1,0 +1,23 @@
+/* Encoded packets that wait for their turn. Private to common/media. */
+#pragma once
+
+#include "common/base/base.h"
+
+#include <libavcodec/packet.h>
+
+struct cv_packet_queue {
+    AVPacket **packets;
+    size_t first, count, capacity;
+};
+
+void cv_packet_queue_deinit(struct cv_packet_queue *queue);
+
+/* Takes the packet's data and leaves it blank. */
+CV_MUST_CHECK int cv_packet_queue_push(struct cv_packet_queue *queue, AVPacket *packet,
+                                       struct cv_error *error);
+
+/* Borrowed; NULL when the queue is empty. */
+AVPacket *cv_packet_queue_peek(const struct cv_packet_queue *queue);
+
+/* av_packet_free the result. */
+AVPacket *cv_packet_queue_pop(struct cv_packet_queue *queue);

@@ -1,0 +1,324 @@
+#include "common/media/sound_encoder.h"
+
+#include "common/media/averror.h"
+#include "common/media/cleanup.h"
+
+#include <libavutil/audio_fifo.h>
+#include <libavutil/channel_layout.h>
+#include <libavutil/opt.h>
+#include <libswresample/swresample.h>
+#include <string.h>
+
+enum {
+    CHANNELS = 2,
+    BIT_RATE = 128 * 1000,     /* stereo AAC-LC: transparent for speech and interface sounds */
+    JITTER_US = 40 * 1000,     /* timestamps this far off are jitter; sound is not torn for it */
+    SILENCE_CHUNK = 8192,      /* samples written at a time */
+    CHANNELS_MAX = 64,         /* what a header may claim */
+    HOLD_BACK = CV_SOUND_RATE, /* samples kept back, so that an end in the past can be cut */
+};
+
+struct cv_sound_encoder {
+    AVCodecContext *codec;
+    SwrContext *resampler; /* NULL until the first sound, and after a change of format */
+    AVAudioFifo *fifo;     /* samples [encoded, position) */
+    AVFrame *frame;
+    uint8_t *scratch[CHANNELS];
+    int scratch_samples;
+    int64_t origin_us;
+    int64_t position;      /* samples that have come in, silence included */
+    int64_t encoded;       /* samples that went to the codec */
+    int64_t skip;          /* samples still to be left out */
+    int64_t input_us;      /* where the unbroken sound in the resampler started … */
+    int64_t input_samples; /* … and how many of its samples have come since */
+    int rate, format;
+    AVChannelLayout layout;
+    bool finished;
+};
+
+int cv_sound_encoder_new(int64_t origin_us, bool global_header,
+                         struct cv_sound_encoder **ret_encoder, struct cv_error *error)
+{
+    cv_auto(cv_sound_encoder_free) struct cv_sound_encoder *encoder = calloc(1, sizeof(*encoder));
+    const AVCodec *codec = avcodec_find_encoder(AV_CODEC_ID_AAC);
+    if (encoder) {
+        encoder->origin_us = origin_us;
+        encoder->codec = avcodec_alloc_context3(codec);
+        encoder->frame = av_frame_alloc();
+        encoder->fifo = av_audio_fifo_alloc(AV_SAMPLE_FMT_FLTP, CHANNELS, SILENCE_CHUNK);
+    }
+    if (!encoder || !encoder->codec || !encoder->frame || !encoder->fifo) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a sound encoder");
+    }
+    encoder->codec->sample_rate = CV_SOUND_RATE;
+    encoder->codec->sample_fmt = AV_SAMPLE_FMT_FLTP;
+    encoder->codec->bit_rate = BIT_RATE;
+    encoder->codec->time_base = (AVRational){1, CV_SOUND_RATE};
+    av_channel_layout_default(&encoder->codec->ch_layout, CHANNELS);
+    encoder->codec->thread_count = 1;
+    if (global_header) {
+        encoder->codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
+    }
+    int result = avcodec_open2(encoder->codec, codec, NULL);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the AAC encoder");
+    }
+    *ret_encoder = cv_take(encoder);
+    return 0;
+}
+
+void cv_sound_encoder_free(struct cv_sound_encoder *encoder)
+{
+    if (encoder) {
+        avcodec_free_context(&encoder->codec);
+        swr_free(&encoder->resampler);
+        av_audio_fifo_free(encoder->fifo);
+        av_frame_free(&encoder->frame);
+        av_freep(&encoder->scratch[0]);
+        av_channel_layout_uninit(&encoder->layout);
+        free(encoder);
+    }
+}
+
+const AVCodecContext *cv_sound_encoder_codec(const struct cv_sound_encoder *encoder)
+{
+    return encoder->codec;
+}
+
+static int64_t to_samples(const struct cv_sound_encoder *encoder, int64_t time_us)
+{
+    return av_rescale(time_us - encoder->origin_us, CV_SOUND_RATE, AV_TIME_BASE);
+}
+
+int64_t cv_sound_encoder_end_us(const struct cv_sound_encoder *encoder)
+{
+    return encoder->origin_us + av_rescale(encoder->position, AV_TIME_BASE, CV_SOUND_RATE);
+}
+
+/* ---- what comes in --------------------------------------------------------------------------- */
+
+static int reserve(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
+{
+    if (samples <= encoder->scratch_samples) {
+        return 0;
+    }
+    av_freep(&encoder->scratch[0]);
+    encoder->scratch_samples = 0;
+    if (av_samples_alloc(encoder->scratch, NULL, CHANNELS, samples, AV_SAMPLE_FMT_FLTP, 0) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
+    }
+    encoder->scratch_samples = samples;
+    return 0;
+}
+
+/* Puts the first `samples` of the scratch buffers behind what has come in. */
+static int append(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
+{
+    int64_t skipped = encoder->skip < samples ? encoder->skip : samples;
+    encoder->skip -= skipped;
+    void *planes[CHANNELS];
+    for (int i = 0; i < CHANNELS; i++) {
+        planes[i] = (float *)(void *)encoder->scratch[i] + skipped;
+    }
+    int count = samples - (int)skipped;
+    if (count > 0 && av_audio_fifo_write(encoder->fifo, planes, count) < count) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
+    }
+    encoder->position += count;
+    return 0;
+}
+
+static int append_silence(struct cv_sound_encoder *encoder, int64_t samples, struct cv_error *error)
+{
+    int result = reserve(encoder, SILENCE_CHUNK, error);
+    while (result == 0 && samples > 0) {
+        int count = samples < SILENCE_CHUNK ? (int)samples : SILENCE_CHUNK;
+        (void)av_samples_set_silence(encoder->scratch, 0, count, CHANNELS, AV_SAMPLE_FMT_FLTP);
+        result = append(encoder, count, error);
+        samples -= count;
+    }
+    return result;
+}
+
+/* `samples` NULL: what the resampler still holds. */
+static int resample(struct cv_sound_encoder *encoder, const AVFrame *samples,
+                    struct cv_error *error)
+{
+    int count = swr_get_out_samples(encoder->resampler, samples ? samples->nb_samples : 0);
+    int result = count < 0 ? 0 : reserve(encoder, count + 1, error);
+    if (result != 0) {
+        return result;
+    }
+    count = swr_convert(encoder->resampler, encoder->scratch, encoder->scratch_samples,
+                        samples ? (const uint8_t **)samples->extended_data : NULL,
+                        samples ? samples->nb_samples : 0);
+    if (count < 0) {
+        return cv_fail_av(error, count, CV_ERROR_DECODE, "cannot resample the sound");
+    }
+    return append(encoder, count, error);
+}
+
+static int drain_resampler(struct cv_sound_encoder *encoder, struct cv_error *error)
+{
+    int result = encoder->resampler ? resample(encoder, NULL, error) : 0;
+    swr_free(&encoder->resampler);
+    return result;
+}
+
+static int open_resampler(struct cv_sound_encoder *encoder, const AVFrame *samples,
+                          struct cv_error *error)
+{
+    AVChannelLayout layout = {0};
+    if (samples->ch_layout.nb_channels < 1 || samples->ch_layout.nb_channels > CHANNELS_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "sound with %d channels",
+                       samples->ch_layout.nb_channels);
+    }
+    if (samples->ch_layout.order == AV_CHANNEL_ORDER_UNSPEC) {
+        av_channel_layout_default(&layout, samples->ch_layout.nb_channels);
+    } else if (av_channel_layout_copy(&layout, &samples->ch_layout) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
+    }
+    int result =
+        swr_alloc_set_opts2(&encoder->resampler, &encoder->codec->ch_layout, AV_SAMPLE_FMT_FLTP,
+                            CV_SOUND_RATE, &layout, samples->format, samples->sample_rate, 0, NULL);
+    result = result < 0 ? result : swr_init(encoder->resampler);
+    av_channel_layout_uninit(&layout);
+    av_channel_layout_uninit(&encoder->layout);
+    result = result < 0 ? result : av_channel_layout_copy(&encoder->layout, &samples->ch_layout);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot resample the sound");
+    }
+    encoder->rate = samples->sample_rate;
+    encoder->format = samples->format;
+    return 0;
+}
+
+static int64_t input_end_us(const struct cv_sound_encoder *encoder)
+{
+    return encoder->input_us + av_rescale(encoder->input_samples, AV_TIME_BASE, encoder->rate);
+}
+
+static bool follows(const struct cv_sound_encoder *encoder, const AVFrame *samples, int64_t pts_us)
+{
+    return encoder->resampler && samples->sample_rate == encoder->rate &&
+           samples->format == encoder->format &&
+           av_channel_layout_compare(&samples->ch_layout, &encoder->layout) == 0 &&
+           llabs(pts_us - input_end_us(encoder)) < JITTER_US;
+}
+
+int cv_sound_encoder_write(struct cv_sound_encoder *encoder, const struct cv_sound *sound,
+                           struct cv_error *error)
+{
+    const AVFrame *samples = sound->samples;
+    int64_t pts_us = sound->pts_us;
+    if (pts_us == AV_NOPTS_VALUE) {
+        pts_us = encoder->resampler ? input_end_us(encoder) : cv_sound_encoder_end_us(encoder);
+    }
+    int result = 0;
+    if (!follows(encoder, samples, pts_us)) {
+        result = drain_resampler(encoder, error);
+        int64_t target = to_samples(encoder, pts_us);
+        if (result == 0 && target > encoder->position) {
+            encoder->skip = 0;
+            result = append_silence(encoder, target - encoder->position, error);
+        }
+        encoder->skip = encoder->position - target;
+        result = result ? result : open_resampler(encoder, samples, error);
+        encoder->input_us = pts_us;
+        encoder->input_samples = 0;
+    }
+    if (result != 0) {
+        return result;
+    }
+    encoder->input_samples += samples->nb_samples;
+    return resample(encoder, samples, error);
+}
+
+int cv_sound_encoder_pad(struct cv_sound_encoder *encoder, int64_t time_us, struct cv_error *error)
+{
+    int64_t target = to_samples(encoder, time_us);
+    if (target <= encoder->position) {
+        return 0;
+    }
+    int result = drain_resampler(encoder, error);
+    if (result != 0 || target <= encoder->position) {
+        return result;
+    }
+    encoder->skip = 0;
+    return append_silence(encoder, target - encoder->position, error);
+}
+
+int cv_sound_encoder_finish(struct cv_sound_encoder *encoder, int64_t time_us,
+                            struct cv_error *error)
+{
+    int result = drain_resampler(encoder, error);
+    result = result ? result : cv_sound_encoder_pad(encoder, time_us, error);
+    int64_t target = to_samples(encoder, time_us);
+    if (target < encoder->position) {
+        encoder->position = target > encoder->encoded ? target : encoder->encoded;
+    }
+    encoder->finished = true;
+    return result;
+}
+
+/* ---- what goes out --------------------------------------------------------------------------- */
+
+static int send_samples(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
+{
+    AVFrame *frame = encoder->frame;
+    av_frame_unref(frame);
+    frame->nb_samples = samples;
+    frame->format = AV_SAMPLE_FMT_FLTP;
+    frame->sample_rate = CV_SOUND_RATE;
+    frame->pts = encoder->encoded;
+    int result = av_channel_layout_copy(&frame->ch_layout, &encoder->codec->ch_layout);
+    result = result < 0 ? result : av_frame_get_buffer(frame, 0);
+    if (result >= 0 && av_audio_fifo_read(encoder->fifo, (void **)frame->data, samples) < samples) {
+        result = AVERROR_BUG;
+    }
+    result = result < 0 ? result : avcodec_send_frame(encoder->codec, frame);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode the sound");
+    }
+    encoder->encoded += samples;
+    return 0;
+}
+
+/* Feeds the codec one frame, or its end; CV_SOUND_NEEDS_MORE when neither is there. */
+static int feed(struct cv_sound_encoder *encoder, struct cv_error *error)
+{
+    int64_t waiting = encoder->position - encoder->encoded;
+    int frame_size = encoder->codec->frame_size;
+    if (encoder->finished) {
+        if (waiting == 0) {
+            (void)avcodec_send_frame(encoder->codec, NULL);
+            return 0;
+        }
+        return send_samples(encoder, waiting < frame_size ? (int)waiting : frame_size, error);
+    }
+    if (waiting < frame_size + HOLD_BACK) {
+        return CV_SOUND_NEEDS_MORE;
+    }
+    return send_samples(encoder, frame_size, error);
+}
+
+int cv_sound_encoder_packet(struct cv_sound_encoder *encoder, AVPacket *packet,
+                            struct cv_error *error)
+{
+    for (;;) {
+        int result = avcodec_receive_packet(encoder->codec, packet);
+        if (result == 0) {
+            return CV_SOUND_PACKET;
+        }
+        if (result == AVERROR_EOF) {
+            return CV_SOUND_END;
+        }
+        if (result != AVERROR(EAGAIN)) {
+            return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode the sound");
+        }
+        result = feed(encoder, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}

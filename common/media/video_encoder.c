@@ -1,0 +1,66 @@
+#include "common/media/video_encoder.h"
+
+#include "common/media/averror.h"
+#include "common/media/cleanup.h"
+
+#include <libavutil/opt.h>
+
+enum {
+    GOP_MAX = 600,  /* frames: more than two seconds can hold; keys are forced by time */
+    GOP_CLIP = 120, /* frames between key frames where nobody forces them */
+    FRAME_RATE_UNKNOWN = 30,
+};
+
+/* veryfast at CRF 23: screen text stays sharp (text is where x264 spends its bits), and a static
+ * screen costs next to nothing; slower presets double the time to save a few per cent. */
+static const char *const preset = "veryfast";
+static const char *const rate_factor = "23";
+
+static void set_colours(AVCodecContext *encoder, const AVFrame *picture)
+{
+    bool was_rgb = picture->colorspace == AVCOL_SPC_RGB;
+    encoder->colorspace = was_rgb ? AVCOL_SPC_SMPTE170M : picture->colorspace;
+    encoder->color_primaries = picture->color_primaries;
+    encoder->color_trc = picture->color_trc;
+    encoder->color_range = AVCOL_RANGE_MPEG;
+    encoder->chroma_sample_location = picture->chroma_location;
+    encoder->sample_aspect_ratio = picture->sample_aspect_ratio;
+}
+
+int cv_video_encoder_open(const struct cv_video_encoder_params *params,
+                          AVCodecContext **ret_encoder, struct cv_error *error)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name("libx264");
+    if (!codec) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "this FFmpeg has no libx264");
+    }
+    cv_auto(cv_av_codec_free) AVCodecContext *encoder = avcodec_alloc_context3(codec);
+    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
+    if (!encoder || av_dict_set(&options, "preset", preset, 0) < 0 ||
+        av_dict_set(&options, "crf", rate_factor, 0) < 0 ||
+        av_dict_set(&options, "profile", "high", 0) < 0 ||
+        av_dict_set(&options, "forced-idr", "1", 0) < 0 ||
+        av_dict_set(&options, "sc_threshold", params->forced_keys ? "0" : "40", 0) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an encoder");
+    }
+    encoder->width = params->width;
+    encoder->height = params->height;
+    encoder->pix_fmt = AV_PIX_FMT_YUV420P;
+    encoder->time_base = params->time_base;
+    double rate = params->frame_rate > 0 ? params->frame_rate : FRAME_RATE_UNKNOWN;
+    encoder->framerate = av_d2q(rate, 1001 * 240);
+    encoder->thread_count = params->threads;
+    encoder->gop_size = params->forced_keys ? GOP_MAX : GOP_CLIP;
+    encoder->flags |= AV_CODEC_FLAG_CLOSED_GOP;
+    if (params->global_header) {
+        encoder->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
+    }
+    set_colours(encoder, params->first);
+    int result = avcodec_open2(encoder, codec, &options);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode %d×%d H.264",
+                          params->width, params->height);
+    }
+    *ret_encoder = cv_take(encoder);
+    return 0;
+}

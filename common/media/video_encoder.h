@@ -1,0 +1,20 @@
+/* H.264 through libx264. Private to common/media. */
+#pragma once
+
+#include "common/media/media.h"
+
+#include <libavcodec/avcodec.h>
+
+struct cv_video_encoder_params {
+    int width, height;
+    AVRational time_base;
+    double frame_rate; /* for the level; 0: unknown */
+    int threads;
+    bool global_header;   /* parameter sets beside the stream (MP4), not in it (MPEG-TS) */
+    bool forced_keys;     /* key frames are where the caller says, and nowhere else */
+    const AVFrame *first; /* its colours and aspect become the stream's */
+};
+
+/* avcodec_free_context the result. */
+CV_MUST_CHECK int cv_video_encoder_open(const struct cv_video_encoder_params *params,
+                                        AVCodecContext **ret_encoder, struct cv_error *error);
