@@ -1,0 +1,251 @@
+"""What may be enqueued, what is claimed and in which order, and what one transaction holds."""
+
+import json
+
+import psycopg2
+import pytest
+
+STAGES = ("transcode", "sample", "ocr", "segment_index")
+
+
+@pytest.fixture
+def other(database):
+    """A second session of the same database."""
+    connection = psycopg2.connect(database)
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_one_in_flight_per_video_and_stage(queue, stage):
+    video = queue.video()
+    first, is_new = queue.enqueue(stage, video_id=video)
+    assert is_new
+    assert queue.enqueue(stage, video_id=video) == (first, False)
+    job = queue.claim_one(stage)
+    assert queue.enqueue(stage, video_id=video) == (first, False)
+    with pytest.raises(psycopg2.errors.UniqueViolation):
+        queue.run("INSERT INTO jobs (video_id, job_type) VALUES (%s, %s)", video, stage)
+    queue.call("complete_job", job)
+    second, is_new = queue.enqueue(stage, video_id=video)
+    assert is_new and second != first
+    assert queue.enqueue(stage, video_id=queue.video())[1]
+
+
+def test_clips_of_one_video_may_run_side_by_side(queue):
+    video = queue.video()
+    ids = {queue.add("clip_generate", video_id=video) for _ in range(3)}
+    assert {job["id"] for job in queue.claim("clip_generate", limit=5)} == ids
+
+
+def test_dedupe_key_holds_while_in_flight_and_per_tenant(queue):
+    first = queue.add("clip_generate", dedupe_key="k")
+    assert queue.enqueue("clip_generate", dedupe_key="k") == (first, False)
+    assert queue.enqueue("clip_generate", dedupe_key="other")[1]
+
+    mine, yours = (queue.video(owner="00000000-0000-0000-0000-00000000000" + n) for n in "12")
+    my_job, is_new = queue.enqueue("clip_generate", video_id=mine, dedupe_key="k")
+    assert is_new
+    your_job, is_new = queue.enqueue("clip_generate", video_id=yours, dedupe_key="k")
+    assert is_new
+    assert queue.enqueue("clip_generate", video_id=mine, dedupe_key="k") == (my_job, False)
+    assert queue.enqueue("clip_generate", video_id=yours, dedupe_key="k") == (your_job, False)
+
+    for job in queue.claim("clip_generate", limit=10):
+        assert queue.enqueue("clip_generate", dedupe_key="k") == (first, False)
+        queue.call("complete_job", job)
+        if job["id"] == first:
+            break
+    assert queue.enqueue("clip_generate", dedupe_key="k")[1]
+
+
+def test_put_off_until_its_time(queue):
+    late = queue.value("SELECT now() + interval '1 hour'")
+    job_id = queue.add(scheduled_for=late)
+    assert queue.job(job_id)["is_ready"] is False and queue.claim() == []
+    queue.run("UPDATE jobs SET scheduled_for = now() - interval '1 second' WHERE id = %s", job_id)
+    assert queue.claim_one()["id"] == job_id
+    past = queue.value("SELECT now() - interval '1 hour'")
+    job_id = queue.add(scheduled_for=past)
+    assert queue.claim_one()["id"] == job_id
+
+
+def test_order_is_priority_then_run_then_age(queue):
+    jobs = {
+        "background": queue.add("clip_generate", priority=1, sequence=1),
+        "late run": queue.add("clip_generate", priority=5, sequence=9),
+        "early run, young": queue.add("clip_generate", priority=5, sequence=3),
+        "early run, old": queue.add("clip_generate", priority=5, sequence=3),
+        "user waits": queue.add("clip_generate", priority=10, sequence=50),
+    }
+    queue.run("UPDATE jobs SET created_at = now() - interval '1 day' WHERE id = %s",
+              jobs["early run, old"])
+    names = {job_id: name for name, job_id in jobs.items()}
+    expected = ["user waits", "early run, old", "early run, young", "late run", "background"]
+    one_by_one = [names[queue.claim_one("clip_generate")["id"]] for _ in range(2)]
+    batch = [names[job["id"]] for job in queue.claim("clip_generate", limit=10)]
+    assert one_by_one + batch == expected
+
+
+def test_defaults_of_a_type_and_bounds(queue):
+    assert queue.job(queue.add("clip_generate"))["priority"] == 10
+    assert queue.job(queue.add("ocr"))["priority"] == 5
+    assert queue.job(queue.add("ocr", priority=0))["priority"] == 0
+    for priority in (-1, 11):
+        with pytest.raises(psycopg2.errors.CheckViolation):
+            queue.add("ocr", priority=priority)
+    for payload in ([], "text", 1, None):
+        with pytest.raises(psycopg2.errors.InvalidParameterValue, match="must be a JSON object"):
+            queue.run("SELECT enqueue_job('ocr', %s::jsonb)", json.dumps(payload))
+
+
+def test_a_claim_takes_only_its_type_and_no_more_than_its_limit(queue):
+    for _ in range(5):
+        queue.add("ocr")
+    queue.add("sample")
+    assert len(queue.claim("ocr", limit=3)) == 3
+    assert len(queue.claim("ocr", limit=3)) == 2
+    assert queue.claim("ocr", limit=3) == []
+
+
+def test_two_open_claims_share_no_job(queue, other):
+    ids = {queue.add() for _ in range(4)}
+    cursor = other.cursor()
+    cursor.execute("SELECT id FROM claim_jobs('a', 'transcode', 2, '5 minutes')")
+    first = {row[0] for row in cursor.fetchall()}  # its transaction stays open
+    second = {job["id"] for job in queue.claim(limit=10)}
+    assert first | second == ids and not first & second
+    other.rollback()
+    assert {job["id"] for job in queue.claim(limit=10)} == first
+
+
+def test_a_job_waits_for_all_that_it_depends_on(queue):
+    parents = [queue.add("ocr") for _ in range(2)]
+    child = queue.add("segment_index", depends_on=parents)
+    assert queue.claim("segment_index") == []
+    first, second = queue.claim("ocr", limit=2)
+    queue.call("complete_job", first)
+    assert queue.claim("segment_index") == []
+    queue.run("LISTEN cv_jobs_segment_index")
+    assert queue.value("SELECT complete_jobs(ARRAY[%s]::uuid[], ARRAY[%s]::bigint[])",
+                       second["id"], second["lease_token"]) == 1
+    queue.connection.poll()
+    assert queue.connection.notifies, "workers are woken for what has become ready"
+    assert queue.claim_one("segment_index")["id"] == child
+    after = queue.add("segment_index", depends_on=parents)
+    assert queue.claim_one("segment_index")["id"] == after
+
+
+STAGE_ROWS = """INSERT INTO segments (video_id, text, normalized_text, text_hash, confidence,
+                                      t_start, t_end) VALUES (%s, 'a', 'a', 'h', 1, 0, 10)"""
+
+
+def finish(cursor, queue_job, video):
+    """What a supervisor does at the end of a job; yields after each statement."""
+    cursor.execute("SELECT fence_job(%s, %s)", (queue_job["id"], queue_job["lease_token"]))
+    assert cursor.fetchone() == (True,)
+    yield
+    cursor.execute(STAGE_ROWS, (video,))
+    yield
+    cursor.execute("""SELECT record_artifacts(%s, %s, 'b', '[{"kind": "output", "key": "k"}]')""",
+                   (queue_job["id"], queue_job["lease_token"]))
+    yield
+    cursor.execute("SELECT enqueue_job('segment_index', '{}', %s, p_correlation_id => %s::uuid,"
+                   " p_sequence => %s)",
+                   (video, queue_job["correlation_id"], queue_job["sequence"]))
+    yield
+    cursor.execute("SELECT complete_job(%s, %s)", (queue_job["id"], queue_job["lease_token"]))
+    assert cursor.fetchone() == (True,)
+    yield
+
+
+@pytest.mark.parametrize("died_after", range(1, 6))
+def test_a_death_before_the_commit_leaves_nothing(queue, other, died_after):
+    video = queue.video()
+    queue.add("ocr", video_id=video)
+    job = queue.claim_one("ocr")
+    before = queue.snapshot()
+    steps = finish(other.cursor(), job, video)
+    for _ in range(died_after):
+        next(steps)
+    # The second argument waits until the backend is gone.
+    assert queue.value("SELECT pg_terminate_backend(%s, 10000)", other.info.backend_pid)
+    with pytest.raises(psycopg2.Error):
+        other.commit()
+    assert queue.snapshot() == before
+
+
+def test_complete_rows_and_successor_are_one_commit(queue, other):
+    video = queue.video()
+    queue.add("ocr", video_id=video)
+    job = queue.claim_one("ocr")
+    for _ in finish(other.cursor(), job, video):
+        assert queue.status(job["id"]) == "processing"
+        assert queue.value("SELECT count(*) FROM segments") == 0
+        assert queue.claim("segment_index") == []
+    other.commit()
+    assert queue.status(job["id"]) == "done"
+    successor = queue.claim_one("segment_index")
+    assert successor["correlation_id"] == job["correlation_id"]
+    assert successor["sequence"] == job["sequence"]
+    assert queue.value("SELECT count(*) FROM segments") == 1
+    assert queue.value("SELECT count(*) FROM task_artifacts") == 1
+
+
+def test_a_fenced_job_is_not_taken_while_its_commit_runs(queue, other):
+    """The lease ends during the last transaction: the row is locked, so nobody else claims it."""
+    video = queue.video()
+    queue.add("ocr", video_id=video)
+    job = queue.claim_one("ocr")
+    queue.expire(job["id"])
+    for _ in finish(other.cursor(), job, video):
+        assert queue.claim("ocr", worker="other") == []
+    other.commit()
+    assert queue.status(job["id"]) == "done"
+
+
+def test_enqueue_is_part_of_the_callers_transaction(queue, other):
+    cursor = other.cursor()
+    cursor.execute("INSERT INTO videos DEFAULT VALUES RETURNING id")
+    video = cursor.fetchone()[0]
+    cursor.execute("SELECT enqueue_job('transcode', '{}', %s)", (video,))
+    assert queue.claim() == []
+    other.rollback()
+    assert queue.value("SELECT count(*) FROM jobs") == 0
+
+
+def test_idle_workers_are_woken(queue, other):
+    cursor = other.cursor()
+    cursor.execute("LISTEN cv_jobs_ocr")
+    other.commit()
+    queue.add("ocr")
+    queue.add("sample")
+    cursor.execute("SELECT 1")
+    other.poll()
+    assert [note.channel for note in other.notifies] == ["cv_jobs_ocr"]
+
+
+def test_claims_read_only_live_rows(queue):
+    """100,000 done jobs: a claim reads the partial index, a handful of rows, never the table."""
+    queue.run("""
+        INSERT INTO jobs (job_type, status, finished_at)
+        SELECT 'transcode', 'done', now() FROM generate_series(1, 100000)""")
+    for _ in range(20):
+        queue.add()
+    queue.run("ANALYZE jobs")
+    plan = queue.value("""
+        EXPLAIN (FORMAT JSON)
+        SELECT id FROM jobs WHERE job_type = 'transcode'::text AND status = 'queued' AND is_ready
+        ORDER BY priority DESC, sequence, created_at, id LIMIT 10 FOR UPDATE SKIP LOCKED""")
+    assert '"jobs_claim"' in json.dumps(plan)
+    assert "Seq Scan" not in json.dumps(plan) and '"Sort"' not in json.dumps(plan)
+
+    counters = """SELECT seq_scan, idx_tup_fetch, seq_tup_read FROM pg_stat_xact_user_tables
+                  WHERE relname = 'jobs'"""
+    queue.run("BEGIN")
+    (before,) = queue.run(counters)
+    assert len(queue.claim(limit=10)) == 10
+    (after,) = queue.run(counters)
+    queue.run("COMMIT")
+    assert after["seq_tup_read"] == before["seq_tup_read"], "a claim has read the whole table"
+    assert after["idx_tup_fetch"] - before["idx_tup_fetch"] <= 100

@@ -1,0 +1,187 @@
+"""Row-level security as two users of different teams see it, and what a user can never do."""
+
+import json
+import uuid
+
+import psycopg2
+import pytest
+
+ALICE, BOB, TEAM_A, TEAM_B = (uuid.uuid4() for _ in range(4))
+TABLES = ("videos", "jobs", "segments", "entities", "search_materialized")
+
+
+class Library:
+    """One video per owner or team, each with a job, a segment, an entity and a search row."""
+
+    def __init__(self, queue):
+        self.queue = queue
+        self.videos = {}
+        for name, owner, team in (("alice", ALICE, None), ("bob", BOB, None),
+                                  ("team a", None, TEAM_A), ("bob in team a", BOB, TEAM_A),
+                                  ("team b", None, TEAM_B), ("nobody", None, None)):
+            video = queue.video(owner, team)
+            self.videos[name] = video
+            queue.add(video_id=video)
+            segment = queue.value(
+                "INSERT INTO segments (video_id, owner_id, team_id, text, normalized_text,"
+                " text_hash, confidence, t_start, t_end)"
+                " VALUES (%s, %s, %s, 'Hi', 'hi', 'h', 1, 0, 10) RETURNING id", video, owner, team)
+            queue.run("INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
+                      " VALUES (%s, 'mention', '@a', 'a')", segment)
+        queue.run("SELECT refresh_search_materialized()")
+        assert queue.value("SELECT count(*) FROM search_materialized") == len(self.videos)
+
+    def become(self, user=None, role="authenticated", **claims):
+        if user:
+            claims["sub"] = str(user)
+        self.queue.run("SELECT set_config('request.jwt.claims', %s, false)",
+                       json.dumps(claims) if claims else "")
+        self.queue.run(f"SET ROLE {role}")
+
+    def seen(self, table):
+        column = {"videos": "id", "entities": "segment_id"}.get(table, "video_id")
+        rows = self.queue.run(f"SELECT {column} AS key FROM {table}")
+        if table == "entities":
+            self.queue.run("SET ROLE postgres")
+            by_segment = {row["id"]: row["video_id"]
+                          for row in self.queue.run("SELECT id, video_id FROM segments")}
+            self.queue.run("SET ROLE authenticated")
+            rows = [{"key": by_segment[row["key"]]} for row in rows]
+        names = {video: name for name, video in self.videos.items()}
+        return sorted(names[row["key"]] for row in rows)
+
+
+@pytest.fixture
+def library(queue):
+    return Library(queue)
+
+
+SIGHTS = [
+    ("alice alone", {"user": ALICE}, ["alice"]),
+    ("bob alone", {"user": BOB}, ["bob", "bob in team a"]),
+    ("alice, team_id", {"user": ALICE, "team_id": str(TEAM_A)}, ["alice", "bob in team a", "team a"]),
+    ("alice, team_ids", {"user": ALICE, "team_ids": [str(TEAM_A), str(TEAM_B)]},
+     ["alice", "bob in team a", "team a", "team b"]),
+    ("alice, app_metadata", {"user": ALICE, "app_metadata": {"team_ids": [str(TEAM_B)]}},
+     ["alice", "team b"]),
+    ("user_metadata is the user's own word",
+     {"user": ALICE, "user_metadata": {"team_ids": [str(TEAM_B)], "team_id": str(TEAM_B)}}, ["alice"]),
+    ("what is no UUID is no team",
+     {"user": ALICE, "team_ids": ["*", "", None, 7, str(TEAM_B)], "team_id": "x"}, ["alice", "team b"]),
+    ("a list in the wrong shape", {"user": ALICE, "team_ids": {"a": str(TEAM_B)}}, ["alice"]),
+    ("a stranger", {"user": uuid.uuid4()}, []),
+    ("no token", {}, []),
+]
+
+
+@pytest.mark.parametrize("claims, expected", [sight[1:] for sight in SIGHTS],
+                         ids=[sight[0] for sight in SIGHTS])
+def test_a_user_sees_their_own_and_their_teams(library, claims, expected):
+    library.become(**claims)
+    for table in TABLES:
+        assert library.seen(table) == expected, table
+
+
+def test_the_text_follows_a_video_that_changes_hands(library):
+    library.queue.run("UPDATE videos SET owner_id = %s WHERE id = %s", BOB, library.videos["alice"])
+    library.become(ALICE)
+    assert [library.seen(table) for table in TABLES] == [[]] * len(TABLES)
+    library.become(BOB)
+    assert "alice" in library.seen("segments") and "alice" in library.seen("search_materialized")
+
+
+def test_the_service_role_sees_and_writes_everything(library):
+    library.become(role="service_role")
+    for table in TABLES:
+        assert library.queue.value(f"SELECT count(*) FROM {table}") == len(library.videos)
+    queue = library.queue
+    queue.add("clip_generate")
+    jobs = queue.claim(limit=100) + queue.claim("clip_generate")
+    assert len(jobs) == len(library.videos) + 1
+    first, second, third, fourth, *_ = jobs
+    assert queue.call("renew_lease", first, "5 minutes") == "ok"
+    assert queue.call("report_progress", first, 0.5, "x") == "ok"
+    assert queue.call("record_artifacts", first, "b", '[{"kind": "input", "key": "k"}]') is True
+    assert queue.call("complete_job", first) is True
+    assert queue.fail(second) == "retry"
+    assert queue.call("release_job", third, "x") is True
+    assert queue.value("SELECT cancel_job(%s)", fourth["id"]) == "requested"
+    assert queue.call("settle_canceled_job", fourth) is True
+    assert queue.value("SELECT retry_job(%s)", fourth["id"]) == "queued"
+    queue.run("SELECT report_worker('w', 'h', '1', ARRAY['ocr'], 1, 0, 'running')")
+    queue.run("SELECT refresh_search_materialized(%s)", library.videos["alice"])
+    queue.run("UPDATE videos SET status = 'ready' WHERE id = %s", library.videos["alice"])
+    queue.run("DELETE FROM videos WHERE id = %s", library.videos["bob"])
+
+
+CALLS = [
+    "enqueue_job('transcode', '{}')", "claim_jobs('me', 'transcode')",
+    "rescue_expired_jobs('transcode')", "promote_due_jobs('transcode')",
+    "renew_lease(gen_random_uuid(), 1)", "report_progress(gen_random_uuid(), 1, 0.5::real, '')",
+    "fence_job(gen_random_uuid(), 1)", "complete_job(gen_random_uuid(), 1)",
+    "complete_jobs('{}', '{}')", "fail_job(gen_random_uuid(), 1, 'a', 'b', true)",
+    "release_job(gen_random_uuid(), 1, '')", "settle_canceled_job(gen_random_uuid(), 1)",
+    "record_artifacts(gen_random_uuid(), 1, 'b', '[]')", "cancel_job(gen_random_uuid())",
+    "retry_job(gen_random_uuid())", "retry_failed_jobs('ocr')", "release_dependents('{}')",
+    "report_worker('w', 'h', '1', '{}', 1, 0, 'running')", "refresh_search_materialized()",
+    "create_event_partitions()",
+]
+
+
+@pytest.mark.parametrize("role", ["authenticated", "anon"])
+def test_a_user_calls_no_function_of_the_queue(library, role):
+    library.become(ALICE, role=role)
+    for call in CALLS:
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            library.queue.run(f"SELECT {call}")
+
+
+def test_every_function_that_writes_is_listed_above(queue):
+    """A new function of the queue is either shut to users or known to be harmless."""
+    harmless = {"current_team_ids", "event_source", "job_transition_allowed", "segment_id",
+                "jobs_change_status", "videos_before_update"}
+    open_to_users = {row["name"] for row in queue.run("""
+        SELECT p.proname AS name FROM pg_proc p
+        WHERE p.pronamespace = 'public'::regnamespace
+          AND has_function_privilege('authenticated', p.oid, 'EXECUTE')
+          AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')""")}
+    assert open_to_users == harmless
+
+
+@pytest.mark.parametrize("role", ["authenticated", "anon"])
+def test_a_user_writes_nothing(library, role):
+    library.become(ALICE, role=role)
+    for table in (*TABLES, "task_events", "job_attempts", "task_artifacts", "workers", "job_types",
+                  "search_pending", "schema_migrations"):
+        for statement in (f"DELETE FROM {table}", f"INSERT INTO {table} DEFAULT VALUES",
+                          f"TRUNCATE {table} CASCADE"):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                library.queue.run(statement)
+    for statement in ("UPDATE jobs SET status = 'processing'", "UPDATE videos SET owner_id = NULL",
+                      "SELECT * FROM jobs FOR UPDATE"):
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            library.queue.run(statement)
+
+
+@pytest.mark.parametrize("table", ["task_events", "job_attempts", "workers", "search_pending",
+                                   "task_artifacts", "schema_migrations", "task_events_default"])
+def test_a_user_reads_no_table_of_the_machinery(library, table):
+    library.become(ALICE)
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        library.queue.run(f"SELECT * FROM {table}")
+
+
+@pytest.mark.parametrize("function", ["videos_owner_changed", "mark_search_pending", "jobs_updated",
+                                      "jobs_inserted", "jobs_before_insert"])
+def test_a_user_cannot_borrow_a_triggers_rights(library, function):
+    library.become(ALICE)
+    library.queue.run("CREATE TEMP TABLE mine (id uuid, owner_id uuid, team_id uuid, platform text)")
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        library.queue.run(f"CREATE TRIGGER t AFTER UPDATE ON mine FOR EACH ROW"
+                          f" EXECUTE FUNCTION {function}()")
+
+
+def test_row_security_stands_on_every_table(queue):
+    bare = queue.run("SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
+                     " AND relnamespace = 'public'::regnamespace AND NOT relrowsecurity")
+    assert bare == []
