@@ -1,13 +1,13 @@
 #include "common/db/connection.h"
 
-#include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 
 enum {
     /* How long a statement that was asked to stop may take to do so, before its connection is
      * given up. */
-    STOP_GRACE_MS = 5 * 1000,
+    STOP_GRACE_MS = 2 * 1000,
     ROLLBACK_TIMEOUT_MS = 5 * 1000,
 };
 
@@ -37,13 +37,28 @@ int cv_db_fail_result(struct cv_db *db, const PGresult *result, struct cv_error 
                    detail ? ": " : "", detail ? detail : "");
 }
 
+static void *run_cancel(void *opaque)
+{
+    cv_auto(PQfreeCancel) PGcancel *cancel = opaque;
+    char message[256];
+    if (!PQcancel(cancel, message, sizeof(message))) {
+        cv_log(CV_LOG_DEBUG, "database: cannot cancel a statement: %s", message);
+    }
+    return NULL;
+}
+
+/* In a thread of its own, because PQcancel waits for the server without an end, and a server that
+ * does not answer is one reason to come here. */
 static void ask_to_stop(struct cv_db *db)
 {
     cv_auto(PQfreeCancel) PGcancel *cancel = PQgetCancel(db->connection);
-    char message[256];
-    if (cancel && !PQcancel(cancel, message, sizeof(message))) {
-        cv_log(CV_LOG_DEBUG, "database: cannot cancel the statement: %s", message);
+    pthread_t thread;
+    if (!cancel || pthread_create(&thread, NULL, run_cancel, cancel)) {
+        cv_log(CV_LOG_DEBUG, "database: cannot cancel a statement");
+        return;
     }
+    (void)cv_take(cancel);
+    (void)pthread_detach(thread);
 }
 
 /* Writes what is to be written and reads until a result is there, or fails. Outcomes as
