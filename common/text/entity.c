@@ -1,0 +1,381 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+
+#include "common/text/entity_patterns.h"
+#include "common/text/number.h"
+#include "common/text/text.h"
+#include "common/text/unicode.h"
+
+#include <pcre2.h>
+#include <string.h>
+
+enum {
+    /* A screen line holds a few; a text that holds more was made to fill the table. */
+    MAX_ENTITIES = 500,
+    /* PostgreSQL's B-tree takes values up to about 2,700 bytes; no URL on a screen is longer. */
+    MAX_VALUE_BYTES = 1024,
+    /* The patterns need a few hundred steps for a match; these bounds cost milliseconds. */
+    MATCH_LIMIT = 200000,
+    DEPTH_LIMIT = 2000,
+    JIT_STACK_START = 32 * 1024,
+    JIT_STACK_MAX = 512 * 1024,
+};
+
+struct cv_entity_extractor {
+    pcre2_code **codes; /* one for each of cv_entity_patterns */
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack;
+};
+
+/* A part of the text that a pattern has claimed. */
+struct claim {
+    size_t start, end;
+    const struct cv_entity_pattern *pattern;
+    char *normalized; /* NULL: claimed without an entity */
+};
+
+struct claims {
+    struct claim *items;
+    size_t count, capacity;
+};
+
+static void claims_deinit(struct claims *claims)
+{
+    for (size_t i = 0; i < claims->count; i++) {
+        free(claims->items[i].normalized);
+    }
+    free(claims->items);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct claims, claims_deinit)
+
+void cv_entity_list_deinit(struct cv_entity_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->entities[i].value);
+        free(list->entities[i].normalized_value);
+    }
+    free(list->entities);
+    *list = (struct cv_entity_list){0};
+}
+
+void cv_entity_extractor_free(struct cv_entity_extractor *extractor)
+{
+    if (!extractor) {
+        return;
+    }
+    for (size_t i = 0; extractor->codes && i < cv_entity_pattern_count; i++) {
+        pcre2_code_free(extractor->codes[i]);
+    }
+    free(extractor->codes);
+    pcre2_match_data_free(extractor->match);
+    pcre2_match_context_free(extractor->context);
+    pcre2_jit_stack_free(extractor->stack);
+    free(extractor);
+}
+
+static int compile(const struct cv_entity_pattern *pattern, pcre2_code **ret_code,
+                   struct cv_error *error)
+{
+    int code = 0;
+    PCRE2_SIZE offset = 0;
+    *ret_code = pcre2_compile((PCRE2_SPTR)pattern->pattern, PCRE2_ZERO_TERMINATED,
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_CASELESS | PCRE2_EXTENDED |
+                                  PCRE2_NEVER_BACKSLASH_C,
+                              &code, &offset, NULL);
+    if (!*ret_code) {
+        PCRE2_UCHAR message[128] = "";
+        (void)pcre2_get_error_message(code, message, sizeof(message));
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "PCRE2 refuses entity pattern %d at offset %zu: %s", (int)pattern->kind,
+                       (size_t)offset, (const char *)message);
+    }
+    /* Where executable memory is forbidden the interpreter does the same, slower. */
+    (void)pcre2_jit_compile(*ret_code, PCRE2_JIT_COMPLETE);
+    return 0;
+}
+
+int cv_entity_extractor_new(struct cv_entity_extractor **ret_extractor, struct cv_error *error)
+{
+    cv_auto(cv_entity_extractor_free) struct cv_entity_extractor *made = calloc(1, sizeof(*made));
+    if (made) {
+        made->codes = calloc(cv_entity_pattern_count, sizeof(*made->codes));
+        made->context = pcre2_match_context_create(NULL);
+        made->stack = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_MAX, NULL);
+    }
+    if (!made || !made->codes || !made->context) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the entity patterns");
+    }
+    uint32_t most_groups = 0;
+    for (size_t i = 0; i < cv_entity_pattern_count; i++) {
+        int result = compile(&cv_entity_patterns[i], &made->codes[i], error);
+        if (result < 0) {
+            return result;
+        }
+        uint32_t groups = 0;
+        (void)pcre2_pattern_info(made->codes[i], PCRE2_INFO_CAPTURECOUNT, &groups);
+        most_groups = groups > most_groups ? groups : most_groups;
+    }
+    (void)pcre2_set_match_limit(made->context, MATCH_LIMIT);
+    (void)pcre2_set_depth_limit(made->context, DEPTH_LIMIT);
+    if (made->stack) {
+        pcre2_jit_stack_assign(made->context, NULL, made->stack);
+    }
+    made->match = pcre2_match_data_create(most_groups + 1, NULL);
+    if (!made->match) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the entity patterns");
+    }
+    *ret_extractor = cv_take(made);
+    return 0;
+}
+
+/* ---- ends of URLs ---------------------------------------------------------------------------- */
+
+/* Full stops, brackets without a partner and quotes at the end belong to the sentence. */
+static size_t url_end(const char *text, size_t start, size_t end)
+{
+    for (; end > start; end--) {
+        char last = text[end - 1];
+        if (last == ')' || last == ']') {
+            char partner = last == ')' ? '(' : '[';
+            int depth = 0;
+            for (size_t i = start; i < end; i++) {
+                depth += (text[i] == partner) - (text[i] == last);
+            }
+            if (depth >= 0) {
+                break;
+            }
+        } else if (end - start >= 3 && memcmp(text + end - 3, "\xE2\x80\xA6", 3) == 0) {
+            end -= 2; /* an ellipsis */
+        } else if (!strchr(".,;:!?'*_~([", last)) {
+            break;
+        }
+    }
+    return end;
+}
+
+/* ---- normal forms ---------------------------------------------------------------------------- */
+
+/* A URL with its scheme and host in lower case; the path means what it says. */
+static void normalize_url(const char *text, size_t length, struct cv_buffer *out)
+{
+    const char *scheme_end = memmem(text, length, "://", 3);
+    size_t host = scheme_end ? (size_t)(scheme_end - text) + 3 : 0;
+    size_t host_length = strcspn(text + host, "/?#");
+    for (size_t i = 0; i < length; i++) {
+        char byte = text[i];
+        if (i < host + host_length && byte >= 'A' && byte <= 'Z') {
+            byte = (char)(byte - 'A' + 'a');
+        }
+        cv_buffer_append(out, &byte, 1);
+    }
+}
+
+/* A named part of the last match; empty when it took no part. */
+static struct cv_number_part group(const pcre2_code *code, pcre2_match_data *match,
+                                   const char *text, const char *name)
+{
+    int number = pcre2_substring_number_from_name(code, (PCRE2_SPTR)name);
+    PCRE2_SIZE length = 0;
+    if (number <= 0 || pcre2_substring_length_bynumber(match, (uint32_t)number, &length) != 0 ||
+        length == 0) {
+        return (struct cv_number_part){0};
+    }
+    return (struct cv_number_part){text + pcre2_get_ovector_pointer(match)[2 * number], length};
+}
+
+static bool normalize_number(const pcre2_code *code, pcre2_match_data *match, const char *text,
+                             struct cv_buffer *out)
+{
+    struct cv_number_parts parts = {
+        .sign = group(code, match, text, "sign"),
+        .digits = group(code, match, text, "digits"),
+        .scale = group(code, match, text, "scale"),
+        .currency = group(code, match, text, "before"),
+        .unit = group(code, match, text, "unit"),
+    };
+    if (!parts.currency.text) {
+        parts.currency = group(code, match, text, "inner");
+    }
+    if (!parts.currency.text) {
+        parts.currency = group(code, match, text, "after");
+    }
+    return cv_number_normalize(&parts, out);
+}
+
+/* The normal form of text[start, end), or *ret_normalized NULL when it is no entity after all. */
+static int normalize_value(const struct cv_entity_extractor *extractor, size_t which,
+                           const char *text, size_t start, size_t end, char **ret_normalized,
+                           struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer out = CV_BUFFER_INIT;
+    cv_auto_free char *value = strndup(text + start, end - start);
+    if (!value) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an entity");
+    }
+    bool is_entity = true;
+    switch (cv_entity_patterns[which].kind) {
+    case CV_ENTITY_URL:
+    case CV_ENTITY_BARE_URL:
+        normalize_url(value, end - start, &out);
+        break;
+    case CV_ENTITY_PHONE:
+        is_entity = cv_phone_normalize(value, end - start, &out);
+        break;
+    case CV_ENTITY_NUMBER:
+        is_entity = normalize_number(extractor->codes[which], extractor->match, text, &out);
+        break;
+    case CV_ENTITY_MENTION:
+    case CV_ENTITY_HASHTAG:
+    case CV_ENTITY_EMOJI:
+        return cv_text_normalize(value, ret_normalized, error);
+    case CV_ENTITY_MAIL:
+    case CV_ENTITY_STRUCTURED:
+        is_entity = false;
+        break;
+    }
+    if (!is_entity && !out.failed) {
+        *ret_normalized = NULL;
+        return 0;
+    }
+    return cv_buffer_take(&out, ret_normalized, error);
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+static int add_claim(struct claims *claims, struct claim claim, struct cv_error *error)
+{
+    if (claims->count == claims->capacity) {
+        size_t capacity = claims->capacity ? 2 * claims->capacity : 16;
+        struct claim *items = realloc(claims->items, capacity * sizeof(*items));
+        if (!items) {
+            free(claim.normalized);
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for entities");
+        }
+        claims->items = items;
+        claims->capacity = capacity;
+    }
+    claims->items[claims->count++] = claim;
+    return 0;
+}
+
+static int compare_claims(const void *left, const void *right)
+{
+    const struct claim *a = left, *b = right;
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+/* Whether [start, end) touches one of the first `sorted` claims, which are in order and apart; then
+ * *ret_end is where the last one it touches ends. */
+static bool is_claimed(const struct claims *claims, size_t sorted, size_t start, size_t end,
+                       size_t *ret_end)
+{
+    size_t low = 0, high = sorted;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (claims->items[middle].end <= start) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == sorted || claims->items[low].start >= end) {
+        return false;
+    }
+    *ret_end = claims->items[low].end;
+    return true;
+}
+
+/* Claims all that one pattern finds outside what others have claimed. */
+static int claim_pattern(struct cv_entity_extractor *extractor, size_t which, const char *text,
+                         size_t length, struct claims *claims, struct cv_error *error)
+{
+    const struct cv_entity_pattern *pattern = &cv_entity_patterns[which];
+    size_t sorted = claims->count;
+    for (size_t at = 0; at < length && claims->count - sorted < MAX_ENTITIES;) {
+        int found = pcre2_match(extractor->codes[which], (PCRE2_SPTR)text, length, at,
+                                PCRE2_NO_UTF_CHECK, extractor->match, extractor->context);
+        if (found < 0) {
+            break; /* no more; or a limit: the rest of such a text is not worth it */
+        }
+        const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(extractor->match);
+        struct claim claim = {ends[0], ends[1], pattern, NULL};
+        at = claim.end; /* never empty: every pattern takes a character */
+        size_t other_end;
+        if (is_claimed(claims, sorted, claim.start, claim.end, &other_end)) {
+            at = other_end;
+            continue;
+        }
+        bool is_url = pattern->kind == CV_ENTITY_URL || pattern->kind == CV_ENTITY_BARE_URL;
+        if (is_url && claim.end - claim.start <= MAX_VALUE_BYTES) {
+            claim.end = url_end(text, claim.start, claim.end);
+        }
+        if (claim.end - claim.start <= MAX_VALUE_BYTES && pattern->type) {
+            int result = normalize_value(extractor, which, text, claim.start, claim.end,
+                                         &claim.normalized, error);
+            if (result < 0) {
+                return result;
+            }
+            if (!claim.normalized) {
+                continue;
+            }
+        }
+        int result = add_claim(claims, claim, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    qsort(claims->items, claims->count, sizeof(*claims->items), compare_claims);
+    return 0;
+}
+
+static int publish(const char *text, struct claims *claims, struct cv_entity_list *ret_list,
+                   struct cv_error *error)
+{
+    cv_auto(cv_entity_list_deinit) struct cv_entity_list list = {0};
+    list.entities = calloc(claims->count + 1, sizeof(*list.entities));
+    if (!list.entities) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for entities");
+    }
+    for (size_t i = 0; i < claims->count && list.count < MAX_ENTITIES; i++) {
+        struct claim *claim = &claims->items[i];
+        if (!claim->normalized || strlen(claim->normalized) > 2 * MAX_VALUE_BYTES) {
+            continue;
+        }
+        struct cv_entity *entity = &list.entities[list.count++];
+        entity->type = claim->pattern->type;
+        entity->normalized_value = cv_take(claim->normalized);
+        entity->value = strndup(text + claim->start, claim->end - claim->start);
+        if (!entity->value) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for entities");
+        }
+    }
+    *ret_list = list;
+    list = (struct cv_entity_list){0};
+    return 0;
+}
+
+int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
+                      struct cv_entity_list *ret_list, struct cv_error *error)
+{
+    cv_auto_free int32_t *points = NULL;
+    size_t count = 0;
+    int result = cv_unicode_decode(text, &points, &count, error);
+    if (result < 0) {
+        return result;
+    }
+    cv_auto(cv_buffer_deinit) struct cv_buffer clean = CV_BUFFER_INIT;
+    for (size_t i = 0; i < count; i++) {
+        cv_unicode_append(&clean, points[i]);
+    }
+    if (clean.failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text");
+    }
+    cv_auto(claims_deinit) struct claims claims = {0};
+    for (size_t i = 0; i < cv_entity_pattern_count && clean.length > 0; i++) {
+        result = claim_pattern(extractor, i, clean.data, clean.length, &claims, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    return publish(clean.data, &claims, ret_list, error);
+}

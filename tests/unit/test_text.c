@@ -1,0 +1,295 @@
+#include "common/text/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void expect_normal(const char *text, const char *expected)
+{
+    struct cv_error error;
+    cv_auto_free char *normalized = NULL;
+    assert_int_equal(cv_text_normalize(text, &normalized, &error), 0);
+    assert_string_equal(normalized, expected);
+    cv_auto_free char *again = NULL;
+    assert_int_equal(cv_text_normalize(normalized, &again, &error), 0);
+    assert_string_equal(again, normalized);
+}
+
+static void test_normal_form(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"", ""},
+        {" \t\r\n\v\f ", ""},
+        {"  Two\t words \xC2\xA0\xE2\x80\xAF here ", "two words here"},
+        {"ＨＥＬＬＯ　ｗｏｒｌｄ", "hello world"},
+        {"Straße ﬁne", "strasse fine"},
+        {"E\xCC\x81t\xC3\xA9", "\xC3\xA9t\xC3\xA9"},
+        {"МОСКВА", "москва"},
+        {"ΟΔΥΣΣΕΥΣ", "οδυσσευσ"},
+        {"ｶﾞｷﾞ 東京", "ガギ 東京"},
+        {"\xE2\x80\xAEمرحبا\xE2\x80\xAC", "مرحبا"},
+        {"zero\xE2\x80\x8Bwidth\xC2\xADsoft\xEF\xBB\xBF", "zerowidthsoft"},
+        {"x\xE2\x80\x8Dy", "xy"},
+        {"bell\x07tab\x01", "belltab"},
+        {"👩‍💻 👨‍👩‍👧", "👩‍💻 👨‍👩‍👧"},
+        {"👍🏽 ❤️", "👍🏽 ❤"},
+        {"🏴󠁧󠁢󠁥󠁮󠁧󠁿", "🏴󠁧󠁢󠁥󠁮󠁧󠁿"},
+        {"bad \xFF\xC3(", "bad \xEF\xBF\xBD\xEF\xBF\xBD("},
+        {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xC2\xA8x", "\xCC\x88x"},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        expect_normal(cases[i][0], cases[i][1]);
+    }
+}
+
+/* Every code point there is, in blocks: the normal form of a normal form is itself. */
+static void test_normal_form_is_stable(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    for (unsigned point = 1; point < 0x110000; point++) {
+        if (point >= 0xD800 && point < 0xE000) {
+            continue;
+        }
+        char text[5] = "";
+        if (point < 0x80) {
+            text[0] = (char)point;
+        } else if (point < 0x800) {
+            text[0] = (char)(0xC0 | point >> 6);
+            text[1] = (char)(0x80 | (point & 63));
+        } else if (point < 0x10000) {
+            text[0] = (char)(0xE0 | point >> 12);
+            text[1] = (char)(0x80 | (point >> 6 & 63));
+            text[2] = (char)(0x80 | (point & 63));
+        } else {
+            text[0] = (char)(0xF0 | point >> 18);
+            text[1] = (char)(0x80 | (point >> 12 & 63));
+            text[2] = (char)(0x80 | (point >> 6 & 63));
+            text[3] = (char)(0x80 | (point & 63));
+        }
+        cv_auto_free char *once = NULL, *twice = NULL;
+        assert_int_equal(cv_text_normalize(text, &once, &error), 0);
+        assert_int_equal(cv_text_normalize(once, &twice, &error), 0);
+        if (strcmp(once, twice) != 0) {
+            fail_msg("U+%04X: \"%s\" becomes \"%s\"", point, once, twice);
+        }
+    }
+}
+
+static void test_hash(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    char hash[CV_TEXT_HASH_SIZE];
+    assert_int_equal(cv_text_hash("abc", hash, &error), 0);
+    assert_string_equal(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_int_equal(cv_text_hash("", hash, &error), 0);
+    assert_string_equal(hash, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+static struct cv_entity_extractor *extractor;
+
+static int make_extractor(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    int result = cv_entity_extractor_new(&extractor, &error);
+    if (result < 0) {
+        print_error("%s\n", error.message);
+    }
+    return result;
+}
+
+static int free_extractor(void **state)
+{
+    (void)state;
+    cv_entity_extractor_free(extractor);
+    return 0;
+}
+
+/* `expected` lists what is found as "type value=normalized", one a line; "=normalized" is left out
+ * where it equals the value. */
+static void expect_entities(const char *text, const char *expected)
+{
+    struct cv_error error;
+    cv_auto(cv_entity_list_deinit) struct cv_entity_list list = {0};
+    assert_int_equal(cv_entity_extract(extractor, text, &list, &error), 0);
+    cv_auto(cv_buffer_deinit) struct cv_buffer found = CV_BUFFER_INIT;
+    cv_buffer_text(&found, "");
+    for (size_t i = 0; i < list.count; i++) {
+        const struct cv_entity *entity = &list.entities[i];
+        cv_buffer_printf(&found, "%s%s %s", i ? "\n" : "", entity->type, entity->value);
+        if (strcmp(entity->value, entity->normalized_value) != 0) {
+            cv_buffer_printf(&found, "=%s", entity->normalized_value);
+        }
+    }
+    if (strcmp(found.data ? found.data : "", expected) != 0) {
+        fail_msg("in \"%s\"\nfound:\n%s\nexpected:\n%s", text, found.data, expected);
+    }
+}
+
+struct entity_case {
+    const char *text;
+    const char *expected;
+};
+
+static void expect_all(const struct entity_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        expect_entities(cases[i].text, cases[i].expected);
+    }
+}
+
+static void test_mentions_and_hashtags(void **state)
+{
+    (void)state;
+    static const struct entity_case cases[] = {
+        {"harbour looks amazing. @dev_marcus", "mention @dev_marcus"},
+        {"(@Anna_Weber), @x: @jonas.k!",
+         "mention @Anna_Weber=@anna_weber\nmention @x\nmention @jonas"},
+        {"anna.weber@example.org a@b @@twice", ""},
+        {"ありがとう@oskar_b さん", "mention @oskar_b"},
+        {"#BerlinNights!", "hashtag #BerlinNights=#berlinnights"},
+        {"#48213 #caf\xC3\xA9. #stra\xC3\x9F"
+         "e",
+         "hashtag #48213\nhashtag #caf\xC3\xA9\nhashtag #stra\xC3\x9F"
+         "e=#strasse"},
+        {"#東京タワー、#москва #مرحبا #हिन्दी",
+         "hashtag #東京タワー\nhashtag #москва\nhashtag #مرحبا\nhashtag #हिन्दी"},
+        {"＃全角", "hashtag ＃全角=#全角"},
+        {"C# a#b ##x &#39; # alone", ""},
+    };
+    expect_all(cases, CV_COUNT(cases));
+}
+
+static void test_urls(void **state)
+{
+    (void)state;
+    static const struct entity_case cases[] = {
+        {"see https://example.org/menu, now", "url https://example.org/menu"},
+        {"www.harbour-tickets.com. Next", "url www.harbour-tickets.com"},
+        {"(example.net/join)", "url example.net/join"},
+        {"https://en.wikipedia.org/wiki/Foo_(bar)) x",
+         "url https://en.wikipedia.org/wiki/Foo_(bar)"},
+        {"HTTPS://Example.COM/PaTh?Q=1",
+         "url HTTPS://Example.COM/PaTh?Q=1=https://example.com/PaTh?Q=1"},
+        {"https://news.example.com/2024/05/storm", "url https://news.example.com/2024/05/storm"},
+        {"詳細はhttps://example.org/menu、です", "url https://example.org/menu"},
+        {"https://example.org/menu😍", "url https://example.org/menu\nemoji 😍"},
+        {"https://example.org/@name#tag", "url https://example.org/@name#tag"},
+        {"go to github.com today", "url github.com"},
+        {"it is done.it ends amazing.in the end", ""},
+        {"Node.js report.pdf jonas.k theo.builds etc.", ""},
+        {"me@example.org", ""},
+        {"www. alone http:// alone", ""},
+    };
+    expect_all(cases, CV_COUNT(cases));
+}
+
+static void test_emoji(void **state)
+{
+    (void)state;
+    static const struct entity_case cases[] = {
+        {"☕ 762", "emoji ☕\nnumber 762"},
+        {"😭✨", "emoji 😭\nemoji ✨"},
+        {"👩‍💻 👨‍👩‍👧‍👦",
+         "emoji 👩‍💻\nemoji 👨‍👩‍👧‍👦"},
+        {"👍🏽🇩🇪🇫🇷", "emoji 👍🏽\nemoji 🇩🇪\nemoji 🇫🇷"},
+        {"1️⃣ #️⃣", "emoji 1️⃣=1⃣\nemoji #️⃣=#⃣"},
+        {"🏴󠁧󠁢󠁥󠁮󠁧󠁿", "emoji 🏴󠁧󠁢󠁥󠁮󠁧󠁿"},
+        {"❤️ ❤", "emoji ❤️=❤\nemoji ❤"},
+        {"© ® ™ # * → ▶ ✓", ""},
+        {"©️ ™️", "emoji ©️=©\nemoji ™️=tm"},
+        {"☎︎", ""},
+    };
+    expect_all(cases, CV_COUNT(cases));
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const struct entity_case cases[] = {
+        {"Tickets from $24.50 at the door", "number $24.50=24.50 USD"},
+        {"€5,50", "number €5,50=5.50 EUR"},
+        {"1.204,50 €", "number 1.204,50 €=1204.50 EUR"},
+        {"1,204.50 USD", "number 1,204.50 USD=1204.50 USD"},
+        {"CHF 1'204.50", "number CHF 1'204.50=1204.50 CHF"},
+        {"12 300 €", "number 12 300 €=12300 EUR"},
+        {"1\xE2\x80\xAF"
+         "204 vues",
+         "number 1\xE2\x80\xAF"
+         "204=1204"},
+        {"価格は¥1,200です", "number ¥1,200=1200 JPY"},
+        {"1.2K 3,4 Mio 2 Mrd. 10万",
+         "number 1.2K=1200\nnumber 3,4 Mio=3400000\nnumber 2 Mrd.=2000000000\nnumber "
+         "10万=100000"},
+        {"€1.2M $1.5bn 0.5k",
+         "number €1.2M=1200000 EUR\nnumber $1.5bn=1500000000 USD\nnumber 0.5k=500"},
+        {"42% 3.5 % -5 °C", "number 42%=42 %\nnumber 3.5 %\nnumber -5 °C"},
+        {"1,204 1.204 1.204.567 0.123",
+         "number 1,204=1204\nnumber 1.204=1204\nnumber 1.204.567=1204567\nnumber 0.123"},
+        {"+49 30 901820 😭", "number +49 30 901820=+4930901820\nemoji 😭"},
+        {"0171-1234567, (555) 123-4567", "number 0171-1234567=01711234567\nnumber (555) "
+                                         "123-4567=5551234567"},
+        {"06 12 34 56 78", "number 06 12 34 56 78=0612345678"},
+        {"+49 30 901820 42%", "number +49 30 901820=+4930901820\nnumber 42%=42 %"},
+        {"61 comments 6h", "number 61\nnumber 6h=6 h"},
+        {"١٢٣٫٥ ۱۲۳ १२३", "number ١٢٣٫٥=123.5\nnumber ۱۲۳=123\nnumber १२३=123"},
+        {"9:41 12.03.1994 2024-05-03 5/3/24 18h30 9.30 Uhr 24/7", ""},
+        {"1.12.3 192.168.0.1 1920x1080 v2.0", ""},
+        {"5G mp4 B2B COVID-19 IMG_1234.jpg 42.pdf 1st rideout_23", ""},
+        {"2-1 5\xE2\x80\x93"
+         "10",
+         "number 2\nnumber 1\nnumber 5\nnumber 10"},
+    };
+    expect_all(cases, CV_COUNT(cases));
+}
+
+/* No text makes extraction slow or large; the limits that see to it are counted in steps, not in
+ * time. */
+static void test_hostile_text(void **state)
+{
+    (void)state;
+    static const char *const seeds[] = {
+        "a",      "1",   "1.",      "1,",  "@",    "#",    "a.",       "a-",      "(",
+        ")",      "+1 ", "👩‍", "a@",  "a.b@", "\xFF", "\xC2\xA0", "http://", "https://a.b/(",
+        "1 234 ", "🇩",   "www.a.",  "-1-", "$1",   "1:",   "١"};
+    struct cv_error error;
+    for (size_t i = 0; i < CV_COUNT(seeds); i++) {
+        cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+        while (text.length + strlen(seeds[i]) <= 1000000) {
+            cv_buffer_text(&text, seeds[i]);
+        }
+        assert_false(text.failed);
+        cv_auto(cv_entity_list_deinit) struct cv_entity_list list = {0};
+        assert_int_equal(cv_entity_extract(extractor, text.data, &list, &error), 0);
+        assert_true(list.count <= 500);
+        cv_auto_free char *normalized = NULL;
+        assert_int_equal(cv_text_normalize(text.data, &normalized, &error), 0);
+    }
+    cv_auto_free char *endless = malloc((2 << 20) + 1);
+    assert_non_null(endless);
+    memset(endless, 'x', 2 << 20);
+    endless[2 << 20] = '\0';
+    char *normalized = NULL;
+    assert_true(cv_text_normalize(endless, &normalized, &error) < 0);
+    assert_int_equal(error.type, CV_ERROR_LIMIT_EXCEEDED);
+    struct cv_entity_list list = {0};
+    assert_true(cv_entity_extract(extractor, endless, &list, &error) < 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_normal_form), cmocka_unit_test(test_normal_form_is_stable),
+        cmocka_unit_test(test_hash),        cmocka_unit_test(test_mentions_and_hashtags),
+        cmocka_unit_test(test_urls),        cmocka_unit_test(test_emoji),
+        cmocka_unit_test(test_numbers),     cmocka_unit_test(test_hostile_text),
+    };
+    return cmocka_run_group_tests_name("text", tests, make_extractor, free_extractor);
+}
