@@ -1,15 +1,18 @@
 #include "common/worker/stage_internal.h"
+#include "common/worker/supervisor_internal.h"
 
 #include <getopt.h>
 #include <string.h>
 
 static const char usage[] =
-    "usage: %s [--slots N] [--poll-ms N]\n"
+    "usage: %s [--slots N] [--poll-ms N] [--threads N] [--no-listen]\n"
     "       %s --once [--threads N] [--scratch DIR] [--progress-fd N] < payload.json\n"
     "\n"
     "  without --once   claim \"%s\" jobs and run them until SIGTERM\n"
     "    --slots N        jobs at the same time (1)\n"
     "    --poll-ms N      look for jobs at least this often (2000)\n"
+    "    --threads N      threads of each stage (the CPUs, shared by the slots)\n"
+    "    --no-listen      poll only\n"
     "  --once           run the stage on one payload, print its result\n"
     "    --threads N      threads to use (the CPUs this process may use)\n"
     "    --scratch DIR    an empty directory to work in (a private one, removed at the end)\n"
@@ -30,6 +33,7 @@ enum option_value {
     OPTION_PROGRESS_FD,
     OPTION_SLOTS,
     OPTION_POLL_MS,
+    OPTION_NO_LISTEN,
     OPTION_HELP,
     OPTION_VERSION,
 };
@@ -41,6 +45,7 @@ static const struct option long_options[] = {
     {"progress-fd", required_argument, NULL, OPTION_PROGRESS_FD},
     {"slots", required_argument, NULL, OPTION_SLOTS},
     {"poll-ms", required_argument, NULL, OPTION_POLL_MS},
+    {"no-listen", no_argument, NULL, OPTION_NO_LISTEN},
     {"help", no_argument, NULL, OPTION_HELP},
     {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
@@ -88,6 +93,9 @@ static enum parsed parse(const struct cv_stage *stage, int argc, char **argv,
         case OPTION_SCRATCH:
             options->scratch = optarg;
             break;
+        case OPTION_NO_LISTEN:
+            options->listen = false;
+            break;
         case OPTION_HELP:
             (void)printf(usage, stage->name, stage->name, stage->job_type);
             return PARSED_SHOWN;
@@ -123,7 +131,8 @@ static void limit_openmp(char **argv)
 
 int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
 {
-    struct cv_worker_options options = {.progress_fd = -1, .slots = 1, .poll_ms = 2000};
+    struct cv_worker_options options = {
+        .progress_fd = -1, .slots = 1, .poll_ms = 2000, .listen = true};
     switch (parse(stage, argc, argv, &options)) {
     case PARSED_WRONG:
         (void)fprintf(stderr, "try %s --help\n", stage->name);
@@ -137,6 +146,5 @@ int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
         limit_openmp(argv);
         return cv_worker_once(stage, &options);
     }
-    (void)fprintf(stderr, usage, stage->name, stage->name, stage->job_type);
-    return CV_EXIT_USAGE;
+    return cv_worker_supervise(stage, &options);
 }

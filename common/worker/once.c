@@ -4,6 +4,8 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 /* A payload names objects; the longest is OCR's list of frames, some 60 bytes each. */
 enum { PAYLOAD_MAX = 64 << 20 };
@@ -163,18 +165,6 @@ static int run_stage(const struct cv_stage *stage, const struct cv_worker_option
     return 0;
 }
 
-/* Run without a supervisor: a person gets the threads, scratch and log line that it would give. */
-static int run_in_scratch(const struct cv_stage *stage, const struct cv_worker_options *options,
-                          json_t **ret_result, struct cv_error *error)
-{
-    if (options->scratch) {
-        return run_stage(stage, options, options->scratch, ret_result, error);
-    }
-    cv_auto(cv_scratch_close) struct cv_scratch scratch = CV_SCRATCH_INIT;
-    int r = cv_scratch_open(&scratch, error);
-    return r < 0 ? r : run_stage(stage, options, scratch.path, ret_result, error);
-}
-
 static enum cv_exit exit_code(enum cv_verdict verdict)
 {
     switch (verdict) {
@@ -223,8 +213,27 @@ static int divert_stdout(struct cv_error *error)
     return cv_take_fd(&fd);
 }
 
-int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options *options)
+/* The supervisor tells whose log lines these are. */
+static void set_log_context(void)
 {
+    int64_t attempt = 0;
+    struct cv_error error;
+    if (cv_env_int("CORTANA_JOB_ATTEMPT", 0, 0, INT32_MAX, &attempt, &error) < 0) {
+        attempt = 0;
+    }
+    struct cv_log_context context = {
+        .worker_id = cv_env("CORTANA_JOB_WORKER", NULL),
+        .job_type = cv_env("CORTANA_JOB_TYPE", NULL),
+        .job_id = cv_env("CORTANA_JOB_ID", NULL),
+        .video_id = cv_env("CORTANA_JOB_VIDEO", NULL),
+        .attempt = (int)attempt,
+    };
+    cv_log_set_context(&context);
+}
+
+static int run_once(const struct cv_stage *stage, const struct cv_worker_options *options)
+{
+    set_log_context();
     struct cv_error error;
     int output = divert_stdout(&error);
     if (output < 0) {
@@ -233,7 +242,7 @@ int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options 
     }
     cv_auto(json_decref) json_t *object = NULL;
     enum cv_exit code = CV_EXIT_DONE;
-    if (run_in_scratch(stage, options, &object, &error) < 0) {
+    if (run_stage(stage, options, options->scratch, &object, &error) < 0) {
         code = exit_code(error.verdict);
         object = error_object(&error);
         if (options->progress_fd < 0) {
@@ -243,6 +252,83 @@ int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options 
     if (!object || print_object(output, object) != 0) {
         cv_log(CV_LOG_ERROR, "%s: cannot print the result: %s", stage->name, strerror(errno));
         return CV_EXIT_RETRY;
+    }
+    return code;
+}
+
+/* ---- without a supervisor ---------------------------------------------------------------------- */
+
+static pid_t stage_pid;
+
+static void pass_signal_on(int number)
+{
+    (void)kill(stage_pid, number);
+}
+
+static int wait_for_stage(pid_t pid)
+{
+    stage_pid = pid;
+    struct sigaction action = {.sa_handler = pass_signal_on};
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGINT, &action, NULL);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return CV_EXIT_RETRY;
+        }
+    }
+    if (WIFEXITED(status)) {
+        return WEXITSTATUS(status);
+    }
+    cv_log(CV_LOG_ERROR, "the stage ended by signal %d (%s)", WTERMSIG(status),
+           strsignal(WTERMSIG(status)));
+    return 128 + WTERMSIG(status); /* as a shell says it */
+}
+
+/* A person gets the scratch directory that a supervisor would give; from within its sandbox the
+ * stage could not remove it, so that it runs in a process of its own here too. */
+static int run_in_own_scratch(const struct cv_stage *stage, const struct cv_worker_options *options,
+                              int *ret_code, struct cv_error *error)
+{
+    cv_auto(cv_scratch_close) struct cv_scratch scratch = CV_SCRATCH_INIT;
+    cv_auto_free char *path = NULL;
+    int r = cv_scratch_open(&scratch, error);
+    r = r < 0 ? r : cv_scratch_make(&scratch, "once", &path, error);
+    if (r < 0) {
+        return r;
+    }
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        return cv_fail_errno(error, errno, "cannot start the stage");
+    }
+    if (pid == 0) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
+            _exit(CV_EXIT_RETRY);
+        }
+        /* The directory and its lock are the parent's. */
+        cv_scratch_abandon(&scratch);
+        struct cv_worker_options child_options = *options;
+        child_options.scratch = path;
+        *ret_code = run_once(stage, &child_options);
+        return 0;
+    }
+    *ret_code = wait_for_stage(pid);
+    return 0;
+}
+
+int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options *options)
+{
+    if (options->scratch) {
+        return run_once(stage, options);
+    }
+    struct cv_error error;
+    int code = CV_EXIT_RETRY;
+    if (run_in_own_scratch(stage, options, &code, &error) < 0) {
+        cv_log_error(&error, stage->name);
+        code = exit_code(error.verdict);
+        cv_auto(json_decref) json_t *object = error_object(&error);
+        (void)print_object(STDOUT_FILENO, object);
     }
     return code;
 }

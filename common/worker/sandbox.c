@@ -1,4 +1,8 @@
-/* Two nets, both without privileges (PR_SET_NO_NEW_PRIVS):
+/* Three nets, none of which needs privileges (PR_SET_NO_NEW_PRIVS):
+ *
+ * Capabilities go, where the worker runs as root (containers often do): they would see past the
+ * others, CAP_PERFMON for one reads any process' environment. Only the right to use files of
+ * another owner stays, within the bounds of Landlock.
  *
  * Landlock bounds files: the stage writes in its scratch directory and in a directory store, reads
  * those and the system's directories, and executes nothing. It also keeps the stage from reading
@@ -14,6 +18,7 @@
 #include "common/worker/sandbox_internal.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -34,6 +39,25 @@
 #ifndef CV_UNDER_SANITIZER
 #define CV_UNDER_SANITIZER 0
 #endif
+
+/* ---- capabilities ---------------------------------------------------------------------------- */
+
+static int drop_capabilities(struct cv_error *error)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3];
+    if (syscall(SYS_capget, &header, sets) != 0) {
+        return cv_fail_errno(error, errno, "sandbox: capget");
+    }
+    uint32_t kept = sets[0].permitted & (1U << CAP_DAC_OVERRIDE);
+    (void)memset(sets, 0, sizeof(sets));
+    sets[0].permitted = kept;
+    sets[0].effective = kept;
+    if (syscall(SYS_capset, &header, sets) != 0) {
+        return cv_fail_errno(error, errno, "sandbox: capset");
+    }
+    return 0;
+}
 
 /* ---- files --------------------------------------------------------------------------------- */
 
@@ -349,7 +373,8 @@ int cv_sandbox_enter(const struct cv_sandbox *sandbox, unsigned *ret_parts, stru
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return cv_fail_errno(error, errno, "sandbox: no_new_privs");
     }
-    int r = restrict_files(sandbox, &parts, error);
+    int r = drop_capabilities(error);
+    r = r < 0 ? r : restrict_files(sandbox, &parts, error);
     if (r < 0) {
         return r;
     }

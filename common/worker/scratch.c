@@ -212,13 +212,9 @@ int cv_scratch_open(struct cv_scratch *ret_scratch, struct cv_error *error)
     return 0;
 }
 
-void cv_scratch_close(struct cv_scratch *scratch)
+void cv_scratch_abandon(struct cv_scratch *scratch)
 {
-    struct cv_error error;
     if (scratch->fd >= 0) {
-        if (cv_scratch_remove_tree(scratch->parent_fd, scratch->name, &error) < 0) {
-            cv_log(CV_LOG_DEBUG, "%s", error.message);
-        }
         close(scratch->fd);
     }
     if (scratch->parent_fd >= 0) {
@@ -226,6 +222,15 @@ void cv_scratch_close(struct cv_scratch *scratch)
     }
     free(scratch->path);
     *scratch = (struct cv_scratch)CV_SCRATCH_INIT;
+}
+
+void cv_scratch_close(struct cv_scratch *scratch)
+{
+    struct cv_error error;
+    if (scratch->fd >= 0 && cv_scratch_remove_tree(scratch->parent_fd, scratch->name, &error) < 0) {
+        cv_log(CV_LOG_DEBUG, "%s", error.message);
+    }
+    cv_scratch_abandon(scratch);
 }
 
 int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_path,

@@ -28,6 +28,9 @@ CV_MUST_CHECK int cv_scratch_open(struct cv_scratch *scratch, struct cv_error *e
 void cv_scratch_close(struct cv_scratch *scratch);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_scratch, cv_scratch_close)
 
+/* Forgets it without removing it: for a child process, whose parent goes on to own it. */
+void cv_scratch_abandon(struct cv_scratch *scratch);
+
 /* A directory inside, empty: what an earlier attempt left under that name is removed. */
 CV_MUST_CHECK int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_path,
                                   struct cv_error *error);

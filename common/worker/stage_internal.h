@@ -11,6 +11,7 @@ struct cv_worker_options {
     int progress_fd;     /* --once: -1 = no supervisor listens */
     int slots;
     int64_t poll_ms;
+    bool listen; /* false behind a pooler that takes LISTEN and tells nothing */
 };
 
 struct cv_stage_context {

@@ -1,0 +1,356 @@
+#include "common/worker/keeper_internal.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+enum {
+    /* Progress is written this often while it changes… */
+    PROGRESS_MS = 1000,
+    /* …and at least this often, for its answer tells of a cancellation where no LISTEN does. */
+    ASK_MS = 5000,
+    RECONNECT_MS = 2000,      /* one go at a database that is away */
+    RECONNECT_PAUSE_MS = 500, /* between two */
+    CONNECT_TIMEOUT_MS = 5000,
+    STATEMENT_TIMEOUT_MS = 30000,
+};
+
+struct held {
+    bool is_held;
+    char job_id[CV_UUID_SIZE];
+    int64_t token;
+    int64_t lease_end;
+    int64_t renew_at;
+    int64_t report_at;
+    int64_t ask_at;
+    struct cv_progress progress;
+    bool lost;
+    bool cancel;
+};
+
+struct cv_keeper {
+    struct cv_keeper_params params;
+    struct cv_cancel *cancel;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* everything below */
+    pthread_cond_t changed;
+    struct held *held; /* one a slot */
+    bool is_draining;
+    bool is_stopping;
+    bool row_is_due;
+    int64_t row_at;
+    int news_fd;
+    struct cv_db *db; /* the thread's alone */
+};
+
+static void tell(struct cv_keeper *keeper)
+{
+    uint64_t one = 1;
+    ssize_t written = write(keeper->news_fd, &one, sizeof(one));
+    (void)written;
+}
+
+/* ---- the thread: with the database ----------------------------------------------------------- */
+
+static int connect_database(struct cv_keeper *keeper, struct cv_error *error)
+{
+    if (keeper->db) {
+        return cv_db_reconnect(keeper->db, RECONNECT_MS, error);
+    }
+    int64_t statement_ms = keeper->params.lease_ms / 4;
+    struct cv_db_params params = {
+        .application_name = "cortana keeper",
+        .cancel = keeper->cancel,
+        .connect_timeout_ms = CONNECT_TIMEOUT_MS,
+        .statement_timeout_ms =
+            statement_ms < STATEMENT_TIMEOUT_MS ? statement_ms + 1 : STATEMENT_TIMEOUT_MS,
+    };
+    return cv_db_open(&params, &keeper->db, error);
+}
+
+static void report_row(struct cv_keeper *keeper, const char *state, int running)
+{
+    struct cv_worker_state row = {
+        .id = keeper->params.worker_id,
+        .host = keeper->params.host,
+        .job_type = keeper->params.job_type,
+        .state = state,
+        .slots = keeper->params.slots,
+        .running = running,
+    };
+    struct cv_error error;
+    if (cv_queue_report_worker(keeper->db, &row, &error) < 0) {
+        cv_log(CV_LOG_DEBUG, "worker row: %s", error.message);
+    }
+}
+
+/* Renews or reports one lease, unlocked; returns the queue's outcome. */
+static int call_queue(struct cv_keeper *keeper, const struct held *job, bool renew,
+                      struct cv_error *error)
+{
+    if (renew) {
+        return cv_queue_renew(keeper->db, job->job_id, job->token, keeper->params.lease_ms, error);
+    }
+    return cv_queue_progress(keeper->db, job->job_id, job->token, job->progress.fraction,
+                             job->progress.doing, error);
+}
+
+static void learn(struct cv_keeper *keeper, struct held *held, bool renewed, int64_t asked_at,
+                  int outcome)
+{
+    if (outcome == CV_LEASE_LOST) {
+        held->lost = true;
+    } else if (outcome == CV_QUEUE_CANCEL) {
+        held->cancel = true;
+    }
+    if (renewed && outcome != CV_LEASE_LOST) {
+        /* Counted from before the call: the server's clock started no earlier. */
+        held->lease_end = asked_at + keeper->params.lease_ms;
+        held->renew_at = asked_at + keeper->params.heartbeat_ms;
+    }
+    if (held->lost || held->cancel) {
+        tell(keeper);
+    }
+}
+
+/* With the mutex held, which is let go during the call. */
+static void serve(struct cv_keeper *keeper, int slot, int64_t now)
+{
+    struct held *held = &keeper->held[slot];
+    bool renew = now >= held->renew_at;
+    bool report = held->progress.is_new && now >= held->report_at;
+    if (!held->is_held || held->lost || (!renew && !report && now < held->ask_at)) {
+        return;
+    }
+    struct held job = *held;
+    held->progress.is_new = renew && held->progress.is_new;
+    held->report_at = now + PROGRESS_MS;
+    held->ask_at = now + ASK_MS;
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    struct cv_error error;
+    int64_t asked_at = cv_monotonic_ms();
+    int outcome = call_queue(keeper, &job, renew, &error);
+    (void)pthread_mutex_lock(&keeper->mutex);
+    if (held->token != job.token) {
+        return; /* the slot has another job by now */
+    }
+    if (outcome >= 0) {
+        learn(keeper, held, renew, asked_at, outcome);
+    } else {
+        held->progress.is_new = true;
+        if (cv_db_is_connected(keeper->db)) {
+            cv_log(CV_LOG_DEBUG, "keeper: %s", error.message);
+            held->renew_at = renew ? now + RECONNECT_PAUSE_MS : held->renew_at;
+        }
+    }
+}
+
+static int count_held(const struct cv_keeper *keeper)
+{
+    int count = 0;
+    for (int i = 0; i < keeper->params.slots; i++) {
+        count += keeper->held[i].is_held;
+    }
+    return count;
+}
+
+static void serve_all(struct cv_keeper *keeper)
+{
+    for (int i = 0; i < keeper->params.slots && cv_db_is_connected(keeper->db); i++) {
+        serve(keeper, i, cv_monotonic_ms());
+    }
+    int64_t now = cv_monotonic_ms();
+    if (now < keeper->row_at && !keeper->row_is_due) {
+        return;
+    }
+    keeper->row_is_due = false;
+    keeper->row_at = now + keeper->params.heartbeat_ms;
+    int running = count_held(keeper);
+    const char *state = keeper->is_draining ? "draining" : "running";
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    report_row(keeper, state, running);
+    (void)pthread_mutex_lock(&keeper->mutex);
+}
+
+/* ---- the thread: waiting --------------------------------------------------------------------- */
+
+static void sleep_until(struct cv_keeper *keeper, int64_t at)
+{
+    struct timespec when = {.tv_sec = at / 1000, .tv_nsec = (at % 1000) * 1000000};
+    (void)pthread_cond_timedwait(&keeper->changed, &keeper->mutex, &when);
+}
+
+static int64_t next_due(const struct cv_keeper *keeper)
+{
+    int64_t at = keeper->row_is_due ? 0 : keeper->row_at;
+    for (int i = 0; i < keeper->params.slots; i++) {
+        const struct held *held = &keeper->held[i];
+        if (!held->is_held || held->lost) {
+            continue;
+        }
+        at = held->renew_at < at ? held->renew_at : at;
+        at = held->ask_at < at ? held->ask_at : at;
+        at = held->progress.is_new && held->report_at < at ? held->report_at : at;
+    }
+    return at;
+}
+
+static void *keep(void *argument)
+{
+    struct cv_keeper *keeper = argument;
+    (void)pthread_mutex_lock(&keeper->mutex);
+    while (!keeper->is_stopping) {
+        if (!keeper->db || !cv_db_is_connected(keeper->db)) {
+            (void)pthread_mutex_unlock(&keeper->mutex);
+            struct cv_error error;
+            int r = connect_database(keeper, &error);
+            (void)pthread_mutex_lock(&keeper->mutex);
+            if (r < 0) {
+                sleep_until(keeper, cv_monotonic_ms() + RECONNECT_PAUSE_MS);
+                continue;
+            }
+            keeper->row_is_due = true;
+        }
+        serve_all(keeper);
+        int64_t due = next_due(keeper);
+        if (!keeper->is_stopping && due > cv_monotonic_ms()) {
+            sleep_until(keeper, due);
+        }
+    }
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    if (keeper->db && cv_db_is_connected(keeper->db)) {
+        report_row(keeper, "stopped", 0);
+    }
+    return NULL;
+}
+
+/* ---- the loop's side ------------------------------------------------------------------------- */
+
+static void keeper_free(struct cv_keeper *keeper)
+{
+    cv_db_close(keeper->db);
+    cv_cancel_free(keeper->cancel);
+    if (keeper->news_fd >= 0) {
+        close(keeper->news_fd);
+    }
+    (void)pthread_cond_destroy(&keeper->changed);
+    (void)pthread_mutex_destroy(&keeper->mutex);
+    free(keeper->held);
+    free(keeper);
+}
+CV_DEFINE_CLEANUP(struct cv_keeper *, keeper_free)
+
+static int init_locks(struct cv_keeper *keeper, struct cv_error *error)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0 ||
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
+        pthread_cond_init(&keeper->changed, &attributes) != 0 ||
+        pthread_mutex_init(&keeper->mutex, NULL) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "cannot set up the lease keeper");
+    }
+    (void)pthread_condattr_destroy(&attributes);
+    return 0;
+}
+
+int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **ret_keeper,
+                    struct cv_error *error)
+{
+    cv_auto(keeper_free) struct cv_keeper *keeper = calloc(1, sizeof(*keeper));
+    if (!keeper) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the lease keeper");
+    }
+    keeper->params = *params;
+    keeper->row_is_due = true;
+    keeper->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    keeper->held = calloc((size_t)params->slots, sizeof(*keeper->held));
+    int r = init_locks(keeper, error);
+    r = r < 0 ? r : cv_cancel_new(&keeper->cancel, error);
+    if (r < 0) {
+        return r;
+    }
+    if (!keeper->held || keeper->news_fd < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the lease keeper");
+    }
+    int error_number = pthread_create(&keeper->thread, NULL, keep, keeper);
+    if (error_number != 0) {
+        return cv_fail_errno(error, error_number, "cannot start the lease keeper");
+    }
+    *ret_keeper = cv_take(keeper);
+    return 0;
+}
+
+void cv_keeper_stop(struct cv_keeper *keeper)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    keeper->is_stopping = true;
+    (void)pthread_cond_broadcast(&keeper->changed);
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_join(keeper->thread, NULL);
+    keeper_free(keeper);
+}
+
+void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job, int64_t lease_end)
+{
+    int64_t now = cv_monotonic_ms();
+    (void)pthread_mutex_lock(&keeper->mutex);
+    struct held *held = &keeper->held[slot];
+    *held = (struct held){
+        .is_held = true,
+        .token = job->token,
+        .lease_end = lease_end,
+        .renew_at = now + keeper->params.heartbeat_ms,
+        .report_at = now,
+        .ask_at = now + ASK_MS,
+    };
+    (void)memcpy(held->job_id, job->id, sizeof(held->job_id));
+    (void)pthread_cond_broadcast(&keeper->changed);
+    (void)pthread_mutex_unlock(&keeper->mutex);
+}
+
+void cv_keeper_let_go(struct cv_keeper *keeper, int slot)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    keeper->held[slot] = (struct held){.is_held = false};
+    (void)pthread_mutex_unlock(&keeper->mutex);
+}
+
+void cv_keeper_progress(struct cv_keeper *keeper, int slot, const struct cv_progress *progress)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    keeper->held[slot].progress = *progress;
+    (void)pthread_cond_broadcast(&keeper->changed);
+    (void)pthread_mutex_unlock(&keeper->mutex);
+}
+
+void cv_keeper_draining(struct cv_keeper *keeper)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    keeper->is_draining = true;
+    keeper->row_is_due = true;
+    (void)pthread_cond_broadcast(&keeper->changed);
+    (void)pthread_mutex_unlock(&keeper->mutex);
+}
+
+struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    const struct held *held = &keeper->held[slot];
+    struct cv_keeper_news news = {held->lease_end, held->lost, held->cancel};
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    return news;
+}
+
+int cv_keeper_fd(const struct cv_keeper *keeper)
+{
+    return keeper->news_fd;
+}
+
+void cv_keeper_drain(struct cv_keeper *keeper)
+{
+    uint64_t count;
+    ssize_t got = read(keeper->news_fd, &count, sizeof(count));
+    (void)got;
+}

@@ -1,0 +1,166 @@
+#include "common/worker/supervisor_internal.h"
+
+#include <string.h>
+
+enum {
+    /* A deadlock or a busy server passes within a few tries; a fault of ours does not. */
+    TRIES_MAX = 5,
+    FIRST_PAUSE_MS = 100,
+    PAUSE_MAX_MS = 2000,
+};
+
+CV_DEFINE_CLEANUP(struct cv_db *, cv_db_rollback)
+
+/* What the API shows: the result's own "summary" where it has one, else all of it. */
+static const json_t *shown_result(const json_t *result)
+{
+    const json_t *summary = json_object_get(result, "summary");
+    return json_is_object(summary) ? summary : result;
+}
+
+/* Everything that a successful attempt changes, in one transaction. */
+static int commit_result(struct cv_supervisor *supervisor, struct cv_slot *slot,
+                         struct cv_error *error)
+{
+    cv_auto(cv_db_rollback) struct cv_db *open = supervisor->db;
+    struct cv_db *db = supervisor->db;
+    const struct cv_stage *stage = supervisor->stage;
+    const struct cv_verdict_result *verdict = &slot->verdict;
+    int r = cv_db_begin(db, error);
+    r = r != 0 ? r : cv_queue_fence(db, slot->job, error);
+    if (r != 0) {
+        return r;
+    }
+    r = stage->commit(db, slot->job, verdict->result, error);
+    if (r < 0) {
+        return r;
+    }
+    if (json_array_size(verdict->artifacts) > 0) {
+        r = cv_queue_record_artifacts(db, slot->job, supervisor->bucket, verdict->artifacts, error);
+        if (r != 0) {
+            return r;
+        }
+    }
+    r = cv_queue_complete(db, slot->job, shown_result(verdict->result), &slot->report, error);
+    return r != 0 ? r : cv_db_commit(db, error);
+}
+
+static int settle(struct cv_supervisor *supervisor, struct cv_slot *slot, struct cv_error *error)
+{
+    if (slot->stop == CV_STOP_CANCELED) {
+        return cv_queue_settle_canceled(supervisor->db, slot->job, &slot->report, error);
+    }
+    if (slot->verdict.result) {
+        return commit_result(supervisor, slot, error);
+    }
+    if (slot->stop == CV_STOP_SHUTDOWN) {
+        return cv_queue_release(supervisor->db, slot->job, "the worker was shut down",
+                                &slot->report, error);
+    }
+    return cv_queue_fail(supervisor->db, slot->job, &slot->verdict.failure, &slot->report, error);
+}
+
+static void log_end(const struct cv_slot *slot)
+{
+    double took = (double)(cv_monotonic_ms() - slot->started_at) / 1000;
+    if (slot->stop == CV_STOP_CANCELED) {
+        cv_log(CV_LOG_INFO, "canceled after %.1f s", took);
+    } else if (slot->verdict.result) {
+        cv_log(CV_LOG_INFO, "done in %.1f s", took);
+    } else if (slot->stop == CV_STOP_SHUTDOWN) {
+        cv_log(CV_LOG_INFO, "given back after %.1f s: the worker shuts down", took);
+    } else {
+        cv_log_error(&slot->verdict.failure, "failed");
+    }
+}
+
+/* One stage that says so may have met a strange payload; several in a row mean a broken
+ * installation, and a worker that goes on would spend the retries of every job there is. */
+static void count_stops(struct cv_supervisor *supervisor, const struct cv_slot *slot)
+{
+    enum { STOPS_MAX = 3 };
+    if (slot->verdict.says_stop) {
+        supervisor->stops_in_a_row++;
+    } else if (slot->verdict.result) {
+        supervisor->stops_in_a_row = 0;
+    }
+    if (supervisor->stops_in_a_row >= STOPS_MAX && !supervisor->is_draining) {
+        supervisor->exit_code = CV_EXIT_STOP;
+        cv_supervisor_drain(supervisor, "the stage cannot work in this installation");
+    }
+}
+
+static int64_t pause_after(int tries)
+{
+    int64_t pause = FIRST_PAUSE_MS;
+    for (int i = 1; i < tries && pause < PAUSE_MAX_MS; i++) {
+        pause *= 2;
+    }
+    return pause + (int64_t)arc4random_uniform((uint32_t)pause);
+}
+
+/* A failed settle: tried again while it may help, else the job fails for it, else it is dropped and
+ * its lease runs out. */
+static bool try_again(struct cv_supervisor *supervisor, int index, const struct cv_error *error)
+{
+    struct cv_slot *slot = &supervisor->slots[index];
+    int64_t now = cv_monotonic_ms();
+    int64_t lease_end = cv_keeper_look(supervisor->keeper, index).lease_end;
+    bool is_away = !cv_db_is_connected(supervisor->db) || error->type == CV_ERROR_CONNECTION;
+    bool may_help =
+        is_away || (error->verdict == CV_VERDICT_RETRY && slot->settle_tries < TRIES_MAX);
+    if (may_help) {
+        slot->settle_at = now + pause_after(slot->settle_tries);
+        return slot->settle_at < lease_end;
+    }
+    if (!slot->verdict.result) {
+        return false;
+    }
+    cv_verdict_deinit(&slot->verdict);
+    slot->verdict.failure = *error;
+    slot->settle_tries = 0;
+    slot->settle_at = now;
+    return true;
+}
+
+/* Nothing can be told to a database that is away: the result waits while its lease lives. */
+static bool must_wait(struct cv_supervisor *supervisor, int index)
+{
+    return supervisor->slots[index].stop != CV_STOP_LEASE_LOST &&
+           !cv_supervisor_is_connected(supervisor) &&
+           cv_monotonic_ms() < cv_keeper_look(supervisor->keeper, index).lease_end;
+}
+
+void cv_slot_settle(struct cv_supervisor *supervisor, int index)
+{
+    struct cv_slot *slot = &supervisor->slots[index];
+    if (slot->phase != CV_SLOT_SETTLING || cv_monotonic_ms() < slot->settle_at ||
+        must_wait(supervisor, index)) {
+        return;
+    }
+    cv_supervisor_log_job(supervisor, slot);
+    struct cv_error error;
+    bool is_over = true;
+    if (slot->stop == CV_STOP_LEASE_LOST || !cv_supervisor_is_connected(supervisor)) {
+        cv_log(CV_LOG_WARN, "lease lost: what the attempt did is dropped");
+    } else {
+        slot->settle_tries++;
+        int r = settle(supervisor, slot, &error);
+        if (r == CV_LEASE_LOST) {
+            cv_log(CV_LOG_WARN, "not ours any more (lost lease, or settled before the connection "
+                                "broke): what the attempt did is dropped");
+        } else if (r < 0 && try_again(supervisor, index, &error)) {
+            cv_log(CV_LOG_DEBUG, "not settled yet: %s", error.message);
+            is_over = false;
+        } else if (r < 0) {
+            cv_log_error(&error, "the job could not be settled, its lease will run out");
+        } else {
+            log_end(slot);
+            count_stops(supervisor, slot);
+        }
+    }
+    if (is_over) {
+        cv_slot_clear(supervisor, index);
+    }
+    cv_supervisor_log_job(supervisor, NULL);
+}

@@ -1,0 +1,218 @@
+#include "common/worker/supervisor_internal.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum {
+    KILL_AFTER_MS = 5000, /* what a stage has to clean up is in its scratch directory, which goes */
+    LISTEN_AFTER_MS = 2000, /* to pipes that something holds open after the stage's exit */
+};
+
+static const char *const stop_words[] = {
+    [CV_STOP_NONE] = "",
+    [CV_STOP_TIME_LIMIT] = "its time is up",
+    [CV_STOP_CANCELED] = "it was canceled",
+    [CV_STOP_SHUTDOWN] = "the worker shuts down",
+    [CV_STOP_LEASE_LOST] = "its lease is lost",
+};
+
+static int make_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot,
+                        struct cv_error *error)
+{
+    (void)snprintf(slot->scratch_name, sizeof(slot->scratch_name), "%s-%d", slot->job->id,
+                   slot->job->attempt);
+    return cv_scratch_make(&supervisor->scratch, slot->scratch_name, &slot->scratch_path, error);
+}
+
+static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct cv_error *error)
+{
+    if (!json_is_object(slot->job->payload)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "the payload is not a readable object");
+    }
+    int r = make_scratch(supervisor, slot, error);
+    if (r < 0) {
+        return r;
+    }
+    int cpus = cv_worker_cpus() / supervisor->options.slots;
+    int threads = supervisor->options.threads > 0 ? supervisor->options.threads : cpus;
+    struct cv_child_params params = {
+        .stage = supervisor->stage,
+        .job = slot->job,
+        .worker_id = supervisor->worker_id,
+        .scratch = slot->scratch_path,
+        .threads = threads > 0 ? threads : 1,
+    };
+    return cv_child_start(&slot->child, &params, error);
+}
+
+void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_end)
+{
+    struct cv_slot *slot = &supervisor->slots[index];
+    slot->phase = CV_SLOT_RUNNING;
+    slot->stop = CV_STOP_NONE;
+    slot->started_at = cv_monotonic_ms();
+    slot->kill_at = 0;
+    slot->settle_tries = 0;
+    slot->settle_at = 0;
+    slot->report = (struct cv_attempt_report){.exit_code = -1};
+    slot->verdict = (struct cv_verdict_result){.result = NULL};
+    slot->child = (struct cv_child)CV_CHILD_INIT;
+    cv_keeper_hold(supervisor->keeper, index, slot->job, lease_end);
+    cv_supervisor_log_job(supervisor, slot);
+    cv_log(CV_LOG_INFO, "started");
+    if (start(supervisor, slot, &slot->verdict.failure) < 0) {
+        slot->phase = CV_SLOT_SETTLING;
+    }
+    cv_supervisor_log_job(supervisor, NULL);
+}
+
+void cv_slot_stop(struct cv_supervisor *supervisor, struct cv_slot *slot,
+                  enum cv_stop_reason reason, bool at_once)
+{
+    if (slot->phase != CV_SLOT_RUNNING) {
+        return;
+    }
+    bool is_first = slot->stop == CV_STOP_NONE;
+    if (is_first || reason == CV_STOP_LEASE_LOST) {
+        slot->stop = reason;
+    }
+    int64_t now = cv_monotonic_ms();
+    if (is_first) {
+        cv_supervisor_log_job(supervisor, slot);
+        cv_log(CV_LOG_WARN, "the stage is stopped: %s", stop_words[reason]);
+        cv_supervisor_log_job(supervisor, NULL);
+        cv_child_signal(&slot->child, SIGTERM);
+        slot->kill_at = now + KILL_AFTER_MS;
+    }
+    if (at_once) {
+        cv_child_signal(&slot->child, SIGKILL);
+    }
+}
+
+void cv_slot_watch(struct cv_supervisor *supervisor, int index, int64_t now)
+{
+    struct cv_slot *slot = &supervisor->slots[index];
+    if (slot->phase != CV_SLOT_RUNNING) {
+        return;
+    }
+    struct cv_keeper_news news = cv_keeper_look(supervisor->keeper, index);
+    if (news.lost || now >= news.lease_end - cv_supervisor_margin(supervisor)) {
+        cv_slot_stop(supervisor, slot, CV_STOP_LEASE_LOST, true);
+    } else if (news.cancel) {
+        cv_slot_stop(supervisor, slot, CV_STOP_CANCELED, false);
+    } else if (now >= slot->started_at + slot->job->time_limit_ms) {
+        cv_slot_stop(supervisor, slot, CV_STOP_TIME_LIMIT, false);
+    }
+    if (slot->kill_at && now >= slot->kill_at) {
+        cv_child_signal(&slot->child, SIGKILL);
+        slot->kill_at = now + KILL_AFTER_MS;
+    }
+    if (slot->child.exited && now >= slot->child.exited_at + LISTEN_AFTER_MS) {
+        cv_child_hang_up(&slot->child);
+    }
+}
+
+int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index)
+{
+    const struct cv_slot *slot = &supervisor->slots[index];
+    if (slot->phase == CV_SLOT_FREE) {
+        return INT64_MAX;
+    }
+    if (slot->phase == CV_SLOT_SETTLING) {
+        bool can_settle = cv_supervisor_is_connected(supervisor);
+        return can_settle ? slot->settle_at : cv_keeper_look(supervisor->keeper, index).lease_end;
+    }
+    if (slot->child.exited) {
+        return slot->child.exited_at + LISTEN_AFTER_MS;
+    }
+    struct cv_keeper_news news = cv_keeper_look(supervisor->keeper, index);
+    int64_t next = slot->kill_at;
+    if (!next) {
+        int64_t limit = slot->started_at + slot->job->time_limit_ms;
+        int64_t trust = news.lease_end - cv_supervisor_margin(supervisor);
+        next = limit < trust ? limit : trust;
+    }
+    return next;
+}
+
+/* ---- the end of a stage -------------------------------------------------------------------------- */
+
+static double seconds(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+static void make_report(struct cv_slot *slot)
+{
+    struct cv_child *child = &slot->child;
+    const char *output = child->output.data;
+    if (output && child->output.length > CV_TAIL_MAX) {
+        output += child->output.length - CV_TAIL_MAX;
+    }
+    bool exited = WIFEXITED(child->status);
+    slot->report = (struct cv_attempt_report){
+        .exit_code = exited ? WEXITSTATUS(child->status) : -1,
+        .pid = child->pid,
+        .cpu_seconds = seconds(child->usage.ru_utime) + seconds(child->usage.ru_stime),
+        .peak_memory_bytes = (int64_t)child->usage.ru_maxrss * 1024,
+        .stdout_tail = output,
+        .stderr_tail = child->error_tail.data,
+    };
+}
+
+/* A stage that was told to stop has no verdict of its own, unless it got done all the same. */
+static void read_verdict(const struct cv_supervisor *supervisor, struct cv_slot *slot)
+{
+    cv_verdict_read(&slot->child, supervisor->stage, &slot->verdict);
+    if (slot->stop == CV_STOP_TIME_LIMIT) {
+        cv_verdict_deinit(&slot->verdict);
+        int r = cv_fail(&slot->verdict.failure, CV_ERROR_TIMEOUT,
+                        "the stage took longer than its limit of %lld s",
+                        (long long)slot->job->time_limit_ms / 1000);
+        (void)r;
+    }
+}
+
+void cv_slot_pump(struct cv_supervisor *supervisor, int index)
+{
+    struct cv_slot *slot = &supervisor->slots[index];
+    if (slot->phase != CV_SLOT_RUNNING) {
+        return;
+    }
+    struct cv_child *child = &slot->child;
+    cv_supervisor_log_job(supervisor, slot);
+    cv_child_pump(child);
+    if (child->output_too_large) {
+        cv_child_signal(child, SIGKILL);
+    }
+    if (child->progress.is_new) {
+        cv_keeper_progress(supervisor->keeper, index, &child->progress);
+        child->progress.is_new = false;
+    }
+    (void)cv_child_reap(child);
+    if (cv_child_is_over(child)) {
+        make_report(slot);
+        read_verdict(supervisor, slot);
+        slot->phase = CV_SLOT_SETTLING;
+        slot->settle_at = 0;
+    }
+    cv_supervisor_log_job(supervisor, NULL);
+}
+
+void cv_slot_clear(struct cv_supervisor *supervisor, int index)
+{
+    struct cv_slot *slot = &supervisor->slots[index];
+    cv_keeper_let_go(supervisor->keeper, index);
+    cv_child_deinit(&slot->child);
+    cv_verdict_deinit(&slot->verdict);
+    if (slot->scratch_path) {
+        struct cv_error error;
+        if (cv_scratch_remove(&supervisor->scratch, slot->scratch_name, &error) < 0) {
+            cv_log_error(&error, "scratch directory left behind");
+        }
+    }
+    free(slot->scratch_path);
+    cv_job_list_deinit(&slot->claimed);
+    *slot = (struct cv_slot){.phase = CV_SLOT_FREE, .child = CV_CHILD_INIT};
+}

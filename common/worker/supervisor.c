@@ -1,0 +1,466 @@
+#include "common/worker/supervisor_internal.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+enum {
+    LEASE_MS = 5 * 60 * 1000,
+    HEARTBEAT_MS = 2 * 60 * 1000,
+    GRACE_MS = 30 * 1000,
+    MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
+    LAST_SETTLE_MS = 10 * 1000,
+    LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
+};
+
+int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor)
+{
+    return supervisor->lease_ms / MARGIN_PARTS;
+}
+
+void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct cv_slot *slot)
+{
+    const struct cv_job *job = slot ? slot->job : NULL;
+    struct cv_log_context context = {
+        .worker_id = supervisor->worker_id,
+        .job_type = supervisor->stage->job_type,
+        .job_id = job ? job->id : NULL,
+        .video_id = job ? job->video_id : NULL,
+        .attempt = job ? job->attempt : 0,
+    };
+    cv_log_set_context(&context);
+}
+
+/* ---- stopping ---------------------------------------------------------------------------------- */
+
+void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why)
+{
+    int64_t now = cv_monotonic_ms();
+    supervisor->is_draining = true;
+    supervisor->grace_end = now + supervisor->grace_ms;
+    supervisor->give_up_at = supervisor->grace_end + LAST_SETTLE_MS;
+    cv_keeper_draining(supervisor->keeper);
+    cv_log(CV_LOG_INFO, "no new jobs: %s; what runs has %lld s", why,
+           (long long)supervisor->grace_ms / 1000);
+}
+
+static void stop_all(struct cv_supervisor *supervisor, bool at_once)
+{
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        cv_slot_stop(supervisor, &supervisor->slots[i], CV_STOP_SHUTDOWN, at_once);
+    }
+}
+
+static void on_stop_signal(struct cv_supervisor *supervisor, unsigned number)
+{
+    if (!supervisor->is_draining) {
+        cv_supervisor_drain(supervisor, strsignal((int)number));
+        return;
+    }
+    cv_log(CV_LOG_INFO, "asked twice: running jobs are given back at once");
+    supervisor->grace_end = cv_monotonic_ms();
+    supervisor->give_up_at = supervisor->grace_end + LAST_SETTLE_HURRY_MS;
+    stop_all(supervisor, true);
+}
+
+static void read_signals(struct cv_supervisor *supervisor)
+{
+    struct signalfd_siginfo info;
+    while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo !=
+            SIGCHLD) { /* that one only wakes the loop, which looks at each slot */
+            on_stop_signal(supervisor, info.ssi_signo);
+        }
+    }
+}
+
+/* ---- the database ------------------------------------------------------------------------------ */
+
+bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor)
+{
+    return supervisor->db && cv_db_is_connected(supervisor->db);
+}
+
+static int open_database(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    enum { CONNECT_MS = 2000, STATEMENT_MOST_MS = 5 * 60 * 1000 };
+    if (supervisor->db) {
+        return cv_db_reconnect(supervisor->db, CONNECT_MS, error);
+    }
+    /* The loop waits for its statements: a server that hangs must not cost a lease that lives. */
+    int64_t statement_ms = supervisor->lease_ms / 2;
+    struct cv_db_params params = {
+        .application_name = supervisor->stage->name,
+        .connect_timeout_ms = CONNECT_MS,
+        .statement_timeout_ms = statement_ms < STATEMENT_MOST_MS ? statement_ms : STATEMENT_MOST_MS,
+    };
+    cv_auto(cv_db_close) struct cv_db *db = NULL;
+    int r = cv_db_open(&params, &db, error);
+    if (r == 0 && supervisor->listen) {
+        char channel[80];
+        (void)snprintf(channel, sizeof(channel), "cv_jobs_%s", supervisor->stage->job_type);
+        r = cv_db_listen(db, channel, error);
+        r = r < 0 ? r : cv_db_listen(db, "cv_cancel", error);
+    }
+    if (r == 0) {
+        supervisor->db = cv_take(db);
+    }
+    return r;
+}
+
+/* Never gives up while there is work; only a first connection that is refused for good ends it. */
+static int connect_database(struct cv_supervisor *supervisor, int64_t now, struct cv_error *error)
+{
+    enum { FIRST_PAUSE_MS = 250, PAUSE_MAX_MS = 5000 };
+    if (cv_supervisor_is_connected(supervisor) || now < supervisor->connect_at) {
+        return 0;
+    }
+    bool is_first = !supervisor->db;
+    int r = open_database(supervisor, error);
+    if (r == 0) {
+        if (supervisor->database_is_away) {
+            cv_log(CV_LOG_INFO, "the database is back");
+        }
+        supervisor->database_is_away = false;
+        supervisor->connect_tries = 0;
+        supervisor->claim_at = 0;
+        return 0;
+    }
+    if (is_first && error->verdict != CV_VERDICT_RETRY) {
+        return r;
+    }
+    if (!supervisor->database_is_away) {
+        cv_log(CV_LOG_WARN, "waiting for the database: %s", error->message);
+        supervisor->database_is_away = true;
+    }
+    int64_t pause = FIRST_PAUSE_MS;
+    for (int i = 0; i < supervisor->connect_tries && pause < PAUSE_MAX_MS; i++) {
+        pause *= 2;
+    }
+    supervisor->connect_tries++;
+    supervisor->connect_at =
+        cv_monotonic_ms() + pause / 2 + (int64_t)arc4random_uniform((uint32_t)pause);
+    return 0;
+}
+
+static void on_notification(struct cv_supervisor *supervisor, const char *channel,
+                            const char *payload)
+{
+    if (strcmp(channel, "cv_cancel") != 0) {
+        supervisor->claim_at = 0;
+        return;
+    }
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        struct cv_slot *slot = &supervisor->slots[i];
+        if (slot->phase == CV_SLOT_RUNNING && strcmp(slot->job->id, payload) == 0) {
+            cv_slot_stop(supervisor, slot, CV_STOP_CANCELED, false);
+        }
+    }
+}
+
+static void read_notifications(struct cv_supervisor *supervisor)
+{
+    while (cv_supervisor_is_connected(supervisor)) {
+        struct cv_error error;
+        cv_auto_free char *channel = NULL;
+        cv_auto_free char *payload = NULL;
+        if (cv_db_notification(supervisor->db, &channel, &payload, &error) != 1) {
+            return;
+        }
+        on_notification(supervisor, channel, payload);
+    }
+}
+
+/* ---- claiming ---------------------------------------------------------------------------------- */
+
+static int count_free(const struct cv_supervisor *supervisor)
+{
+    int count = 0;
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        count += supervisor->slots[i].phase == CV_SLOT_FREE;
+    }
+    return count;
+}
+
+static int adopt(struct cv_slot *slot, struct cv_job *job, struct cv_error *error)
+{
+    slot->claimed.jobs = calloc(1, sizeof(*slot->claimed.jobs));
+    if (!slot->claimed.jobs) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a job");
+    }
+    slot->claimed.count = 1;
+    slot->claimed.jobs[0] = *job;
+    slot->job = &slot->claimed.jobs[0];
+    job->job_type = NULL;
+    job->payload = NULL;
+    return 0;
+}
+
+static int start_all(struct cv_supervisor *supervisor, struct cv_job_list *list, int64_t lease_end,
+                     struct cv_error *error)
+{
+    size_t next = 0;
+    for (int i = 0; i < supervisor->options.slots && next < list->count; i++) {
+        if (supervisor->slots[i].phase == CV_SLOT_FREE) {
+            int r = adopt(&supervisor->slots[i], &list->jobs[next++], error);
+            if (r < 0) {
+                return r;
+            }
+            cv_slot_start(supervisor, i, lease_end);
+        }
+    }
+    return 0;
+}
+
+static int64_t next_poll(const struct cv_supervisor *supervisor)
+{
+    /* ±25 %, so that a fleet that was started at once does not ask at once for ever. */
+    int64_t poll = supervisor->options.poll_ms;
+    return cv_monotonic_ms() + poll * 3 / 4 + (int64_t)arc4random_uniform((uint32_t)poll / 2 + 1);
+}
+
+static int claim(struct cv_supervisor *supervisor, int64_t now, struct cv_error *error)
+{
+    int free_slots = count_free(supervisor);
+    if (supervisor->is_draining || free_slots == 0 || now < supervisor->claim_at ||
+        !cv_supervisor_is_connected(supervisor)) {
+        return 0;
+    }
+    cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
+    supervisor->claim_at = next_poll(supervisor);
+    int64_t asked_at = cv_monotonic_ms();
+    int r = cv_queue_claim(supervisor->db, supervisor->worker_id, supervisor->stage->job_type,
+                           free_slots, supervisor->lease_ms, &list, error);
+    if (r < 0) {
+        if (error->verdict != CV_VERDICT_RETRY) { /* the queue is not there, or not ours to use */
+            cv_log_error(error, "cannot claim");
+            supervisor->exit_code = CV_EXIT_STOP;
+            cv_supervisor_drain(supervisor, "the queue cannot be used");
+            return 0;
+        }
+        cv_log(CV_LOG_WARN, "cannot claim: %s", error->message);
+        return 0;
+    }
+    return r == CV_QUEUE_EMPTY
+               ? 0
+               : start_all(supervisor, &list, asked_at + supervisor->lease_ms, error);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------- */
+
+static void watch_grace(struct cv_supervisor *supervisor, int64_t now)
+{
+    if (supervisor->is_draining && now >= supervisor->grace_end) {
+        stop_all(supervisor, false);
+    }
+}
+
+static bool is_finished(const struct cv_supervisor *supervisor)
+{
+    return supervisor->is_draining && (count_free(supervisor) == supervisor->options.slots ||
+                                       cv_monotonic_ms() >= supervisor->give_up_at);
+}
+
+static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *polls)
+{
+    int64_t next = INT64_MAX;
+    size_t count = 0;
+    bool is_connected = cv_supervisor_is_connected(supervisor);
+    polls[count++] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
+    polls[count++] = (struct pollfd){.fd = cv_keeper_fd(supervisor->keeper), .events = POLLIN};
+    if (is_connected) {
+        polls[count++] = (struct pollfd){.fd = cv_db_fd(supervisor->db), .events = POLLIN};
+    }
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        int64_t at = cv_slot_next_event(supervisor, i);
+        next = at < next ? at : next;
+        if (supervisor->slots[i].phase == CV_SLOT_RUNNING) {
+            count += cv_child_poll(&supervisor->slots[i].child, polls + count);
+        }
+    }
+    int64_t own = INT64_MAX;
+    if (supervisor->is_draining) {
+        int64_t now = cv_monotonic_ms();
+        own = now < supervisor->grace_end ? supervisor->grace_end : supervisor->give_up_at;
+    } else if (is_connected && count_free(supervisor) > 0) {
+        own = supervisor->claim_at;
+    }
+    next = own < next ? own : next;
+    if (!is_connected && supervisor->connect_at < next) {
+        next = supervisor->connect_at;
+    }
+    int64_t wait = next - cv_monotonic_ms();
+    int timeout = wait <= 0 ? 0 : wait > 60000 ? 60000 : (int)wait;
+    (void)poll(polls, count, timeout);
+}
+
+static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    size_t fixed = 3;
+    cv_auto_free struct pollfd *polls =
+        calloc(fixed + CV_CHILD_POLLS * (size_t)supervisor->options.slots, sizeof(*polls));
+    if (!polls) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the loop");
+    }
+    while (!is_finished(supervisor)) {
+        int r = connect_database(supervisor, cv_monotonic_ms(), error);
+        r = r < 0 ? r : claim(supervisor, cv_monotonic_ms(), error);
+        if (r < 0) {
+            return r;
+        }
+        read_notifications(supervisor);
+        wait_for_events(supervisor, polls);
+        cv_keeper_drain(supervisor->keeper);
+        read_signals(supervisor);
+        read_notifications(supervisor);
+        int64_t now = cv_monotonic_ms();
+        watch_grace(supervisor, now);
+        for (int i = 0; i < supervisor->options.slots; i++) {
+            cv_slot_pump(supervisor, i);
+            cv_slot_watch(supervisor, i, now);
+            cv_slot_settle(supervisor, i);
+        }
+    }
+    return 0;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------- */
+
+static int read_settings(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    enum { MOST_MS = 24 * 60 * 60 * 1000, LEAST_LEASE_MS = 500 };
+    int r = cv_env_int("CORTANA_LEASE_MS", LEASE_MS, LEAST_LEASE_MS, MOST_MS, &supervisor->lease_ms,
+                       error);
+    int64_t heartbeat = HEARTBEAT_MS;
+    if (r == 0 && supervisor->lease_ms != LEASE_MS) {
+        heartbeat = supervisor->lease_ms * 2 / 5;
+    }
+    r = r < 0 ? r
+              : cv_env_int("CORTANA_HEARTBEAT_MS", heartbeat, 50, MOST_MS,
+                           &supervisor->heartbeat_ms, error);
+    r = r < 0 ? r
+              : cv_env_int("CORTANA_GRACE_MS", GRACE_MS, 0, MOST_MS, &supervisor->grace_ms, error);
+    if (r == 0 && supervisor->heartbeat_ms >= supervisor->lease_ms) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "CORTANA_HEARTBEAT_MS must be less than CORTANA_LEASE_MS");
+    }
+    return r;
+}
+
+static void name_worker(struct cv_supervisor *supervisor)
+{
+    char boot[40] = "unknown";
+    cv_auto_file FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && fgets(boot, sizeof(boot), file)) {
+        boot[strcspn(boot, "\n")] = '\0';
+    }
+    if (gethostname(supervisor->host, sizeof(supervisor->host) - 1) != 0) {
+        (void)snprintf(supervisor->host, sizeof(supervisor->host), "unknown");
+    }
+    (void)snprintf(supervisor->worker_id, sizeof(supervisor->worker_id), "%s:%d:%s",
+                   supervisor->host, (int)getpid(), boot);
+}
+
+/* The store is opened here once only to see that it can be: a wrong STORE_URL shall stop the worker,
+ * not cost each job its retries. */
+static int check_store(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    cv_auto(cv_store_close) struct cv_store *store = NULL;
+    if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
+        int r = cv_store_open(NULL, &store, error);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return cv_format(&supervisor->bucket, error, "%s", store ? cv_store_name(store) : "");
+}
+
+static int open_signals(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    sigset_t set;
+    (void)sigemptyset(&set);
+    const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+    for (size_t i = 0; i < CV_COUNT(numbers); i++) {
+        (void)sigaddset(&set, numbers[i]);
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot block signals");
+    }
+    supervisor->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return supervisor->signal_fd < 0 ? cv_fail_errno(error, errno, "signalfd") : 0;
+}
+
+static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    /* No other process of this user may read our environment, where DATABASE_URL stands. */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    name_worker(supervisor);
+    cv_supervisor_log_job(supervisor, NULL);
+    int r = read_settings(supervisor, error);
+    r = r < 0 ? r : open_signals(supervisor, error);
+    r = r < 0 ? r : check_store(supervisor, error);
+    r = r < 0 ? r : cv_scratch_open(&supervisor->scratch, error);
+    if (r < 0) {
+        return r;
+    }
+    supervisor->slots = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->slots));
+    if (!supervisor->slots) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the slots");
+    }
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        supervisor->slots[i].child = (struct cv_child)CV_CHILD_INIT;
+    }
+    struct cv_keeper_params params = {
+        .worker_id = supervisor->worker_id,
+        .host = supervisor->host,
+        .job_type = supervisor->stage->job_type,
+        .slots = supervisor->options.slots,
+        .lease_ms = supervisor->lease_ms,
+        .heartbeat_ms = supervisor->heartbeat_ms,
+    };
+    return cv_keeper_start(&params, &supervisor->keeper, error);
+}
+
+static void supervisor_deinit(struct cv_supervisor *supervisor)
+{
+    if (supervisor->keeper) {
+        for (int i = 0; i < supervisor->options.slots; i++) {
+            cv_slot_clear(supervisor, i);
+        }
+        cv_keeper_stop(supervisor->keeper);
+    }
+    free(supervisor->slots);
+    free(supervisor->bucket);
+    cv_scratch_close(&supervisor->scratch);
+    cv_db_close(supervisor->db);
+    if (supervisor->signal_fd >= 0) {
+        close(supervisor->signal_fd);
+    }
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_supervisor, supervisor_deinit)
+
+int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_options *options)
+{
+    cv_auto(supervisor_deinit) struct cv_supervisor supervisor = {
+        .stage = stage,
+        .options = *options,
+        .listen = options->listen,
+        .scratch = CV_SCRATCH_INIT,
+        .signal_fd = -1,
+    };
+    struct cv_error error;
+    int r = supervisor_init(&supervisor, &error);
+    if (r == 0) {
+        cv_log(CV_LOG_INFO, "%s %s: %d slots, lease %lld s", stage->name, CV_VERSION,
+               options->slots, (long long)supervisor.lease_ms / 1000);
+        r = run_loop(&supervisor, &error);
+    }
+    if (r < 0) {
+        cv_log_error(&error, stage->name);
+        return error.verdict == CV_VERDICT_RETRY ? CV_EXIT_RETRY : CV_EXIT_STOP;
+    }
+    cv_log(CV_LOG_INFO, "stopped");
+    return supervisor.exit_code;
+}

@@ -1,0 +1,111 @@
+/* The supervisor's state: slots, each with at most one job and its stage process. All of it belongs
+ * to the loop's thread; the keeper is spoken to through its header. */
+#pragma once
+
+#include "common/worker/child_internal.h"
+#include "common/worker/keeper_internal.h"
+#include "common/worker/scratch_internal.h"
+#include "common/worker/stage_internal.h"
+#include "common/worker/verdict_internal.h"
+
+enum cv_slot_phase {
+    CV_SLOT_FREE,
+    CV_SLOT_RUNNING,  /* the stage process runs */
+    CV_SLOT_SETTLING, /* it is over; the database is to be told */
+};
+
+/* Why a running stage was told to stop; the first reason stands, but a lost lease beats all. */
+enum cv_stop_reason {
+    CV_STOP_NONE,
+    CV_STOP_TIME_LIMIT,
+    CV_STOP_CANCELED,
+    CV_STOP_SHUTDOWN,
+    CV_STOP_LEASE_LOST,
+};
+
+struct cv_slot {
+    enum cv_slot_phase phase;
+    struct cv_job_list claimed; /* owns the one job */
+    struct cv_job *job;
+    struct cv_child child;
+    char scratch_name[64];
+    char *scratch_path;
+    enum cv_stop_reason stop;
+    int64_t started_at; /* monotonic, as are all times here */
+    int64_t kill_at;    /* 0: not yet */
+    struct cv_verdict_result verdict;
+    struct cv_attempt_report report;
+    int settle_tries;
+    int64_t settle_at;
+};
+
+struct cv_supervisor {
+    const struct cv_stage *stage;
+    struct cv_worker_options options;
+    int64_t lease_ms;
+    int64_t heartbeat_ms;
+    int64_t grace_ms;
+    bool listen;
+    char host[64];
+    char worker_id[160];
+    struct cv_scratch scratch;
+    char *bucket; /* the store's name for task_artifacts */
+    struct cv_keeper *keeper;
+    struct cv_slot *slots;
+    int signal_fd;
+    struct cv_db *db; /* NULL until the first connection */
+    int64_t connect_at;
+    int connect_tries;
+    int64_t claim_at;      /* when to look for jobs next */
+    bool database_is_away; /* and that has been logged */
+    bool is_draining;
+    int64_t grace_end;
+    int64_t give_up_at; /* draining: what is not settled by then is left to its lease */
+    int stops_in_a_row; /* stages that said "cannot work at all", without a success between */
+    int exit_code;
+};
+
+/* The lease is taken for lost this long before its end: what is done in the last moment may arrive
+ * after it. */
+int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor);
+
+/* There is a connection, as far as one can know without asking the server. */
+bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
+
+/* Log lines carry the slot's job until the next call; NULL: no job. */
+void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct cv_slot *slot);
+
+/* ---- slots.c: a job from claim to the end of its stage process --------------------------------- */
+
+/* Starts the stage of the slot's job; a failure to do so goes the way of a failed stage. */
+void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_end);
+
+/* Asks the stage to stop for a reason, or kills it at once. */
+void cv_slot_stop(struct cv_supervisor *supervisor, struct cv_slot *slot,
+                  enum cv_stop_reason reason, bool at_once);
+
+/* Time limit, lease, cancellation, kill after a stop. */
+void cv_slot_watch(struct cv_supervisor *supervisor, int index, int64_t now);
+
+/* Moves bytes, notes the exit; when the stage is over the slot is to be settled. */
+void cv_slot_pump(struct cv_supervisor *supervisor, int index);
+
+/* When cv_slot_watch has something to do next. */
+int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
+
+/* Frees the slot and all that belonged to the attempt. */
+void cv_slot_clear(struct cv_supervisor *supervisor, int index);
+
+/* ---- settle.c ---------------------------------------------------------------------------------- */
+
+/* One try, if it is time, to tell the database what became of the slot's job. The slot is free
+ * afterwards, or its next try is set. */
+void cv_slot_settle(struct cv_supervisor *supervisor, int index);
+
+/* ---- supervisor.c ------------------------------------------------------------------------------ */
+
+/* Claims and runs jobs until a signal; returns the exit status. */
+int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_options *options);
+
+/* No new claims from now on; running stages have the grace period. */
+void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why);

@@ -1,0 +1,190 @@
+#include "common/worker/verdict_internal.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* What a signal that ended a stage means. */
+static const struct {
+    int number;
+    enum cv_error_type type;
+    const char *message;
+} signal_meanings[] = {
+    {SIGXCPU, CV_ERROR_TIMEOUT, "the stage used up its CPU time"},
+    {SIGXFSZ, CV_ERROR_LIMIT_EXCEEDED, "the stage wrote a file larger than it may"},
+    {SIGSEGV, CV_ERROR_STAGE_CRASHED, "the stage crashed: invalid memory access"},
+    {SIGBUS, CV_ERROR_STAGE_CRASHED, "the stage crashed: bus error"},
+    {SIGABRT, CV_ERROR_STAGE_CRASHED, "the stage crashed: abort"},
+    {SIGILL, CV_ERROR_STAGE_CRASHED, "the stage crashed: illegal instruction"},
+    {SIGFPE, CV_ERROR_STAGE_CRASHED, "the stage crashed: arithmetic error"},
+    {SIGSYS, CV_ERROR_STAGE_CRASHED, "the stage made a system call that it may not make"},
+    {SIGKILL, CV_ERROR_STAGE_CRASHED,
+     "the stage was killed from outside (by hand, or the machine "
+     "ran out of memory)"},
+    {SIGTERM, CV_ERROR_STAGE_CRASHED, "the stage was terminated from outside"},
+};
+
+/* Exit codes with which a stage may report a failure; any other is a breach of the protocol. */
+static bool is_failure_code(int code)
+{
+    return code == CV_EXIT_PERMANENT || code == CV_EXIT_RETRY || code == CV_EXIT_STOP;
+}
+
+static void fail(struct cv_verdict_result *verdict, enum cv_error_type type, const char *text)
+{
+    int r = cv_fail(&verdict->failure, type, "%s", text);
+    (void)r;
+}
+
+/* A library that aborts when memory runs out (C++'s bad_alloc does) looks like a crash; memory near
+ * the bound tells them apart. */
+static bool ran_out_of_memory(const struct cv_child *child, const struct cv_stage *stage)
+{
+    int64_t peak = (int64_t)child->usage.ru_maxrss * 1024;
+    return peak > cv_child_memory_limit(stage) / 10 * 9;
+}
+
+static void read_signal(const struct cv_child *child, const struct cv_stage *stage,
+                        struct cv_verdict_result *verdict)
+{
+    int number = WTERMSIG(child->status);
+    if ((number == SIGABRT || number == SIGSEGV || number == SIGKILL) &&
+        ran_out_of_memory(child, stage)) {
+        fail(verdict, CV_ERROR_OUT_OF_MEMORY, "the stage used up its memory");
+        return;
+    }
+    for (size_t i = 0; i < CV_COUNT(signal_meanings); i++) {
+        if (signal_meanings[i].number == number) {
+            fail(verdict, signal_meanings[i].type, signal_meanings[i].message);
+            return;
+        }
+    }
+    int r =
+        cv_fail(&verdict->failure, CV_ERROR_STAGE_CRASHED, "the stage ended by signal %d", number);
+    (void)r;
+}
+
+/* The verdict is the table's, not the stage's: it names the type, which must be one that exists. */
+static void read_failure(const json_t *output, int code, struct cv_verdict_result *verdict)
+{
+    const json_t *object = json_object_get(output, "error");
+    const char *name = json_string_value(json_object_get(object, "type"));
+    const char *message = json_string_value(json_object_get(object, "message"));
+    if (!name || !message) {
+        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
+                        "the stage ended with exit code %d and no error", code);
+        (void)r;
+        return;
+    }
+    enum cv_error_type type = cv_error_type_from_name(name);
+    if (strcmp(cv_error_type_name(type), name) != 0) {
+        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage named an error type that does not exist");
+        return;
+    }
+    if (type == CV_ERROR_CANCELED || type == CV_ERROR_LEASE_LOST) {
+        /* Only this supervisor may say so, and it did not ask the stage to stop. */
+        fail(verdict, CV_ERROR_STAGE_CRASHED, "the stage was terminated from outside");
+        return;
+    }
+    fail(verdict, type, message);
+    verdict->says_stop = verdict->failure.verdict == CV_VERDICT_STOP;
+}
+
+static bool is_artifact_kind(const char *kind)
+{
+    return kind &&
+           (strcmp(kind, "input") == 0 || strcmp(kind, "output") == 0 || strcmp(kind, "log") == 0);
+}
+
+static bool is_text_or_missing(const json_t *value, size_t longest)
+{
+    return !value || json_is_null(value) ||
+           (json_is_string(value) && json_string_length(value) < longest);
+}
+
+static bool is_artifact(const json_t *row)
+{
+    const char *key = json_string_value(json_object_get(row, "key"));
+    const json_t *size = json_object_get(row, "size");
+    struct cv_error reason;
+    return is_artifact_kind(json_string_value(json_object_get(row, "kind"))) && key &&
+           cv_store_check_key(key, &reason) == 0 && json_is_integer(size) &&
+           json_integer_value(size) >= 0 &&
+           is_text_or_missing(json_object_get(row, "content_type"), CV_STORE_TYPE_SIZE) &&
+           is_text_or_missing(json_object_get(row, "checksum"), CV_STORE_SHA256_SIZE);
+}
+
+static bool are_artifacts(const json_t *list)
+{
+    if (!json_is_array(list)) {
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (!is_artifact(json_array_get(list, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void read_result(json_t *output, struct cv_verdict_result *verdict)
+{
+    json_t *artifacts = json_object_get(output, "artifacts");
+    if (json_object_get(output, "error")) {
+        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage reported an error and success at once");
+    } else if (!are_artifacts(artifacts)) {
+        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's list of artifacts is not readable");
+    } else {
+        verdict->artifacts = json_incref(artifacts);
+        (void)json_object_del(output, "artifacts");
+        verdict->result = json_incref(output);
+    }
+}
+
+void cv_verdict_read(const struct cv_child *child, const struct cv_stage *stage,
+                     struct cv_verdict_result *verdict)
+{
+    *verdict = (struct cv_verdict_result){.result = NULL};
+    if (child->output_too_large) {
+        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's result is larger than 256 MiB");
+        return;
+    }
+    if (WIFSIGNALED(child->status)) {
+        read_signal(child, stage, verdict);
+        return;
+    }
+    int code = WEXITSTATUS(child->status);
+    if (code != CV_EXIT_DONE && !is_failure_code(code)) {
+        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
+                        "the stage ended with exit code %d, which says nothing", code);
+        (void)r;
+        return;
+    }
+    if (child->output.failed) {
+        fail(verdict, CV_ERROR_OUT_OF_MEMORY, "out of memory for the stage's result");
+        return;
+    }
+    json_error_t reason;
+    const char *text = child->output.data ? child->output.data : "";
+    cv_auto(json_decref) json_t *output =
+        json_loadb(text, child->output.length, JSON_REJECT_DUPLICATES, &reason);
+    if (!json_is_object(output)) {
+        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
+                        "the stage printed no JSON object (exit code %d)", code);
+        (void)r;
+    } else if (code == CV_EXIT_DONE) {
+        read_result(output, verdict);
+    } else {
+        read_failure(output, code, verdict);
+    }
+}
+
+void cv_verdict_deinit(struct cv_verdict_result *verdict)
+{
+    json_decref(verdict->result);
+    json_decref(verdict->artifacts);
+    verdict->result = NULL;
+    verdict->artifacts = NULL;
+}

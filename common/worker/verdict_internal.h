@@ -1,0 +1,18 @@
+/* What a stage process has brought: a result, or a failure read from its words and its exit. */
+#pragma once
+
+#include "common/worker/child_internal.h"
+
+struct cv_verdict_result {
+    json_t *result;    /* an object, NULL for a failure */
+    json_t *artifacts; /* a checked list, NULL for a failure */
+    struct cv_error failure;
+    bool says_stop; /* the stage says that this installation cannot run jobs */
+};
+
+void cv_verdict_deinit(struct cv_verdict_result *verdict);
+
+/* Reads the output and exit status of a child that is over. Believes nothing that cannot be
+ * checked: whatever breaks the protocol is CV_ERROR_STAGE_PROTOCOL. Never fails itself. */
+void cv_verdict_read(const struct cv_child *child, const struct cv_stage *stage,
+                     struct cv_verdict_result *verdict);
