@@ -40,7 +40,7 @@ static int read_job(const struct cv_db_result *rows, int row, struct cv_job *job
     }
     json_error_t reason;
     job->payload = json_loads(cv_db_text(rows, row, "payload"), JSON_DECODE_ANY, &reason);
-    if (!job->payload) { /* nested too deeply, say: this job fails, the others of the claim do not */
+    if (!job->payload) { /* nested too deeply, say: this job fails, its neighbours do not */
         job->payload = json_null();
     }
     return 0;

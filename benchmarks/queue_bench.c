@@ -1,0 +1,254 @@
+/* queue-bench CONNINFO   how fast no-op jobs are drained by one process, and how soon a waiting
+ * worker starts a job that is enqueued; the database is migrated and otherwise idle. */
+#include "common/queue/queue.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+enum {
+    LEASE_MS = 60 * 1000,
+    BATCH = 100,
+    WARM_UP_JOBS = 2000,
+    BATCH_JOBS = 20000,
+    SINGLE_JOBS = 2000,
+    LATENCY_JOBS = 500,
+    PATIENCE_MS = 10 * 1000,
+};
+
+static const char drain_type[] = "bench_drain";
+static const char wake_type[] = "bench_wake";
+
+static double now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void print_figure(const char *name, const char *unit, double value, const char *better)
+{
+    printf("{\"suite\": \"queue\", \"name\": \"%s\", \"unit\": \"%s\", \"ours\": %.3f, "
+           "\"peer\": null, \"peer_name\": null, \"ratio\": %.3f, \"goal\": null, "
+           "\"better\": \"%s\"}\n",
+           name, unit, value, value, better);
+    (void)fflush(stdout);
+}
+
+static int open_connection(const char *conninfo, struct cv_db **ret_db, struct cv_error *error)
+{
+    return cv_db_open(&(struct cv_db_params){.conninfo = conninfo}, ret_db, error);
+}
+
+static int add_types(struct cv_db *db, struct cv_error *error)
+{
+    return cv_db_run(db, NULL, error,
+                     "INSERT INTO job_types (name, description)"
+                     " VALUES ($1, 'benchmark'), ($2, 'benchmark') ON CONFLICT DO NOTHING",
+                     drain_type, wake_type);
+}
+
+static int fill(struct cv_db *db, int count, struct cv_error *error)
+{
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%d", count);
+    int result = cv_db_run(db, NULL, error,
+                           "INSERT INTO jobs (job_type, priority)"
+                           " SELECT $1, 5 FROM generate_series(1, $2::int)",
+                           drain_type, text);
+    return result ? result : cv_db_script(db, "VACUUM ANALYZE jobs", error);
+}
+
+static int drain(struct cv_db *db, int limit, int expected, double *ret_rate,
+                 struct cv_error *error)
+{
+    double start = now_ms();
+    size_t drained = 0;
+    while (true) {
+        cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
+        size_t completed = 0;
+        int result = cv_queue_claim(db, "bench", drain_type, limit, LEASE_MS, &list, error);
+        if (result == CV_QUEUE_EMPTY) {
+            break;
+        }
+        if (result == 0) {
+            result = cv_queue_complete_batch(db, &list, &completed, error);
+        }
+        if (result) {
+            return result;
+        }
+        drained += completed;
+    }
+    if (drained != (size_t)expected) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "drained %zu of %d jobs", drained, expected);
+    }
+    *ret_rate = expected / ((now_ms() - start) / 1000);
+    return 0;
+}
+
+static int measure_drain(struct cv_db *db, struct cv_error *error)
+{
+    static const struct {
+        const char *name;
+        int limit;
+        int count;
+    } runs[] = {
+        {NULL, BATCH, WARM_UP_JOBS},
+        {"no-op jobs drained, 1 process, batches of 100", BATCH, BATCH_JOBS},
+        {"no-op jobs drained, 1 process, one by one", 1, SINGLE_JOBS},
+    };
+    for (size_t i = 0; i < CV_COUNT(runs); i++) {
+        double rate = 0;
+        int result = fill(db, runs[i].count, error);
+        if (result == 0) {
+            result = drain(db, runs[i].limit, runs[i].count, &rate, error);
+        }
+        if (result) {
+            return result;
+        }
+        if (runs[i].name) {
+            print_figure(runs[i].name, "jobs/s", rate, "higher");
+        }
+    }
+    return 0;
+}
+
+/* A worker with nothing to do: waits for a notification, claims, notes the time, completes. */
+struct sleeper {
+    struct cv_db *db;
+    sem_t started;
+    double started_at_ms;
+    int result;
+    struct cv_error error;
+};
+
+static int wait_for_work(struct cv_db *db, struct cv_error *error)
+{
+    while (true) {
+        cv_auto_free char *channel = NULL;
+        cv_auto_free char *payload = NULL;
+        int result = cv_db_notification(db, &channel, &payload, error);
+        if (result) {
+            return result < 0 ? result : 0;
+        }
+        struct pollfd polled = {.fd = cv_db_fd(db), .events = POLLIN};
+        if (poll(&polled, 1, PATIENCE_MS) == 0) {
+            return cv_fail(error, CV_ERROR_TIMEOUT, "no notification has come");
+        }
+    }
+}
+
+static int work_once(struct sleeper *sleeper)
+{
+    int result = CV_QUEUE_EMPTY;
+    cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
+    while (result == CV_QUEUE_EMPTY) { /* a notification may belong to the job before */
+        result = wait_for_work(sleeper->db, &sleeper->error);
+        if (result == 0) {
+            result = cv_queue_claim(sleeper->db, "bench", wake_type, 1, LEASE_MS, &list,
+                                    &sleeper->error);
+        }
+    }
+    sleeper->started_at_ms = now_ms();
+    return result ? result
+                  : cv_queue_complete(sleeper->db, &list.jobs[0], NULL, NULL, &sleeper->error);
+}
+
+static void *sleep_and_work(void *opaque)
+{
+    struct sleeper *sleeper = opaque;
+    for (int i = 0; i < LATENCY_JOBS && sleeper->result == 0; i++) {
+        sleeper->result = work_once(sleeper);
+        (void)sem_post(&sleeper->started);
+    }
+    return NULL;
+}
+
+static int enqueue_each(struct cv_db *db, struct sleeper *sleeper, double *latencies,
+                        struct cv_error *error)
+{
+    for (int i = 0; i < LATENCY_JOBS; i++) {
+        char id[CV_UUID_SIZE];
+        struct cv_enqueue_params params = {.job_type = wake_type};
+        double enqueued_at_ms = now_ms();
+        int result = cv_queue_enqueue(db, &params, id, error);
+        if (result) {
+            return result;
+        }
+        while (sem_wait(&sleeper->started) && errno == EINTR) {
+        }
+        if (sleeper->result) {
+            *error = sleeper->error;
+            return sleeper->result;
+        }
+        latencies[i] = sleeper->started_at_ms - enqueued_at_ms;
+    }
+    return 0;
+}
+
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static int measure_latency(struct cv_db *db, const char *conninfo, struct cv_error *error)
+{
+    cv_auto(cv_db_close) struct cv_db *worker_db = NULL;
+    int result = open_connection(conninfo, &worker_db, error);
+    if (result == 0) {
+        result = cv_db_listen(worker_db, "cv_jobs_bench_wake", error);
+    }
+    if (result) {
+        return result;
+    }
+    struct sleeper sleeper = {.db = worker_db};
+    if (sem_init(&sleeper.started, 0, 0)) {
+        return cv_fail_errno(error, errno, "sem_init");
+    }
+    pthread_t thread;
+    int error_number = pthread_create(&thread, NULL, sleep_and_work, &sleeper);
+    if (error_number) {
+        return cv_fail_errno(error, error_number, "pthread_create");
+    }
+    static double latencies[LATENCY_JOBS];
+    result = enqueue_each(db, &sleeper, latencies, error);
+    (void)pthread_join(thread, NULL);
+    (void)sem_destroy(&sleeper.started);
+    if (result) {
+        return result;
+    }
+    qsort(latencies, LATENCY_JOBS, sizeof(*latencies), compare);
+    print_figure("enqueue to start, median", "ms", latencies[LATENCY_JOBS / 2], "lower");
+    print_figure("enqueue to start, p99", "ms", latencies[LATENCY_JOBS * 99 / 100], "lower");
+    return 0;
+}
+
+static int run(const char *conninfo, struct cv_error *error)
+{
+    cv_auto(cv_db_close) struct cv_db *db = NULL;
+    int result = open_connection(conninfo, &db, error);
+    if (result == 0) {
+        result = add_types(db, error);
+    }
+    if (result == 0) {
+        result = measure_drain(db, error);
+    }
+    return result ? result : measure_latency(db, conninfo, error);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        (void)fprintf(stderr, "usage: queue-bench CONNINFO\n");
+        return CV_EXIT_USAGE;
+    }
+    struct cv_error error;
+    if (run(argv[1], &error)) {
+        cv_log_error(&error, "queue-bench");
+        return CV_EXIT_PERMANENT;
+    }
+    return CV_EXIT_DONE;
+}
