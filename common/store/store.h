@@ -4,6 +4,10 @@
  * or control character, no '/' at either end. Whatever breaks this is CV_ERROR_INVALID_KEY and
  * touches nothing.
  *
+ * The directory store adds two rules of file systems: a segment has at most 255 bytes, and a key may
+ * not continue another object's key ("a" and "a/b" cannot both exist). Breaking them is
+ * CV_ERROR_INVALID_KEY too, as is ".incoming", where puts in progress lie.
+ *
  * An object is visible under its key only whole. Several processes may write at once; the last
  * whole put wins. A store handle is used by one thread at a time; open one per thread.
  */
@@ -116,6 +120,9 @@ CV_MUST_CHECK int cv_store_reader_open(struct cv_store *store, const char *key,
                                        struct cv_store_reader **ret_reader, struct cv_error *error);
 void cv_store_reader_close(struct cv_store_reader *reader);
 CV_DEFINE_CLEANUP(struct cv_store_reader *, cv_store_reader_close)
+
+/* What was opened; valid while the reader is open. */
+const struct cv_object_info *cv_store_reader_info(const struct cv_store_reader *reader);
 
 /* The reader as a byte source; valid while the reader is open. */
 struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader);

@@ -1,0 +1,61 @@
+/* What a kind of store implements. Keys arrive checked (cv_store_check_key), URLs parsed; the rest
+ * of store.h is built on these calls in store.c.
+ */
+#pragma once
+
+#include "common/store/store.h"
+
+/* Where the bytes of a put come from: memory, or a file read from its start. A backend may read
+ * them more than once. */
+struct cv_store_input {
+    const void *data; /* when fd is -1 */
+    size_t size;
+    int fd; /* -1: memory; else a regular file that is borrowed */
+};
+
+/* An open object; the backend's own struct begins with it. */
+struct cv_store_reader {
+    const struct cv_store_reader_backend *backend;
+    struct cv_object_info info;
+};
+
+struct cv_store_reader_backend {
+    /* As cv_byte_source.read; `offset` is ≥ 0. */
+    int (*read)(struct cv_store_reader *reader, int64_t offset, void *data, size_t length,
+                size_t *ret_read, struct cv_error *error);
+    void (*close)(struct cv_store_reader *reader);
+};
+
+/* A store; the backend's own struct begins with it. */
+struct cv_store {
+    const struct cv_store_backend *backend;
+    char *name; /* owned by the backend */
+};
+
+/* Contracts are those of the functions of the same name in store.h. */
+struct cv_store_backend {
+    void (*close)(struct cv_store *store);
+    int (*head)(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
+                struct cv_error *error);
+    int (*open_reader)(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
+                       struct cv_error *error);
+    int (*put)(struct cv_store *store, const char *key, const struct cv_store_input *input,
+               const struct cv_put_params *params, struct cv_object_info *ret_info,
+               struct cv_error *error);
+    int (*delete)(struct cv_store *store, const char *key, struct cv_error *error);
+    int (*list)(struct cv_store *store, const char *prefix, const char *continuation, size_t limit,
+                struct cv_object_list *ret_list, struct cv_error *error);
+    int (*presign)(struct cv_store *store, const char *key, const char *method, int64_t seconds,
+                   char **ret_url, struct cv_error *error);
+};
+
+/* A directory as a store; made when it is missing. */
+CV_MUST_CHECK int cv_directory_store_open(const char *path, struct cv_store **ret_store,
+                                          struct cv_error *error);
+
+/* The media type of a key by its extension; static, never NULL. */
+const char *cv_content_type_of_key(const char *key);
+
+/* Adds an entry to a list that grows; copies the key. */
+CV_MUST_CHECK int cv_object_list_add(struct cv_object_list *list, const char *key, int64_t size,
+                                     int64_t modified_ms, struct cv_error *error);

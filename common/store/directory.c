@@ -1,0 +1,269 @@
+#include "common/store/directory.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+
+struct directory_reader {
+    struct cv_store_reader reader;
+    int fd;
+};
+
+static struct cv_directory_store *of_store(struct cv_store *store)
+{
+    return (struct cv_directory_store *)store;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Opens the object's file; CV_STORE_NOT_FOUND also for what is no regular file. */
+static int open_object(struct cv_store *store, const char *key, int *ret_fd,
+                       struct stat *ret_status, struct cv_error *error)
+{
+    int result = cv_directory_check_key(key, error);
+    if (result) {
+        return result;
+    }
+    size_t parent_length = cv_directory_parent_length(key);
+    cv_auto_fd int parent = -1;
+    result = cv_directory_walk(of_store(store), key, parent_length, &parent, error);
+    if (result) {
+        return result;
+    }
+    const char *name = parent_length > 0 ? key + parent_length + 1 : key;
+    /* O_NONBLOCK: a FIFO in the store must not hang the open. */
+    cv_auto_fd int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT || errno == ELOOP || errno == ENXIO || errno == ENOTDIR
+                   ? (int)CV_STORE_NOT_FOUND
+                   : cv_fail_errno(error, errno, "open %s", key);
+    }
+    struct stat status;
+    if (fstat(fd, &status)) {
+        return cv_fail_errno(error, errno, "look at %s", key);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return CV_STORE_NOT_FOUND;
+    }
+    *ret_fd = cv_take_fd(&fd);
+    *ret_status = status;
+    return 0;
+}
+
+static int head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
+                struct cv_error *error)
+{
+    cv_auto_fd int fd = -1;
+    struct stat status;
+    int result = open_object(store, key, &fd, &status, error);
+    if (result == 0) {
+        cv_directory_read_info(fd, &status, key, ret_info);
+    }
+    return result;
+}
+
+static int read_at(struct cv_store_reader *base, int64_t offset, void *data, size_t length,
+                   size_t *ret_read, struct cv_error *error)
+{
+    struct directory_reader *reader = (struct directory_reader *)base;
+    size_t done = 0;
+    while (done < length) {
+        ssize_t step =
+            pread(reader->fd, (char *)data + done, length - done, offset + (int64_t)done);
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step < 0) {
+            return cv_fail_errno(error, errno, "read an object");
+        }
+        if (step == 0) {
+            return cv_fail(error, CV_ERROR_CONFLICT, "an object was cut short while it was read");
+        }
+        done += (size_t)step;
+    }
+    *ret_read = done;
+    return 0;
+}
+
+static void close_reader(struct cv_store_reader *base)
+{
+    struct directory_reader *reader = (struct directory_reader *)base;
+    close(reader->fd);
+    free(reader);
+}
+
+static const struct cv_store_reader_backend reader_backend = {
+    .read = read_at,
+    .close = close_reader,
+};
+
+static int open_reader(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
+                       struct cv_error *error)
+{
+    cv_auto_fd int fd = -1;
+    struct stat status;
+    int result = open_object(store, key, &fd, &status, error);
+    if (result) {
+        return result;
+    }
+    struct directory_reader *reader = calloc(1, sizeof(*reader));
+    if (!reader) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reader");
+    }
+    reader->reader.backend = &reader_backend;
+    cv_directory_read_info(fd, &status, key, &reader->reader.info);
+    reader->fd = cv_take_fd(&fd);
+    *ret_reader = &reader->reader;
+    return 0;
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+/* Removes the directories above that are empty now. A writer that finds its directory gone makes it
+ * again; rmdir never takes one that holds something. */
+static void remove_empty_parents(struct cv_directory_store *directory, const char *key)
+{
+    char path[CV_STORE_KEY_MAX + 1];
+    (void)snprintf(path, sizeof(path), "%s", key);
+    for (size_t length; (length = cv_directory_parent_length(path)) > 0;) {
+        path[length] = '\0';
+        size_t above = cv_directory_parent_length(path);
+        cv_auto_fd int parent = -1;
+        struct cv_error ignored;
+        if (cv_directory_walk(directory, path, above, &parent, &ignored) ||
+            unlinkat(parent, above > 0 ? path + above + 1 : path, AT_REMOVEDIR)) {
+            return;
+        }
+    }
+}
+
+static int delete_object(struct cv_store *store, const char *key, struct cv_error *error)
+{
+    cv_auto_fd int object = -1;
+    struct stat status;
+    int result = open_object(store, key, &object, &status, error);
+    if (result) {
+        return result == CV_STORE_NOT_FOUND ? 0 : result;
+    }
+    size_t parent_length = cv_directory_parent_length(key);
+    cv_auto_fd int parent = -1;
+    result = cv_directory_walk(of_store(store), key, parent_length, &parent, error);
+    if (result) {
+        return result == CV_STORE_NOT_FOUND ? 0 : result;
+    }
+    if (unlinkat(parent, parent_length > 0 ? key + parent_length + 1 : key, 0) && errno != ENOENT) {
+        return cv_fail_errno(error, errno, "delete %s", key);
+    }
+    if (fsync(parent)) {
+        return cv_fail_errno(error, errno, "write the deletion of %s to disk", key);
+    }
+    remove_empty_parents(of_store(store), key);
+    return 0;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
+                   char **ret_url, struct cv_error *error)
+{
+    (void)seconds; /* a path does not expire */
+    int result = cv_directory_check_key(key, error);
+    if (result) {
+        return result;
+    }
+    if (strcmp(method, "GET") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "the directory store has URLs for GET alone, not for %s", method);
+    }
+    cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
+    cv_buffer_text(&url, "file://");
+    const char *const parts[] = {of_store(store)->path, "/", key};
+    for (size_t i = 0; i < CV_COUNT(parts); i++) {
+        for (const char *c = parts[i]; *c; c++) {
+            bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                         (*c >= '0' && *c <= '9') || strchr("-._~/", *c);
+            cv_buffer_printf(&url, plain ? "%c" : "%%%02X", (unsigned char)*c);
+        }
+    }
+    return cv_buffer_take(&url, ret_url, error);
+}
+
+static void close_store(struct cv_store *store)
+{
+    struct cv_directory_store *directory = of_store(store);
+    if (directory->root >= 0) {
+        close(directory->root);
+    }
+    free(directory->path);
+    free(directory->store.name);
+    free(directory);
+}
+
+static const struct cv_store_backend directory_backend = {
+    .close = close_store,
+    .head = head,
+    .open_reader = open_reader,
+    .put = cv_directory_put,
+    .delete = delete_object,
+    .list = cv_directory_list,
+    .presign = presign,
+};
+
+/* mkdir -p. */
+static int make_root(const char *path, struct cv_error *error)
+{
+    char partial[PATH_MAX];
+    if (snprintf(partial, sizeof(partial), "%s", path) >= (int)sizeof(partial)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the store is too long");
+    }
+    for (char *c = partial + 1;; c++) {
+        if (*c == '/' || *c == '\0') {
+            char kept = *c;
+            *c = '\0';
+            if (mkdir(partial, 0777) && errno != EEXIST) {
+                return cv_fail_errno(error, errno, "make the store's directory %s", partial);
+            }
+            *c = kept;
+            if (kept == '\0') {
+                return 0;
+            }
+        }
+    }
+}
+
+int cv_directory_store_open(const char *path, struct cv_store **ret_store, struct cv_error *error)
+{
+    if (path[0] == '\0') {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the store has no path: use dir:PATH");
+    }
+    struct cv_directory_store *directory = calloc(1, sizeof(*directory));
+    if (!directory) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a store");
+    }
+    directory->root = -1;
+    directory->store.backend = &directory_backend;
+    cv_auto(cv_store_close) struct cv_store *store = &directory->store;
+
+    if (access(path, F_OK)) {
+        int result = make_root(path, error);
+        if (result) {
+            return result;
+        }
+    }
+    directory->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    directory->path = realpath(path, NULL);
+    if (directory->root < 0 || !directory->path) {
+        int result = cv_fail_errno(error, errno, "open the store's directory %s", path);
+        /* Not a missing object: this installation has no store. */
+        error->type = CV_ERROR_CONFIGURATION;
+        error->verdict = cv_error_type_verdict(CV_ERROR_CONFIGURATION);
+        return result;
+    }
+    int result = cv_format(&directory->store.name, error, "dir:%s", directory->path);
+    if (result) {
+        return result;
+    }
+    cv_directory_sweep(directory);
+    *ret_store = cv_take(store);
+    return 0;
+}

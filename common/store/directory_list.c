@@ -1,0 +1,217 @@
+#include "common/store/directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* A listing under way. `path` is where the walk stands: "" or "a/b/". */
+struct walk {
+    const char *prefix;
+    const char *continuation; /* "" for the first page */
+    size_t limit;
+    struct cv_object_list *list;
+    bool full;
+    char path[CV_STORE_KEY_MAX + 2];
+};
+
+/* Entries of one directory; the name of a directory ends with '/', so that byte order of the names
+ * is byte order of the keys under them. */
+struct names {
+    char **names;
+    size_t count;
+    size_t capacity;
+};
+
+static void names_deinit(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        free(names->names[i]);
+    }
+    free(names->names);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct names, names_deinit)
+
+static void close_stream(DIR *stream)
+{
+    (void)closedir(stream);
+}
+CV_DEFINE_CLEANUP(DIR *, close_stream)
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Whether a key, or a key under a directory ("…/"), can be on this page. */
+static bool may_hold(const struct walk *walk, const char *path, bool is_directory)
+{
+    if (!is_directory) {
+        return starts_with(path, walk->prefix) && strcmp(path, walk->continuation) > 0;
+    }
+    if (!starts_with(path, walk->prefix) && !starts_with(walk->prefix, path)) {
+        return false;
+    }
+    return starts_with(walk->continuation, path) || strcmp(path, walk->continuation) > 0;
+}
+
+static int add_name(struct names *names, const char *name, bool is_directory,
+                    struct cv_error *error)
+{
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity > 0 ? names->capacity * 2 : 64;
+        char **grown = reallocarray(names->names, capacity, sizeof(names->names[0]));
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to list a directory");
+        }
+        names->names = grown;
+        names->capacity = capacity;
+    }
+    char *copy = NULL;
+    int result = cv_format(&copy, error, "%s%s", name, is_directory ? "/" : "");
+    if (result == 0) {
+        names->names[names->count++] = copy;
+    }
+    return result;
+}
+
+/* Whether an entry is an object or a directory of objects; neither for links and devices. */
+static bool classify(int fd, const struct dirent *entry, bool *ret_is_directory)
+{
+    unsigned char type = entry->d_type;
+    struct stat status;
+    if (type == DT_UNKNOWN && fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        type = S_ISDIR(status.st_mode) ? DT_DIR : S_ISREG(status.st_mode) ? DT_REG : DT_UNKNOWN;
+    }
+    *ret_is_directory = type == DT_DIR;
+    return type == DT_DIR || type == DT_REG;
+}
+
+/* Whether this entry belongs to the listing; what is no key (made by hand) does not. */
+static bool is_wanted(const struct walk *walk, int fd, const struct dirent *entry,
+                      bool *ret_is_directory)
+{
+    char path[CV_STORE_KEY_MAX + 2];
+    struct cv_error ignored;
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+        (walk->path[0] == '\0' && strcmp(entry->d_name, CV_DIRECTORY_INCOMING) == 0) ||
+        !classify(fd, entry, ret_is_directory) ||
+        snprintf(path, sizeof(path), "%s%s", walk->path, entry->d_name) >= (int)sizeof(path) ||
+        cv_store_check_key(path, &ignored)) {
+        return false;
+    }
+    if (*ret_is_directory) {
+        size_t length = strlen(path); /* the buffer has room: a key is shorter than it */
+        path[length] = '/';
+        path[length + 1] = '\0';
+    }
+    return may_hold(walk, path, *ret_is_directory);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static int read_names(const struct walk *walk, int fd, struct names *names, struct cv_error *error)
+{
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cv_auto(close_stream) DIR *stream = again >= 0 ? fdopendir(again) : NULL;
+    if (!stream) {
+        int error_number = errno;
+        if (again >= 0) {
+            close(again);
+        }
+        /* Deleted since it was opened: empty. */
+        return error_number == ENOENT ? 0
+                                      : cv_fail_errno(error, error_number, "list %s", walk->path);
+    }
+    for (;;) {
+        errno = 0;
+        struct dirent *entry = readdir(stream);
+        if (!entry) {
+            break;
+        }
+        bool is_directory = false;
+        if (is_wanted(walk, fd, entry, &is_directory)) {
+            int result = add_name(names, entry->d_name, is_directory, error);
+            if (result) {
+                return result;
+            }
+        }
+    }
+    if (errno != 0) {
+        return cv_fail_errno(error, errno, "list %s", walk->path);
+    }
+    if (names->count > 1) {
+        qsort(names->names, names->count, sizeof(names->names[0]), compare_names);
+    }
+    return 0;
+}
+
+static int add_object(struct walk *walk, int fd, const char *name, struct cv_error *error)
+{
+    struct stat status;
+    if (fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISREG(status.st_mode)) {
+        return 0; /* deleted meanwhile */
+    }
+    if (walk->list->count == walk->limit) {
+        walk->full = true;
+        return 0;
+    }
+    char key[CV_STORE_KEY_MAX + 2];
+    (void)snprintf(key, sizeof(key), "%s%s", walk->path, name);
+    return cv_object_list_add(walk->list, key, status.st_size, cv_directory_modified_ms(&status),
+                              error);
+}
+
+static int list_directory(struct walk *walk, int fd, struct cv_error *error);
+
+static int list_below(struct walk *walk, int fd, char *name, struct cv_error *error)
+{
+    size_t length = strlen(name);
+    size_t base = strlen(walk->path);
+    name[length - 1] = '\0';
+    cv_auto_fd int below = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    name[length - 1] = '/';
+    if (below < 0) {
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+                   ? 0
+                   : cv_fail_errno(error, errno, "list %s%s", walk->path, name);
+    }
+    memcpy(walk->path + base, name, length + 1);
+    int result = list_directory(walk, below, error);
+    walk->path[base] = '\0';
+    return result;
+}
+
+static int list_directory(struct walk *walk, int fd, struct cv_error *error)
+{
+    cv_auto(names_deinit) struct names names = {0};
+    int result = read_names(walk, fd, &names, error);
+    for (size_t i = 0; result == 0 && !walk->full && i < names.count; i++) {
+        char *name = names.names[i];
+        result = name[strlen(name) - 1] == '/' ? list_below(walk, fd, name, error)
+                                               : add_object(walk, fd, name, error);
+    }
+    return result;
+}
+
+int cv_directory_list(struct cv_store *store, const char *prefix, const char *continuation,
+                      size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
+{
+    struct cv_directory_store *directory = (struct cv_directory_store *)store;
+    struct walk walk = {
+        .prefix = prefix,
+        .continuation = continuation ? continuation : "",
+        .limit = limit,
+        .list = ret_list,
+    };
+    int result = list_directory(&walk, directory->root, error);
+    if (result == 0 && walk.full) {
+        ret_list->continuation = strdup(ret_list->entries[ret_list->count - 1].key);
+        if (!ret_list->continuation) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
+        }
+    }
+    return result;
+}

@@ -1,0 +1,357 @@
+#include "common/store/directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <time.h>
+
+enum {
+    COPY_SIZE = 1 << 20, /* large enough that system calls cost nothing beside the digest */
+    /* Somebody else deletes the last object beside ours at every try: not in this world. */
+    PUBLISH_TRIES = 100,
+    /* Where locks do not reach from one host to the next (some network file systems), a living
+     * writer is at least never this slow. */
+    LEFTOVER_AGE_SECONDS = 3600,
+};
+
+/* Outcome of one way of writing: this file system needs the other. */
+enum { NEEDS_NAME = 1 };
+
+CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
+
+struct incoming {
+    int directory; /* .incoming/ */
+    int file;
+    char name[48]; /* "" while the file has none */
+};
+
+static void incoming_deinit(struct incoming *incoming)
+{
+    if (incoming->name[0] != '\0') {
+        (void)unlinkat(incoming->directory, incoming->name, 0);
+    }
+    if (incoming->file >= 0) {
+        close(incoming->file);
+    }
+    if (incoming->directory >= 0) {
+        close(incoming->directory);
+    }
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct incoming, incoming_deinit)
+
+static int random_name(char *name, size_t size, struct cv_error *error)
+{
+    uint64_t random[2];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        return cv_fail_errno(error, errno, "make a temporary name");
+    }
+    (void)snprintf(name, size, "%016llx%016llx", (unsigned long long)random[0],
+                   (unsigned long long)random[1]);
+    return 0;
+}
+
+/* A named file that is locked and still has its name: a sweep between open and lock takes the name
+ * away, and then a new one is made. */
+static int create_named(struct incoming *incoming, struct cv_error *error)
+{
+    for (int i = 0; i < PUBLISH_TRIES; i++) {
+        char name[sizeof(incoming->name)];
+        int result = random_name(name, sizeof(name), error);
+        if (result) {
+            return result;
+        }
+        cv_auto_fd int fd =
+            openat(incoming->directory, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == EEXIST) {
+            continue;
+        }
+        if (fd < 0) {
+            return cv_fail_errno(error, errno, "write to the store");
+        }
+        struct stat status;
+        if (flock(fd, LOCK_EX) || fstat(fd, &status)) {
+            int error_number = errno;
+            (void)unlinkat(incoming->directory, name, 0);
+            return cv_fail_errno(error, error_number, "lock a file of the store");
+        }
+        if (status.st_nlink > 0) {
+            memcpy(incoming->name, name, sizeof(name));
+            incoming->file = cv_take_fd(&fd);
+            return 0;
+        }
+    }
+    return cv_fail(error, CV_ERROR_CONFLICT, "cannot keep a temporary file in the store");
+}
+
+/* An unnamed file, or NEEDS_NAME. */
+static int create_unnamed(struct incoming *incoming, struct cv_error *error)
+{
+    cv_auto_fd int fd = openat(incoming->directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT
+                   ? (int)NEEDS_NAME
+                   : cv_fail_errno(error, errno, "write to the store");
+    }
+    if (flock(fd, LOCK_EX)) {
+        return cv_fail_errno(error, errno, "lock a file of the store");
+    }
+    incoming->file = cv_take_fd(&fd);
+    return 0;
+}
+
+static int write_all(int fd, const char *data, size_t length, struct cv_error *error)
+{
+    while (length > 0) {
+        ssize_t step = write(fd, data, length);
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step < 0) {
+            return cv_fail_errno(error, errno, "write to the store");
+        }
+        data += step;
+        length -= (size_t)step;
+    }
+    return 0;
+}
+
+static int copy_memory(const struct cv_store_input *input, int fd, EVP_MD_CTX *digest,
+                       struct cv_error *error)
+{
+    if (input->size == 0) {
+        return 0;
+    }
+    if (EVP_DigestUpdate(digest, input->data, input->size) != 1) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+    }
+    return write_all(fd, input->data, input->size, error);
+}
+
+static int copy_file(const struct cv_store_input *input, int fd, EVP_MD_CTX *digest,
+                     struct cv_error *error)
+{
+    cv_auto_free char *data = malloc(COPY_SIZE);
+    if (!data) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to copy a file");
+    }
+    for (off_t at = 0;;) {
+        ssize_t step = pread(input->fd, data, COPY_SIZE, at);
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step < 0) {
+            return cv_fail_errno(error, errno, "read the file to be stored");
+        }
+        if (step == 0) {
+            return 0;
+        }
+        if (EVP_DigestUpdate(digest, data, (size_t)step) != 1) {
+            return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+        }
+        int result = write_all(fd, data, (size_t)step, error);
+        if (result) {
+            return result;
+        }
+        at += step;
+    }
+}
+
+static int copy(const struct cv_store_input *input, int fd, char sha256[CV_STORE_SHA256_SIZE],
+                struct cv_error *error)
+{
+    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    if (!digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+    }
+    int result = input->fd >= 0 ? copy_file(input, fd, digest, error)
+                                : copy_memory(input, fd, digest, error);
+    if (result) {
+        return result;
+    }
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    if (EVP_DigestFinal_ex(digest, bytes, &length) != 1) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+    }
+    for (unsigned i = 0; i < length; i++) {
+        (void)snprintf(sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
+    }
+    return 0;
+}
+
+/* Gives a complete, unnamed file its name in .incoming/, or says NEEDS_NAME. */
+static int name_it(struct incoming *incoming, struct cv_error *error)
+{
+    if (incoming->name[0] != '\0') {
+        return 0;
+    }
+    char name[sizeof(incoming->name)];
+    int result = random_name(name, sizeof(name), error);
+    if (result) {
+        return result;
+    }
+    char descriptor[64];
+    (void)snprintf(descriptor, sizeof(descriptor), "/proc/self/fd/%d", incoming->file);
+    if (linkat(AT_FDCWD, descriptor, incoming->directory, name, AT_SYMLINK_FOLLOW)) {
+        return NEEDS_NAME; /* no /proc, or a sandbox; a real failure meets us again there */
+    }
+    memcpy(incoming->name, name, sizeof(name));
+    return 0;
+}
+
+static int publish(struct cv_directory_store *directory, const char *key, struct incoming *incoming,
+                   struct cv_error *error)
+{
+    size_t parent_length = cv_directory_parent_length(key);
+    const char *name = parent_length > 0 ? key + parent_length + 1 : key;
+    for (int i = 0; i < PUBLISH_TRIES; i++) {
+        cv_auto_fd int parent = -1;
+        int result = cv_directory_make(directory, key, parent_length, &parent, error);
+        if (result == CV_STORE_NOT_FOUND) {
+            continue;
+        }
+        if (result) {
+            return result;
+        }
+        if (renameat(incoming->directory, incoming->name, parent, name) == 0) {
+            incoming->name[0] = '\0';
+            return fsync(parent) ? cv_fail_errno(error, errno, "write %s to disk", key) : 0;
+        }
+        if (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST) {
+            return cv_fail(error, CV_ERROR_INVALID_KEY,
+                           "object key %s is the directory of other objects", key);
+        }
+        if (errno != ENOENT) {
+            return cv_fail_errno(error, errno, "publish %s", key);
+        }
+    }
+    return cv_fail(error, CV_ERROR_CONFLICT, "the directory of %s is deleted again and again", key);
+}
+
+static int open_incoming(struct cv_directory_store *directory, struct incoming *incoming,
+                         struct cv_error *error)
+{
+    int result = cv_directory_make(directory, CV_DIRECTORY_INCOMING, strlen(CV_DIRECTORY_INCOMING),
+                                   &incoming->directory, error);
+    return result == CV_STORE_NOT_FOUND
+               ? cv_fail(error, CV_ERROR_IO, "the store %s is gone", directory->path)
+               : result;
+}
+
+/* One way of writing: through an unnamed file, or a named one. */
+static int put_once(struct cv_directory_store *directory, bool named, const char *key,
+                    const struct cv_store_input *input, const struct cv_put_params *params,
+                    struct cv_object_info *ret_info, struct cv_error *error)
+{
+    cv_auto(incoming_deinit) struct incoming incoming = {.directory = -1, .file = -1};
+    int result = open_incoming(directory, &incoming, error);
+    if (result) {
+        return result;
+    }
+    result = named ? create_named(&incoming, error) : create_unnamed(&incoming, error);
+    if (result) {
+        return result;
+    }
+    char sha256[CV_STORE_SHA256_SIZE];
+    result = copy(input, incoming.file, sha256, error);
+    if (result) {
+        return result;
+    }
+    if (params->sha256 && strcmp(params->sha256, sha256) != 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s", key,
+                       sha256, params->sha256);
+    }
+    struct stat status;
+    if (fstat(incoming.file, &status)) {
+        return cv_fail_errno(error, errno, "look at %s", key);
+    }
+    cv_directory_write_notes(incoming.file, &status, params->content_type, sha256);
+    if (fsync(incoming.file)) {
+        return cv_fail_errno(error, errno, "write %s to disk", key);
+    }
+    result = name_it(&incoming, error);
+    if (result == 0) {
+        result = publish(directory, key, &incoming, error);
+    }
+    if (result == 0) {
+        cv_directory_read_info(incoming.file, &status, key, ret_info);
+    }
+    return result;
+}
+
+static int check_params(const struct cv_put_params *params, struct cv_error *error)
+{
+    if (!params->content_type) {
+        return 0;
+    }
+    for (const char *c = params->content_type; *c; c++) {
+        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) {
+            return cv_fail(error, CV_ERROR_INTERNAL, "content type holds a control character");
+        }
+    }
+    if (strlen(params->content_type) >= CV_STORE_TYPE_SIZE) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "content type is longer than %d bytes",
+                       CV_STORE_TYPE_SIZE - 1);
+    }
+    return 0;
+}
+
+int cv_directory_put(struct cv_store *store, const char *key, const struct cv_store_input *input,
+                     const struct cv_put_params *params, struct cv_object_info *ret_info,
+                     struct cv_error *error)
+{
+    struct cv_directory_store *directory = (struct cv_directory_store *)store;
+    int result = cv_directory_check_key(key, error);
+    if (result == 0) {
+        result = check_params(params, error);
+    }
+    if (result) {
+        return result;
+    }
+    if (!directory->named_only) {
+        result = put_once(directory, false, key, input, params, ret_info, error);
+        if (result != NEEDS_NAME) {
+            return result;
+        }
+        directory->named_only = true;
+    }
+    return put_once(directory, true, key, input, params, ret_info, error);
+}
+
+/* ---- leftovers ------------------------------------------------------------------------------- */
+
+static bool is_leftover(int directory, const char *name, time_t now)
+{
+    struct stat status;
+    if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISREG(status.st_mode) ||
+        now - status.st_mtime < LEFTOVER_AGE_SECONDS) {
+        return false;
+    }
+    cv_auto_fd int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+void cv_directory_sweep(const struct cv_directory_store *directory)
+{
+    struct cv_error ignored;
+    int fd = -1;
+    if (cv_directory_walk(directory, CV_DIRECTORY_INCOMING, strlen(CV_DIRECTORY_INCOMING), &fd,
+                          &ignored)) {
+        return;
+    }
+    DIR *stream = fdopendir(fd);
+    if (!stream) {
+        close(fd);
+        return;
+    }
+    time_t now = time(NULL);
+    for (struct dirent *entry; (entry = readdir(stream));) {
+        if (entry->d_name[0] != '.' && is_leftover(fd, entry->d_name, now)) {
+            (void)unlinkat(fd, entry->d_name, 0);
+        }
+    }
+    closedir(stream);
+}

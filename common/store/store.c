@@ -1,0 +1,264 @@
+#include "common/store/backend.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LIST_LIMIT_MAX = 1000 };
+
+int cv_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)
+{
+    const char *where = url ? url : cv_env("STORE_URL", NULL);
+    if (!where || !where[0]) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "no object store is configured: set STORE_URL=dir:PATH");
+    }
+    if (strncmp(where, "dir:", 4) == 0) {
+        return cv_directory_store_open(where + 4, ret_store, error);
+    }
+    if (strncmp(where, "s3://", 5) == 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "this version has no S3 store; set STORE_URL=dir:PATH");
+    }
+    if (strstr(where, "://")) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "unknown kind of object store in STORE_URL; use dir:PATH");
+    }
+    return cv_directory_store_open(where, ret_store, error);
+}
+
+void cv_store_close(struct cv_store *store)
+{
+    if (store) {
+        store->backend->close(store);
+    }
+}
+
+const char *cv_store_name(const struct cv_store *store)
+{
+    return store->name;
+}
+
+int cv_store_head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
+                  struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    if (result) {
+        return result;
+    }
+    struct cv_object_info info;
+    result = store->backend->head(store, key, &info, error);
+    if (result == 0 && ret_info) {
+        *ret_info = info;
+    }
+    return result;
+}
+
+int cv_store_get_range(struct cv_store *store, const char *key, int64_t offset, void *data,
+                       size_t length, size_t *ret_read, struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    int result = cv_store_reader_open(store, key, &reader, error);
+    if (result) {
+        return result;
+    }
+    struct cv_byte_source source = cv_store_reader_source(reader);
+    return source.read(source.opaque, offset, data, length, ret_read, error);
+}
+
+int cv_store_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
+                 size_t *ret_size, struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    int result = cv_store_reader_open(store, key, &reader, error);
+    if (result) {
+        return result;
+    }
+    if ((uint64_t)reader->info.size > limit) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "%s has %lld bytes, more than %zu", key,
+                       (long long)reader->info.size, limit);
+    }
+    size_t size = (size_t)reader->info.size;
+    cv_auto_free char *data = malloc(size + 1);
+    if (!data) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the %zu bytes of %s", size,
+                       key);
+    }
+    size_t read = 0;
+    struct cv_byte_source source = cv_store_reader_source(reader);
+    result = source.read(source.opaque, 0, data, size, &read, error);
+    if (result) {
+        return result;
+    }
+    if (read != size) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "%s changed while it was read", key);
+    }
+    data[size] = '\0';
+    *ret_data = cv_take(data);
+    *ret_size = size;
+    return 0;
+}
+
+static int put(struct cv_store *store, const char *key, const struct cv_store_input *input,
+               const struct cv_put_params *params, struct cv_object_info *ret_info,
+               struct cv_error *error)
+{
+    static const struct cv_put_params defaults = {NULL, NULL};
+    struct cv_object_info info;
+    int result = store->backend->put(store, key, input, params ? params : &defaults, &info, error);
+    if (result == 0 && ret_info) {
+        *ret_info = info;
+    }
+    return result;
+}
+
+int cv_store_put(struct cv_store *store, const char *key, const void *data, size_t size,
+                 const struct cv_put_params *params, struct cv_object_info *ret_info,
+                 struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    if (result) {
+        return result;
+    }
+    struct cv_store_input input = {.data = data, .size = size, .fd = -1};
+    return put(store, key, &input, params, ret_info, error);
+}
+
+int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
+                      const struct cv_put_params *params, struct cv_object_info *ret_info,
+                      struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    if (result) {
+        return result;
+    }
+    /* O_NONBLOCK: a FIFO must not hang the open; it has no effect on regular files. */
+    cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) {
+        return cv_fail(error, CV_ERROR_IO, "file %s does not exist", path);
+    }
+    if (fd < 0) {
+        return cv_fail_errno(error, errno, "open %s", path);
+    }
+    struct stat status;
+    if (fstat(fd, &status)) {
+        return cv_fail_errno(error, errno, "look at %s", path);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return cv_fail(error, CV_ERROR_IO, "%s is not a regular file", path);
+    }
+    struct cv_store_input input = {.size = (size_t)status.st_size, .fd = fd};
+    return put(store, key, &input, params, ret_info, error);
+}
+
+int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    return result ? result : store->backend->delete (store, key, error);
+}
+
+int cv_store_presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
+                     char **ret_url, struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    return result ? result : store->backend->presign(store, key, method, seconds, ret_url, error);
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+int cv_store_list(struct cv_store *store, const char *prefix, const char *continuation,
+                  size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
+{
+    if (limit < 1 || limit > LIST_LIMIT_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a page of a list has 1 to %d entries",
+                       LIST_LIMIT_MAX);
+    }
+    if (strnlen(prefix, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX ||
+        (continuation && strnlen(continuation, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX)) {
+        return cv_fail(error, CV_ERROR_INVALID_KEY, "prefix or continuation is longer than a key");
+    }
+    struct cv_object_list list = {0};
+    int result = store->backend->list(store, prefix, continuation, limit, &list, error);
+    if (result) {
+        cv_object_list_deinit(&list);
+        return result;
+    }
+    *ret_list = list;
+    return 0;
+}
+
+void cv_object_list_deinit(struct cv_object_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->entries[i].key);
+    }
+    free(list->entries);
+    free(list->continuation);
+    *list = (struct cv_object_list){0};
+}
+
+int cv_object_list_add(struct cv_object_list *list, const char *key, int64_t size,
+                       int64_t modified_ms, struct cv_error *error)
+{
+    /* Grows at powers of two, so that the count alone tells when. */
+    if ((list->count & (list->count - 1)) == 0) {
+        size_t capacity = list->count ? list->count * 2 : 1;
+        struct cv_object_entry *entries =
+            reallocarray(list->entries, capacity, sizeof(list->entries[0]));
+        if (!entries) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
+        }
+        list->entries = entries;
+    }
+    char *copy = strdup(key);
+    if (!copy) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
+    }
+    list->entries[list->count++] =
+        (struct cv_object_entry){.key = copy, .size = size, .modified_ms = modified_ms};
+    return 0;
+}
+
+/* ---- reader ---------------------------------------------------------------------------------- */
+
+int cv_store_reader_open(struct cv_store *store, const char *key,
+                         struct cv_store_reader **ret_reader, struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    return result ? result : store->backend->open_reader(store, key, ret_reader, error);
+}
+
+void cv_store_reader_close(struct cv_store_reader *reader)
+{
+    if (reader) {
+        reader->backend->close(reader);
+    }
+}
+
+const struct cv_object_info *cv_store_reader_info(const struct cv_store_reader *reader)
+{
+    return &reader->info;
+}
+
+static int read_source(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
+                       struct cv_error *error)
+{
+    struct cv_store_reader *reader = opaque;
+    if (offset < 0) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "read at the negative offset %lld",
+                       (long long)offset);
+    }
+    if (offset >= reader->info.size) {
+        *ret_read = 0;
+        return 0;
+    }
+    uint64_t left = (uint64_t)(reader->info.size - offset);
+    return reader->backend->read(reader, offset, data, length < left ? length : (size_t)left,
+                                 ret_read, error);
+}
+
+struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader)
+{
+    return (struct cv_byte_source){
+        .opaque = reader, .size = reader->info.size, .read = read_source};
+}

@@ -1,0 +1,584 @@
+#include "common/store/directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { BIG = 8 << 20, WRITERS = 8, ROUNDS = 50, KILLS = 30 };
+
+struct fixture {
+    char root[64];    /* the test's own directory */
+    char objects[96]; /* the store in it */
+    struct cv_store *store;
+};
+
+static struct cv_error error;
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    assert_non_null(fixture);
+    (void)snprintf(fixture->root, sizeof(fixture->root), "/tmp/cv-store-XXXXXX");
+    assert_non_null(mkdtemp(fixture->root));
+    (void)snprintf(fixture->objects, sizeof(fixture->objects), "%s/some/objects", fixture->root);
+    char url[128];
+    (void)snprintf(url, sizeof(url), "dir:%s", fixture->objects);
+    assert_int_equal(cv_store_open(url, &fixture->store, &error), 0);
+    *state = fixture;
+    return 0;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *level)
+{
+    (void)status;
+    (void)type;
+    (void)level;
+    return remove(path);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+    cv_store_close(fixture->store);
+    assert_int_equal(nftw(fixture->root, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+    free(fixture);
+    return 0;
+}
+
+static void put_text(struct cv_store *store, const char *key, const char *text)
+{
+    if (cv_store_put(store, key, text, strlen(text), NULL, NULL, &error)) {
+        fail_msg("%s: %s", key, error.message);
+    }
+}
+
+static void assert_text(struct cv_store *store, const char *key, const char *expected)
+{
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    assert_int_equal(cv_store_get(store, key, 1 << 20, &data, &size, &error), 0);
+    assert_string_equal(data, expected);
+    assert_int_equal(size, strlen(expected));
+}
+
+static int count_incoming(const struct fixture *fixture)
+{
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/%s", fixture->objects, CV_DIRECTORY_INCOMING);
+    DIR *stream = opendir(path);
+    assert_non_null(stream);
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(stream));) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(stream);
+    return count;
+}
+
+static void test_keys_that_break_the_rules_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    char longest[CV_STORE_KEY_MAX + 1];
+    char too_long[CV_STORE_KEY_MAX + 2];
+    memset(longest, 'k', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    memset(too_long, 'k', sizeof(too_long) - 1);
+    too_long[sizeof(too_long) - 1] = '\0';
+    assert_int_equal(cv_store_check_key(longest, &error), 0);
+
+    const char *const hostile[] = {
+        "",
+        "/",
+        "/etc/passwd",
+        "..",
+        "../x",
+        "a/../b",
+        "a/..",
+        "./a",
+        "a/.",
+        "a//b",
+        "a/",
+        "/a",
+        "a\nb",
+        "a\x7f",
+        "a\x01",
+        "\xc2\x85",
+        "\xff",
+        "a\xc0\xaf..",
+        longest,
+        ".incoming",
+        ".incoming/x",
+        too_long,
+        "a\xed\xa0\x80",
+    };
+    for (size_t i = 0; i < CV_COUNT(hostile); i++) {
+        assert_int_equal(cv_store_put(fixture->store, hostile[i], "x", 1, NULL, NULL, &error), -1);
+        assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+        assert_int_equal(cv_store_head(fixture->store, hostile[i], NULL, &error), -1);
+        assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+        assert_int_equal(cv_store_delete(fixture->store, hostile[i], &error), -1);
+        struct cv_store_reader *reader = NULL;
+        assert_int_equal(cv_store_reader_open(fixture->store, hostile[i], &reader, &error), -1);
+    }
+    static const char *const strange[] = {
+        "...", "a b", "..a/b..", "%2e%2e/x", "\xc3\xa9/\xe2\x82\xac", "-rf", "a\\b", ".hidden"};
+    for (size_t i = 0; i < CV_COUNT(strange); i++) {
+        put_text(fixture->store, strange[i], strange[i]);
+        assert_text(fixture->store, strange[i], strange[i]);
+    }
+}
+
+static void test_key_of_many_segments_works(void **state)
+{
+    struct fixture *fixture = *state;
+    char key[CV_STORE_KEY_MAX + 1];
+    for (size_t i = 0; i < CV_STORE_KEY_MAX - 1; i += 2) {
+        key[i] = 'd';
+        key[i + 1] = '/';
+    }
+    key[CV_STORE_KEY_MAX - 1] = '\0';
+    put_text(fixture->store, key, "deep");
+    assert_text(fixture->store, key, "deep");
+    struct cv_object_list list;
+    assert_int_equal(cv_store_list(fixture->store, "", NULL, 10, &list, &error), 0);
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.entries[0].key, key);
+    cv_object_list_deinit(&list);
+    assert_int_equal(cv_store_delete(fixture->store, key, &error), 0);
+    char first[160];
+    (void)snprintf(first, sizeof(first), "%s/d", fixture->objects);
+    assert_int_equal(access(first, F_OK), -1);
+}
+
+static void test_links_are_not_followed(void **state)
+{
+    struct fixture *fixture = *state;
+    char outside[128];
+    char link[160];
+    (void)snprintf(outside, sizeof(outside), "%s/outside", fixture->root);
+    assert_int_equal(mkdir(outside, 0700), 0);
+    char secret[160];
+    (void)snprintf(secret, sizeof(secret), "%s/secret", outside);
+    cv_auto_file FILE *file = fopen(secret, "w");
+    assert_non_null(file);
+    (void)snprintf(link, sizeof(link), "%s/way", fixture->objects);
+    assert_int_equal(symlink(outside, link), 0);
+    (void)snprintf(link, sizeof(link), "%s/file", fixture->objects);
+    assert_int_equal(symlink(secret, link), 0);
+    (void)snprintf(link, sizeof(link), "%s/pipe", fixture->objects);
+    assert_int_equal(mkfifo(link, 0600), 0);
+
+    assert_int_equal(cv_store_head(fixture->store, "way/secret", NULL, &error), CV_STORE_NOT_FOUND);
+    assert_int_equal(cv_store_head(fixture->store, "file", NULL, &error), CV_STORE_NOT_FOUND);
+    assert_int_equal(cv_store_head(fixture->store, "pipe", NULL, &error), CV_STORE_NOT_FOUND);
+    assert_int_equal(cv_store_put(fixture->store, "way/new", "x", 1, NULL, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+    assert_int_equal(cv_store_delete(fixture->store, "way/secret", &error), 0);
+    assert_int_equal(access(secret, F_OK), 0);
+    struct cv_object_list list;
+    assert_int_equal(cv_store_list(fixture->store, "", NULL, 10, &list, &error), 0);
+    assert_int_equal(list.count, 0);
+    cv_object_list_deinit(&list);
+
+    put_text(fixture->store, "file", "an object in place of the link");
+    assert_int_equal(lstat(secret, &(struct stat){0}), 0);
+    assert_text(fixture->store, "file", "an object in place of the link");
+}
+
+static void test_object_and_directory_of_one_name_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    put_text(fixture->store, "a/b", "x");
+    assert_int_equal(cv_store_put(fixture->store, "a", "x", 1, NULL, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+    assert_int_equal(cv_store_put(fixture->store, "a/b/c", "x", 1, NULL, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+    assert_int_equal(cv_store_head(fixture->store, "a", NULL, &error), CV_STORE_NOT_FOUND);
+    assert_int_equal(cv_store_head(fixture->store, "a/b/c", NULL, &error), CV_STORE_NOT_FOUND);
+    assert_int_equal(count_incoming(fixture), 0);
+}
+
+static void test_info_type_digest_and_etag(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char digest[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    struct cv_object_info first;
+    struct cv_put_params params = {.content_type = "text/x-own", .sha256 = digest};
+    assert_int_equal(cv_store_put(fixture->store, "v/a.mp4", "abc", 3, &params, &first, &error), 0);
+    assert_int_equal(first.size, 3);
+    assert_string_equal(first.sha256, digest);
+    assert_string_equal(first.content_type, "text/x-own");
+    struct cv_object_info again;
+    assert_int_equal(cv_store_head(fixture->store, "v/a.mp4", &again, &error), 0);
+    assert_memory_equal(&first, &again, sizeof(first));
+
+    assert_int_equal(cv_store_put(fixture->store, "v/a.mp4", "abd", 3, NULL, &again, &error), 0);
+    assert_string_not_equal(first.etag, again.etag);
+    assert_string_equal(again.content_type, "video/mp4");
+    assert_int_equal(cv_store_put(fixture->store, "x.M3U8", "", 0, NULL, &again, &error), 0);
+    assert_string_equal(again.content_type, "application/vnd.apple.mpegurl");
+    assert_int_equal(cv_store_put(fixture->store, "mp4", "", 0, NULL, &again, &error), 0);
+    assert_string_equal(again.content_type, "application/octet-stream");
+
+    params.sha256 = "0000000000000000000000000000000000000000000000000000000000000000";
+    assert_int_equal(cv_store_put(fixture->store, "v/a.mp4", "zzz", 3, &params, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_CONFLICT);
+    assert_text(fixture->store, "v/a.mp4", "abd");
+    assert_int_equal(count_incoming(fixture), 0);
+    params = (struct cv_put_params){.content_type = "text/plain\r\nSet-Cookie: x"};
+    assert_int_equal(cv_store_put(fixture->store, "t", "z", 1, &params, NULL, &error), -1);
+}
+
+static void test_digest_is_dropped_when_the_file_was_edited(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cv_object_info before;
+    assert_int_equal(cv_store_put(fixture->store, "k", "abc", 3, NULL, &before, &error), 0);
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/k", fixture->objects);
+    cv_auto_fd int fd = open(path, O_WRONLY | O_APPEND);
+    assert_int_equal(write(fd, "d", 1), 1);
+    struct cv_object_info after;
+    assert_int_equal(cv_store_head(fixture->store, "k", &after, &error), 0);
+    assert_string_equal(after.sha256, "");
+    assert_string_not_equal(before.etag, after.etag);
+}
+
+static void test_big_and_empty_objects_and_ranges(void **state)
+{
+    struct fixture *fixture = *state;
+    cv_auto_free unsigned char *data = malloc(BIG);
+    assert_non_null(data);
+    for (size_t i = 0; i < BIG; i++) {
+        data[i] = (unsigned char)(i * 2654435761U >> 13);
+    }
+    assert_int_equal(cv_store_put(fixture->store, "big", data, BIG, NULL, NULL, &error), 0);
+    unsigned char part[1000];
+    size_t read = 0;
+    assert_int_equal(
+        cv_store_get_range(fixture->store, "big", 1234567, part, sizeof(part), &read, &error), 0);
+    assert_int_equal(read, sizeof(part));
+    assert_memory_equal(part, data + 1234567, sizeof(part));
+    assert_int_equal(
+        cv_store_get_range(fixture->store, "big", BIG - 10, part, sizeof(part), &read, &error), 0);
+    assert_int_equal(read, 10);
+    assert_int_equal(
+        cv_store_get_range(fixture->store, "big", (int64_t)BIG + 7, part, 5, &read, &error), 0);
+    assert_int_equal(read, 0);
+    assert_int_equal(cv_store_get_range(fixture->store, "big", -1, part, 5, &read, &error), -1);
+
+    void *whole = NULL;
+    size_t size = 0;
+    assert_int_equal(cv_store_get(fixture->store, "big", BIG - 1, &whole, &size, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_LIMIT_EXCEEDED);
+    assert_int_equal(cv_store_get(fixture->store, "big", BIG, &whole, &size, &error), 0);
+    assert_memory_equal(whole, data, BIG);
+    free(whole);
+
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/big", fixture->objects);
+    assert_int_equal(cv_store_put_file(fixture->store, "copy", path, NULL, NULL, &error), 0);
+    struct cv_object_info one;
+    struct cv_object_info other;
+    assert_int_equal(cv_store_head(fixture->store, "big", &one, &error), 0);
+    assert_int_equal(cv_store_head(fixture->store, "copy", &other, &error), 0);
+    assert_string_equal(one.sha256, other.sha256);
+
+    put_text(fixture->store, "empty", "");
+    assert_text(fixture->store, "empty", "");
+    assert_int_equal(cv_store_put_file(fixture->store, "x", "/nonexistent", NULL, NULL, &error),
+                     -1);
+    assert_int_equal(error.type, CV_ERROR_IO);
+    assert_int_equal(cv_store_put_file(fixture->store, "x", "/", NULL, NULL, &error), -1);
+    assert_int_equal(cv_store_get(fixture->store, "none", 1, &whole, &size, &error),
+                     CV_STORE_NOT_FOUND);
+}
+
+static void test_reader_keeps_the_object_it_opened(void **state)
+{
+    struct fixture *fixture = *state;
+    put_text(fixture->store, "k", "the first text");
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    assert_int_equal(cv_store_reader_open(fixture->store, "k", &reader, &error), 0);
+    put_text(fixture->store, "k", "a second, longer text");
+    assert_int_equal(cv_store_delete(fixture->store, "k", &error), 0);
+    struct cv_byte_source source = cv_store_reader_source(reader);
+    assert_int_equal(source.size, 14);
+    assert_int_equal(cv_store_reader_info(reader)->size, 14);
+    char text[32] = "";
+    size_t read = 0;
+    assert_int_equal(source.read(source.opaque, 4, text, sizeof(text), &read, &error), 0);
+    assert_int_equal(read, 10);
+    assert_string_equal(text, "first text");
+}
+
+static void test_list_is_in_byte_order_page_by_page(void **state)
+{
+    struct fixture *fixture = *state;
+    /* In byte order; '-' and '.' stand before '/', '0' behind it. */
+    static const char *const keys[] = {
+        "A",         "a-b",          "a.txt", "a/b-c", "a/b/1",         "a/b/2",        "a/b0",
+        "a/c",       "a0",           "b/x/y", "b/xz",  "frames/10.jpg", "frames/2.jpg", "frames2",
+        "\xc3\xa9t", "\xe2\x82\xac",
+    };
+    for (size_t i = CV_COUNT(keys); i-- > 0;) {
+        put_text(fixture->store, keys[i], "x");
+    }
+    for (size_t limit = 1; limit <= CV_COUNT(keys) + 1; limit++) {
+        size_t at = 0;
+        cv_auto_free char *continuation = NULL;
+        do {
+            struct cv_object_list list;
+            assert_int_equal(cv_store_list(fixture->store, "", continuation, limit, &list, &error),
+                             0);
+            assert_true(list.count <= limit);
+            for (size_t i = 0; i < list.count; i++) {
+                assert_string_equal(list.entries[i].key, keys[at++]);
+                assert_int_equal(list.entries[i].size, 1);
+            }
+            free(continuation);
+            continuation = cv_take(list.continuation);
+            cv_object_list_deinit(&list);
+        } while (continuation);
+        assert_int_equal(at, CV_COUNT(keys));
+    }
+
+    static const struct {
+        const char *prefix;
+        const char *after;
+        size_t count;
+    } cases[] = {
+        {"a/", NULL, 5},  {"a/b", NULL, 4},     {"a", NULL, 8},  {"frames/", NULL, 2},
+        {"zzz", NULL, 0}, {"a/b/", "a/b/1", 1}, {"", "a/b", 13}, {"", "a/", 13},
+        {"../", NULL, 0}, {"/", NULL, 0},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        struct cv_object_list list;
+        assert_int_equal(
+            cv_store_list(fixture->store, cases[i].prefix, cases[i].after, 1000, &list, &error), 0);
+        assert_int_equal(list.count, cases[i].count);
+        assert_null(list.continuation);
+        cv_object_list_deinit(&list);
+    }
+    struct cv_object_list list;
+    assert_int_equal(cv_store_list(fixture->store, "", NULL, 0, &list, &error), -1);
+    assert_int_equal(cv_store_list(fixture->store, "", NULL, 1001, &list, &error), -1);
+}
+
+static void test_delete_takes_empty_directories_along(void **state)
+{
+    struct fixture *fixture = *state;
+    put_text(fixture->store, "v/1/a", "x");
+    put_text(fixture->store, "v/2/b/c", "x");
+    assert_int_equal(cv_store_delete(fixture->store, "v/2/b/c", &error), 0);
+    assert_int_equal(cv_store_delete(fixture->store, "v/2/b/c", &error), 0);
+    assert_int_equal(cv_store_delete(fixture->store, "v/1", &error), 0);
+    assert_text(fixture->store, "v/1/a", "x");
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/v/2", fixture->objects);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+/* One of several writers: puts into and deletes from directories that the others use too. */
+static _Noreturn void write_and_delete(const char *objects, int writer, bool named)
+{
+    struct cv_store *store = NULL;
+    if (cv_store_open(objects, &store, &error)) {
+        _exit(1);
+    }
+    ((struct cv_directory_store *)store)->named_only = named;
+    char text[4096];
+    memset(text, 'a' + writer, sizeof(text));
+    for (int i = 0; i < ROUNDS; i++) {
+        char own[64];
+        (void)snprintf(own, sizeof(own), "d%d/e/%d", i % 3, writer);
+        if (cv_store_put(store, own, text, sizeof(text), NULL, NULL, &error) ||
+            cv_store_put(store, "shared/key", text, sizeof(text), NULL, NULL, &error) ||
+            cv_store_delete(store, own, &error)) {
+            (void)fprintf(stderr, "writer %d: %s\n", writer, error.message);
+            _exit(2);
+        }
+    }
+    cv_store_close(store);
+    _exit(0);
+}
+
+static void race(struct fixture *fixture, bool named)
+{
+    pid_t writers[WRITERS];
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i] = fork();
+        assert_true(writers[i] >= 0);
+        if (writers[i] == 0) {
+            write_and_delete(fixture->objects, i, named);
+        }
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        int status = 0;
+        assert_int_equal(waitpid(writers[i], &status, 0), writers[i]);
+        assert_int_equal(status, 0);
+    }
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    assert_int_equal(cv_store_get(fixture->store, "shared/key", 1 << 20, &data, &size, &error), 0);
+    assert_int_equal(size, 4096);
+    const char *text = data;
+    for (size_t i = 1; i < size; i++) {
+        assert_int_equal(text[i], text[0]);
+    }
+    struct cv_object_list list;
+    assert_int_equal(cv_store_list(fixture->store, "", NULL, 100, &list, &error), 0);
+    assert_int_equal(list.count, 1);
+    cv_object_list_deinit(&list);
+    assert_int_equal(count_incoming(fixture), 0);
+}
+
+static void test_eight_writers_at_once(void **state)
+{
+    race(*state, false);
+    race(*state, true);
+}
+
+/* Tells through `pipe` that it is about to put, then puts one object again and again. */
+static _Noreturn void put_for_ever(const char *objects, int pipe)
+{
+    struct cv_store *store = NULL;
+    char *data = malloc(BIG);
+    if (!data || cv_store_open(objects, &store, &error)) {
+        _exit(1);
+    }
+    memset(data, 'x', BIG);
+    if (write(pipe, "!", 1) != 1) {
+        _exit(1);
+    }
+    for (;;) {
+        if (cv_store_put(store, "dir/object", data, BIG, NULL, NULL, &error)) {
+            _exit(2);
+        }
+    }
+}
+
+static void test_killed_writers_leave_whole_objects_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    unsigned seed = 7;
+    for (int i = 0; i < KILLS; i++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        pid_t writer = fork();
+        assert_true(writer >= 0);
+        if (writer == 0) {
+            put_for_ever(fixture->objects, ends[1]);
+        }
+        char byte;
+        assert_int_equal(read(ends[0], &byte, 1), 1);
+        (void)usleep((unsigned)rand_r(&seed) % 15000); /* where in the put the kill falls */
+        assert_int_equal(kill(writer, SIGKILL), 0);
+        int status = 0;
+        assert_int_equal(waitpid(writer, &status, 0), writer);
+        assert_true(WIFSIGNALED(status));
+        close(ends[0]);
+        close(ends[1]);
+        struct cv_object_info info;
+        int result = cv_store_head(fixture->store, "dir/object", &info, &error);
+        assert_true(result == CV_STORE_NOT_FOUND || (result == 0 && info.size == BIG));
+    }
+    struct cv_object_list list;
+    assert_int_equal(cv_store_list(fixture->store, "", NULL, 100, &list, &error), 0);
+    assert_true(list.count <= 1);
+    cv_object_list_deinit(&list);
+}
+
+static int make_leftover(const struct fixture *fixture, const char *name, time_t age)
+{
+    char path[192];
+    (void)snprintf(path, sizeof(path), "%s/%s/%s", fixture->objects, CV_DIRECTORY_INCOMING, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    struct timespec times[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
+    assert_int_equal(futimens(fd, times), 0);
+    return fd;
+}
+
+static void test_old_leftovers_of_the_dead_are_swept(void **state)
+{
+    struct fixture *fixture = *state;
+    put_text(fixture->store, "k", "x"); /* makes .incoming/ */
+    cv_auto_fd int dead = make_leftover(fixture, "dead", 7200);
+    cv_auto_fd int young = make_leftover(fixture, "young", 60);
+    cv_auto_fd int alive = make_leftover(fixture, "alive", 7200);
+    assert_int_equal(flock(alive, LOCK_EX), 0);
+    assert_true(dead >= 0 && young >= 0);
+
+    struct cv_store *other = NULL;
+    assert_int_equal(cv_store_open(fixture->objects, &other, &error), 0);
+    cv_store_close(other);
+    assert_int_equal(count_incoming(fixture), 2);
+    struct stat status;
+    assert_int_equal(fstat(dead, &status), 0);
+    assert_int_equal(status.st_nlink, 0);
+}
+
+static void test_urls(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cv_store *store = NULL;
+    static const char *const wrong[] = {"s3://bucket", "http://x/y", "dir:", "dir:/proc/1/none"};
+    for (size_t i = 0; i < CV_COUNT(wrong); i++) {
+        assert_int_equal(cv_store_open(wrong[i], &store, &error), -1);
+        assert_int_equal(error.verdict == CV_VERDICT_STOP || error.type == CV_ERROR_AUTHORIZATION ||
+                             error.type == CV_ERROR_OBJECT_NOT_FOUND,
+                         true);
+    }
+    assert_int_equal(unsetenv("STORE_URL"), 0);
+    assert_int_equal(cv_store_open(NULL, &store, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_CONFIGURATION);
+    assert_int_equal(setenv("STORE_URL", fixture->objects, 1), 0);
+    assert_int_equal(cv_store_open(NULL, &store, &error), 0);
+    assert_string_equal(cv_store_name(store), cv_store_name(fixture->store));
+
+    cv_auto_free char *url = NULL;
+    assert_int_equal(cv_store_presign(store, "a b/\xc3\xa9#?.mp4", "GET", 60, &url, &error), 0);
+    char expected[256];
+    (void)snprintf(expected, sizeof(expected), "file://%s/a%%20b/%%C3%%A9%%23%%3F.mp4",
+                   fixture->objects);
+    assert_string_equal(url, expected);
+    char *none = NULL;
+    assert_int_equal(cv_store_presign(store, "k", "PUT", 60, &none, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_CONFIGURATION);
+    cv_store_close(store);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_keys_that_break_the_rules_are_refused),
+        TEST(test_key_of_many_segments_works),
+        TEST(test_links_are_not_followed),
+        TEST(test_object_and_directory_of_one_name_are_refused),
+        TEST(test_info_type_digest_and_etag),
+        TEST(test_digest_is_dropped_when_the_file_was_edited),
+        TEST(test_big_and_empty_objects_and_ranges),
+        TEST(test_reader_keeps_the_object_it_opened),
+        TEST(test_list_is_in_byte_order_page_by_page),
+        TEST(test_delete_takes_empty_directories_along),
+        TEST(test_eight_writers_at_once),
+        TEST(test_killed_writers_leave_whole_objects_alone),
+        TEST(test_old_leftovers_of_the_dead_are_swept),
+        TEST(test_urls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
