@@ -84,9 +84,11 @@ static int check(const struct cv_input *input, struct cv_error *error)
     }
     if (!avcodec_find_decoder(codec->codec_id)) {
         char tag[AV_FOURCC_MAX_STRING_SIZE];
-        return cv_fail(
-            error, CV_ERROR_UNSUPPORTED_MEDIA, "no decoder for the video codec %s (tag %s)",
-            avcodec_get_name(codec->codec_id), av_fourcc_make_string(tag, codec->codec_tag));
+        const char *name = codec->codec_id == AV_CODEC_ID_NONE
+                               ? av_fourcc_make_string(tag, codec->codec_tag)
+                               : avcodec_get_name(codec->codec_id);
+        return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA, "no decoder for the video codec %s",
+                       name);
     }
     if (codec->width > CV_MEDIA_SIDE_MAX || codec->height > CV_MEDIA_SIDE_MAX ||
         (int64_t)codec->width * codec->height > CV_MEDIA_AREA_MAX) {

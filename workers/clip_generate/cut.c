@@ -1,0 +1,157 @@
+#include "workers/clip_generate/cut.h"
+
+enum {
+    LONG_SIDE_MAX = 3840,    /* what browsers decode in hardware */
+    STANDING_US = 500 * 1000 /* a first frame this late: the picture before it is on screen */
+};
+
+struct cut {
+    struct cv_decoder *decoder;
+    struct cv_output *output;
+    const struct cut_params *params;
+    AVFrame *standing; /* the newest picture before the range */
+    int64_t end_of_frames_us, end_of_sound_us;
+    int64_t first_us, last_us;
+    int64_t written;
+    bool frames_done, sound_done;
+};
+
+static void cut_deinit(struct cut *cut)
+{
+    cv_output_free(cut->output);
+    av_frame_free(&cut->standing);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct cut, cut_deinit)
+
+static int write_frame(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
+{
+    if (cut->written == 0) {
+        cut->first_us = frame->pts_us;
+    }
+    cut->last_us = frame->pts_us;
+    cut->written++;
+    return cv_output_frame(cut->output, frame, error);
+}
+
+/* The picture from before the range, shown from its start until `until_us`. */
+static int write_standing(struct cut *cut, int64_t until_us, struct cv_error *error)
+{
+    struct cv_video_frame frame = {
+        .picture = cut->standing,
+        .pts_us = cut->params->range.start_us,
+        .duration_us = until_us - cut->params->range.start_us,
+    };
+    return write_frame(cut, &frame, error);
+}
+
+static int take_frame(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
+{
+    const struct cut_range *range = &cut->params->range;
+    cut->end_of_frames_us = frame->pts_us + frame->duration_us;
+    if (frame->pts_us < range->start_us) {
+        av_frame_free(&cut->standing);
+        cut->standing = av_frame_clone(frame->picture);
+        return cut->standing ? 0
+                             : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a frame");
+    }
+    int result = 0;
+    int64_t until_us = frame->pts_us < range->end_us ? frame->pts_us : range->end_us;
+    if (cut->written == 0 && cut->standing && until_us - range->start_us >= STANDING_US) {
+        result = write_standing(cut, until_us, error);
+    }
+    if (result != 0 || frame->pts_us >= range->end_us) {
+        cut->frames_done = true;
+        return result;
+    }
+    if (cut->params->progress) {
+        double whole = (double)(range->end_us - range->start_us);
+        cut->params->progress(cut->params->opaque,
+                              (double)(frame->pts_us - range->start_us) / whole);
+    }
+    return write_frame(cut, frame, error);
+}
+
+static int take_sound(struct cut *cut, const struct cv_sound *sound, struct cv_error *error)
+{
+    const struct cut_range *range = &cut->params->range;
+    int64_t start_us = sound->pts_us == AV_NOPTS_VALUE ? cut->end_of_sound_us : sound->pts_us;
+    cut->end_of_sound_us = start_us + av_rescale(sound->samples->nb_samples, AV_TIME_BASE,
+                                                 sound->samples->sample_rate);
+    if (start_us >= range->end_us) {
+        cut->sound_done = true;
+        return 0;
+    }
+    return cut->end_of_sound_us > range->start_us ? cv_output_sound(cut->output, sound, error) : 0;
+}
+
+/* Until both frames and sound have passed the end of the range, or the source ends. */
+static int copy_range(struct cut *cut, bool *ret_ended, struct cv_error *error)
+{
+    while (!cut->frames_done || !cut->sound_done) {
+        struct cv_video_frame frame;
+        struct cv_sound sound;
+        int result = cv_decoder_next_any(cut->decoder, &frame, &sound, error);
+        if (result == CV_DECODER_END) {
+            *ret_ended = true;
+            return 0;
+        }
+        if (result == CV_DECODER_SOUND) {
+            result = take_sound(cut, &sound, error);
+        } else if (result == CV_DECODER_FRAME && !cut->frames_done) {
+            result = take_frame(cut, &frame, error);
+        } else if (result == CV_DECODER_FRAME) {
+            result = 0;
+        }
+        if (result != 0) {
+            return result;
+        }
+    }
+    *ret_ended = false;
+    return 0;
+}
+
+static int open_output(struct cut *cut, struct cv_error *error)
+{
+    struct cv_output_params params = {
+        .kind = CV_OUTPUT_MP4,
+        .path = cut->params->path,
+        .source = cv_decoder_info(cut->decoder),
+        .threads = cut->params->threads,
+        .max_side = LONG_SIDE_MAX,
+    };
+    cut->sound_done = params.source->audio_codec[0] == '\0';
+    return cv_output_new(&params, &cut->output, error);
+}
+
+int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
+                    struct cut_report *ret_report, struct cv_error *error)
+{
+    const struct cut_range *range = &params->range;
+    cv_auto(cut_deinit) struct cut cut = {.decoder = decoder, .params = params};
+    int result = cv_decoder_seek(decoder, range->start_us, error);
+    result = result ? result : open_output(&cut, error);
+    bool ended = false;
+    result = result ? result : copy_range(&cut, &ended, error);
+    if (result != 0) {
+        return result;
+    }
+    int64_t end_us =
+        cut.end_of_sound_us > cut.end_of_frames_us ? cut.end_of_sound_us : cut.end_of_frames_us;
+    struct cut_report report = {.source_end_us = ended ? end_us : INT64_MAX};
+    if (cut.written == 0) {
+        if (!cut.standing || range->start_us >= end_us) {
+            *ret_report = report;
+            return CUT_BEYOND_END;
+        }
+        int64_t until_us = end_us < range->end_us ? end_us : range->end_us;
+        result = write_standing(&cut, until_us, error);
+    }
+    result = result ? result : cv_output_finish(cut.output, range->end_us, &report.summary, error);
+    if (result != 0) {
+        return result;
+    }
+    report.first_us = cut.first_us;
+    report.last_us = cut.last_us;
+    *ret_report = report;
+    return CUT_DONE;
+}

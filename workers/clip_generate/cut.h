@@ -1,0 +1,36 @@
+/* Cutting a stretch out of a video, exact to the frame and to the sample of sound. */
+#pragma once
+
+#include "common/media/media.h"
+
+/* A stretch of the presentation: frames with start_us <= pts < end_us. */
+struct cut_range {
+    int64_t start_us;
+    int64_t end_us;
+};
+
+struct cut_report {
+    int64_t first_us, last_us; /* of the source's frames that went in */
+    int64_t source_end_us;     /* where the source ends, INT64_MAX when the cut ended before it */
+    struct cv_output_summary summary;
+};
+
+struct cut_params {
+    struct cut_range range;
+    const char *path; /* the MP4 to write */
+    int threads;
+    /* Told how far the cut is, 0..1; may be NULL. */
+    void (*progress)(void *opaque, double fraction);
+    void *opaque;
+};
+
+/* Named outcomes. */
+enum cut_outcome {
+    CUT_DONE = 0,
+    CUT_BEYOND_END = 1, /* the source ends before the range starts; nothing was written */
+};
+
+/* Decodes and encodes the whole range. `decoder` was opened with sound. *ret_report is written for
+ * both outcomes. */
+CV_MUST_CHECK int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
+                                  struct cut_report *ret_report, struct cv_error *error);

@@ -1,0 +1,17 @@
+#include "workers/clip_generate/clip.h"
+
+/* As for transcoding: a decoder and an encoder of the largest pictures that are let in. */
+#define MEMORY_BYTES (INT64_C(6) << 30)
+
+int main(int argc, char **argv)
+{
+    static const struct cv_stage stage = {
+        .name = "clip-generate-worker",
+        .job_type = "clip_generate",
+        .needs = CV_STAGE_NEEDS_STORE,
+        .limits = {.memory_bytes = MEMORY_BYTES},
+        .run = clip_run,
+        .commit = clip_commit,
+    };
+    return cv_worker_main(&stage, argc, argv);
+}
