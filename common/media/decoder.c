@@ -251,7 +251,8 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
     return CV_DECODER_END;
 }
 
-static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound)
+static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound,
+                         struct cv_error *error)
 {
     while (!decoder->audio_ended) {
         av_frame_unref(decoder->sound);
@@ -259,7 +260,10 @@ static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound)
         if (result == AVERROR(EAGAIN)) {
             return NEEDS_PACKET;
         }
-        if (result == AVERROR_EOF || result == AVERROR(ENOMEM)) {
+        if (result == AVERROR(ENOMEM)) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
+        }
+        if (result == AVERROR_EOF) {
             decoder->audio_ended = true;
             break;
         }
@@ -301,12 +305,12 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
     return 0;
 }
 
-int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
-                        struct cv_sound *ret_sound, struct cv_error *error)
+static int advance(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                   struct cv_sound *ret_sound, struct cv_error *error)
 {
     for (;;) {
-        int sound = receive_audio(decoder, ret_sound);
-        if (sound == CV_DECODER_SOUND) {
+        int sound = receive_audio(decoder, ret_sound, error);
+        if (sound < 0 || sound == CV_DECODER_SOUND) {
             return sound;
         }
         int picture = receive_video(decoder, ret_frame, error);
@@ -314,19 +318,25 @@ int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_f
             return picture;
         }
         if (decoder->input_ended && sound == CV_DECODER_END && picture == CV_DECODER_END) {
-            break;
+            return CV_DECODER_END;
         }
         int result = decoder->input_ended ? 0 : send_packet(decoder, error);
         if (result != 0) {
             return result;
         }
     }
-    if (decoder->frames == 0) {
+}
+
+int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                        struct cv_sound *ret_sound, struct cv_error *error)
+{
+    int result = advance(decoder, ret_frame, ret_sound, error);
+    if (result == CV_DECODER_END && decoder->frames == 0) {
         return cv_fail(error, CV_ERROR_DECODE,
                        "no picture of the %s video could be decoded (%lld damaged)",
                        decoder->input->info.video_codec, (long long)decoder->damaged);
     }
-    return CV_DECODER_END;
+    return result;
 }
 
 int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
@@ -364,7 +374,10 @@ static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, i
     }
     forget(decoder);
     struct cv_video_frame frame;
-    result = cv_decoder_next(decoder, &frame, error);
+    struct cv_sound ignored;
+    do {
+        result = advance(decoder, &frame, &ignored, error);
+    } while (result == CV_DECODER_SOUND);
     if (result < 0) {
         return result;
     }

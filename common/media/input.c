@@ -259,6 +259,20 @@ int cv_input_read(struct cv_input *input, AVPacket *packet, struct cv_error *err
     }
 }
 
+/* Transport and program streams have no index and find times by guessing, which the very first
+ * pictures escape; but they can be read from any byte. */
+static int seek_start(struct cv_input *input)
+{
+    const AVStream *stream = input->video;
+    if (input->format->iformat->flags & AVFMT_TS_DISCONT) {
+        return av_seek_frame(input->format, -1, 0, AVSEEK_FLAG_BYTE);
+    }
+    int64_t start = stream->start_time == AV_NOPTS_VALUE ? 0 : stream->start_time;
+    int result = avformat_seek_file(input->format, stream->index, INT64_MIN, start, INT64_MAX,
+                                    AVSEEK_FLAG_BACKWARD);
+    return result < 0 ? av_seek_frame(input->format, -1, 0, AVSEEK_FLAG_BYTE) : result;
+}
+
 int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *error)
 {
     input->last_dts_us[0] = input->last_dts_us[1] = AV_NOPTS_VALUE;
@@ -270,12 +284,7 @@ int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *erro
         result = av_seek_frame(input->format, stream->index, target, AVSEEK_FLAG_BACKWARD);
     }
     if (result < 0) {
-        result = avformat_seek_file(input->format, stream->index, INT64_MIN,
-                                    stream->start_time == AV_NOPTS_VALUE ? 0 : stream->start_time,
-                                    INT64_MAX, AVSEEK_FLAG_BACKWARD);
-    }
-    if (result < 0) {
-        result = av_seek_frame(input->format, -1, 0, AVSEEK_FLAG_BYTE);
+        result = seek_start(input);
     }
     if (result < 0 || input->read_failed || is_interrupted(input->cancel)) {
         return fail_input(input, result, CV_ERROR_DECODE, "cannot seek in the video", error);

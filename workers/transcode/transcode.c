@@ -10,6 +10,7 @@ enum {
     POSTER_QUALITY = 85,
     POSTER_SIDE_MAX = 1280,
     JITTER_US = 3 * 1000, /* containers that count milliseconds round by one either way */
+    ENCODE_TO_DECODE = 4, /* decoding is the lesser part; more threads for it cost CPU alone */
     MEAN_TO_SPREAD = 10,  /* intervals a tenth off the mean: a variable rate */
 };
 
@@ -94,7 +95,7 @@ static int encode(struct cv_stage_context *context, const char *original, const 
     }
     struct cv_byte_source source = cv_store_reader_source(reader);
     struct cv_decoder_params params = {
-        .threads = cv_stage_threads(context),
+        .threads = 1 + cv_stage_threads(context) / ENCODE_TO_DECODE,
         .cancel = cv_stage_cancel(context),
         .sound = true,
     };
