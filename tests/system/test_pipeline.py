@@ -1,0 +1,157 @@
+"""The whole way of a video, from the original to a clip, with the real workers."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+
+import pytest
+from pipeline import Pipeline
+
+VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
+KILLS = int(os.environ.get("CORTANA_CHAOS_KILLS", "30"))
+
+
+@pytest.fixture
+def pipeline(program, database, sql, store_dir, tmp_path):
+    running = Pipeline(program, database, sql, store_dir, tmp_path)
+    yield running
+    running.stop()
+
+
+def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir):
+    pipeline.start()
+    video = pipeline.submit(fixtures_dir / "chat.mp4", VIDEO)
+    assert pipeline.wait(video) == "ready", pipeline.failures()
+
+    jobs = pipeline.query("SELECT job_type, status::text, attempt, retry_count FROM jobs"
+                          " WHERE video_id = %s ORDER BY created_at", video)
+    assert jobs == [(kind, "done", 1, 0) for kind in ("transcode", "sample", "ocr", "segment_index")]
+    assert pipeline.query("SELECT count(DISTINCT sequence), count(DISTINCT correlation_id) FROM jobs"
+                          " WHERE video_id = %s", video) == [(1, 1)]
+
+    rows = pipeline.rows(video)
+    assert len(rows["segments"]) > 20 and rows["entities"]
+    assert {row[0] for row in rows["search"]} == {row[0] for row in rows["segments"]}
+    (_, resolution, fps, duration, proxy, poster), = rows["video"]
+    assert resolution == "1280x720" and abs(fps - 30) < 0.1 and duration > 5
+
+    objects = pipeline.objects()
+    playlist = (pipeline.store / proxy).read_text()
+    segments = [line for line in playlist.splitlines() if line and not line.startswith("#")]
+    assert segments and all(f"videos/proxy/{video}/{name}" in objects for name in segments)
+    assert poster == f"thumbs/{video}/poster.jpg" and poster in objects
+
+    artifacts = {key for key, in pipeline.query(
+        "SELECT key FROM task_artifacts JOIN jobs j ON j.id = job_id"
+        " WHERE j.video_id = %s AND kind = 'output'", video)}
+    assert artifacts == set(objects), "every object is in the history, and nothing else"
+    attempts = pipeline.query("SELECT status, exit_code, cpu_seconds > 0, peak_memory_bytes > 0"
+                              " FROM job_attempts")
+    assert set(attempts) == {("succeeded", 0, True, True)}
+
+    clip = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c00c1"
+    job = pipeline.query("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)", json.dumps({
+        "video_id": video, "clip_id": clip, "t_start": 4000, "t_end": 5000, "padding_ms": 500,
+        "s3_original_path": f"videos/original/{video}/master.mp4"}), video)[0][0]
+    pipeline.wait_for_job(job)
+    path = pipeline.store / f"videos/clips/{video}/{clip}.mp4"
+    probed = json.loads(subprocess.run(
+        ["ffprobe", "-v", "error", "-count_frames", "-show_streams", "-of", "json", path],
+        check=True, capture_output=True, text=True).stdout)
+    assert [int(stream["nb_read_frames"]) for stream in probed["streams"]
+            if stream["codec_type"] == "video"] == [60]
+
+
+def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir):
+    pipeline.start()
+    video = pipeline.submit(fixtures_dir / "subtitles.mp4", VIDEO)
+    assert pipeline.wait(video) == "ready", pipeline.failures()
+    rows, objects = pipeline.rows(video), pipeline.objects()
+
+    pipeline.query("UPDATE videos SET status = 'new' WHERE id = %s", video)
+    pipeline.query("SELECT enqueue_job('transcode', payload, video_id) FROM jobs"
+                   " WHERE video_id = %s AND job_type = 'transcode'", video)
+    assert pipeline.wait(video) == "ready", pipeline.failures()
+    assert pipeline.rows(video) == rows
+    assert pipeline.objects() == objects
+
+
+@pytest.mark.parametrize("name, error_type", [
+    ("garbage.mp4", "NotAVideo"), ("empty.mp4", "NotAVideo"), ("text.mp4", "NotAVideo"),
+    ("audio-only.mp4", "NotAVideo"),
+])
+def test_what_is_no_video_fails_once_and_for_all(pipeline, fixtures_dir, name, error_type):
+    pipeline.start("transcode")
+    video = pipeline.submit(fixtures_dir / name)
+    assert pipeline.wait(video) == "failed"
+    (status, retries, scheduled, payload), = pipeline.query(
+        "SELECT status::text, retry_count, scheduled_for, payload FROM jobs WHERE video_id = %s", video)
+    assert (status, retries, scheduled) == ("failed", 0, None)
+    assert payload["error"]["type"] == error_type and payload["error"]["message"]
+    assert payload["original_payload"]["video_id"] == video
+    assert pipeline.objects() == {}
+    assert pipeline.workers["transcode"].poll() is None, "the worker lives"
+
+
+def stage_processes(supervisor):
+    """The stage processes of a supervisor: its children."""
+    children = subprocess.run(["pgrep", "-P", str(supervisor.pid)], capture_output=True, text=True,
+                              check=False)
+    return [int(pid) for pid in children.stdout.split()]
+
+
+def test_chaos_leaves_what_an_undisturbed_run_leaves(
+        program, shared_cluster, database, sql, tmp_path, fixtures_dir):
+    """Supervisors and stages are killed at random instants; the end is the same."""
+    folders = [tmp_path / name for name in ("calm", "chaos")]
+    for folder in folders:
+        (folder / "store").mkdir(parents=True)
+    calm = Pipeline(program, database, sql, folders[0] / "store", folders[0])
+    calm.start()
+    assert calm.wait(calm.submit(fixtures_dir / "subtitles.mp4", VIDEO)) == "ready"
+    calm.stop()
+    wanted_rows, wanted_objects = calm.rows(VIDEO), calm.objects()
+    calm.query("DELETE FROM videos WHERE id = %s", VIDEO)
+
+    seed = int(os.environ.get("CORTANA_CHAOS_SEED", "20261121"))
+    dice = random.Random(seed)
+    chaos = Pipeline(program, database, sql, folders[1] / "store", folders[1],
+                     CORTANA_LEASE_MS="1500", CORTANA_HEARTBEAT_MS="400")
+    # Chaos is no reason to give up or to wait a minute.
+    chaos.query("UPDATE job_types SET retry_delays = array_fill(interval '50 ms', ARRAY[%s])",
+                KILLS + 10)
+    kills = 0
+
+    def kill_somebody():
+        nonlocal kills
+        if kills >= KILLS or dice.random() > 0.25:
+            chaos.restart_dead()
+            return
+        supervisor = dice.choice(list(chaos.workers.values()))
+        victims = stage_processes(supervisor)
+        victim = dice.choice(victims) if victims and dice.random() < 0.5 else supervisor.pid
+        if supervisor.poll() is None:
+            os.kill(victim, signal.SIGKILL)
+            kills += 1
+
+    chaos.start()
+    rounds = 0
+    while kills < KILLS:
+        rounds += 1
+        video = chaos.submit(fixtures_dir / "subtitles.mp4", VIDEO) if rounds == 1 else VIDEO
+        if rounds > 1:
+            chaos.query("UPDATE videos SET status = 'new' WHERE id = %s", VIDEO)
+            chaos.query("SELECT enqueue_job('transcode', payload, video_id) FROM jobs WHERE"
+                        " video_id = %s AND job_type = 'transcode' LIMIT 1", VIDEO)
+        assert chaos.wait(video, between=kill_somebody) == "ready", (seed, chaos.failures())
+    chaos.restart_dead()
+    chaos.stop()
+
+    assert chaos.rows(VIDEO) == wanted_rows, seed
+    assert chaos.objects() == wanted_objects, seed
+    assert not list((folders[1] / "store" / ".incoming").glob("*")) or rounds, seed
+    attempts = chaos.query("SELECT j.attempt, count(a.*), bool_and(a.status <> 'running') FROM jobs j"
+                           " JOIN job_attempts a ON a.job_id = j.id GROUP BY j.id, j.attempt")
+    assert all(last == rows and settled for last, rows, settled in attempts), (seed, attempts)
