@@ -190,8 +190,9 @@ def database(shared_cluster):
 
 @pytest.fixture
 def sql(database):
-    """A connection to the fresh database; every statement is a transaction of its own."""
-    connection = psycopg2.connect(database)
+    """A connection to the fresh database; every statement is a transaction of its own, and one that
+    waits for a lock for ever is a failure."""
+    connection = psycopg2.connect(database, options="-c statement_timeout=60s")
     connection.autocommit = True
     yield connection
     connection.close()

@@ -82,9 +82,11 @@ def test_order_is_priority_then_run_then_age(queue):
               jobs["early run, old"])
     names = {job_id: name for name, job_id in jobs.items()}
     expected = ["user waits", "early run, old", "early run, young", "late run", "background"]
-    one_by_one = [names[queue.claim_one("clip_generate")["id"]] for _ in range(2)]
-    batch = [names[job["id"]] for job in queue.claim("clip_generate", limit=10)]
-    assert one_by_one + batch == expected
+    one_by_one = [queue.claim_one("clip_generate") for _ in expected]
+    assert [names[job["id"]] for job in one_by_one] == expected
+    for job in one_by_one:
+        queue.call("release_job", job, "and now as a batch")
+    assert [names[job["id"]] for job in queue.claim("clip_generate", limit=10)] == expected
 
 
 def test_defaults_of_a_type_and_bounds(queue):
