@@ -8,7 +8,9 @@
 /* ---- normal form ----------------------------------------------------------------------------- */
 
 /* Unicode NFKC, case folded, every run of white space one blank, none at the ends. `text` is any
- * bytes; what is not UTF-8 becomes U+FFFD. free() the result. */
+ * bytes; what is not UTF-8 becomes U+FFFD. What cannot be seen (control characters, zero-width ones,
+ * variation selectors) is dropped, but joiners within an emoji. Normal forms stay as they are.
+ * free() the result. CV_ERROR_LIMIT_EXCEEDED beyond 1 MiB. */
 CV_MUST_CHECK int cv_text_normalize(const char *text, char **ret_normalized,
                                     struct cv_error *error);
 
@@ -21,9 +23,11 @@ CV_MUST_CHECK int cv_text_hash(const char *normalized, char ret_hash[CV_TEXT_HAS
 /* ---- entities -------------------------------------------------------------------------------- */
 
 struct cv_entity {
-    const char *type;       /* "mention", "hashtag", "url", "emoji", "number": static */
-    char *value;            /* as it stands in the text */
-    char *normalized_value; /* folded; numbers as plain decimals with their unit or currency */
+    const char *type; /* "mention", "hashtag", "url", "emoji", "number": static */
+    char *value;      /* as it stands in the text */
+    char
+        *normalized_value; /* normal form; URLs with scheme and host in lower case; numbers as plain
+                             * decimals with unit or currency: "24.50 USD", "42 %", "+4930901820" */
 };
 
 struct cv_entity_list {
@@ -41,7 +45,10 @@ CV_MUST_CHECK int cv_entity_extractor_new(struct cv_entity_extractor **ret_extra
 void cv_entity_extractor_free(struct cv_entity_extractor *extractor);
 CV_DEFINE_CLEANUP(struct cv_entity_extractor *, cv_entity_extractor_free)
 
-/* Entities in the order in which they stand in the text; the list is initialised here. */
+/* Entities in the order in which they stand in the text, apart from one another, at most 500 and
+ * none longer than 1024 bytes; the list is initialised here. E-mail addresses, times, dates and
+ * version numbers are no entities, nor is anything inside them. An extractor is used by one thread
+ * at a time. `text` as in cv_text_normalize. */
 CV_MUST_CHECK int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
                                     struct cv_entity_list *ret_list, struct cv_error *error);
 
@@ -51,14 +58,35 @@ struct cv_box {
     int x, y, width, height; /* pixels of the upright original frame */
 };
 
-/* One detection, and after merging one segment. Texts are borrowed by the merge. */
+/* One detection, and after merging one segment. Texts are borrowed. */
 struct cv_detection {
     const char *text;
-    const char *normalized;
-    double confidence; /* 0..1 */
+    const char *normalized; /* cv_text_normalize of it */
+    double confidence;      /* 0..1 */
     int64_t t_start_ms;
-    int64_t t_end_ms; /* exclusive */
-    struct cv_box box;
-    const char *language;
+    int64_t t_end_ms;      /* exclusive; not before t_start_ms */
+    struct cv_box box;     /* at t_start_ms */
+    struct cv_box end_box; /* at t_end_ms; all zero: did not move */
+    const char *language;  /* may be NULL */
     int64_t source; /* the caller's own mark; the merged segment keeps its best detection's */
 };
+
+/* A longer pause of a text at one place is two segments. Four frames of the default sampling rate,
+ * so that OCR may miss a line in a few and still see one. */
+enum { CV_MERGE_GAP_MS = 400 };
+
+/* More than a day of a full screen; a video that yields more is refused (CV_ERROR_LIMIT_EXCEEDED). */
+enum { CV_MERGE_MAX = 2000000 };
+
+/* Detections, in any order, to segments ordered by time, then place. One segment is
+ *   - one text at one place, or moving with what is around it, through pauses up to
+ *     CV_MERGE_GAP_MS;
+ *   - with the readings of it that OCR noise made: the text is the one with the most votes
+ *     (confidence times duration), the confidence the mean of its readings;
+ *   - without the remains that an edge of the picture left of it just before or after.
+ * Texts that differ in a word or in a number stay apart, and so do equal texts at two places.
+ * Merging the result again changes nothing. Deterministic; about n log n. free() the array; the
+ * texts in it are those of `detections`. */
+CV_MUST_CHECK int cv_text_merge(const struct cv_detection *detections, size_t count,
+                                struct cv_detection **ret_segments, size_t *ret_count,
+                                struct cv_error *error);

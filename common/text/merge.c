@@ -1,0 +1,144 @@
+#include "common/text/merge_tracks.h"
+
+#include <string.h>
+
+/* Each pass that changes anything leaves fewer segments, and the second seldom changes anything. */
+enum { MAX_PASSES = 16 };
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_detections(const void *left, const void *right)
+{
+    const struct cv_detection *a = left, *b = right;
+    int order = compare_numbers(a->t_start_ms, b->t_start_ms);
+    order = order ? order : compare_numbers(a->box.y, b->box.y);
+    order = order ? order : compare_numbers(a->box.x, b->box.x);
+    order = order ? order : strcmp(a->normalized, b->normalized);
+    order = order ? order : compare_numbers(a->t_end_ms, b->t_end_ms);
+    order = order ? order : compare_numbers(a->box.width, b->box.width);
+    order = order ? order : compare_numbers(a->box.height, b->box.height);
+    order = order ? order : strcmp(a->text, b->text);
+    order = order ? order : (a->confidence < b->confidence) - (a->confidence > b->confidence);
+    return order ? order : compare_numbers(a->source, b->source);
+}
+
+struct keys {
+    struct cv_text_key *items;
+    size_t count;
+};
+
+static void keys_deinit(struct keys *keys)
+{
+    for (size_t i = 0; i < keys->count; i++) {
+        cv_text_key_deinit(&keys->items[i]);
+    }
+    free(keys->items);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct keys, keys_deinit)
+
+/* What the track's readings agree on. */
+static struct cv_detection segment_of(const struct cv_tracks *tracks, const struct cv_track *track)
+{
+    const struct cv_reading *winner = NULL;
+    double surety = 0, weight = 0;
+    for (size_t i = track->readings; i != CV_NONE; i = tracks->readings[i].next) {
+        const struct cv_reading *reading = &tracks->readings[i];
+        surety += reading->surety;
+        weight += reading->weight;
+        if (!winner || reading->votes > winner->votes ||
+            (reading->votes == winner->votes &&
+             strcmp(tracks->detections[reading->best].normalized,
+                    tracks->detections[winner->best].normalized) < 0)) {
+            winner = reading;
+        }
+    }
+    struct cv_detection segment = tracks->detections[winner->best];
+    const struct cv_detection *first = &tracks->detections[track->first];
+    bool is_one = track->t_start_ms == segment.t_start_ms && track->t_end_ms == segment.t_end_ms;
+    if (!is_one) {
+        segment.confidence = surety / weight;
+    }
+    segment.t_start_ms = track->t_start_ms;
+    segment.t_end_ms = track->t_end_ms;
+    segment.box = first->box;
+    segment.end_box = track->end_box;
+    return segment;
+}
+
+/* One pass over detections in order; the segments replace them. */
+static int merge_once(struct cv_detection *detections, size_t *count, struct cv_error *error)
+{
+    cv_auto(keys_deinit) struct keys keys = {calloc(*count + 1, sizeof(*keys.items)), 0};
+    if (!keys.items) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", *count);
+    }
+    for (; keys.count < *count; keys.count++) {
+        int result =
+            cv_text_key_init(&keys.items[keys.count], detections[keys.count].normalized, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    cv_auto(cv_tracks_deinit) struct cv_tracks tracks;
+    int result = cv_tracks_init(&tracks, detections, keys.items, *count, error);
+    cv_auto(cv_pairs_deinit) struct cv_pairs pairs = {0};
+    size_t group = 0;
+    for (size_t begin = 0, end; result == 0 && begin < *count; begin = end) {
+        end = begin + 1;
+        while (end < *count && detections[end].t_start_ms == detections[begin].t_start_ms) {
+            end++;
+        }
+        result = cv_tracks_take(&tracks, begin, end, ++group, &pairs, error);
+    }
+    if (result < 0) {
+        return result;
+    }
+    cv_tracks_drop_remains(&tracks);
+    cv_auto_free struct cv_detection *segments = malloc((tracks.count + 1) * sizeof(*segments));
+    if (!segments) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", *count);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < tracks.count; i++) {
+        if (!tracks.items[i].is_dropped) {
+            segments[kept++] = segment_of(&tracks, &tracks.items[i]);
+        }
+    }
+    memcpy(detections, segments, kept * sizeof(*segments));
+    *count = kept;
+    return 0;
+}
+
+int cv_text_merge(const struct cv_detection *detections, size_t count,
+                  struct cv_detection **ret_segments, size_t *ret_count, struct cv_error *error)
+{
+    if (count > CV_MERGE_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
+                       "%zu detections are more than the %d of a "
+                       "video that can be merged",
+                       count, CV_MERGE_MAX);
+    }
+    cv_auto_free struct cv_detection *segments = malloc((count + 1) * sizeof(*segments));
+    if (!segments) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", count);
+    }
+    if (count > 0) {
+        memcpy(segments, detections, count * sizeof(*segments));
+    }
+    size_t before = count + 1;
+    for (int pass = 0; pass < MAX_PASSES && count < before; pass++) {
+        before = count;
+        qsort(segments, count, sizeof(*segments), compare_detections);
+        int result = merge_once(segments, &count, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    qsort(segments, count, sizeof(*segments), compare_detections);
+    *ret_segments = cv_take(segments);
+    *ret_count = count;
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* Tracks: what stands or moves on the screen, found again from one detection to the next. */
+#pragma once
+
+#include "common/text/similar.h"
+#include "common/text/text.h"
+
+/* No index; ends chains. */
+#define CV_NONE SIZE_MAX
+
+/* By what a track is found: its text, or the row it stands in. */
+enum cv_index { CV_BY_TEXT, CV_BY_ROW, CV_INDEX_COUNT };
+
+/* A track's place in one index: doubly linked, newest first. */
+struct cv_link {
+    size_t next, previous, bucket; /* bucket CV_NONE: not in it */
+};
+
+struct cv_reading {
+    size_t next;   /* the next reading of the same track */
+    size_t best;   /* the detection that is surest of it */
+    double votes;  /* sum of confidence × milliseconds */
+    double surety; /* sum of confidence × weight, for the mean */
+    double weight;
+};
+
+struct cv_track {
+    size_t first;    /* the detection it began with */
+    size_t key;      /* the detection whose text stands for the track; that of its latest reading */
+    size_t readings; /* chain */
+    int64_t t_start_ms, t_end_ms;
+    struct cv_box end_box;
+    size_t rival;    /* a track at its place with a text near its own, or of which it is a part */
+    bool is_part;    /* of the rival */
+    bool is_dropped; /* the remains or a misreading of its rival */
+    size_t group;    /* the last group in which it was asked for or continued */
+    size_t asked;    /* how often in that group */
+    struct cv_link links[CV_INDEX_COUNT];
+};
+
+struct cv_tracks {
+    const struct cv_detection *detections;
+    const struct cv_text_key *keys;
+    struct cv_track *items;
+    size_t count;
+    struct cv_reading *readings;
+    size_t reading_count;
+    size_t *heads[CV_INDEX_COUNT];
+    size_t mask;
+};
+
+/* Room for `count` detections, each of which may become a track. */
+CV_MUST_CHECK int cv_tracks_init(struct cv_tracks *tracks, const struct cv_detection *detections,
+                                 const struct cv_text_key *keys, size_t count,
+                                 struct cv_error *error);
+void cv_tracks_deinit(struct cv_tracks *tracks);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_tracks, cv_tracks_deinit)
+
+/* Takes the detections [begin, end), which all start at one instant, after all earlier ones.
+ * `group` numbers the calls from 1. `scratch` is the caller's, kept between calls. */
+struct cv_pairs;
+CV_MUST_CHECK int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
+                                 struct cv_pairs *scratch, struct cv_error *error);
+
+/* What may continue what, within one group. */
+struct cv_pairs {
+    struct cv_pair *items;
+    size_t count, capacity;
+    size_t *taken; /* per detection of the group */
+    size_t taken_capacity;
+};
+void cv_pairs_deinit(struct cv_pairs *pairs);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_pairs, cv_pairs_deinit)
+
+/* Marks the tracks that are remains or misreadings of their rivals. */
+void cv_tracks_drop_remains(struct cv_tracks *tracks);

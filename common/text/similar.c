@@ -1,0 +1,216 @@
+#include "common/text/similar.h"
+
+#include "common/text/unicode.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+enum {
+    /* Longer texts are compared by their beginning; a line of a screen has less than 200 letters. */
+    MAX_BONES = 400,
+    /* Shorter texts are readings of one another only when their bones are equal. */
+    MIN_FUZZY = 5,
+    /* Bones that a part of a line must have to be told from a chance hit. */
+    MIN_PART = 3,
+    MAX_EDITS = 40,
+};
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * 0x100000001B3ULL; /* FNV-1a */
+}
+
+static int32_t bone(int32_t point)
+{
+    switch (point) {
+    case '0':
+        return 'o';
+    case '1':
+    case 'i':
+    case '|':
+    case '!':
+    case 0x131: /* dotless i */
+        return 'l';
+    case '5':
+        return 's';
+    case '8':
+        return 'b';
+    default:
+        return point;
+    }
+}
+
+static bool is_kept(int32_t point)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    bool letter_or_digit = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+    return letter_or_digit || category == UTF8PROC_CATEGORY_ND ||
+           category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO ||
+           (point && point < 0x80 && strchr("|@#%", (char)point));
+}
+
+/* Bones of `length` bytes of valid UTF-8 into `bones`; returns their number. */
+static size_t make_bones(const char *text, size_t length, int32_t *bones, size_t capacity)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < length && count < capacity;) {
+        int32_t point, parts[8];
+        utf8proc_ssize_t taken = utf8proc_iterate((const utf8proc_uint8_t *)text + at,
+                                                  (utf8proc_ssize_t)(length - at), &point);
+        if (taken <= 0) {
+            at++;
+            continue;
+        }
+        at += (size_t)taken;
+        int boundary = 0;
+        utf8proc_ssize_t made = utf8proc_decompose_char(
+            point, parts, (utf8proc_ssize_t)CV_COUNT(parts), UTF8PROC_DECOMPOSE, &boundary);
+        if (made < 1 || !is_kept(parts[0])) {
+            continue;
+        }
+        int32_t made_of = bone(parts[0]);
+        if (count > 0 && bones[count - 1] == 'r' && made_of == 'n') {
+            bones[count - 1] = 'm';
+        } else if (count > 0 && bones[count - 1] == 'v' && made_of == 'v') {
+            bones[count - 1] = 'w';
+        } else {
+            bones[count++] = made_of;
+        }
+    }
+    return count;
+}
+
+int cv_text_key_init(struct cv_text_key *key, const char *normalized, struct cv_error *error)
+{
+    size_t length = strlen(normalized);
+    size_t capacity = length < MAX_BONES ? length : MAX_BONES;
+    *key = (struct cv_text_key){.normalized = normalized, .hash = 0xCBF29CE484222325ULL};
+    key->bones = malloc((capacity + 1) * sizeof(*key->bones));
+    if (!key->bones) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to compare texts");
+    }
+    key->count = make_bones(normalized, length, key->bones, capacity);
+    for (size_t i = 0; i < length; i++) {
+        key->hash = mix(key->hash, (unsigned char)normalized[i]);
+        if (normalized[i] >= '0' && normalized[i] <= '9') {
+            key->digits = mix(key->digits + 1, (unsigned char)normalized[i]);
+        }
+    }
+    return 0;
+}
+
+void cv_text_key_deinit(struct cv_text_key *key)
+{
+    free(key->bones);
+    key->bones = NULL;
+}
+
+/* Levenshtein distance of two runs of bones, or limit + 1 when it is more than `limit` (Ukkonen's
+ * band). */
+static size_t edits(const int32_t *a, size_t a_count, const int32_t *b, size_t b_count,
+                    size_t limit)
+{
+    size_t apart = a_count > b_count ? a_count - b_count : b_count - a_count;
+    if (apart > limit || limit > MAX_EDITS) {
+        return limit + 1;
+    }
+    size_t row[MAX_BONES + 1];
+    for (size_t j = 0; j <= b_count; j++) {
+        row[j] = j <= limit ? j : limit + 1;
+    }
+    for (size_t i = 1; i <= a_count; i++) {
+        size_t low = i > limit ? i - limit : 1;
+        size_t high = i + limit < b_count ? i + limit : b_count;
+        size_t diagonal = row[low - 1];
+        row[low - 1] = low == 1 && i <= limit ? i : limit + 1;
+        size_t best = row[low - 1];
+        for (size_t j = low; j <= high; j++) {
+            size_t above = row[j];
+            size_t cost = diagonal + (a[i - 1] != b[j - 1]);
+            cost = row[j - 1] + 1 < cost ? row[j - 1] + 1 : cost;
+            cost = above + 1 < cost ? above + 1 : cost;
+            diagonal = row[j];
+            row[j] = cost <= limit ? cost : limit + 1;
+            best = row[j] < best ? row[j] : best;
+        }
+        if (best > limit) {
+            return limit + 1;
+        }
+    }
+    return row[b_count];
+}
+
+/* The next word of `*text` that has bones; 0 at the end. */
+static size_t next_word(const char **text, int32_t *bones)
+{
+    while (**text) {
+        size_t length = strcspn(*text, " ");
+        size_t count = make_bones(*text, length, bones, MAX_BONES);
+        *text += length + ((*text)[length] == ' ');
+        if (count > 0) {
+            return count;
+        }
+    }
+    return 0;
+}
+
+/* Noise leaves every word recognisable. Where the words pair up, one that is quite another word
+ * tells two lines apart, however long they are. */
+static bool words_agree(const char *first, const char *second)
+{
+    int32_t a[MAX_BONES], b[MAX_BONES];
+    const char *first_rest = first, *second_rest = second;
+    bool all_close = true;
+    for (;;) {
+        size_t a_count = next_word(&first_rest, a), b_count = next_word(&second_rest, b);
+        if (!a_count || !b_count) {
+            /* words that do not pair up were split or joined: the distance of the whole decides */
+            return all_close || a_count || b_count;
+        }
+        size_t longer = a_count > b_count ? a_count : b_count;
+        size_t allowed = longer < 4 ? 0 : longer < 8 ? 1 : 2;
+        all_close = all_close && edits(a, a_count, b, b_count, allowed) <= allowed;
+    }
+}
+
+static bool contains(const struct cv_text_key *whole, const struct cv_text_key *part)
+{
+    return part->count >= MIN_PART && part->count < whole->count &&
+           memmem(whole->bones, whole->count * sizeof(int32_t), part->bones,
+                  part->count * sizeof(int32_t));
+}
+
+static bool are_readings(const struct cv_text_key *first, const struct cv_text_key *second,
+                         size_t distance, size_t shorter)
+{
+    size_t allowed = shorter < MIN_FUZZY ? 0 : shorter < 10 ? 1 : shorter * 12 / 100;
+    if (distance > allowed || first->digits != second->digits) {
+        return false;
+    }
+    /* one letter of a long line is noise even where it makes another short word */
+    return (distance <= 1 && shorter >= 20) || words_agree(first->normalized, second->normalized);
+}
+
+enum cv_likeness cv_text_likeness(const struct cv_text_key *first, const struct cv_text_key *second)
+{
+    if (first->hash == second->hash && strcmp(first->normalized, second->normalized) == 0) {
+        return CV_LIKENESS_SAME;
+    }
+    size_t shorter = first->count < second->count ? first->count : second->count;
+    if (shorter == 0) {
+        return CV_LIKENESS_NONE;
+    }
+    size_t limit = shorter * 2 / 5;
+    limit = limit > MAX_EDITS ? MAX_EDITS : limit;
+    size_t distance = edits(first->bones, first->count, second->bones, second->count, limit);
+    if (distance == 0 || are_readings(first, second, distance, shorter)) {
+        return CV_LIKENESS_READING;
+    }
+    if (contains(first, second)) {
+        return CV_LIKENESS_PART;
+    }
+    if (contains(second, first)) {
+        return CV_LIKENESS_WHOLE;
+    }
+    return distance <= limit ? CV_LIKENESS_NEAR : CV_LIKENESS_NONE;
+}

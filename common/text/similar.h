@@ -1,0 +1,31 @@
+/* Whether two readings are of one line, as far as their texts can tell. Place and time are the
+ * caller's. */
+#pragma once
+
+#include "common/base/base.h"
+
+/* A text made ready for comparing: its bones, that is letters and digits without accents, blanks
+ * and punctuation, with what OCR confuses (0/o, 1/l/i, 5/s, 8/b, rn/m, vv/w) made equal. */
+struct cv_text_key {
+    const char *normalized; /* borrowed */
+    int32_t *bones;
+    size_t count;
+    uint64_t hash;   /* of the normalized text */
+    uint64_t digits; /* of its digits, in order */
+};
+
+CV_MUST_CHECK int cv_text_key_init(struct cv_text_key *key, const char *normalized,
+                                   struct cv_error *error);
+void cv_text_key_deinit(struct cv_text_key *key);
+
+enum cv_likeness {
+    CV_LIKENESS_NONE,
+    CV_LIKENESS_NEAR,    /* much in common, yet more than noise apart: another state of a line */
+    CV_LIKENESS_PART,    /* the second is a part of the first */
+    CV_LIKENESS_WHOLE,   /* the first is a part of the second */
+    CV_LIKENESS_READING, /* two readings of one text */
+    CV_LIKENESS_SAME,    /* equal normal forms */
+};
+
+enum cv_likeness cv_text_likeness(const struct cv_text_key *first,
+                                  const struct cv_text_key *second);

@@ -1,0 +1,333 @@
+#include "common/text/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 64 };
+
+/* Detections of a test, and what they merged into. */
+struct scene {
+    struct cv_detection detections[MOST];
+    char *normalized[MOST];
+    size_t count;
+    struct cv_detection *segments;
+    size_t segment_count;
+};
+
+static void scene_deinit(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->count; i++) {
+        free(scene->normalized[i]);
+    }
+    free(scene->segments);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct scene, scene_deinit)
+
+static struct cv_detection *see(struct scene *scene, const char *text, int64_t from, int64_t to,
+                                int x, int y)
+{
+    struct cv_error error;
+    size_t at = scene->count++;
+    assert_true(at < MOST);
+    assert_int_equal(cv_text_normalize(text, &scene->normalized[at], &error), 0);
+    scene->detections[at] = (struct cv_detection){
+        .text = text,
+        .normalized = scene->normalized[at],
+        .confidence = 0.9,
+        .t_start_ms = from,
+        .t_end_ms = to,
+        .box = {x, y, (int)strlen(text) * 20, 40},
+        .source = (int64_t)at,
+    };
+    return &scene->detections[at];
+}
+
+static void expect_fixpoint(const struct cv_detection *segments, size_t count)
+{
+    struct cv_error error;
+    cv_auto_free struct cv_detection *again = NULL;
+    size_t again_count = 0;
+    assert_int_equal(cv_text_merge(segments, count, &again, &again_count, &error), 0);
+    assert_int_equal(again_count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(again[i].text, segments[i].text);
+        assert_int_equal(again[i].t_start_ms, segments[i].t_start_ms);
+        assert_int_equal(again[i].t_end_ms, segments[i].t_end_ms);
+        assert_memory_equal(&again[i].box, &segments[i].box, sizeof(struct cv_box));
+        assert_memory_equal(&again[i].end_box, &segments[i].end_box, sizeof(struct cv_box));
+        assert_true(again[i].confidence == segments[i].confidence);
+    }
+}
+
+/* Merges; `expected` is "start-end text", one a line. */
+static void expect_segments(struct scene *scene, const char *expected)
+{
+    struct cv_error error;
+    assert_int_equal(cv_text_merge(scene->detections, scene->count, &scene->segments,
+                                   &scene->segment_count, &error),
+                     0);
+    cv_auto(cv_buffer_deinit) struct cv_buffer found = CV_BUFFER_INIT;
+    for (size_t i = 0; i < scene->segment_count; i++) {
+        const struct cv_detection *segment = &scene->segments[i];
+        cv_buffer_printf(&found, "%s%lld-%lld %s", i ? "\n" : "", (long long)segment->t_start_ms,
+                         (long long)segment->t_end_ms, segment->text);
+    }
+    assert_string_equal(found.data ? found.data : "", expected);
+    expect_fixpoint(scene->segments, scene->segment_count);
+}
+
+#define SCENE(name) cv_auto(scene_deinit) struct scene name = {0}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    SCENE(s);
+    expect_segments(&s, "");
+}
+
+static void test_one_text_becomes_one_range(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Friday Night", 0, 100, 50, 50);
+    see(&s, "Friday Night", 100, 200, 50, 50);
+    see(&s, "Friday Night", 233, 300, 51, 50);
+    see(&s, "friday  night", 300, 500, 50, 51);
+    expect_segments(&s, "0-500 Friday Night");
+    assert_int_equal(s.segments[0].box.x, 50);
+}
+
+static void test_a_long_pause_makes_two(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Friday Night", 0, 100, 50, 50);
+    see(&s, "Friday Night", 500, 600, 50, 50);
+    see(&s, "Friday Night", 9000, 9100, 50, 50);
+    expect_segments(&s, "0-600 Friday Night\n9000-9100 Friday Night");
+}
+
+static void test_readings_vote(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Turn 1eft after the o1d mill.", 0, 100, 50, 50)->confidence = 0.95;
+    see(&s, "Turn left after the old mill.", 100, 500, 50, 50);
+    see(&s, "Tum left after the old mi|l.", 500, 600, 50, 50);
+    see(&s, "Turn left after thc old mill", 600, 700, 50, 50)->confidence = 0.5;
+    expect_segments(&s, "0-700 Turn left after the old mill.");
+    assert_int_equal(s.segments[0].source, 1);
+    assert_true(s.segments[0].confidence > 0.8 && s.segments[0].confidence < 0.9);
+}
+
+static void test_another_word_stays_another_line(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Turn left after the old mill", 0, 1000, 50, 50);
+    see(&s, "Turn right after the old mill", 1000, 2000, 50, 50);
+    see(&s, "Train leaves platform nine", 0, 1000, 50, 150);
+    see(&s, "Train leaves platform five", 1000, 2000, 50, 150);
+    see(&s, "cat", 0, 1000, 50, 250);
+    see(&s, "car", 1000, 2000, 50, 250);
+    expect_segments(&s, "0-1000 Turn left after the old mill\n0-1000 Train leaves platform nine\n"
+                        "0-1000 cat\n1000-2000 Turn right after the old mill\n"
+                        "1000-2000 Train leaves platform five\n1000-2000 car");
+}
+
+static void test_a_counter_keeps_its_states(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "1,470 watching now", 0, 500, 50, 50);
+    see(&s, "1,471 watching now", 500, 800, 50, 50);
+    see(&s, "1,479 watching now", 800, 2000, 50, 50);
+    see(&s, "9", 0, 500, 50, 150);
+    see(&s, "10", 500, 900, 50, 150);
+    expect_segments(&s, "0-500 1,470 watching now\n0-500 9\n500-800 1,471 watching now\n"
+                        "500-900 10\n800-2000 1,479 watching now");
+}
+
+static void test_a_misreading_between_good_ones_goes(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Platform 9 at noon", 0, 500, 50, 50);
+    see(&s, "Platform 3 at noon", 500, 600, 50, 50)->confidence = 0.6;
+    see(&s, "Platform 9 at noon", 600, 2000, 50, 50);
+    expect_segments(&s, "0-2000 Platform 9 at noon");
+}
+
+static void test_equal_texts_at_two_places_stay_two(void **state)
+{
+    (void)state;
+    SCENE(s);
+    for (int64_t t = 0; t < 500; t += 100) {
+        see(&s, "61 comments", t, t + 100, 50, 400);
+        see(&s, "61 comments", t, t + 100, 50, 1200);
+    }
+    expect_segments(&s, "0-500 61 comments\n0-500 61 comments");
+    assert_int_equal(s.segments[0].box.y, 400);
+    assert_int_equal(s.segments[1].box.y, 1200);
+}
+
+static void test_scrolling_lines_are_followed(void **state)
+{
+    (void)state;
+    SCENE(s);
+    for (int i = 0; i < 6; i++) {
+        int64_t t = 100 * i;
+        see(&s, "Thursday evening train leaves", t, t + 100, 50, 1500 - 200 * i);
+        see(&s, "61 comments", t, t + 100, 50, 1560 - 200 * i);
+        see(&s, "Home", t, t + 100, 50, 1800);
+    }
+    /* the next post's counter comes in where the first did */
+    see(&s, "61 comments", 500, 600, 50, 1560);
+    expect_segments(&s, "0-600 Thursday evening train leaves\n0-600 61 comments\n0-600 Home\n"
+                        "500-600 61 comments");
+    assert_int_equal(s.segments[1].box.y, 1560);
+    assert_int_equal(s.segments[1].end_box.y, 560);
+}
+
+static void test_what_left_is_not_what_came(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Thursday evening train leaves", 0, 100, 50, 700);
+    see(&s, "Like", 0, 100, 50, 100);
+    see(&s, "Thursday evening train leaves", 100, 200, 50, 400);
+    see(&s, "Like", 100, 200, 50, 1500);
+    expect_segments(&s, "0-100 Like\n0-200 Thursday evening train leaves\n100-200 Like");
+}
+
+static void test_followed_lines_keep_their_ends(void **state)
+{
+    (void)state;
+    SCENE(s);
+    struct cv_detection *first = see(&s, "61 comments", 0, 3000, 50, 1700);
+    first->end_box = first->box;
+    first->end_box.y = 100;
+    see(&s, "61 comments", 3100, 5000, 50, 1700);
+    expect_segments(&s, "0-3000 61 comments\n3100-5000 61 comments");
+}
+
+static void test_remains_at_an_edge_go(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "evening train leaves", 0, 100, 210, 50);
+    see(&s, "Thursday evening train leaves platform", 100, 900, 50, 50);
+    see(&s, "Thursday eve", 900, 1000, 50, 50);
+    see(&s, "Thursday", 900, 3000, 50, 900);
+    expect_segments(&s, "100-900 Thursday evening train leaves platform\n900-3000 Thursday");
+}
+
+static void test_a_line_read_twice_counts_once(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Keep the receipt, please.", 0, 1000, 50, 50);
+    see(&s, "Keep the receipt please", 0, 1000, 52, 51);
+    see(&s, "Keep the receipt, please.", 500, 1500, 50, 50);
+    expect_segments(&s, "0-1500 Keep the receipt, please.");
+}
+
+static void test_order_of_input_does_not_matter(void **state)
+{
+    (void)state;
+    SCENE(s);
+    SCENE(reversed);
+    static const char *const texts[] = {"Alpha line one", "A1pha line one", "Alpha iine one"};
+    for (int i = 0; i < 9; i++) {
+        see(&s, texts[i % 3], 100 * i, 100 * i + 100, 50, 50 + i);
+    }
+    for (int i = 8; i >= 0; i--) {
+        see(&reversed, texts[i % 3], 100 * i, 100 * i + 100, 50, 50 + i);
+    }
+    expect_segments(&s, "0-900 A1pha line one");
+    expect_segments(&reversed, "0-900 A1pha line one");
+}
+
+/* A hundred thousand detections of a scrolling feed, noise and all: what comes out is the lines. */
+static void test_many_detections(void **state)
+{
+    (void)state;
+    enum { FRAMES = 5000, LINES = 20 };
+    struct cv_error error;
+    cv_auto_free struct cv_detection *many = calloc(FRAMES * LINES, sizeof(*many));
+    cv_auto_free char(*texts)[48] = calloc(FRAMES + LINES, sizeof(*texts));
+    assert_true(many && texts);
+    for (int i = 0; i < FRAMES + LINES; i++) {
+        (void)snprintf(texts[i], sizeof(*texts), "post %d says word%d twice", i, i * 7919);
+    }
+    for (int frame = 0; frame < FRAMES; frame++) {
+        for (int row = 0; row < LINES; row++) {
+            many[frame * LINES + row] = (struct cv_detection){
+                .text = texts[frame + row],
+                .normalized = texts[frame + row],
+                .confidence = 0.9,
+                .t_start_ms = frame * 100,
+                .t_end_ms = frame * 100 + 100,
+                .box = {50, 60 * row, 400, 40},
+            };
+        }
+    }
+    cv_auto_free struct cv_detection *segments = NULL;
+    size_t count = 0;
+    assert_int_equal(cv_text_merge(many, FRAMES * LINES, &segments, &count, &error), 0);
+    assert_int_equal(count, FRAMES + LINES - 1);
+    expect_fixpoint(segments, count);
+}
+
+/* All at one instant, place and text: nothing to gain, and no time to lose. */
+static void test_hostile_detections(void **state)
+{
+    (void)state;
+    enum { COUNT = 100000 };
+    struct cv_error error;
+    cv_auto_free struct cv_detection *many = calloc(COUNT, sizeof(*many));
+    assert_non_null(many);
+    for (int i = 0; i < COUNT; i++) {
+        many[i] = (struct cv_detection){
+            .text = i % 2 ? "same text again" : "some text again",
+            .normalized = i % 2 ? "same text again" : "some text again",
+            .confidence = 0.5,
+            .t_start_ms = i % 3,
+            .t_end_ms = 1000000,
+            .box = {0, 0, i % 5 ? 100 : INT32_MAX / 4, 40},
+        };
+    }
+    cv_auto_free struct cv_detection *segments = NULL;
+    size_t count = 0;
+    assert_int_equal(cv_text_merge(many, COUNT, &segments, &count, &error), 0);
+    assert_true(count > 0 && count <= COUNT);
+    assert_true(cv_text_merge(many, CV_MERGE_MAX + 1, &segments, &count, &error) < 0);
+    assert_int_equal(error.type, CV_ERROR_LIMIT_EXCEEDED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_one_text_becomes_one_range),
+        cmocka_unit_test(test_a_long_pause_makes_two),
+        cmocka_unit_test(test_readings_vote),
+        cmocka_unit_test(test_another_word_stays_another_line),
+        cmocka_unit_test(test_a_counter_keeps_its_states),
+        cmocka_unit_test(test_a_misreading_between_good_ones_goes),
+        cmocka_unit_test(test_equal_texts_at_two_places_stay_two),
+        cmocka_unit_test(test_scrolling_lines_are_followed),
+        cmocka_unit_test(test_what_left_is_not_what_came),
+        cmocka_unit_test(test_followed_lines_keep_their_ends),
+        cmocka_unit_test(test_remains_at_an_edge_go),
+        cmocka_unit_test(test_a_line_read_twice_counts_once),
+        cmocka_unit_test(test_order_of_input_does_not_matter),
+        cmocka_unit_test(test_many_detections),
+        cmocka_unit_test(test_hostile_detections),
+    };
+    return cmocka_run_group_tests_name("merge", tests, NULL, NULL);
+}
