@@ -1,0 +1,47 @@
+/* Is there anything new to read? Compares a picture with the last kept one in blocks of 8×8 pixels
+ * (smaller than a letter), so that one changed digit counts and the codec's noise does not.
+ *
+ * A block has changed when its sum of absolute luma differences (SAD) is above a threshold that
+ * follows the noise of this very pair of pictures: refreshed by a key frame, ALL textured blocks
+ * differ a little, while new text makes FEW blocks differ a lot. Brightness that shifts smoothly
+ * (a moving picture out of focus, a slow gradient) is no text: a block also has to differ in its
+ * edges.
+ */
+#pragma once
+
+#include "common/base/base.h"
+
+#include "workers/sample/plane.h"
+
+enum { GATE_BLOCK = 8 };
+
+struct gate {
+    int columns, rows; /* blocks; those at the right and lower edge may be cut */
+    uint16_t *sad;     /* of the last comparison, one a block */
+    uint8_t *changed;  /* 1 where the block has changed */
+    double scale;      /* of the thresholds; 1 at a dedupe threshold of 0.95 */
+};
+
+struct gate_result {
+    int changed;                  /* blocks whose edges differ: text may have changed */
+    int shifted;                  /* blocks that differ in brightness alone */
+    int threshold;                /* SAD from which a block counts, as learned from this pair */
+    int left, top, right, bottom; /* changed blocks lie in [left, right) × [top, bottom) */
+};
+
+/* `dedupe_threshold` 0…1 is the similarity of a block above which it shows nothing new, relative to
+ * the codec's noise: at 0.95 a block may differ by up to 1,000 (a mean of 16 levels a pixel) in a
+ * noisy file and 400 in a clean one; the bounds grow and shrink with (1 − threshold) / 0.05. */
+CV_MUST_CHECK int gate_init(struct gate *gate, int width, int height, double dedupe_threshold,
+                            struct cv_error *error);
+void gate_deinit(struct gate *gate);
+CV_DEFINE_CLEANUP_ADDRESS(struct gate, gate_deinit)
+
+/* Compares two planes of the size given to gate_init. */
+void gate_compare(struct gate *gate, const struct plane *reference, const struct plane *current,
+                  struct gate_result *ret_result);
+
+/* The same for a plane of another size (chroma), every other row alone; only `changed` counts and
+ * the block maps stay as they are. The plane may not be larger than the one of gate_init. */
+bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
+                         const struct plane *current);

@@ -1,0 +1,35 @@
+/* What a sample job leaves behind: JPEGs in the store and a list of them. */
+#pragma once
+
+#include "common/worker/worker.h"
+
+#include "workers/sample/sampler.h"
+
+struct output {
+    struct cv_stage_context *context; /* borrowed */
+    const char *video_id;             /* borrowed */
+    json_t *frames;
+    int64_t last_ms; /* of the last kept frame; -1: none */
+};
+
+CV_MUST_CHECK int output_init(struct output *output, struct cv_stage_context *context,
+                              const char *video_id, struct cv_error *error);
+void output_deinit(struct output *output);
+CV_DEFINE_CLEANUP_ADDRESS(struct output, output_deinit)
+
+/* Puts one kept frame into the store and on the list; a sampler_keep. */
+CV_MUST_CHECK int output_keep(void *output, const struct sampler_frame *frame,
+                              struct cv_error *error);
+
+/* Closes the last frame's time on screen and removes what other runs left in the store. */
+CV_MUST_CHECK int output_finish(struct output *output, int64_t end_us, struct cv_error *error);
+
+/* Removes what this run has put; failures are ignored, a later run removes the rest. */
+void output_discard(struct output *output);
+
+/* "frames/{video_id}/{timestamp_ms}.jpg"; free() it. */
+CV_MUST_CHECK int output_key(const char *video_id, int64_t time_ms, char **ret_key,
+                             struct cv_error *error);
+
+/* Whole milliseconds, rounded. */
+int64_t output_ms(int64_t time_us);

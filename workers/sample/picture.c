@@ -1,0 +1,113 @@
+#include "workers/sample/picture.h"
+
+#include "common/media/media.h"
+
+#include <libavutil/pixdesc.h>
+
+int picture_init(struct picture *picture, struct cv_error *error)
+{
+    *picture = (struct picture){.frame = av_frame_alloc()};
+    if (!picture->frame) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a frame");
+    }
+    return 0;
+}
+
+void picture_deinit(struct picture *picture)
+{
+    av_frame_free(&picture->frame);
+    free(picture->copy);
+    picture->copy = NULL;
+}
+
+static bool has_byte_planes(const AVFrame *frame)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    uint64_t excluded = AV_PIX_FMT_FLAG_RGB | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM |
+                        AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT;
+    return format && (format->flags & excluded) == 0 && format->comp[0].depth == 8 &&
+           format->comp[0].step == 1 && format->comp[0].plane == 0 && frame->linesize[0] > 0;
+}
+
+static int copy_luma(struct picture *picture, struct cv_error *error)
+{
+    const AVFrame *frame = picture->frame;
+    size_t size = (size_t)frame->width * (size_t)frame->height;
+    if (size > picture->copy_size) {
+        uint8_t *grown = realloc(picture->copy, size);
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of luma", size);
+        }
+        picture->copy = grown;
+        picture->copy_size = size;
+    }
+    int result = cv_picture_luma(frame, picture->copy, frame->width, error);
+    if (result != 0) {
+        return result;
+    }
+    picture->luma = (struct plane){picture->copy, frame->width, frame->width, frame->height};
+    return 0;
+}
+
+int picture_hold(struct picture *picture, const AVFrame *frame, int64_t time_us,
+                 struct cv_error *error)
+{
+    picture_release(picture);
+    if (av_frame_ref(picture->frame, frame) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to hold a frame");
+    }
+    if (has_byte_planes(frame)) {
+        picture->luma =
+            (struct plane){frame->data[0], frame->linesize[0], frame->width, frame->height};
+    } else {
+        int result = copy_luma(picture, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    picture->time_us = time_us;
+    picture->held = true;
+    return 0;
+}
+
+void picture_release(struct picture *picture)
+{
+    av_frame_unref(picture->frame);
+    picture->held = false;
+}
+
+bool picture_chroma(const struct picture *picture, int index, struct plane *ret_plane)
+{
+    const AVFrame *frame = picture->frame;
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    if (!has_byte_planes(frame) || format->nb_components < 3 || format->comp[index].step != 1 ||
+        frame->linesize[format->comp[index].plane] <= 0) {
+        return false;
+    }
+    int plane = format->comp[index].plane;
+    *ret_plane = (struct plane){frame->data[plane], frame->linesize[plane],
+                                AV_CEIL_RSHIFT(frame->width, format->log2_chroma_w),
+                                AV_CEIL_RSHIFT(frame->height, format->log2_chroma_h)};
+    return true;
+}
+
+uint64_t picture_hash(const struct picture *picture)
+{
+    enum { FIELDS = 9, LINES = 8, SAMPLES = 16 };
+    const struct plane *luma = &picture->luma;
+    uint64_t hash = 0;
+    for (int line = 0; line < LINES; line++) {
+        uint32_t mean[FIELDS] = {0};
+        for (int sample = 0; sample < SAMPLES; sample++) {
+            int y = (int)((int64_t)(line * SAMPLES + sample) * luma->height / (LINES * SAMPLES));
+            for (int k = 0; k < FIELDS * SAMPLES; k++) {
+                int x = (int)((int64_t)k * luma->width / (FIELDS * SAMPLES));
+                mean[k / SAMPLES] += *plane_at(luma, x, y);
+            }
+        }
+        for (int field = 0; field + 1 < FIELDS; field++) {
+            hash = hash << 1 | (mean[field] > mean[field + 1]);
+        }
+    }
+    return hash;
+}

@@ -1,0 +1,31 @@
+/* A source frame that the sampler holds on to, with its luma. */
+#pragma once
+
+#include "common/base/base.h"
+
+#include "workers/sample/plane.h"
+
+#include <libavutil/frame.h>
+
+struct picture {
+    AVFrame *frame; /* a reference */
+    uint8_t *copy;  /* luma of formats that have none in 8 bits */
+    size_t copy_size;
+    struct plane luma;
+    int64_t time_us;
+    bool held;
+};
+
+CV_MUST_CHECK int picture_init(struct picture *picture, struct cv_error *error);
+void picture_deinit(struct picture *picture);
+
+/* Holds `frame` instead of what was held. */
+CV_MUST_CHECK int picture_hold(struct picture *picture, const AVFrame *frame, int64_t time_us,
+                               struct cv_error *error);
+void picture_release(struct picture *picture);
+
+/* The chroma planes, where they are planes of bytes; false otherwise. `index` is 1 or 2. */
+bool picture_chroma(const struct picture *picture, int index, struct plane *ret_plane);
+
+/* 64 bits: is each of 8×8 fields brighter than its right neighbour (difference hash)? */
+uint64_t picture_hash(const struct picture *picture);

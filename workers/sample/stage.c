@@ -1,0 +1,221 @@
+#include "workers/sample/stage.h"
+
+#include "common/media/media.h"
+
+#include "workers/sample/output.h"
+#include "workers/sample/sampler.h"
+
+#include <string.h>
+
+static const double TARGET_FPS = 10, TARGET_FPS_LOW = 0.1, TARGET_FPS_HIGH = 60;
+static const double DEDUPE_THRESHOLD = 0.95;
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+struct job {
+    const char *video_id;
+    const char *original;
+    struct sampler_params params;
+};
+
+static int read_payload(const json_t *payload, struct job *ret_job, struct cv_error *error)
+{
+    int result = cv_payload_uuid(payload, "video_id", &ret_job->video_id, error);
+    if (result == 0) {
+        result = cv_payload_object_key(payload, "s3_original_path", &ret_job->original, error);
+    }
+    if (result == 0) {
+        result = cv_payload_double_or(payload, "target_fps", TARGET_FPS, TARGET_FPS_LOW,
+                                      TARGET_FPS_HIGH, &ret_job->params.target_fps, error);
+    }
+    if (result == 0) {
+        result = cv_payload_double_or(payload, "dedupe_threshold", DEDUPE_THRESHOLD, 0, 1,
+                                      &ret_job->params.dedupe_threshold, error);
+    }
+    return result;
+}
+
+struct totals {
+    int64_t source_frames;
+    int64_t end_us; /* of the last frame */
+};
+
+static int sample_frames(struct cv_stage_context *context, struct cv_decoder *decoder,
+                         struct sampler *sampler, struct totals *totals, struct cv_error *error)
+{
+    int64_t duration_us = cv_decoder_info(decoder)->duration_us;
+    for (;;) {
+        struct cv_video_frame frame;
+        int result = cv_decoder_next(decoder, &frame, error);
+        if (result == CV_DECODER_END) {
+            return sampler_finish(sampler, error);
+        }
+        if (result == 0) {
+            result = sampler_push(sampler, frame.picture, frame.pts_us, error);
+        }
+        if (result != 0) {
+            return result;
+        }
+        totals->source_frames++;
+        totals->end_us = frame.pts_us + frame.duration_us;
+        if (duration_us > 0) {
+            cv_stage_progress(context, (double)frame.pts_us / (double)duration_us, "sample");
+        }
+    }
+}
+
+static int sample_all(struct cv_stage_context *context, struct cv_decoder *decoder,
+                      const struct job *job, struct output *output, struct totals *totals,
+                      struct cv_error *error)
+{
+    cv_auto(sampler_free) struct sampler *sampler = NULL;
+    int result = sampler_new(&job->params, output_keep, output, &sampler, error);
+    if (result == 0) {
+        result = sample_frames(context, decoder, sampler, totals, error);
+    }
+    if (result == 0) {
+        result = output_finish(output, totals->end_us, error);
+    }
+    if (result != 0) {
+        output_discard(output);
+    }
+    return result;
+}
+
+static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
+               struct cv_error *error)
+{
+    struct job job;
+    int result = read_payload(payload, &job, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    result = cv_stage_open_input(context, job.original, &reader, error);
+    if (result != 0) {
+        return result;
+    }
+    struct cv_byte_source source = cv_store_reader_source(reader);
+    struct cv_decoder_params params = {.threads = cv_stage_threads(context),
+                                       .cancel = cv_stage_cancel(context)};
+    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
+    result = cv_decoder_open(&source, &params, &decoder, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_auto(output_deinit) struct output output;
+    result = output_init(&output, context, job.video_id, error);
+    if (result != 0) {
+        return result;
+    }
+    struct totals totals = {0};
+    result = sample_all(context, decoder, &job, &output, &totals, error);
+    if (result != 0) {
+        return result;
+    }
+    const struct cv_media_info *info = cv_decoder_info(decoder);
+    *ret_result = json_pack("{s:s,s:O,s:i,s:i,s:I,s:I,s:I}", "video_id", job.video_id, "frames",
+                            output.frames, "width", info->width, "height", info->height,
+                            "duration_ms", (json_int_t)output_ms(totals.end_us), "source_frames",
+                            (json_int_t)totals.source_frames, "damaged_frames",
+                            (json_int_t)cv_decoder_damaged_frames(decoder));
+    return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
+}
+
+/* ---- commit ---------------------------------------------------------------------------------- */
+
+static int protocol_error(struct cv_error *error, size_t index, const char *what)
+{
+    return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "frame %zu of the result has no usable %s",
+                   index, what);
+}
+
+/* One frame of the result, as OCR is told of it. */
+static int copy_frame(const json_t *frame, size_t index, const char *video_id, json_t *paths,
+                      json_t *frames, struct cv_error *error)
+{
+    const json_t *time = json_object_get(frame, "timestamp_ms");
+    if (!json_is_integer(time) || json_integer_value(time) < 0) {
+        return protocol_error(error, index, "timestamp_ms");
+    }
+    cv_auto_free char *key = NULL;
+    int result = output_key(video_id, json_integer_value(time), &key, error);
+    if (result != 0) {
+        return result;
+    }
+    static const char *const names[] = {"t_start", "t_end", "still_until", "phash",
+                                        "dx",      "dy",    "motion"};
+    cv_auto(json_decref) json_t *copy = json_object();
+    for (size_t i = 0; i < CV_COUNT(names); i++) {
+        json_t *value = json_object_get(frame, names[i]);
+        if (!value && strcmp(names[i], "motion") == 0) {
+            continue;
+        }
+        if (!value) {
+            return protocol_error(error, index, names[i]);
+        }
+        if (json_object_set(copy, names[i], value) != 0) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
+        }
+    }
+    if (json_array_append_new(paths, json_string(key)) != 0 ||
+        json_array_append_new(frames, cv_take(copy)) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
+    }
+    return 0;
+}
+
+/* A member of the job's own payload, else the default. */
+static int pass_on(const json_t *payload, const char *name, json_t *fallback, json_t *target,
+                   struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *other = fallback;
+    json_t *given = json_object_get(payload, name);
+    if (json_object_set(target, name, given ? given : other) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
+    }
+    return 0;
+}
+
+static int commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                  struct cv_error *error)
+{
+    const char *video_id;
+    int status = cv_payload_uuid(job->payload, "video_id", &video_id, error);
+    if (status != 0) {
+        return status;
+    }
+    const json_t *list = json_object_get(result, "frames");
+    if (!json_is_array(list) || json_array_size(list) == 0) {
+        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no list of frames");
+    }
+    cv_auto(json_decref) json_t *paths = json_array();
+    cv_auto(json_decref) json_t *frames = json_array();
+    size_t index;
+    json_t *frame;
+    json_array_foreach(list, index, frame)
+    {
+        status = copy_frame(frame, index, video_id, paths, frames, error);
+        if (status != 0) {
+            return status;
+        }
+    }
+    cv_auto(json_decref) json_t *payload =
+        json_pack("{s:s,s:O,s:O}", "video_id", video_id, "frame_paths", paths, "frames", frames);
+    if (!payload) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
+    }
+    status = pass_on(job->payload, "languages", json_pack("[s]", "eng"), payload, error);
+    if (status == 0) {
+        status = pass_on(job->payload, "min_confidence", json_real(0.6), payload, error);
+    }
+    return status != 0 ? status : cv_queue_enqueue_successor(db, job, "ocr", payload, error);
+}
+
+const struct cv_stage sample_stage = {
+    .name = "sample-worker",
+    .job_type = "sample",
+    .needs = CV_STAGE_NEEDS_STORE,
+    .run = run,
+    .commit = commit,
+};
