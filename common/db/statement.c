@@ -150,6 +150,26 @@ static int fail_statement(struct cv_db *db, const PGresult *result, int ended, i
                    (long long)timeout_ms);
 }
 
+/* Takes every result of the statement; *last is the last one, and stays when the connection is lost
+ * behind it. */
+static int collect_results(struct cv_db *db, struct cv_db_wait *wait, int *ended, PGresult **last,
+                           struct cv_error *error)
+{
+    while (true) {
+        PGresult *next = NULL;
+        int result = next_result(db, wait, ended, &next, error);
+        if (result || !next) {
+            return result;
+        }
+        PQclear(*last);
+        *last = next;
+        if (is_copy(next)) {
+            cv_db_drop(db);
+            return cv_fail(error, CV_ERROR_INTERNAL, "COPY is not supported here");
+        }
+    }
+}
+
 int cv_db_execute(struct cv_db *db, const char *sql, size_t count, const char *const *parameters,
                   bool script, const struct cv_db_wait *bounds, PGresult **ret_result,
                   struct cv_error *error)
@@ -168,35 +188,19 @@ int cv_db_execute(struct cv_db *db, const char *sql, size_t count, const char *c
     }
     int ended = CV_DB_READY;
     cv_auto(PQclear) PGresult *last = NULL;
-    while (true) {
-        PGresult *next = NULL;
-        result = next_result(db, &wait, &ended, &next, error);
-        if (result && last && !is_success(last)) {
-            break; /* the server said why it hangs up */
-        }
-        if (result) {
-            return result;
-        }
-        if (!next) {
-            break;
-        }
-        if (is_copy(next)) {
-            PQclear(next);
-            cv_db_drop(db);
-            return cv_fail(error, CV_ERROR_INTERNAL, "COPY is not supported here");
-        }
-        PQclear(last);
-        last = next;
-    }
-    if (!last) {
-        return fail_connection(db, error);
-    }
-    if (!is_success(last)) {
+    result = collect_results(db, &wait, &ended, &last, error);
+    if (last && PQresultStatus(last) == PGRES_FATAL_ERROR) { /* why the server hangs up, perhaps */
         result = fail_statement(db, last, ended, timeout_ms, error);
         if (db->connection && PQstatus(db->connection) == CONNECTION_BAD) {
             cv_db_drop(db);
         }
         return result;
+    }
+    if (result) {
+        return result;
+    }
+    if (!last || !is_success(last)) {
+        return fail_connection(db, error);
     }
     *ret_result = cv_take(last);
     return 0;
