@@ -107,6 +107,7 @@ int cv_scratch_remove_tree(int parent_fd, const char *name, struct cv_error *err
         return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
     }
     struct removal removal = {.top_fd = top_fd};
+    unsigned long moved_before = 0;
     /* Another pass takes what the last one moved to the top. */
     do {
         if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
@@ -119,12 +120,12 @@ int cv_scratch_remove_tree(int parent_fd, const char *name, struct cv_error *err
         if (fd < 0) {
             return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
         }
-        removal.moved = 0;
+        moved_before = removal.moved;
         int r = empty_directory(&removal, fd, 0, error);
         if (r < 0) {
             return r;
         }
-    } while (removal.moved > 0);
+    } while (removal.moved > moved_before);
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
         return 0;
     }

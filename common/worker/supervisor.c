@@ -309,6 +309,9 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
         if (r < 0) {
             return r;
         }
+        if (is_finished(supervisor)) {
+            break; /* the claim has shown that there is nothing to wait for */
+        }
         read_notifications(supervisor);
         wait_for_events(supervisor, polls);
         cv_keeper_drain(supervisor->keeper);

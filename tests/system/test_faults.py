@@ -1,0 +1,278 @@
+"""What may break around a worker: its database, its clock, its disk, itself."""
+
+import collections
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+
+import psycopg2
+import pytest
+from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, is_running, wait_until
+
+FAST_RETRIES = """UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[500])
+                  WHERE name = 'test_stage'"""
+
+
+@pytest.fixture
+def jobs(sql):
+    sql.cursor().execute(STAGE_SCHEMA)
+    sql.cursor().execute(FAST_RETRIES)
+    return Jobs(sql)
+
+
+@pytest.fixture
+def workers(program, database, tmp_path):
+    started = Workers(program, database, tmp_path)
+    yield started
+    started.end()
+
+
+def connect(cluster, name):
+    connection = cluster.connect(name)
+    connection.autocommit = True
+    return connection
+
+
+# ---- the database goes away ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stoppable(cluster, program, tmp_path):
+    """A cluster of the test's own with one database, and workers on it."""
+    name = cluster.create_database()
+    setup = Jobs(connect(cluster, name))
+    setup.rows(STAGE_SCHEMA)
+    setup.rows(FAST_RETRIES)
+    setup.connection.close()
+    started = Workers(program, cluster.url(name), tmp_path)
+    yield lambda: Jobs(connect(cluster, name)), started
+    started.end()
+
+
+@pytest.mark.parametrize("immediate", [False, True], ids=["shutdown", "crash"])
+@pytest.mark.parametrize("duration", [200, 6000], ids=["ends while it is away", "outlasts it"])
+def test_a_job_survives_a_database_that_comes_back(cluster, stoppable, immediate, duration):
+    open_jobs, workers = stoppable
+    jobs = open_jobs()
+    job_id = jobs.enqueue({"do": "put", "key": "k", "text": "t", "ms": duration})
+    worker = workers.start()
+    stage = worker.wait_for_stage()
+    jobs.wait_for(job_id, "processing")
+    jobs.connection.close()
+    cluster.stop(immediate)
+    if duration < 1000:
+        wait_until(lambda: not is_running(stage), "the stage to finish without a database")
+    wait_until(lambda: worker.says("waiting for the database"), "the worker to notice")
+    cluster.start()
+    jobs = open_jobs()
+    jobs.wait_for(job_id, "done", "failed")
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["succeeded"]
+    assert len(jobs.results(job_id)) == 1
+    assert worker.is_alive()
+    next_job = jobs.enqueue({"do": "succeed"})
+    jobs.wait_for(next_job, "done")
+    jobs.connection.close()
+
+
+def test_a_database_away_longer_than_the_lease_costs_the_attempt(cluster, stoppable):
+    open_jobs, workers = stoppable
+    jobs = open_jobs()
+    job_id = jobs.enqueue({"do": "work", "ms": 3600000})
+    worker = workers.start(CORTANA_LEASE_MS=1500)
+    stage = worker.wait_for_stage()
+    jobs.rows("UPDATE jobs SET payload = '{\"do\": \"succeed\"}' WHERE id = %s", job_id)
+    jobs.connection.close()
+    cluster.stop()
+    wait_until(lambda: not is_running(stage), "the stage to be ended with its lease")
+    cluster.start()
+    jobs = open_jobs()
+    jobs.wait_for(job_id, "done", "failed")
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["crashed", "succeeded"]
+    assert [row["attempt"] for row in jobs.results(job_id)] == [2]
+    assert worker.says("lease lost")
+    jobs.connection.close()
+
+
+def test_a_worker_waits_for_a_database_that_is_not_there_yet(cluster, stoppable):
+    open_jobs, workers = stoppable
+    jobs = open_jobs()
+    job_id = jobs.enqueue({"do": "succeed"})
+    jobs.connection.close()
+    cluster.stop()
+    worker = workers.start()
+    wait_until(lambda: worker.says("waiting for the database"), "the worker to notice")
+    cluster.start()
+    jobs = open_jobs()
+    jobs.wait_for(job_id, "done")
+    jobs.connection.close()
+
+
+# ---- the worker stands still -----------------------------------------------------------------------
+
+
+def test_a_zombie_that_wakes_after_its_lease_changes_nothing(jobs, workers):
+    job_id = jobs.enqueue({"do": "work", "ms": 400})
+    zombie = workers.start(CORTANA_LEASE_MS=2000)
+    stage = zombie.wait_for_stage()
+    zombie.signal(signal.SIGSTOP)
+    other = workers.start()
+    jobs.wait_for(job_id, "done")  # by the other, after the lease has run out
+    before = jobs.get(job_id)
+    wait_until(lambda: not is_running(stage) or children_are_zombies(zombie), "the stage to end")
+    zombie.signal(signal.SIGCONT)
+    wait_until(lambda: zombie.says("dropped"), "the zombie to drop its output")
+    assert jobs.get(job_id) == before
+    assert [row["attempt"] for row in jobs.results(job_id)] == [2]
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["crashed", "succeeded"]
+    assert other.is_alive() and zombie.is_alive()
+    next_job = jobs.enqueue({"do": "succeed"})  # and both go on
+    jobs.wait_for(next_job, "done")
+
+
+def children_are_zombies(worker):
+    return worker.stages() == []
+
+
+def test_a_running_stage_of_a_zombie_is_ended(jobs, workers):
+    job_id = jobs.enqueue({"do": "hang"})
+    zombie = workers.start("test-stage", "--no-listen", CORTANA_LEASE_MS=1000)
+    stage = zombie.wait_for_stage()
+    zombie.signal(signal.SIGSTOP)
+    jobs.rows("UPDATE jobs SET payload = '{\"do\": \"succeed\"}' WHERE id = %s", job_id)
+    workers.start()
+    jobs.wait_for(job_id, "done")
+    assert is_running(stage)
+    zombie.signal(signal.SIGCONT)
+    wait_until(lambda: not is_running(stage), "the stage to be ended")
+    assert [row["attempt"] for row in jobs.results(job_id)] == [2]
+
+
+def test_a_short_lease_is_renewed_while_the_job_runs(jobs, workers):
+    job_id = jobs.enqueue({"do": "work", "ms": 3000})
+    workers.start(CORTANA_LEASE_MS=800)
+    workers.start(CORTANA_LEASE_MS=800)  # would take it as soon as the lease ran out
+    jobs.wait_for(job_id, "done")
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["succeeded"]
+
+
+# ---- the clock ---------------------------------------------------------------------------------------
+
+
+def find_faketime():
+    return next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+
+@pytest.mark.parametrize("offset", ["-300", "+300"], ids=["five minutes slow", "five minutes fast"])
+def test_a_wrong_clock_changes_nothing(jobs, workers, program, offset):
+    library = find_faketime()
+    if not library:
+        pytest.skip("needs the Debian package faketime")
+    if b"__asan_init" in program("test-stage").read_bytes():
+        pytest.skip("AddressSanitizer must be the first library that is loaded")
+    ids = [jobs.enqueue({"do": "work", "ms": 300}) for _ in range(6)]
+    wrong = workers.start(LD_PRELOAD=library, FAKETIME=f"{offset}s", CORTANA_LEASE_MS=1000)
+    workers.start(CORTANA_LEASE_MS=1000)
+    for job_id in ids:
+        jobs.wait_for(job_id, "done")
+        assert [a["status"] for a in jobs.attempts(job_id)] == ["succeeded"]
+        assert len(jobs.results(job_id)) == 1
+    wait_until(lambda: wrong.says("done in"), "the worker with the wrong clock to do its part")
+    logged = wrong.log()[0]["ts"]
+    real = jobs.row("SELECT abs(extract(epoch FROM now() - %s::timestamptz)) AS off", logged)["off"]
+    assert real > 200, "the clock was not wrong"
+    late = jobs.rows("""SELECT FROM jobs WHERE finished_at NOT BETWEEN created_at AND now()
+                        OR started_at NOT BETWEEN created_at AND now()""")
+    assert late == []
+
+
+# ---- the disk is full ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def small_disk(path, size):
+    """A file system of a few bytes; skips where mounting is not allowed."""
+    path.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "small", path], check=False,
+                          capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def test_a_full_scratch_directory_fails_the_job_not_the_worker(jobs, workers):
+    jobs.rows("UPDATE job_types SET retry_delays = '{1 hour}' WHERE name = 'test_stage'")
+    with small_disk(workers.scratch, "2m"):
+        worker = workers.start()
+        job_id = jobs.enqueue({"do": "fill"})
+        job = jobs.wait_for(job_id, "failed", "done")
+        assert job["payload"]["error"]["type"] == "DiskFull"
+        assert job["scheduled_for"] is not None
+        next_job = jobs.enqueue({"do": "fill", "bytes": 1 << 20})  # there is room again
+        jobs.wait_for(next_job, "done")
+        assert worker.stop() == 0
+        assert workers.scratch_entries() == []
+
+
+def test_a_full_store_fails_the_job_and_shows_nothing(jobs, workers):
+    jobs.rows("UPDATE job_types SET retry_delays = '{1 hour}' WHERE name = 'test_stage'")
+    with small_disk(workers.store, "2m"):
+        worker = workers.start()
+        job_id = jobs.enqueue({"do": "fill", "bytes": 4 << 20, "key": "big"})
+        job = jobs.wait_for(job_id, "failed", "done")
+        assert job["payload"]["error"]["type"] == "DiskFull"
+        assert job["scheduled_for"] is not None
+        assert workers.objects() == set()
+        next_job = jobs.enqueue({"do": "put", "key": "small", "text": "t"})
+        jobs.wait_for(next_job, "done")
+        assert worker.stop() == 0
+
+
+# ---- kill -9 -------------------------------------------------------------------------------------------
+
+
+def start_chaos_worker(workers):
+    """Short leases, so that what a dead supervisor held is soon taken up by another."""
+    return workers.start("test-stage", "--slots", 2, CORTANA_LEASE_MS=1000)
+
+
+def test_chaos_kill_nine_at_random_instants(jobs, workers):
+    kills = int(os.environ.get("CORTANA_CHAOS_KILLS", "30"))
+    seed = int(os.environ.get("CORTANA_CHAOS_SEED", "20260131"))
+    count = 2 * kills
+    ids = [jobs.enqueue({"do": "put", "key": f"out/{i}", "text": f"text {i}", "ms": 200})
+           for i in range(count)]
+    unfinished = "SELECT count(*) AS n FROM jobs WHERE status <> 'done'"
+    chaos = Chaos([lambda: start_chaos_worker(workers)] * 2,
+                  lambda: jobs.row(unfinished)["n"] == 0, seed)
+    chaos.run(kills)
+    chaos.end()
+    workers.start().stop()  # finds what the killed ones left behind
+    assert workers.scratch_entries() == []
+    assert workers.objects() == {f"out/{index}" for index in range(count)}
+    check_nothing_lost_or_doubled(jobs, workers, ids)
+    assert sum(chaos.killed.values()) >= kills * 3 // 4, chaos.killed
+    assert len(chaos.killed) == 2, chaos.killed
+
+
+def check_nothing_lost_or_doubled(jobs, workers, ids):
+    for index, job_id in enumerate(ids):
+        job = jobs.get(job_id)
+        attempts = jobs.attempts(job_id)
+        statuses = [a["status"] for a in attempts]
+        assert job["status"] == "done"
+        assert [a["attempt"] for a in attempts] == list(range(1, job["attempt"] + 1))
+        assert statuses[-1] == "succeeded"
+        assert set(statuses[:-1]) <= {"crashed"}
+        assert job["retry_count"] == statuses.count("crashed")
+        assert all(a["finished_at"] for a in attempts)
+        assert [row["attempt"] for row in jobs.results(job_id)] == [job["attempt"]]
+        assert (workers.store / f"out/{index}").read_text() == f"text {index}"
+    artifacts = jobs.rows("SELECT key, count(*) AS n FROM task_artifacts GROUP BY key")
+    assert collections.Counter({row["key"]: row["n"] for row in artifacts}) == \
+        collections.Counter(f"out/{index}" for index in range(len(ids)))
+    assert jobs.rows("SELECT FROM jobs WHERE locked_by IS NOT NULL") == []

@@ -1,0 +1,393 @@
+"""A worker as its users see it: what becomes of a job whatever its stage process does."""
+
+import json
+import os
+import signal
+import subprocess
+
+import psycopg2
+import pytest
+from workers import STAGE_SCHEMA, Jobs, Workers, is_running, wait_until
+
+
+@pytest.fixture
+def jobs(sql):
+    sql.cursor().execute(STAGE_SCHEMA)
+    return Jobs(sql)
+
+
+@pytest.fixture
+def workers(program, database, tmp_path):
+    started = Workers(program, database, tmp_path)
+    yield started
+    started.end()
+
+
+def is_sanitized(path):
+    return b"__asan_init" in path.read_bytes()
+
+
+# ---- how a stage may end -------------------------------------------------------------------------
+
+FAKE_ARTIFACT = '{"artifacts": [{"kind": "output", "key": "../up", "size": 1, "content_type": ""}]}'
+BOTH = '{"error": {"type": "IoError", "message": "x", "retryable": true}, "artifacts": []}'
+UNKNOWN_TYPE = '{"error": {"type": "Bogus", "message": "x", "retryable": true}}'
+PRETENDS_CANCELED = '{"error": {"type": "Canceled", "message": "x", "retryable": false}}'
+
+# name: payload, error type, is it tried again, the attempt's status and exit code (-1: a signal)
+FAILURES = {
+    "retryable": ({"do": "fail", "type": "Throttled"}, "Throttled", True, "failed", 75),
+    "permanent": ({"do": "fail", "type": "NotAVideo"}, "NotAVideo", False, "failed", 65),
+    "unconfigured": ({"do": "fail", "type": "ConfigurationError"}, "ConfigurationError", True,
+                     "failed", 78),
+    "no such action": ({"do": "nothing"}, "InvalidPayload", False, "failed", 65),
+    "missing object": ({"do": "copy", "key": "not/there"}, "S3ObjectNotFound", False, "failed", 65),
+    "bad key": ({"do": "copy", "key": "../there"}, "InvalidPayload", False, "failed", 65),
+    "segmentation fault": ({"do": "crash", "signal": 11}, "StageCrashed", True, "crashed", -1),
+    "abort": ({"do": "crash", "signal": 6}, "StageCrashed", True, "crashed", -1),
+    "killed": ({"do": "crash", "signal": 9}, "StageCrashed", True, "crashed", -1),
+    "silent": ({"do": "leave"}, "StageProtocolError", True, "failed", 0),
+    "garbage": ({"do": "leave", "text": "{\x01 not json"}, "StageProtocolError", True, "failed", 0),
+    "no object": ({"do": "leave", "text": "[1]"}, "StageProtocolError", True, "failed", 0),
+    "exit code 3": ({"do": "leave", "text": "{}", "code": 3}, "StageProtocolError", True, "failed",
+                    3),
+    "no artifacts": ({"do": "leave", "text": "{}"}, "StageProtocolError", True, "failed", 0),
+    "liar": ({"do": "leave", "text": FAKE_ARTIFACT}, "StageProtocolError", True, "failed", 0),
+    "error and success": ({"do": "leave", "text": BOTH}, "StageProtocolError", True, "failed", 0),
+    "unknown error": ({"do": "leave", "text": UNKNOWN_TYPE, "code": 65}, "StageProtocolError", True,
+                      "failed", 65),
+    "says canceled": ({"do": "leave", "text": PRETENDS_CANCELED, "code": 65}, "StageCrashed", True,
+                      "crashed", 65),
+    "endless result": ({"do": "flood"}, "StageProtocolError", True, "failed", -1),
+    "huge file": ({"do": "fill"}, "LimitExceeded", False, "failed", -1),
+    "endless computing": ({"do": "spin"}, "Timeout", True, "timeout", -1),
+}
+MEMORY_FAILURES = {
+    "out of memory": ({"do": "eat"}, "OutOfMemory", True, "failed", 75),
+    "abort for memory": ({"do": "eat", "abort": True}, "OutOfMemory", True, "failed", -1),
+}
+
+
+def check_failure(jobs, job_id, expected):
+    payload, error_type, is_tried_again, attempt_status, exit_code = expected
+    job = jobs.wait_for(job_id, "failed", "done")
+    attempts = jobs.attempts(job_id)
+    assert job["status"] == "failed"
+    assert job["payload"]["error"]["type"] == error_type
+    assert job["payload"]["original_payload"] == payload
+    assert (job["scheduled_for"] is not None) == is_tried_again
+    assert [(a["status"], a["exit_code"]) for a in attempts] == [(attempt_status, exit_code)]
+    assert attempts[0]["pid"] > 0
+    assert attempts[0]["peak_memory_bytes"] > 0
+    assert jobs.results(job_id) == []
+
+
+def test_every_way_to_fail(jobs, workers, program):
+    expected = dict(FAILURES)
+    if not is_sanitized(program("test-stage")):  # whose shadow memory leaves no room for a bound
+        expected.update(MEMORY_FAILURES)
+    ids = {name: jobs.enqueue(row[0]) for name, row in expected.items()}
+    worker = workers.start("test-stage", "--slots", 2)
+    for name, row in expected.items():
+        try:
+            check_failure(jobs, ids[name], row)
+        except AssertionError as reason:
+            raise AssertionError(f"{name}: {reason}") from reason
+    assert worker.is_alive()
+    assert "last words before signal 11" in jobs.attempts(ids["segmentation fault"])[0]["stderr_tail"]
+    assert jobs.attempts(ids["endless computing"])[0]["cpu_seconds"] > 1.5
+    assert worker.says("last words before signal 11")[0]["job_id"] == ids["segmentation fault"]
+    assert worker.stop() == 0
+    assert workers.scratch_entries() == []
+    assert workers.objects() == set()
+
+
+def test_success_is_committed_once_and_whole(jobs, workers):
+    job_id = jobs.enqueue({"do": "put", "key": "a/b.txt", "text": "hello", "summary": {"n": 1}})
+    workers.start()
+    job = jobs.wait_for(job_id, "done")
+    assert job["result"] == {"n": 1}
+    assert job["progress"] == 1
+    assert [row["result"]["key"] for row in jobs.results(job_id)] == ["a/b.txt"]
+    artifact = jobs.row("SELECT * FROM task_artifacts WHERE job_id = %s", job_id)
+    assert (artifact["kind"], artifact["key"], artifact["size"]) == ("output", "a/b.txt", 5)
+    (attempt,) = jobs.attempts(job_id)
+    assert (attempt["status"], attempt["exit_code"]) == ("succeeded", 0)
+    assert attempt["cpu_seconds"] >= 0 and attempt["peak_memory_bytes"] > 0
+    assert json.loads(attempt["stdout_tail"])["key"] == "a/b.txt"
+    assert (workers.store / "a/b.txt").read_text() == "hello"
+
+
+def test_large_payload_and_result_pass_through(jobs, workers):
+    text = "x" * (3 << 20)
+    job_id = jobs.enqueue({"do": "succeed", "text": text, "summary": {}})
+    workers.start()
+    jobs.wait_for(job_id, "done")
+    assert jobs.results(job_id)[0]["result"]["text"] == text
+
+
+def test_progress_is_seen_while_it_runs(jobs, workers):
+    job_id = jobs.enqueue({"do": "work", "ms": 4000})
+    workers.start()
+    job = wait_until(lambda: next((j for j in [jobs.get(job_id)] if 0 < j["progress"] < 1), None),
+                     "progress")
+    assert job["status"] == "processing"
+    assert job["progress_message"] == "work"
+
+
+def test_slots_run_side_by_side(jobs, workers):
+    ids = [jobs.enqueue({"do": "hang"}) for _ in range(3)]
+    worker = workers.start("test-stage", "--slots", 2)
+    wait_until(lambda: len(worker.stages()) == 2, "two stages")
+    states = [jobs.get(job_id)["status"] for job_id in ids]
+    assert sorted(states) == ["processing", "processing", "queued"]
+
+
+# ---- the transaction at the end ----------------------------------------------------------------------
+
+
+def test_refused_rows_fail_the_job_for_good(jobs, workers):
+    jobs.rows("""ALTER TABLE test_results ADD CHECK (result ->> 'bad' IS NULL)""")
+    job_id = jobs.enqueue({"do": "put", "key": "k", "text": "t", "bad": "yes"})
+    workers.start()
+    job = jobs.wait_for(job_id, "failed", "done")
+    assert job["payload"]["error"]["type"] == "ConstraintViolation"
+    assert job["scheduled_for"] is None
+    assert jobs.results(job_id) == []
+    assert jobs.rows("SELECT FROM task_artifacts") == []
+
+
+def test_a_conflict_repeats_the_commit_not_the_stage(jobs, workers):
+    jobs.rows("""
+        CREATE SEQUENCE tries;
+        CREATE OR REPLACE FUNCTION test_commit(uuid, int, jsonb) RETURNS void LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO test_results VALUES ($1, $2, $3);
+            IF nextval('tries') < 3 THEN
+                RAISE EXCEPTION 'as if' USING ERRCODE = 'serialization_failure';
+            END IF;
+        END $$""")
+    job_id = jobs.enqueue({"do": "work", "ms": 20})
+    workers.start()
+    jobs.wait_for(job_id, "done")
+    assert len(jobs.results(job_id)) == 1
+    assert len(jobs.attempts(job_id)) == 1
+    assert jobs.row("SELECT last_value FROM tries")["last_value"] == 3
+
+
+# ---- stopping ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", ["work", "hang"])
+def test_time_limit_ends_the_attempt(jobs, workers, action):
+    jobs.rows("UPDATE job_types SET time_limit = '300 ms' WHERE name = 'test_stage'")
+    job_id = jobs.enqueue({"do": action, "ms": 600000})
+    worker = workers.start()
+    job = jobs.wait_for(job_id, "failed", "done")
+    assert job["payload"]["error"]["type"] == "Timeout"
+    assert job["scheduled_for"] is not None
+    (attempt,) = jobs.attempts(job_id)
+    assert attempt["status"] == "timeout"
+    assert not is_running(attempt["pid"])
+    assert worker.is_alive()
+
+
+@pytest.mark.parametrize("options", [[], ["--no-listen"]], ids=["listen", "poll"])
+def test_a_running_job_is_canceled(jobs, workers, options):
+    job_id = jobs.enqueue({"do": "work", "ms": 600000})
+    worker = workers.start("test-stage", *options)
+    stage = worker.wait_for_stage()
+    jobs.wait_for(job_id, "processing")
+    jobs.rows("SELECT cancel_job(%s)", job_id)
+    jobs.wait_for(job_id, "canceled")
+    assert not is_running(stage)
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["canceled"]
+    assert jobs.results(job_id) == []
+
+
+def test_sigterm_lets_a_job_finish_within_grace(jobs, workers):
+    job_id = jobs.enqueue({"do": "work", "ms": 1000})
+    waiting = jobs.enqueue({"do": "work", "ms": 10})
+    worker = workers.start()
+    worker.wait_for_stage()
+    assert worker.stop() == 0
+    assert jobs.get(job_id)["status"] == "done"
+    assert jobs.get(waiting)["status"] == "queued"
+    assert jobs.row("SELECT state, running FROM workers") == {"state": "stopped", "running": 0}
+
+
+@pytest.mark.parametrize("action", ["work", "hang"])
+def test_sigterm_gives_a_long_job_back_uncounted(jobs, workers, action):
+    job_id = jobs.enqueue({"do": action, "ms": 600000})
+    worker = workers.start(CORTANA_GRACE_MS=200)
+    stage = worker.wait_for_stage()
+    worker.signal(signal.SIGTERM)
+    if action == "hang":  # which only SIGKILL ends: asked a second time, the worker does not wait
+        wait_until(lambda: worker.says("no new jobs"), "the worker to drain")
+        worker.signal(signal.SIGTERM)
+    assert worker.wait() == 0
+    assert not is_running(stage)
+    job = jobs.get(job_id)
+    assert (job["status"], job["retry_count"], job["locked_by"]) == ("queued", 0, None)
+    (attempt,) = jobs.attempts(job_id)
+    assert (attempt["status"], attempt["error_type"]) == ("canceled", "Released")
+    assert workers.scratch_entries() == []
+
+
+def test_sigkill_of_the_supervisor_takes_the_stage_along(jobs, workers):
+    job_id = jobs.enqueue({"do": "hang"})
+    worker = workers.start(CORTANA_LEASE_MS=1000)
+    stage = worker.wait_for_stage()
+    worker.kill()
+    wait_until(lambda: not is_running(stage), "the stage to die with its supervisor")
+    jobs.rows("UPDATE jobs SET payload = %s WHERE id = %s", json.dumps({"do": "succeed"}), job_id)
+    assert workers.scratch_entries() != []
+    second = workers.start()
+    jobs.wait_for(job_id, "done")
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["crashed", "succeeded"]
+    assert second.stop() == 0
+    assert workers.scratch_entries() == []
+
+
+# ---- what a stage may do -------------------------------------------------------------------------------
+
+
+def test_a_stage_is_shut_in(jobs, workers, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    outside = tmp_path / "outside"
+    job_id = jobs.enqueue({"do": "probe", "outside": str(outside), "secret": str(secret)})
+    workers.start("test-stage", PGPASSWORD="p", API_TOKEN="t", HOME=str(tmp_path))
+    job = jobs.wait_for(job_id, "done", "failed")
+    found = job["result"]
+    assert job["status"] == "done", job["payload"]
+    assert found["database_url"] is None
+    assert not {"PGPASSWORD", "API_TOKEN"} & set(found["environment"])
+    assert found["parent_environment"] == "EACCES"
+    assert (found["write_scratch"], found["write_outside"]) == ("worked", "EACCES")
+    assert (found["read_system"], found["read_outside"]) == ("worked", "EACCES")
+    assert (found["socket_inet"], found["socket_unix"]) == ("EACCES", "EACCES")
+    assert (found["kill_parent"], found["ptrace_parent"]) == ("EPERM", "EPERM")
+    assert (found["fork"], found["exec"]) == ("EPERM", "EPERM")
+    assert found["open_files"] <= 10
+    assert not outside.exists()
+
+
+def test_a_stage_of_tables_has_a_database_and_no_store(jobs, workers):
+    job_id = jobs.enqueue({"do": "query"}, "test_table")
+    probe = jobs.enqueue({"do": "environment", "name": "STORE_URL"}, "test_table")
+    workers.start("test-table-stage")
+    assert jobs.wait_for(job_id, "done", "failed")["result"]["database"].startswith("test_")
+    assert jobs.wait_for(probe, "done", "failed")["result"]["value"] is None
+
+
+# ---- start and surroundings ------------------------------------------------------------------------------
+
+
+def test_a_wrong_store_stops_the_worker_not_the_job(jobs, workers, tmp_path):
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    job_id = jobs.enqueue({"do": "succeed"})
+    for url in (None, f"dir:{blocker}/store"):
+        assert workers.start("test-stage", STORE_URL=url).wait() in (75, 78)
+    job = jobs.get(job_id)
+    assert (job["status"], job["attempt"]) == ("queued", 0)
+
+
+def test_a_database_without_the_queue_stops_the_worker(workers, shared_cluster):
+    worker = workers.start("test-stage", DATABASE_URL=shared_cluster.url("template1"))
+    assert worker.wait() == 78
+    assert worker.says("cannot claim")
+
+
+def test_leftovers_in_scratch_are_removed_and_links_not_followed(jobs, workers, tmp_path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("keep")
+    leftover = workers.scratch / "cortana-scratch-abc123"
+    deep = leftover / "job"
+    deep.mkdir(parents=True)
+    (deep / "link").symlink_to(precious)
+    fd = os.open(deep, os.O_RDONLY)
+    for _ in range(3000):  # deeper than a path may be long
+        os.mkdir("d", dir_fd=fd)
+        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+    (workers.scratch / "somebody-elses").mkdir()
+    worker = workers.start()
+    wait_until(lambda: worker.says("slots"), "the worker to start")
+    assert not leftover.exists()
+    assert worker.stop() == 0
+    assert workers.scratch_entries() == ["somebody-elses"]
+    assert (precious / "file").read_text() == "keep"
+
+
+def test_scratch_of_a_living_worker_is_left_alone(jobs, workers):
+    jobs.enqueue({"do": "hang"})
+    first = workers.start()
+    stage = first.wait_for_stage()
+    before = workers.scratch_entries()
+    second = workers.start()
+    wait_until(lambda: second.says("slots"), "the second worker to start")
+    assert second.stop() == 0
+    assert is_running(stage)
+    assert workers.scratch_entries() == before
+
+
+# ---- --once ------------------------------------------------------------------------------------------
+
+
+def test_once_needs_no_queue(workers):
+    done = workers.once({"do": "put", "key": "k.txt", "text": "hi"}, DATABASE_URL=None)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [(a["kind"], a["key"], a["size"]) for a in result["artifacts"]] == [("output", "k.txt", 2)]
+    assert (workers.store / "k.txt").read_text() == "hi"
+    assert workers.scratch_entries() == []
+
+
+@pytest.mark.parametrize("payload, code, error_type", [
+    ({"do": "fail", "type": "Throttled"}, 75, "Throttled"),
+    ({"do": "fail", "type": "NotAVideo"}, 65, "NotAVideo"),
+    ({"do": "fail", "type": "ConfigurationError"}, 78, "ConfigurationError"),
+    ("not json", 65, "InvalidPayload"),
+    ("", 65, "InvalidPayload"),
+    ("[]", 65, "InvalidPayload"),
+])
+def test_once_says_its_verdict(workers, payload, code, error_type):
+    done = workers.once(payload)
+    assert done.returncode == code
+    error = json.loads(done.stdout)["error"]
+    assert error["type"] == error_type
+    assert error["retryable"] == (code == 75)
+    assert json.loads(done.stderr)["error_type"] == error_type
+    assert workers.scratch_entries() == []
+
+
+def test_once_reports_progress_only_where_it_is_asked_to(workers):
+    reader, writer = os.pipe()
+    command = [workers.find_program("test-stage"), "--once", "--progress-fd", str(writer)]
+    process = subprocess.Popen(command, pass_fds=[writer], env=workers.environment(), text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    os.close(writer)
+    output, _ = process.communicate(json.dumps({"do": "work", "ms": 1000}))
+    with os.fdopen(reader) as progress:
+        reports = [json.loads(line) for line in progress]
+    assert json.loads(output)["do"] == "work"
+    assert [r["doing"] for r in reports] == ["work"] * len(reports)
+    fractions = [r["fraction"] for r in reports]
+    assert fractions == sorted(fractions)
+    assert 2 <= len(reports) <= 8  # 20 calls, of which about five a second are written
+
+
+def test_once_keeps_openmp_to_one_thread(workers):
+    done = workers.once({"do": "environment", "name": "OMP_THREAD_LIMIT"}, OMP_THREAD_LIMIT="4")
+    assert json.loads(done.stdout)["value"] == "1"
+
+
+@pytest.mark.parametrize("arguments", [["--slots", "0"], ["--nonsense"], ["word"],
+                                       ["--threads", "x"]])
+def test_wrong_command_line(workers, arguments):
+    assert workers.start("test-stage", *arguments).wait() == 64

@@ -1,0 +1,251 @@
+"""Worker processes in tests: starting them, waiting for what they do, and killing them at random."""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import psycopg2.extras
+
+DEADLINE = 60  # seconds after which a condition is taken never to come true
+
+# The types of the test stages, and what their commit does: a plain insert, so that a second commit
+# of the same job would show.
+STAGE_SCHEMA = """
+INSERT INTO job_types (name, description, retry_delays, time_limit)
+VALUES ('test_stage', 'told by its payload', '{1 hour}', '1 minute'),
+       ('test_table', 'told by its payload, on tables', '{1 hour}', '1 minute');
+CREATE TABLE test_results (job_id uuid, attempt int, result jsonb);
+CREATE FUNCTION test_commit(uuid, int, jsonb) RETURNS void LANGUAGE sql
+AS 'INSERT INTO test_results VALUES ($1, $2, $3)';
+"""
+
+
+def wait_until(condition, what, deadline=DEADLINE):
+    """The first true value of condition(); fails when there is none in time."""
+    end = time.monotonic() + deadline
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {deadline} s for {what}"
+        time.sleep(0.02)
+
+
+def children_of(pid):
+    """Pids of the running children of a process (zombies left out)."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
+def is_running(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Worker:
+    """One supervisor process; its log goes to a file."""
+
+    def __init__(self, command, environment, log_path):
+        self.log_path = pathlib.Path(log_path)
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log)
+        self.pid = self.process.pid
+
+    def log(self):
+        """Its log as objects, lines that are none as {"raw": text}."""
+        lines = []
+        for text in self.log_path.read_text(errors="replace").splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                line = {"raw": text}
+            lines.append(line)
+        return lines
+
+    def says(self, words):
+        return [line for line in self.log() if words in line.get("message", line.get("raw", ""))]
+
+    def stages(self):
+        return children_of(self.pid)
+
+    def wait_for_stage(self):
+        return wait_until(self.stages, "a stage process")[0]
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def wait(self):
+        return self.process.wait(DEADLINE)
+
+    def stop(self):
+        """Ends it gently; returns the exit status."""
+        if self.is_alive():
+            self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self):
+        if self.is_alive():
+            self.process.kill()
+        self.process.wait(DEADLINE)
+
+
+class Workers:
+    """Starts workers on one database, store and scratch directory, and ends them all."""
+
+    def __init__(self, find_program, database_url, directory):
+        self.find_program = find_program
+        self.database_url = database_url
+        self.directory = pathlib.Path(directory)
+        self.store = self.directory / "objects"
+        self.scratch = self.directory / "scratch"
+        self.scratch.mkdir(exist_ok=True)
+        self.started = []
+
+    def environment(self, **changes):
+        environment = {
+            **os.environ,
+            "DATABASE_URL": self.database_url,
+            "STORE_URL": f"dir:{self.store}",
+            "CORTANA_SCRATCH": str(self.scratch),
+        }
+        for name, value in changes.items():
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = str(value)
+        return environment
+
+    def start(self, name="test-stage", *arguments, **environment):
+        log = self.directory / f"{name}-{len(self.started)}.log"
+        command = [self.find_program(name), "--poll-ms", "200", *map(str, arguments)]
+        worker = Worker(command, self.environment(**environment), log)
+        self.started.append(worker)
+        return worker
+
+    def once(self, payload, *arguments, name="test-stage", **environment):
+        text = payload if isinstance(payload, str) else json.dumps(payload)
+        return subprocess.run([self.find_program(name), "--once", *arguments], input=text, text=True,
+                              env=self.environment(**environment), capture_output=True,
+                              timeout=DEADLINE, check=False)
+
+    def objects(self):
+        """Files in the store, read without its help: whatever lies there is an object or rubbish."""
+        return {str(path.relative_to(self.store)) for path in self.store.rglob("*")
+                if path.is_file()}
+
+    def scratch_entries(self):
+        return [str(path.relative_to(self.scratch)) for path in self.scratch.rglob("*")]
+
+    def end(self):
+        for worker in self.started:
+            worker.kill()
+
+
+class Jobs:
+    """The queue as a test sees it, through SQL."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def rows(self, statement, *parameters):
+        with self.connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
+            cursor.execute(statement, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def row(self, statement, *parameters):
+        rows = self.rows(statement, *parameters)
+        assert len(rows) == 1, rows
+        return rows[0]
+
+    def enqueue(self, payload, job_type="test_stage"):
+        row = self.row("SELECT job_id FROM enqueue_job(%s, %s)", job_type, json.dumps(payload))
+        return str(row["job_id"])
+
+    def get(self, job_id):
+        return self.row("SELECT * FROM jobs WHERE id = %s", job_id)
+
+    def attempts(self, job_id):
+        return self.rows("SELECT * FROM job_attempts WHERE job_id = %s ORDER BY attempt", job_id)
+
+    def results(self, job_id):
+        return self.rows("SELECT * FROM test_results WHERE job_id = %s", job_id)
+
+    def wait_for(self, job_id, *statuses):
+        return wait_until(lambda: next((job for job in [self.get(job_id)]
+                                        if job["status"] in statuses), None),
+                          f"job {job_id} to be {' or '.join(statuses)}")
+
+
+# ---- chaos -------------------------------------------------------------------------------------------
+
+
+class Chaos:
+    """Keeps workers running and kills supervisors and stages of theirs at random instants.
+
+    starters       functions that start one worker each and return it; a dead one is started again
+    is_finished()  true when all the work is done
+    """
+
+    def __init__(self, starters, is_finished, seed, longest_pause=0.25):
+        self.starters = starters
+        self.is_finished = is_finished
+        self.random = random.Random(seed)
+        self.longest_pause = longest_pause
+        self.workers = [start() for start in starters]
+        self.killed = collections.Counter()
+        self.seen = set()
+
+    def revive(self):
+        for index, worker in enumerate(self.workers):
+            if not worker.is_alive():
+                self.workers[index] = self.starters[index]()
+
+    def kill_one(self):
+        """One victim, a supervisor as likely as a stage; False if there is none."""
+        supervisors = [worker.pid for worker in self.workers if worker.is_alive()]
+        stages = [pid for supervisor in supervisors for pid in children_of(supervisor)]
+        self.seen.update(stages)
+        kind, victims = self.random.choice([("supervisor", supervisors), ("stage", stages)])
+        if not victims:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.random.choice(victims), signal.SIGKILL)
+        self.killed[kind] += 1
+        return True
+
+    def run(self, kills, deadline=600):
+        end = time.monotonic() + deadline
+        while sum(self.killed.values()) < kills and not self.is_finished():
+            assert time.monotonic() < end, f"{self.killed} after {deadline} s"
+            time.sleep(self.random.uniform(0, self.longest_pause))  # the random instant itself
+            self.kill_one()
+            self.revive()
+
+        def is_over():
+            self.revive()
+            return self.is_finished()
+
+        wait_until(is_over, "the work to be finished after the last kill", deadline)
+
+    def end(self):
+        """Stops the workers; the stages that were seen must be gone with them."""
+        for worker in self.workers:
+            worker.stop()
+        wait_until(lambda: not any(map(is_running, self.seen)), "stages of dead supervisors to die")
