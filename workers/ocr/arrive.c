@@ -1,0 +1,267 @@
+#include "workers/ocr/session_internal.h"
+
+#include <string.h>
+
+/* A found line and what is known of the place where it stands. */
+struct arrival {
+    const struct ocr_line *line;
+    const struct ocr_box *glyphs;
+    double covered;            /* share of its box that known lines explain */
+    struct ocr_track *under;   /* the matched line that explains most of it */
+    struct ocr_track *earlier; /* a line that stood here and no longer matches */
+};
+
+static double share(const struct ocr_box *part, const struct ocr_box *whole)
+{
+    int64_t area = (int64_t)whole->width * whole->height;
+    return area ? (double)ocr_box_overlap(part, whole) / (double)area : 0;
+}
+
+/* Where an unmatched line would stand if it had moved with the content, or had not. */
+static bool stood_here(const struct ocr_session *session, const struct ocr_track *track,
+                       const struct ocr_box *box)
+{
+    struct ocr_box moved = track->box;
+
+    moved.x += session->shift.dx;
+    moved.y += session->shift.dy;
+    return share(box, &track->box) >= 0.5 || (session->shift.known && share(box, &moved) >= 0.5);
+}
+
+static void look_around(const struct ocr_session *session, struct arrival *arrival)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        if (track->matched) {
+            int64_t overlap = ocr_box_overlap(&track->seen, &arrival->line->box);
+            arrival->covered += share(&track->seen, &arrival->line->box);
+            if (overlap > most) {
+                most = overlap;
+                arrival->under = track;
+            }
+        } else if (track->present && !arrival->earlier &&
+                   stood_here(session, track, &arrival->line->box)) {
+            arrival->earlier = track;
+        }
+    }
+}
+
+/* Whether the line shows clearly more than the known one under it: letters were typed, or a line
+ * that was cut by an edge came out. */
+static bool is_taller(const struct arrival *arrival)
+{
+    const struct ocr_box *known = &arrival->under->seen, *box = &arrival->line->box;
+    return box->height * 4 > known->height * 5 + 8 ||
+           (!arrival->under->is_read && box->height > known->height + 2);
+}
+
+static bool is_wider(const struct arrival *arrival)
+{
+    const struct ocr_box *known = &arrival->under->seen, *box = &arrival->line->box;
+    return box->width * 10 > known->width * 10 + arrival->line->tall * 7;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static int digits_differ(const char *a, const char *b)
+{
+    for (;;) {
+        a += strcspn(a, "0123456789");
+        b += strcspn(b, "0123456789");
+        if (*a != *b) {
+            return 1;
+        }
+        if (!*a) {
+            return 0;
+        }
+        a++;
+        b++;
+    }
+}
+
+enum { COMPARED_MAX = 300 };
+
+/* Edits that turn one text into the other, over bytes. */
+static size_t edits(const char *a, const char *b)
+{
+    size_t rows[COMPARED_MAX + 1], length = strlen(b);
+
+    for (size_t k = 0; k <= length; k++) {
+        rows[k] = k;
+    }
+    for (size_t i = 0; a[i]; i++) {
+        size_t corner = rows[0];
+        rows[0] = i + 1;
+        for (size_t k = 0; k < length; k++) {
+            size_t change = corner + (a[i] != b[k]);
+            corner = rows[k + 1];
+            size_t step = (rows[k] < corner ? rows[k] : corner) + 1;
+            rows[k + 1] = change < step ? change : step;
+        }
+    }
+    return rows[length];
+}
+
+/* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
+ * reads a little differently. Numbers have to agree. */
+static bool is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
+{
+    const char *a = known->reading.text, *b = fresh->reading.text;
+    size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
+    bool picture = fresh->crop.ink.kind != OCR_INK_FLAT || known->crop.ink.kind != OCR_INK_FLAT;
+    double unsure = known->reading.worst_word < fresh->reading.worst_word
+                        ? known->reading.worst_word
+                        : fresh->reading.worst_word;
+
+    if (same_text(a, b)) {
+        return true;
+    }
+    if (longest < 4 || longest > COMPARED_MAX || (!picture && unsure > 0.7) ||
+        abs(known->box.x - fresh->box.x) > known->crop.tall ||
+        abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
+        return false;
+    }
+    return !digits_differ(a, b) && edits(a, b) * 6 <= longest;
+}
+
+/* `fresh` is `known` again: its stretch goes on, with the surer reading. */
+static void continue_line(struct ocr_session *session, struct ocr_track *known,
+                          struct ocr_track *fresh)
+{
+    if (fresh->reading.confidence > known->reading.confidence) {
+        struct ocr_reading swap = known->reading;
+        known->reading = fresh->reading;
+        fresh->reading = swap;
+    }
+    session->tracks.bytes -= (size_t)known->crop.width * (size_t)known->crop.height;
+    session->tracks.bytes -= (size_t)fresh->crop.width * (size_t)fresh->crop.height;
+    struct ocr_crop swap = known->crop;
+    known->crop = fresh->crop;
+    fresh->crop = swap;
+    session->tracks.bytes += (size_t)known->crop.width * (size_t)known->crop.height;
+    session->tracks.bytes += (size_t)fresh->crop.width * (size_t)fresh->crop.height;
+    known->box = fresh->box;
+    ocr_sight(session, known);
+    ocr_tracks_remove(&session->tracks, fresh);
+}
+
+/* The known line under a longer or taller one was only a piece of it, or ended with this frame. */
+static int end_piece(struct ocr_session *session, struct ocr_track *piece, bool taller,
+                     struct cv_error *error)
+{
+    piece->matched = false;
+    piece->present = false;
+    if (taller || (piece->open && piece->stretch.first.frame == (int)session->index)) {
+        piece->open = false;
+        if (taller) {
+            ocr_tracks_remove(&session->tracks, piece);
+        }
+        return 0;
+    }
+    if (piece->open) {
+        piece->stretch.last.frame = (int)session->index - 1;
+        piece->stretch.last.x = piece->box.x - session->shift.dx;
+        piece->stretch.last.y = piece->box.y - session->shift.dy;
+    }
+    return ocr_close(session, piece, error);
+}
+
+int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
+{
+    int result =
+        ocr_read(session->engine, &track->crop, &track->reading, &session->readings, error);
+    if (result < 0) {
+        return result;
+    }
+    track->is_read = true;
+    track->number = session->next_line++;
+    session->lines_read++;
+    return 0;
+}
+
+static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
+                    const struct arrival *arrival, struct ocr_crop *crop,
+                    struct ocr_track **ret_track, struct cv_error *error)
+{
+    struct ocr_track *track = NULL;
+
+    int result = ocr_tracks_add(&session->tracks, crop, &track, error);
+    if (result < 0) {
+        return result;
+    }
+    track->box = arrival->line->box;
+    if (!ocr_touches_edge(ocr_session_viewport(session), &track->box, frame->width,
+                          frame->height)) {
+        result = ocr_read_track(session, track, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    *ret_track = track;
+    return 0;
+}
+
+static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
+                   const struct arrival *arrival, struct cv_error *error)
+{
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+    struct ocr_track *track = NULL, *under = arrival->under;
+    bool grown = under && arrival->covered > 0.15;
+    bool taller = grown && is_taller(arrival);
+
+    int result = ocr_crop_make(frame, arrival->line, arrival->glyphs, &crop, error);
+    if (result != 0) {
+        return result < 0 ? result : 0;
+    }
+    session->lines_seen++;
+    track = ocr_tracks_recall(&session->tracks, &crop, &arrival->line->box);
+    if (track) {
+        bool jumped = !session->shift.dx && !session->shift.dy;
+        result = jumped ? 0 : ocr_close(session, track, error);
+        if (result < 0) {
+            return result;
+        }
+        track->box = arrival->line->box;
+        track->box.width = track->crop.width;
+        track->box.height = track->crop.height;
+        track->place = OCR_PLACE_UNKNOWN;
+        ocr_sight(session, track);
+        return grown ? end_piece(session, under, taller, error) : 0;
+    }
+    result = add_line(session, frame, arrival, &crop, &track, error);
+    if (result < 0) {
+        return result;
+    }
+    struct ocr_track *known = grown ? under : arrival->earlier;
+    if (track->is_read && known && known->is_read && known->open && is_variant(known, track)) {
+        continue_line(session, known, track);
+        return 0;
+    }
+    ocr_sight(session, track);
+    return grown ? end_piece(session, under, taller, error) : 0;
+}
+
+int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
+               const struct ocr_lines *lines, struct cv_error *error)
+{
+    for (size_t i = 0; i < lines->count; i++) {
+        struct arrival arrival = {.line = &lines->items[i],
+                                  .glyphs = lines->glyphs + lines->items[i].first_glyph};
+        look_around(session, &arrival);
+        if (arrival.under && arrival.covered >= 0.6 && !is_taller(&arrival) &&
+            !is_wider(&arrival)) {
+            session->lines_seen++;
+            continue;
+        }
+        int result = take_in(session, frame, &arrival, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,152 @@
+#include "common/text/text.h"
+
+#include "workers/ocr/stage.h"
+
+#include <math.h>
+#include <string.h>
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+enum { SIDE_MAX = OCR_FRAME_SIDE_MAX * 8 };
+
+static int bad_result(struct cv_error *error, size_t index, const char *what)
+{
+    return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "result: detection %zu: %s", index, what);
+}
+
+static bool int_within(const json_t *value, int64_t low, int64_t high)
+{
+    return json_is_integer(value) && json_integer_value(value) >= low &&
+           json_integer_value(value) <= high;
+}
+
+static bool box_is_good(const json_t *box)
+{
+    return int_within(json_object_get(box, "x"), 0, SIDE_MAX) &&
+           int_within(json_object_get(box, "y"), 0, SIDE_MAX) &&
+           int_within(json_object_get(box, "width"), 1, SIDE_MAX) &&
+           int_within(json_object_get(box, "height"), 1, SIDE_MAX);
+}
+
+/* NULL, or what is wrong with a row that the untrusted stage process sent. */
+static const char *find_fault(const json_t *row)
+{
+    const json_t *text = json_object_get(row, "text"), *start = json_object_get(row, "t_start");
+    const json_t *language = json_object_get(row, "language");
+    double confidence = json_number_value(json_object_get(row, "confidence"));
+
+    if (!json_is_string(text) || json_string_length(text) > OCR_LINE_BYTES_MAX ||
+        strlen(json_string_value(text)) != json_string_length(text)) {
+        return "\"text\" is no text or too long";
+    }
+    if (!json_is_number(json_object_get(row, "confidence")) || !isfinite(confidence) ||
+        confidence < 0 || confidence > 1) {
+        return "\"confidence\" is not within 0 and 1";
+    }
+    if (!json_is_string(language) || json_string_length(language) >= OCR_LANGUAGE_NAME_MAX) {
+        return "\"language\" is no model name";
+    }
+    if (!int_within(start, 0, OCR_TIME_MAX_MS) ||
+        !int_within(json_object_get(row, "t_end"), json_integer_value(start),
+                    OCR_TIME_MAX_MS + OCR_LAST_FRAME_MS)) {
+        return "\"t_start\" and \"t_end\" are not a range of time";
+    }
+    return box_is_good(json_object_get(row, "bounding_box")) ? NULL : "\"bounding_box\" is no box";
+}
+
+/* One row of jsonb_to_recordset; *ret_row stays NULL for a text without a letter in it. */
+static int make_row(const json_t *detection, json_t **ret_row, struct cv_error *error)
+{
+    const char *text = json_string_value(json_object_get(detection, "text"));
+    const json_t *box = json_object_get(detection, "bounding_box");
+    cv_auto_free char *normalized = NULL;
+    char hash[CV_TEXT_HASH_SIZE];
+
+    int result = cv_text_normalize(text, &normalized, error);
+    if (result < 0 || !normalized[0]) {
+        return result;
+    }
+    result = cv_text_hash(normalized, hash, error);
+    if (result < 0) {
+        return result;
+    }
+    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:{s:I, s:I, s:I, s:I}}", "text",
+                            text, "normalized_text", normalized, "text_hash", hash, "confidence",
+                            json_number_value(json_object_get(detection, "confidence")), "language",
+                            json_string_value(json_object_get(detection, "language")), "t_start",
+                            json_integer_value(json_object_get(detection, "t_start")), "t_end",
+                            json_integer_value(json_object_get(detection, "t_end")), "bounding_box",
+                            "x", json_integer_value(json_object_get(box, "x")), "y",
+                            json_integer_value(json_object_get(box, "y")), "width",
+                            json_integer_value(json_object_get(box, "width")), "height",
+                            json_integer_value(json_object_get(box, "height")));
+    if (!row) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
+    }
+    *ret_row = row;
+    return 0;
+}
+
+static int make_rows(const json_t *detections, char **ret_rows, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *rows = json_array();
+    size_t count = json_array_size(detections);
+
+    if (!json_is_array(detections) || count > OCR_ROWS_MAX) {
+        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
+                       "result: \"detections\" is no list of at most %d rows", OCR_ROWS_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *detection = json_array_get(detections, i);
+        const char *fault = find_fault(detection);
+        json_t *row = NULL;
+        if (fault) {
+            return bad_result(error, i, fault);
+        }
+        int result = make_row(detection, &row, error);
+        if (result < 0) {
+            return result;
+        }
+        if (row && json_array_append_new(rows, row) != 0) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
+        }
+    }
+    *ret_rows = rows ? json_dumps(rows, JSON_COMPACT) : NULL;
+    return *ret_rows ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
+}
+
+int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
+               struct cv_error *error)
+{
+    static const char *const insert =
+        "INSERT INTO segments (id, video_id, owner_id, team_id, text, normalized_text, text_hash,"
+        " confidence, language, t_start, t_end, bounding_box)"
+        " SELECT segment_id(v.id, d.text_hash, d.t_start, d.bounding_box), v.id, v.owner_id,"
+        " v.team_id, d.text, d.normalized_text, d.text_hash, d.confidence, d.language, d.t_start,"
+        " d.t_end, d.bounding_box"
+        " FROM videos v, jsonb_to_recordset($2::jsonb) AS d(text text, normalized_text text,"
+        " text_hash text, confidence real, language text, t_start int, t_end int,"
+        " bounding_box jsonb)"
+        " WHERE v.id = $1::uuid ON CONFLICT (id) DO NOTHING";
+    cv_auto_free char *rows = NULL;
+    cv_auto(json_decref) json_t *payload = NULL;
+
+    int outcome = make_rows(json_object_get(result, "detections"), &rows, error);
+    if (outcome < 0) {
+        return outcome;
+    }
+    outcome =
+        cv_db_run(db, NULL, error, "DELETE FROM segments WHERE video_id = $1::uuid", job->video_id);
+    if (outcome < 0) {
+        return outcome;
+    }
+    outcome = cv_db_run(db, NULL, error, insert, job->video_id, rows);
+    if (outcome < 0) {
+        return outcome;
+    }
+    payload = json_pack("{s:s}", "video_id", job->video_id);
+    if (!payload) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    return cv_queue_enqueue_successor(db, job, "segment_index", payload, error);
+}

@@ -1,0 +1,152 @@
+#include "workers/ocr/ink.h"
+
+enum {
+    INK_AWAY = 40,      /* levels by which a pixel differs from the paper to count as ink */
+    SATURATED = 60,     /* levels between the largest and the smallest channel */
+    CLUSTERS_MAX = 256, /* glyphs of one line that are looked at */
+};
+
+struct cluster {
+    struct ocr_box box;
+    double fill;     /* ink pixels over area */
+    double coloured; /* share of the ink that is saturated */
+    double many;     /* share of the ink that has another colour than most of it */
+    bool emoji;
+};
+
+/* Glyph boxes that lie above each other (pieces of one picture, dots and their letters) become one. */
+static size_t make_clusters(const struct ocr_box *glyphs, size_t count, struct cluster *clusters)
+{
+    size_t made = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct cluster *last = made ? &clusters[made - 1] : NULL;
+        if (last && glyphs[i].x < ocr_right(&last->box)) {
+            last->box = ocr_box_union(&last->box, &glyphs[i]);
+        } else if (made < CLUSTERS_MAX) {
+            clusters[made++] = (struct cluster){.box = glyphs[i]};
+        }
+    }
+    return made;
+}
+
+/* Which of seven directions from the paper a colour lies in: the signs of its channels' distance,
+ * coarse on purpose, so that anti-aliasing and bleeding do not look like another colour. */
+static int direction(const int away[3], int reach)
+{
+    int code = 0;
+
+    for (int c = 0; c < 3; c++) {
+        int third = away[c] * 3 / reach; /* -3 … 3 */
+        code = code * 3 + (third >= 2 ? 2 : third <= -2 ? 0 : 1);
+    }
+    return code;
+}
+
+static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
+                    struct cluster *cluster)
+{
+    struct ocr_box box = ocr_box_clip(&cluster->box, frame->width, frame->height);
+    int directions[27] = {0}, ink_pixels = 0, saturated = 0, most = 0;
+
+    for (int y = box.y; y < ocr_bottom(&box); y++) {
+        for (int x = box.x; x < ocr_right(&box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            int away[3], reach = 0, low = 255, high = 0;
+            for (int c = 0; c < 3; c++) {
+                int level = frame->plane[c][at];
+                away[c] = level - ink->paper[c];
+                reach = ocr_max(reach, abs(away[c]));
+                low = ocr_min(low, level);
+                high = ocr_max(high, level);
+            }
+            if (reach < INK_AWAY) {
+                continue;
+            }
+            ink_pixels++;
+            saturated += high - low >= SATURATED;
+            directions[direction(away, reach)]++;
+        }
+    }
+    for (size_t i = 0; i < CV_COUNT(directions); i++) {
+        most = ocr_max(most, directions[i]);
+    }
+    if (ink_pixels) {
+        cluster->fill = (double)ink_pixels / (box.width * box.height);
+        cluster->coloured = (double)saturated / ink_pixels;
+        cluster->many = 1 - (double)most / ink_pixels;
+    }
+}
+
+/* `many_is_normal`: most letters of the line have several colours (sub-pixel rendering), so that it
+ * tells nothing. A run of emoji that touch is wide; one alone is about square. Letters are strokes: they leave much
+ * of their box free, and have one colour. */
+static bool is_picture(const struct cluster *cluster, int tall, bool many_is_normal)
+{
+    const struct ocr_box *box = &cluster->box;
+
+    if (box->height * 10 < tall * 8 || box->width * 10 < tall * 7 || box->width > 6 * box->height) {
+        return false;
+    }
+    bool square = box->width * 10 <= box->height * 15;
+    if (cluster->coloured >= 0.35 && cluster->fill >= 0.62 && square) {
+        return true;
+    }
+    if (many_is_normal) {
+        return false;
+    }
+    /* A grey cup with a little brown in it. */
+    if (cluster->coloured < 0.2 && cluster->many >= 0.1 && cluster->fill >= 0.3 && square &&
+        box->width * 10 >= tall * 10) {
+        return true;
+    }
+    return cluster->coloured >= 0.2 && cluster->many >= 0.22 &&
+           cluster->fill >= (square ? 0.45 : 0.6);
+}
+
+/* A lone coloured shape among uncoloured letters, larger than they are (sparkles, a bolt). */
+static bool is_lone_shape(const struct cluster *clusters, size_t count, size_t i, int letters_tall)
+{
+    const struct ocr_box *box = &clusters[i].box;
+
+    if (clusters[i].coloured < 0.5 || box->width * 10 > box->height * 15 ||
+        box->width * 10 < box->height * 6 || box->height * 20 < letters_tall * 21) {
+        return false;
+    }
+    bool left = i > 0 && !clusters[i - 1].emoji && clusters[i - 1].coloured >= 0.4;
+    bool right = i + 1 < count && !clusters[i + 1].emoji && clusters[i + 1].coloured >= 0.4;
+    return !left && !right;
+}
+
+size_t ocr_emoji_find(const struct ocr_frame *frame, const struct ocr_ink *ink,
+                      const struct ocr_line *line, const struct ocr_box *glyphs,
+                      struct ocr_box *boxes, size_t limit)
+{
+    struct cluster clusters[CLUSTERS_MAX];
+    size_t found = 0, many = 0;
+    int letters_tall = 0;
+
+    if (ink->kind != OCR_INK_FLAT) {
+        return 0;
+    }
+    size_t count = make_clusters(glyphs, line->glyph_count, clusters);
+    for (size_t i = 0; i < count; i++) {
+        look_at(frame, ink, &clusters[i]);
+        many += clusters[i].many >= 0.1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        clusters[i].emoji =
+            is_picture(&clusters[i], ocr_min(line->tall, 60), count >= 4 && many * 2 > count);
+        if (!clusters[i].emoji && clusters[i].coloured < 0.3) {
+            letters_tall = ocr_max(letters_tall, clusters[i].box.height);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        clusters[i].emoji =
+            clusters[i].emoji || (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
+        if (clusters[i].emoji && found < limit) {
+            boxes[found++] = clusters[i].box;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,299 @@
+#include "workers/ocr/engine.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tesseract/capi.h>
+
+struct ocr_engine {
+    TessBaseAPI *with_words, *without_words;
+    char *data_path;
+    char *languages; /* joined with '+' */
+};
+
+/* Where Debian and builds from source keep models, when TESSDATA_PREFIX does not say. */
+static const char *const DATA_PATHS[] = {
+    "/usr/share/tesseract-ocr/5/tessdata",
+    "/usr/share/tesseract-ocr/4.00/tessdata",
+    "/usr/local/share/tessdata",
+    "/usr/share/tessdata",
+};
+
+static const char *find_data_path(void)
+{
+    const char *path = cv_env("TESSDATA_PREFIX", NULL);
+    struct stat info;
+
+    if (path) {
+        return path;
+    }
+    for (size_t i = 0; i < CV_COUNT(DATA_PATHS); i++) {
+        if (stat(DATA_PATHS[i], &info) == 0 && S_ISDIR(info.st_mode)) {
+            return DATA_PATHS[i];
+        }
+    }
+    return DATA_PATHS[0];
+}
+
+static bool is_name(const char *name)
+{
+    static const char script[] = "script/";
+    size_t length;
+
+    if (strncmp(name, script, sizeof(script) - 1) == 0) {
+        name += sizeof(script) - 1;
+    }
+    length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return length >= 2 && length < OCR_LANGUAGE_NAME_MAX - sizeof(script) && !name[length];
+}
+
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_model(const struct dirent *entry)
+{
+    const char *dot = strrchr(entry->d_name, '.');
+    return dot && strcmp(dot, ".traineddata") == 0 && strcmp(entry->d_name, "osd.traineddata") != 0;
+}
+
+/* "deu, eng, fra" into `list`, as much as fits. */
+static void list_installed(const char *data_path, char *list, size_t size)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(data_path, &entries, is_model, compare_names);
+    size_t used = 0;
+
+    list[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        size_t length = strlen(entries[i]->d_name) - strlen(".traineddata");
+        if (used + length + 3 < size) {
+            used += (size_t)snprintf(list + used, size - used, "%s%.*s", used ? ", " : "",
+                                     (int)length, entries[i]->d_name);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+static int check_language(const char *data_path, const char *name, struct cv_error *error)
+{
+    cv_auto_free char *file = NULL;
+
+    if (!is_name(name)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "languages: \"%.40s\" is not the name of a Tesseract model", name);
+    }
+    int result = cv_format(&file, error, "%s/%s.traineddata", data_path, name);
+    if (result < 0) {
+        return result;
+    }
+    if (access(file, R_OK) != 0) {
+        char installed[400];
+        list_installed(data_path, installed, sizeof(installed));
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "languages: no model \"%s\" is installed; there are: %s", name,
+                       installed[0] ? installed : "none");
+    }
+    return 0;
+}
+
+static int join_languages(const char *data_path, const char *const *languages, size_t count,
+                          char **ret_joined, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer joined = CV_BUFFER_INIT;
+
+    if (count < 1 || count > OCR_LANGUAGES_MAX) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "languages: expected 1 to %d names, not %zu", OCR_LANGUAGES_MAX, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        int result = check_language(data_path, languages[i], error);
+        if (result < 0) {
+            return result;
+        }
+        cv_buffer_printf(&joined, "%s%s", i ? "+" : "", languages[i]);
+    }
+    return cv_buffer_take(&joined, ret_joined, error);
+}
+
+/* Polarity is ours to decide (a second try on the inverted line costs as much as the first), and a
+ * line must read the same whatever was read before it (no document dictionary). */
+static int start(const struct ocr_engine *engine, bool with_words, TessBaseAPI **ret_api,
+                 struct cv_error *error)
+{
+    char *names[] = {(char *)"debug_file",       (char *)"load_system_dawg",
+                     (char *)"load_freq_dawg",   (char *)"load_unambig_dawg",
+                     (char *)"load_bigram_dawg", (char *)"load_number_dawg",
+                     (char *)"load_punc_dawg"};
+    char *values[] = {(char *)"/dev/null", (char *)"0", (char *)"0", (char *)"0",
+                      (char *)"0",         (char *)"0", (char *)"0"};
+    TessBaseAPI *api = TessBaseAPICreate();
+
+    if (!api) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
+    }
+    if (TessBaseAPIInit4(api, engine->data_path, engine->languages, OEM_LSTM_ONLY, NULL, 0, names,
+                         values, with_words ? 1 : CV_COUNT(names), 0) != 0) {
+        TessBaseAPIDelete(api);
+        return cv_fail(error, CV_ERROR_OCR, "Tesseract cannot load %s from %s", engine->languages,
+                       engine->data_path);
+    }
+    TessBaseAPISetPageSegMode(api, PSM_SINGLE_LINE);
+    if (!TessBaseAPISetVariable(api, "tessedit_do_invert", "0") ||
+        !TessBaseAPISetVariable(api, "tessedit_enable_doc_dict", "0")) {
+        TessBaseAPIEnd(api);
+        TessBaseAPIDelete(api);
+        return cv_fail(error, CV_ERROR_OCR, "this Tesseract lacks a setting that the stage needs");
+    }
+    *ret_api = api;
+    return 0;
+}
+
+int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine **ret_engine,
+                   struct cv_error *error)
+{
+    cv_auto(ocr_engine_free) struct ocr_engine *engine = calloc(1, sizeof(*engine));
+
+    if (!engine) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
+    }
+    engine->data_path = strdup(find_data_path());
+    if (!engine->data_path) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
+    }
+    int result = join_languages(engine->data_path, languages, count, &engine->languages, error);
+    if (result < 0) {
+        return result;
+    }
+    result = start(engine, true, &engine->with_words, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_engine = cv_take(engine);
+    return 0;
+}
+
+static void stop(TessBaseAPI *api)
+{
+    if (api) {
+        TessBaseAPIEnd(api);
+        TessBaseAPIDelete(api);
+    }
+}
+
+void ocr_engine_free(struct ocr_engine *engine)
+{
+    if (!engine) {
+        return;
+    }
+    stop(engine->with_words);
+    stop(engine->without_words);
+    free(engine->data_path);
+    free(engine->languages);
+    free(engine);
+}
+
+void ocr_reading_deinit(struct ocr_reading *reading)
+{
+    free(reading->text);
+    *reading = (struct ocr_reading){0};
+}
+
+/* What is gathered over the words of a line. */
+struct gathering {
+    struct cv_buffer text;
+    double confidence, worst;
+    size_t bytes;
+    struct {
+        char name[OCR_LANGUAGE_NAME_MAX];
+        size_t bytes;
+    } languages[OCR_LANGUAGES_MAX];
+};
+
+static void count_language(struct gathering *all, const char *name, size_t bytes)
+{
+    for (size_t i = 0; name && i < CV_COUNT(all->languages); i++) {
+        if (!all->languages[i].name[0]) {
+            (void)snprintf(all->languages[i].name, sizeof(all->languages[i].name), "%s", name);
+        }
+        if (strcmp(all->languages[i].name, name) == 0) {
+            all->languages[i].bytes += bytes;
+            return;
+        }
+    }
+}
+
+static void gather_words(TessBaseAPI *api, struct gathering *all)
+{
+    TessResultIterator *words = TessBaseAPIGetIterator(api);
+
+    while (words) {
+        char *word = TessResultIteratorGetUTF8Text(words, RIL_WORD);
+        size_t bytes = word ? strlen(word) : 0;
+        if (bytes && all->text.length + bytes < OCR_LINE_BYTES_MAX) {
+            double sure = (double)TessResultIteratorConfidence(words, RIL_WORD) / 100;
+            sure = sure < 0 ? 0 : sure > 1 ? 1 : sure;
+            cv_buffer_printf(&all->text, "%s%s", all->text.length ? " " : "", word);
+            all->confidence += sure * (double)bytes;
+            all->worst = sure < all->worst ? sure : all->worst;
+            all->bytes += bytes;
+            count_language(all, TessResultIteratorWordRecognitionLanguage(words), bytes);
+        }
+        TessDeleteText(word);
+        if (!TessResultIteratorNext(words, RIL_WORD)) {
+            break;
+        }
+    }
+    TessResultIteratorDelete(words);
+}
+
+static int publish(struct gathering *all, struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    struct ocr_reading reading = {0};
+    size_t most = 0;
+
+    int result = cv_buffer_take(&all->text, &reading.text, error);
+    if (result < 0) {
+        return result;
+    }
+    reading.confidence = all->bytes ? all->confidence / (double)all->bytes : 0;
+    reading.worst_word = all->bytes ? all->worst : 0;
+    for (size_t i = 0; i < CV_COUNT(all->languages); i++) {
+        if (all->languages[i].bytes > most) {
+            most = all->languages[i].bytes;
+            memcpy(reading.language, all->languages[i].name, sizeof(reading.language));
+        }
+    }
+    *ret_reading = reading;
+    return 0;
+}
+
+int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary, const uint8_t *grey,
+                    int width, int height, int tall, struct ocr_reading *ret_reading,
+                    struct cv_error *error)
+{
+    struct gathering all = {.text = CV_BUFFER_INIT, .worst = 1};
+
+    if (dictionary == OCR_WITHOUT_WORDS && !engine->without_words) {
+        int result = start(engine, false, &engine->without_words, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    TessBaseAPI *api = dictionary == OCR_WITH_WORDS ? engine->with_words : engine->without_words;
+    TessBaseAPISetImage(api, grey, width, height, 1, width);
+    /* Capitals of 10 points are about 7 points high. */
+    TessBaseAPISetSourceResolution(api, tall * 72 / 7 > 70 ? tall * 72 / 7 : 70);
+    if (TessBaseAPIRecognize(api, NULL) != 0) {
+        TessBaseAPIClear(api);
+        return cv_fail(error, CV_ERROR_OCR, "Tesseract failed on a line of %d × %d pixels", width,
+                       height);
+    }
+    gather_words(api, &all);
+    TessBaseAPIClear(api);
+    int result = publish(&all, ret_reading, error);
+    cv_buffer_deinit(&all.text);
+    return result;
+}

@@ -1,0 +1,38 @@
+/* Tesseract, held for the life of a process: one engine with the languages' word lists, and, made
+ * when it is first asked for, one without. Reads single lines. One thread. */
+#pragma once
+
+#include "common/base/base.h"
+
+enum {
+    OCR_LANGUAGES_MAX = 8,      /* models of one job; each costs time for every line */
+    OCR_LANGUAGE_NAME_MAX = 64, /* "script/HanS_vert" and the like */
+    OCR_LINE_BYTES_MAX = 8192,  /* text of one line; more is a defect of the model */
+};
+
+struct ocr_engine;
+
+/* Checks names against [a-zA-Z0-9_] with an optional leading "script/" and the models that are
+ * installed: an unknown one is CV_ERROR_INVALID_PAYLOAD and says which there are. */
+CV_MUST_CHECK int ocr_engine_new(const char *const *languages, size_t count,
+                                 struct ocr_engine **ret_engine, struct cv_error *error);
+void ocr_engine_free(struct ocr_engine *engine);
+CV_DEFINE_CLEANUP(struct ocr_engine *, ocr_engine_free)
+
+/* One reading of one line. */
+struct ocr_reading {
+    char *text;        /* UTF-8, single blanks, none at the ends; "" when nothing was read */
+    double confidence; /* 0…1: mean over the words, by length */
+    double worst_word; /* 0…1: of the least sure word */
+    char language[OCR_LANGUAGE_NAME_MAX]; /* that most letters were read in */
+};
+
+void ocr_reading_deinit(struct ocr_reading *reading);
+CV_DEFINE_CLEANUP_ADDRESS(struct ocr_reading, ocr_reading_deinit)
+
+enum ocr_dictionary { OCR_WITH_WORDS, OCR_WITHOUT_WORDS };
+
+/* Reads a grey picture of one line, dark on light, with `tall` pixels of capital height. */
+CV_MUST_CHECK int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary,
+                                  const uint8_t *grey, int width, int height, int tall,
+                                  struct ocr_reading *ret_reading, struct cv_error *error);

@@ -1,0 +1,69 @@
+/* A kept frame as the OCR stage looks at it: separate colour planes in memory, decoded from a JPEG
+ * of any origin with bounded memory. */
+#pragma once
+
+#include "common/base/base.h"
+
+enum {
+    /* Frames above this are decoded at a half, a quarter or an eighth of their side: 12 million
+     * pixels hold 3840 × 2400 and 1440 × 3200 whole and keep the planes under 48 MB. */
+    OCR_FRAME_AREA_MAX = 12 * 1000 * 1000,
+    OCR_FRAME_SIDE_MAX = 16384,             /* pixels of the JPEG as it is stored */
+    OCR_FRAME_BYTES_MAX = 64 * 1024 * 1024, /* of the JPEG itself */
+};
+
+enum ocr_plane { OCR_RED, OCR_GREEN, OCR_BLUE, OCR_LUMA, OCR_PLANES };
+
+/* Pixels of one plane lie at plane[y * width + x]. */
+struct ocr_frame {
+    int width, height;
+    int reduction; /* 1, 2, 4 or 8: frame pixels × reduction = pixels of the stored picture */
+    uint8_t *plane[OCR_PLANES]; /* one allocation, owned by plane[0] */
+};
+
+struct ocr_box {
+    int x, y, width, height; /* frame pixels; x + width and y + height are exclusive */
+};
+
+static inline int ocr_min(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static inline int ocr_max(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static inline int ocr_right(const struct ocr_box *box)
+{
+    return box->x + box->width;
+}
+
+static inline int ocr_bottom(const struct ocr_box *box)
+{
+    return box->y + box->height;
+}
+
+/* The part of `box` inside width × height; width or height 0 when there is none. */
+struct ocr_box ocr_box_clip(const struct ocr_box *box, int width, int height);
+
+/* The smallest box around both. */
+struct ocr_box ocr_box_union(const struct ocr_box *a, const struct ocr_box *b);
+
+/* Pixels that both cover. */
+int64_t ocr_box_overlap(const struct ocr_box *a, const struct ocr_box *b);
+
+/* Decodes a JPEG. CV_ERROR_DECODE when it is no JPEG or is damaged, CV_ERROR_LIMIT_EXCEEDED when it
+ * is too large. `ret_frame` is freed with ocr_frame_deinit. */
+CV_MUST_CHECK int ocr_frame_decode(const void *data, size_t size, struct ocr_frame *ret_frame,
+                                   struct cv_error *error);
+
+/* A frame of width × height without content (for tests and for ocr_frame_decode). */
+CV_MUST_CHECK int ocr_frame_init(struct ocr_frame *frame, int width, int height,
+                                 struct cv_error *error);
+void ocr_frame_deinit(struct ocr_frame *frame);
+CV_DEFINE_CLEANUP_ADDRESS(struct ocr_frame, ocr_frame_deinit)
+
+/* Recomputes the luma plane (BT.601 weights) from red, green and blue. */
+void ocr_frame_luma(struct ocr_frame *frame);

@@ -1,0 +1,276 @@
+#include "workers/ocr/ink.h"
+
+#include <string.h>
+
+enum {
+    RING = 2,           /* pixels around the ink box that are looked at */
+    RING_GAP = 2,       /* pixels left out between them: anti-aliasing and codec ringing */
+    PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
+    PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
+    REACH_MIN = 40,     /* levels of the weakest ink */
+};
+
+struct histogram {
+    uint32_t count[256];
+    uint32_t total;
+};
+
+/* Otsu's split of a histogram, and how good it is. */
+struct split {
+    int threshold; /* upper group: level > threshold */
+    double low_mean, high_mean;
+    double high_share; /* of the pixels */
+    double quality;    /* between-group variance over variance, 0…1 */
+};
+
+static int quantile(const struct histogram *histogram, double share)
+{
+    double wanted = share * histogram->total, seen = 0;
+
+    for (int level = 0; level < 256; level++) {
+        seen += histogram->count[level];
+        if (seen >= wanted && seen > 0) {
+            return level;
+        }
+    }
+    return 255;
+}
+
+static struct split otsu(const struct histogram *histogram)
+{
+    struct split best = {127, 0, 255, 0, 0};
+    double sum = 0, squares = 0, total = histogram->total;
+
+    for (int level = 0; level < 256; level++) {
+        sum += (double)level * histogram->count[level];
+        squares += (double)level * level * histogram->count[level];
+    }
+    double variance = total > 0 ? squares / total - (sum / total) * (sum / total) : 0;
+    double low_count = 0, low_sum = 0;
+    for (int level = 0; level < 255; level++) {
+        low_count += histogram->count[level];
+        low_sum += (double)level * histogram->count[level];
+        double high_count = total - low_count;
+        if (low_count < 1 || high_count < 1 || variance < 1) {
+            continue;
+        }
+        double low_mean = low_sum / low_count, high_mean = (sum - low_sum) / high_count;
+        double between = low_count * high_count * (high_mean - low_mean) * (high_mean - low_mean) /
+                         (total * total);
+        if (between / variance > best.quality) {
+            best =
+                (struct split){level, low_mean, high_mean, high_count / total, between / variance};
+        }
+    }
+    return best;
+}
+
+static void add_ring_row(const struct ocr_frame *frame, const struct ocr_box *box, int y,
+                         struct histogram ring[3])
+{
+    if (y < 0 || y >= frame->height) {
+        return;
+    }
+    for (int x = box->x; x < ocr_right(box); x++) {
+        size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+        for (int c = 0; c < 3; c++) {
+            ring[c].count[frame->plane[c][at]]++;
+            ring[c].total++;
+        }
+    }
+}
+
+/* Pixels around the box, none of its own. */
+static void look_at_ring(const struct ocr_frame *frame, const struct ocr_box *box,
+                         struct histogram ring[3])
+{
+    struct ocr_box rows = {box->x - RING_GAP - RING, box->y, box->width + 2 * (RING_GAP + RING),
+                           box->height};
+    rows = ocr_box_clip(&rows, frame->width, frame->height);
+
+    for (int i = 0; i < RING; i++) {
+        add_ring_row(frame, &rows, box->y - RING_GAP - 1 - i, ring);
+        add_ring_row(frame, &rows, ocr_bottom(box) + RING_GAP + i, ring);
+    }
+    for (int y = rows.y; y < ocr_bottom(&rows); y++) {
+        struct ocr_box left = {box->x - RING_GAP - RING, y, RING, 1};
+        struct ocr_box right = {ocr_right(box) + RING_GAP, y, RING, 1};
+        left = ocr_box_clip(&left, frame->width, frame->height);
+        right = ocr_box_clip(&right, frame->width, frame->height);
+        add_ring_row(frame, &left, y, ring);
+        add_ring_row(frame, &right, y, ring);
+    }
+}
+
+static bool is_plain(const struct histogram *ring, int median)
+{
+    uint64_t near = 0;
+
+    for (int level = ocr_max(median - PLAIN_SPREAD, 0);
+         level <= ocr_min(median + PLAIN_SPREAD, 255); level++) {
+        near += ring->count[level];
+    }
+    return near * 100 >= (uint64_t)ring->total * PLAIN_PERCENT;
+}
+
+static inline int distance(const struct ocr_frame *frame, size_t at, const uint8_t paper[3])
+{
+    int red = abs(frame->plane[OCR_RED][at] - paper[0]);
+    int green = abs(frame->plane[OCR_GREEN][at] - paper[1]);
+    int blue = abs(frame->plane[OCR_BLUE][at] - paper[2]);
+
+    return ocr_max(red, ocr_max(green, blue));
+}
+
+static inline int darkest(const struct ocr_frame *frame, size_t at)
+{
+    return ocr_min(frame->plane[OCR_RED][at],
+                   ocr_min(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+}
+
+static inline int lightest(const struct ocr_frame *frame, size_t at)
+{
+    return ocr_max(frame->plane[OCR_RED][at],
+                   ocr_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+}
+
+static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *box,
+                          struct ocr_ink *ink)
+{
+    struct histogram reach = {{0}, 0};
+    int64_t lighter = 0;
+    int paper_luma = (77 * ink->paper[0] + 150 * ink->paper[1] + 29 * ink->paper[2]) >> 8;
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            int away = distance(frame, at, ink->paper);
+            reach.count[away]++;
+            reach.total++;
+            if (away >= REACH_MIN) {
+                lighter += frame->plane[OCR_LUMA][at] > paper_luma ? 1 : -1;
+            }
+        }
+    }
+    struct split split = otsu(&reach);
+    /* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
+    uint32_t below = 0;
+    for (int level = 0; level <= split.threshold; level++) {
+        below += reach.count[level];
+    }
+    double ink_share = reach.total ? (double)(reach.total - below) / reach.total : 0;
+    ink->low = ocr_max(quantile(&reach, 1 - ink_share * 0.3), REACH_MIN);
+    ink->high = 0;
+    ink->light = lighter > 0;
+    ink->clarity = split.quality;
+}
+
+/* Extent of the pixels above (or below) a threshold in one of the two channel maps. */
+static struct ocr_box extent(const struct ocr_frame *frame, const struct ocr_box *box, bool light,
+                             int threshold)
+{
+    struct ocr_box found = {0};
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            if (light ? darkest(frame, at) > threshold : lightest(frame, at) <= threshold) {
+                struct ocr_box pixel = {x, y, 1, 1};
+                found = found.width ? ocr_box_union(&found, &pixel) : pixel;
+            }
+        }
+    }
+    return found;
+}
+
+static bool within(const struct ocr_box *inner, const struct ocr_box *outer)
+{
+    return inner->width < outer->width && inner->height < outer->height;
+}
+
+/* On a picture only ink has one colour. Outlined letters have two: the one inside is the ink. */
+static void measure_picture(const struct ocr_frame *frame, const struct ocr_box *box,
+                            struct ocr_ink *ink)
+{
+    struct histogram dark_channel = {{0}, 0}, light_channel = {{0}, 0};
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            dark_channel.count[darkest(frame, at)]++;
+            light_channel.count[lightest(frame, at)]++;
+        }
+    }
+    dark_channel.total = light_channel.total = (uint32_t)(box->width * box->height);
+    struct split light = otsu(&dark_channel), dark = otsu(&light_channel);
+    bool light_ink = light.high_share < 0.6 && light.high_mean - light.low_mean >= REACH_MIN;
+    bool dark_ink = 1 - dark.high_share < 0.6 && dark.high_mean - dark.low_mean >= REACH_MIN;
+    if (light_ink && dark_ink) {
+        struct ocr_box light_box = extent(frame, box, true, light.threshold);
+        struct ocr_box dark_box = extent(frame, box, false, dark.threshold);
+        light_ink = within(&light_box, &dark_box) ||
+                    (!within(&dark_box, &light_box) && light.quality >= dark.quality);
+    }
+    ink->kind = light_ink ? OCR_INK_LIGHT : OCR_INK_DARK;
+    ink->light = light_ink;
+    ink->low = (int)(light_ink ? light.low_mean : dark.low_mean);
+    ink->high = (int)(light_ink ? light.high_mean : dark.high_mean);
+    ink->clarity = light_ink ? light.quality : dark.quality;
+}
+
+void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
+                     struct ocr_ink *ret_ink)
+{
+    struct histogram ring[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
+    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    bool plain = true;
+
+    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT};
+    look_at_ring(frame, &inside, ring);
+    for (int c = 0; c < 3; c++) {
+        int median = quantile(&ring[c], 0.5);
+        ret_ink->paper[c] = (uint8_t)median;
+        plain = plain && is_plain(&ring[c], median);
+    }
+    if (plain) {
+        measure_plain(frame, &inside, ret_ink);
+    } else {
+        measure_picture(frame, &inside, ret_ink);
+    }
+}
+
+/* Grey of every level of the channel (or distance) that the ink is looked at in. */
+static void make_table(const struct ocr_ink *ink, uint8_t table[256])
+{
+    for (int level = 0; level < 256; level++) {
+        int grey;
+        if (ink->kind == OCR_INK_FLAT) {
+            grey = 255 - level * 255 / ocr_max(ink->low, 1);
+        } else {
+            int span = ocr_max(ink->high - ink->low, 1);
+            grey = (level - ink->low) * 255 / span;
+            grey = ink->kind == OCR_INK_LIGHT ? 255 - grey : grey;
+        }
+        table[level] = (uint8_t)ocr_max(0, ocr_min(255, grey));
+    }
+}
+
+void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
+                   const struct ocr_box *box, uint8_t *grey)
+{
+    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    uint8_t table[256];
+
+    make_table(ink, table);
+    memset(grey, 255, (size_t)box->width * (size_t)box->height);
+    for (int y = inside.y; y < ocr_bottom(&inside); y++) {
+        size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
+        uint8_t *row = grey + (size_t)(y - box->y) * (size_t)box->width + (inside.x - box->x);
+        for (int x = 0; x < inside.width; x++, at++) {
+            int level = ink->kind == OCR_INK_FLAT    ? distance(frame, at, ink->paper)
+                        : ink->kind == OCR_INK_LIGHT ? darkest(frame, at)
+                                                     : lightest(frame, at);
+            row[x] = table[level];
+        }
+    }
+}

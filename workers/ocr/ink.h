@@ -1,0 +1,36 @@
+/* What is ink and what is paper in a line: polarity, the colour mapping with the best contrast, and
+ * grey crops, dark on light, that Tesseract reads and that the tracker compares. */
+#pragma once
+
+#include "workers/ocr/lines.h"
+
+enum ocr_ink_kind {
+    OCR_INK_FLAT,  /* plain paper: ink is whatever differs from it, in any colour */
+    OCR_INK_LIGHT, /* light ink on a picture: the darkest channel tells it from any colour */
+    OCR_INK_DARK,  /* dark ink on a picture: the lightest channel */
+};
+
+/* A mapping from colours to grey; plain data. */
+struct ocr_ink {
+    enum ocr_ink_kind kind;
+    uint8_t paper[3]; /* red, green, blue; OCR_INK_FLAT */
+    int low, high;    /* levels that become black … white (or the distance that becomes black) */
+    bool light;       /* the ink is lighter than the paper */
+    double clarity;   /* 0…1: how far the pixels fall into two groups; clean text is above 0.7 */
+};
+
+/* Looks at the pixels of `box` and a narrow ring around it. */
+void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
+                     struct ocr_ink *ret_ink);
+
+/* Maps the pixels of `box` to grey (0 ink … 255 paper), box.width bytes a row. What lies outside of
+ * the frame is paper. */
+void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
+                   const struct ocr_box *box, uint8_t *grey);
+
+/* Finds the colour emoji and coloured icons among the glyphs of a line and writes their boxes, at
+ * most `limit`, left to right; returns their number. They are cut out before the line is read,
+ * because a text model reads them as @, # or ©. */
+size_t ocr_emoji_find(const struct ocr_frame *frame, const struct ocr_ink *ink,
+                      const struct ocr_line *line, const struct ocr_box *glyphs,
+                      struct ocr_box *boxes, size_t limit);

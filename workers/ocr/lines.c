@@ -1,0 +1,402 @@
+#include "workers/ocr/lines.h"
+
+#include <string.h>
+
+enum {
+    BAND = 4,        /* last letters whose height and place a line is continued at */
+    OPEN_MAX = 4096, /* lines under construction at one place from left to right */
+    NONE = -1,
+};
+
+/* A line under construction. */
+struct growing {
+    struct ocr_box box;
+    int tall; /* tallest letter */
+    int band_top[BAND], band_bottom[BAND];
+    int band_count;
+    int glyphs;
+    int merged_into; /* NONE, or the line that took it */
+};
+
+struct grouping {
+    const struct ocr_component *items;
+    size_t count;
+    int *line_of; /* component → line */
+    struct growing *lines;
+    int line_count;
+    int *open;
+    int open_count;
+};
+
+void ocr_lines_deinit(struct ocr_lines *lines)
+{
+    free(lines->items);
+    free(lines->glyphs);
+    *lines = (struct ocr_lines){0};
+}
+
+static int band_top(const struct growing *line)
+{
+    int top = line->band_top[0];
+    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
+        top = ocr_min(top, line->band_top[i]);
+    }
+    return top;
+}
+
+static int band_bottom(const struct growing *line)
+{
+    int bottom = line->band_bottom[0];
+    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
+        bottom = ocr_max(bottom, line->band_bottom[i]);
+    }
+    return bottom;
+}
+
+/* How wide a gap may be inside of a line whose tall letters have height `tall` (≈ 0.73 em): a bit
+ * over one em. A blank has a quarter of an em, columns stand further apart. */
+static int gap_limit(int tall)
+{
+    return tall + tall * 9 / 20 + 1;
+}
+
+/* Whether a mark (dot, comma, accent, quote, hyphen) at [top, bottom) belongs to letters there. */
+static bool mark_fits(int top, int bottom, int band_from, int band_to)
+{
+    int slack = (band_to - band_from) * 3 / 8;
+
+    return top >= band_from - slack && bottom <= band_to + slack;
+}
+
+/* How well `box` continues `line`: larger is better, negative is not at all. */
+static int score(const struct growing *line, const struct ocr_box *box)
+{
+    int gap = box->x - ocr_right(&line->box);
+    int from = band_top(line), to = band_bottom(line);
+    int band = to - from, height = box->height;
+    int overlap = ocr_min(to, ocr_bottom(box)) - ocr_max(from, box->y);
+
+    if (gap > gap_limit(ocr_max(line->tall, height)) || gap > gap_limit(line->tall) * 2) {
+        return -1;
+    }
+    if (height * 20 < band * 9) {
+        bool fits = mark_fits(box->y, ocr_bottom(box), from, to);
+        return fits && gap <= band ? 1000 - ocr_max(gap, 0) * 100 / (band + 1) : -1;
+    }
+    if (band * 20 < height * 9) {
+        bool fits = mark_fits(from, to, box->y, ocr_bottom(box));
+        return fits && gap * 2 <= height ? 500 - ocr_max(gap, 0) : -1;
+    }
+    int small = ocr_min(band, height), large = ocr_max(band, height);
+    if (overlap * 20 < small * 11 || large * 10 > small * 26) {
+        return -1;
+    }
+    return 1000 + 1000 * overlap / large - ocr_max(gap, 0) * 200 / (large + 1);
+}
+
+static void extend(struct growing *line, const struct ocr_box *box)
+{
+    int band = line->band_count ? band_bottom(line) - band_top(line) : 0;
+
+    line->box = line->glyphs ? ocr_box_union(&line->box, box) : *box;
+    line->glyphs++;
+    if (box->height * 20 >= band * 9) {
+        /* A first mark (dot of an i, quote) must not stay in the band of the letters. */
+        if (band * 20 < box->height * 9) {
+            line->band_count = 0;
+        }
+        line->band_top[line->band_count % BAND] = box->y;
+        line->band_bottom[line->band_count % BAND] = ocr_bottom(box);
+        line->band_count++;
+        line->tall = ocr_max(line->tall, box->height);
+    }
+}
+
+static void close_passed(struct grouping *all, int x)
+{
+    int kept = 0;
+
+    for (int i = 0; i < all->open_count; i++) {
+        const struct growing *line = &all->lines[all->open[i]];
+        if (x - ocr_right(&line->box) <= gap_limit(ocr_max(line->tall, 8)) * 2) {
+            all->open[kept++] = all->open[i];
+        }
+    }
+    all->open_count = kept;
+}
+
+static void place(struct grouping *all, size_t item)
+{
+    const struct ocr_box *box = &all->items[item].box;
+    int best = NONE, best_score = -1;
+
+    for (int i = 0; i < all->open_count; i++) {
+        int mark = score(&all->lines[all->open[i]], box);
+        if (mark > best_score) {
+            best_score = mark;
+            best = all->open[i];
+        }
+    }
+    if (best == NONE) {
+        if (all->open_count == OPEN_MAX) {
+            return;
+        }
+        best = all->line_count++;
+        all->lines[best] = (struct growing){.merged_into = NONE};
+        all->open[all->open_count++] = best;
+    }
+    extend(&all->lines[best], box);
+    all->line_of[item] = best;
+}
+
+static int root_of(const struct grouping *all, int line)
+{
+    while (all->lines[line].merged_into != NONE) {
+        line = all->lines[line].merged_into;
+    }
+    return line;
+}
+
+/* Whether two finished pieces are one line: same height and place, or a stray mark beside letters. */
+static bool same_line(const struct growing *a, const struct growing *b)
+{
+    const struct growing *left = a->box.x <= b->box.x ? a : b, *right = left == a ? b : a;
+    int gap = right->box.x - ocr_right(&left->box);
+    const struct growing *large = a->box.height >= b->box.height ? a : b;
+    const struct growing *small = large == a ? b : a;
+    int height = large->box.height,
+        overlap = ocr_min(ocr_bottom(&a->box), ocr_bottom(&b->box)) - ocr_max(a->box.y, b->box.y);
+
+    if (small->box.height * 20 < large->tall * 9) {
+        return small->box.width <= 3 * height && gap * 2 <= large->tall &&
+               mark_fits(small->box.y, ocr_bottom(&small->box), large->box.y,
+                         ocr_bottom(&large->box));
+    }
+    return gap <= gap_limit(ocr_min(a->tall, b->tall)) && overlap * 10 >= small->box.height * 7 &&
+           height * 10 <= small->box.height * 22;
+}
+
+static int compare_tops(const void *left, const void *right, void *lines)
+{
+    const struct growing *a = &((const struct growing *)lines)[*(const int *)left];
+    const struct growing *b = &((const struct growing *)lines)[*(const int *)right];
+
+    if (a->box.y != b->box.y) {
+        return a->box.y < b->box.y ? -1 : 1;
+    }
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Joins pieces of one line that left-to-right growth kept apart. */
+static void merge_pieces(struct grouping *all)
+{
+    int *order = all->open; /* free by now, and large enough */
+    int count = ocr_min(all->line_count, OPEN_MAX);
+
+    for (int i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    qsort_r(order, (size_t)count, sizeof(*order), compare_tops, all->lines);
+    for (int i = 0; i < count; i++) {
+        for (int k = i + 1; k < count; k++) {
+            int a = root_of(all, order[i]), b = root_of(all, order[k]);
+            struct growing *into = &all->lines[a], *from = &all->lines[b];
+            if (all->lines[order[k]].box.y > ocr_bottom(&into->box) + into->box.height / 2) {
+                break;
+            }
+            if (a == b || !same_line(into, from)) {
+                continue;
+            }
+            into->box = ocr_box_union(&into->box, &from->box);
+            into->tall = ocr_max(into->tall, from->tall);
+            into->glyphs += from->glyphs;
+            from->merged_into = a;
+        }
+    }
+}
+
+static int compare_ints(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Height of the tall letters: between the median and the tallest, deaf to a lone tall thing. */
+static int tall_of(const struct ocr_box *glyphs, size_t count, int *scratch)
+{
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = glyphs[i].height;
+    }
+    qsort(scratch, count, sizeof(*scratch), compare_ints);
+    return scratch[count - 1 - count / 6];
+}
+
+static bool is_text(const struct ocr_line *line)
+{
+    const struct ocr_box *box = &line->box;
+
+    if (box->height < 6 || box->height > OCR_GLYPH_HEIGHT_MAX || box->width < 4) {
+        return false;
+    }
+    /* Letters of one line share their height; a patch of texture piles up. */
+    if (box->height * 10 > line->tall * 22) {
+        return false;
+    }
+    return line->glyphs > 1 ? box->width * 2 >= box->height
+                            : box->height >= 8 && box->width <= 40 * box->height;
+}
+
+static int compare_lines(const void *left, const void *right)
+{
+    const struct ocr_box *a = &((const struct ocr_line *)left)->box;
+    const struct ocr_box *b = &((const struct ocr_line *)right)->box;
+
+    if (a->y != b->y) {
+        return a->y < b->y ? -1 : 1;
+    }
+    return (a->x > b->x) - (a->x < b->x);
+}
+
+/* Glyph boxes sorted by their line (components are in order of x already), and the lines' marks. */
+static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error *error)
+{
+    cv_auto_free size_t *start = calloc((size_t)all->line_count + 2, sizeof(*start));
+    cv_auto_free int *scratch = calloc(all->count + 1, sizeof(*scratch));
+
+    lines->items = calloc((size_t)all->line_count + 1, sizeof(*lines->items));
+    lines->glyphs = calloc(all->count + 1, sizeof(*lines->glyphs));
+    if (!start || !scratch || !lines->items || !lines->glyphs) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d lines", all->line_count);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->line_of[i] != NONE) {
+            all->line_of[i] = root_of(all, all->line_of[i]);
+            start[all->line_of[i] + 1]++;
+        }
+    }
+    for (int i = 0; i < all->line_count; i++) {
+        start[i + 1] += start[i];
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->line_of[i] != NONE) {
+            lines->glyphs[start[all->line_of[i]]++] = all->items[i].box;
+        }
+    }
+    lines->glyph_count = all->count;
+    for (int i = 0; i < all->line_count && lines->count < OCR_LINES_MAX; i++) {
+        size_t first = i ? start[i - 1] : 0, count = start[i] - first;
+        if (all->lines[i].merged_into != NONE || !count) {
+            continue;
+        }
+        struct ocr_line line = {all->lines[i].box, tall_of(lines->glyphs + first, count, scratch),
+                                (int)count, first, count};
+        if (is_text(&line)) {
+            lines->items[lines->count++] = line;
+        }
+    }
+    qsort(lines->items, lines->count, sizeof(*lines->items), compare_lines);
+    return 0;
+}
+
+static void grow_all(struct grouping *all, const bool *left_out)
+{
+    all->line_count = 0;
+    all->open_count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        all->line_of[i] = NONE;
+        if (i % 16 == 0) {
+            close_passed(all, all->items[i].box.x);
+        }
+        if (!left_out[i]) {
+            place(all, i);
+        }
+    }
+    merge_pieces(all);
+}
+
+/* Whether a component lies inside of another that is no wider than a letter or two: the hole of an
+ * o, or the inner outline of a bold letter. */
+static bool is_hole(const struct grouping *all, size_t item)
+{
+    const struct ocr_box *box = &all->items[item].box;
+
+    for (size_t i = item; i-- > 0 && box->x - all->items[i].box.x <= OCR_GLYPH_HEIGHT_MAX * 2;) {
+        const struct ocr_box *around = &all->items[i].box;
+        if (ocr_right(around) >= ocr_right(box) && around->y <= box->y &&
+            ocr_bottom(around) >= ocr_bottom(box) && around->width <= 2 * around->height) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Marks what is more than twice as tall as the letters it was grouped with: an avatar, a picture or
+ * a button's frame that drew letters to itself as if they were its dots and commas. */
+static bool find_misfits(const struct grouping *all, bool *left_out, int *letters_tall,
+                         int *letters_width)
+{
+    bool found = false;
+
+    memset(letters_tall, 0, (size_t)all->line_count * sizeof(*letters_tall));
+    memset(letters_width, 0, (size_t)all->line_count * sizeof(*letters_width));
+    for (size_t i = 0; i < all->count; i++) {
+        int line = all->line_of[i] == NONE ? NONE : root_of(all, all->line_of[i]);
+        const struct ocr_box *box = &all->items[i].box;
+        if (line != NONE && box->height * 20 < all->lines[line].tall * 9 &&
+            box->height * 5 >= all->lines[line].tall && !is_hole(all, i)) {
+            letters_tall[line] = ocr_max(letters_tall[line], box->height);
+            letters_width[line] += box->width;
+        }
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        int line = all->line_of[i] == NONE ? NONE : root_of(all, all->line_of[i]);
+        if (line != NONE && letters_tall[line] >= OCR_GLYPH_HEIGHT_MIN + 2 &&
+            letters_width[line] * 4 >= all->lines[line].tall * 3 &&
+            all->items[i].box.height * 10 > letters_tall[line] * 22) {
+            left_out[i] = true;
+            found = true;
+        }
+    }
+    return found;
+}
+
+int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *ret_lines,
+                    struct cv_error *error)
+{
+    enum { PASSES = 3 };
+    size_t count = components->count;
+    cv_auto_free int *line_of = malloc((count + 1) * sizeof(*line_of));
+    cv_auto_free struct growing *growing = malloc((count + 1) * sizeof(*growing));
+    cv_auto_free int *open = malloc(OPEN_MAX * sizeof(*open));
+    cv_auto_free bool *left_out = calloc(count + 1, sizeof(*left_out));
+    cv_auto_free int *tall = malloc((count + 1) * sizeof(*tall));
+    cv_auto_free int *wide = malloc((count + 1) * sizeof(*wide));
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
+
+    if (!line_of || !growing || !open || !left_out || !tall || !wide) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to group %zu components", count);
+    }
+    struct grouping all = {components->items, count, line_of, growing, 0, open, 0};
+    grow_all(&all, left_out);
+    for (int i = 1; i < PASSES && find_misfits(&all, left_out, tall, wide); i++) {
+        grow_all(&all, left_out);
+    }
+    int result = gather(&all, &lines, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_lines = lines;
+    lines = (struct ocr_lines){0};
+    return 0;
+}
+
+int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
+                   struct cv_error *error)
+{
+    cv_auto(ocr_components_deinit) struct ocr_components components = {0};
+
+    int result = ocr_components_find(frame, &components, error);
+    if (result < 0) {
+        return result;
+    }
+    return ocr_lines_group(&components, ret_lines, error);
+}

@@ -1,0 +1,23 @@
+/* Compares a line seen before with the pixels of a frame. */
+#pragma once
+
+#include "workers/ocr/reader.h"
+
+enum {
+    OCR_MATCH_REACH = 2, /* pixels by which the expected place may be wrong */
+};
+
+struct ocr_match {
+    int dx, dy;      /* where it was found, against the expected place */
+    int first, last; /* rows of the crop that match, `last` exclusive */
+    bool whole;      /* all rows do */
+    bool part;       /* a piece that ends at the crop's top or bottom does: the line is cut there */
+};
+
+/* Looks for `crop` in `frame` with its left top corner at x, y ± OCR_MATCH_REACH. */
+CV_MUST_CHECK int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, int x,
+                            int y, struct ocr_match *ret_match, struct cv_error *error);
+
+/* Whether two crops show the same line: sizes equal within two pixels, same polarity, same pixels.
+ */
+bool ocr_match_crops(const struct ocr_crop *a, const struct ocr_crop *b);

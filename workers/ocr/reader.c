@@ -1,0 +1,189 @@
+#include "workers/ocr/reader.h"
+
+#include <ctype.h>
+#include <leptonica/allheaders.h>
+#include <string.h>
+
+enum {
+    TALL_FIRST = 28,  /* pixels of capital height that the models read best (20 … 30) */
+    TALL_SECOND = 22, /* the second reading sees another sampling of the same letters */
+    MARGIN = 12,      /* white around a line, at reading size */
+    READ_WIDTH_MAX = 8192,
+};
+
+/* Below this a line is read a second time. */
+static const double DOUBTFUL = 0.80;
+static const double DOUBTFUL_WORD = 0.60;
+/* Entity-like words are read again up to a higher confidence: word lists push them to words. */
+static const double DOUBTFUL_ENTITY = 0.90;
+
+struct picture {
+    uint8_t *grey;
+    int width, height, tall;
+};
+
+/* The crop with its emoji painted over, in a PIX with white around it. */
+static PIX *make_page(const struct ocr_crop *crop, int margin)
+{
+    PIX *page = pixCreate(crop->width + 2 * margin, crop->height + 2 * margin, 8);
+
+    if (!page) {
+        return NULL;
+    }
+    (void)pixSetAll(page);
+    for (int y = 0; y < crop->height; y++) {
+        l_uint32 *row = pixGetData(page) + (size_t)(y + margin) * (size_t)pixGetWpl(page);
+        for (int x = 0; x < crop->width; x++) {
+            SET_DATA_BYTE(row, x + margin, crop->grey[(size_t)y * (size_t)crop->width + (size_t)x]);
+        }
+    }
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        const struct ocr_box *box = &crop->emoji[i];
+        for (int y = ocr_max(box->y - 2, 0); y < ocr_min(ocr_bottom(box) + 2, crop->height); y++) {
+            l_uint32 *row = pixGetData(page) + (size_t)(y + margin) * (size_t)pixGetWpl(page);
+            for (int x = ocr_max(box->x - 2, 0); x < ocr_min(ocr_right(box) + 2, crop->width);
+                 x++) {
+                SET_DATA_BYTE(row, x + margin, 255);
+            }
+        }
+    }
+    return page;
+}
+
+static int scale_page(const struct ocr_crop *crop, int tall, struct picture *ret_picture,
+                      struct cv_error *error)
+{
+    float scale = (float)tall / (float)crop->tall;
+    PIX *page, *scaled = NULL;
+
+    scale =
+        (float)crop->width * scale > READ_WIDTH_MAX ? READ_WIDTH_MAX / (float)crop->width : scale;
+    page = make_page(crop, (int)((float)MARGIN / scale) + 1);
+    if (page) {
+        scaled = pixScaleGeneral(page, scale, scale, 0.0F, 0);
+    }
+    pixDestroy(&page);
+    if (!scaled) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to scale a line of %d × %d pixels",
+                       crop->width, crop->height);
+    }
+    struct picture picture = {NULL, pixGetWidth(scaled), pixGetHeight(scaled), tall};
+    picture.grey = malloc((size_t)picture.width * (size_t)picture.height);
+    for (int y = 0; picture.grey && y < picture.height; y++) {
+        const l_uint32 *row = pixGetData(scaled) + (size_t)y * (size_t)pixGetWpl(scaled);
+        for (int x = 0; x < picture.width; x++) {
+            picture.grey[(size_t)y * (size_t)picture.width + (size_t)x] =
+                (uint8_t)GET_DATA_BYTE(row, x);
+        }
+    }
+    pixDestroy(&scaled);
+    if (!picture.grey) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to scale a line of %d × %d pixels",
+                       crop->width, crop->height);
+    }
+    *ret_picture = picture;
+    return 0;
+}
+
+static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int tall,
+                     enum ocr_dictionary dictionary, struct ocr_reading *ret_reading,
+                     int64_t *readings, struct cv_error *error)
+{
+    struct picture picture = {0};
+
+    int result = scale_page(crop, tall, &picture, error);
+    if (result < 0) {
+        return result;
+    }
+    result = ocr_engine_read(engine, dictionary, picture.grey, picture.width, picture.height,
+                             picture.tall, ret_reading, error);
+    free(picture.grey);
+    if (result == 0) {
+        ++*readings;
+        ocr_text_clean(ret_reading->text);
+    }
+    return result;
+}
+
+bool ocr_text_has_entity(const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        bool inside = at > text && isalnum((unsigned char)at[-1]) && isalnum((unsigned char)at[1]);
+        if (*at == '@' || *at == '#' || isdigit((unsigned char)*at)) {
+            return true;
+        }
+        if (inside && (*at == '.' || *at == '/' || *at == '_')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_mark_word(const char *word, size_t length)
+{
+    static const char *const marks[] = {"@", "#", "©", "®", "¢", "™",
+                                        "°", "|", "_", "~", "*", "\\"};
+
+    for (size_t i = 0; i < CV_COUNT(marks); i++) {
+        if (strlen(marks[i]) == length && memcmp(marks[i], word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ocr_text_clean(char *text)
+{
+    char *to = text;
+    const char *from = text;
+
+    while (*from) {
+        size_t length = strcspn(from, " ");
+        if (length && !is_mark_word(from, length)) {
+            if (to != text) {
+                *to++ = ' ';
+            }
+            memmove(to, from, length);
+            to += length;
+        }
+        from += length;
+        from += strspn(from, " ");
+    }
+    *to = '\0';
+}
+
+static bool is_doubtful(const struct ocr_reading *reading)
+{
+    if (!reading->text[0]) {
+        return false;
+    }
+    return reading->confidence < DOUBTFUL || reading->worst_word < DOUBTFUL_WORD ||
+           (ocr_text_has_entity(reading->text) && reading->worst_word < DOUBTFUL_ENTITY);
+}
+
+int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
+             struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
+{
+    cv_auto(ocr_reading_deinit) struct ocr_reading first = {0};
+    cv_auto(ocr_reading_deinit) struct ocr_reading second = {0};
+
+    int result = read_once(engine, crop, TALL_FIRST, OCR_WITH_WORDS, &first, readings, error);
+    if (result < 0) {
+        return result;
+    }
+    if (is_doubtful(&first)) {
+        result = read_once(engine, crop, TALL_SECOND, OCR_WITHOUT_WORDS, &second, readings, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    bool better = second.text && second.text[0] &&
+                  second.confidence + second.worst_word > first.confidence + first.worst_word;
+    *ret_reading = better ? second : first;
+    if (better) {
+        second = (struct ocr_reading){0};
+    } else {
+        first = (struct ocr_reading){0};
+    }
+    return 0;
+}

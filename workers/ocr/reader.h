@@ -1,0 +1,36 @@
+/* From a line's grey crop to its text: scale, margin, first reading, and a second one with other
+ * settings where the first is doubtful. */
+#pragma once
+
+#include "workers/ocr/engine.h"
+#include "workers/ocr/ink.h"
+
+/* A line cut out of a frame: what is read, compared and kept. */
+struct ocr_crop {
+    struct ocr_ink ink;
+    int width, height;
+    int tall;                 /* height of capitals in crop pixels */
+    uint8_t *grey;            /* width × height, 0 ink … 255 paper, emoji included; owned */
+    struct ocr_box emoji[16]; /* in crop pixels; cut out for reading */
+    size_t emoji_count;
+};
+
+/* Cuts `line` out. CV_OCR_NO_TEXT when what is there cannot be text: too faint, too blurred, or
+ * nothing but emoji. */
+enum { CV_OCR_NO_TEXT = 1 };
+CV_MUST_CHECK int ocr_crop_make(const struct ocr_frame *frame, const struct ocr_line *line,
+                                const struct ocr_box *glyphs, struct ocr_crop *ret_crop,
+                                struct cv_error *error);
+void ocr_crop_deinit(struct ocr_crop *crop);
+CV_DEFINE_CLEANUP_ADDRESS(struct ocr_crop, ocr_crop_deinit)
+
+/* Reads a crop; `*readings` grows by the number of calls of the engine. */
+CV_MUST_CHECK int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
+                           struct ocr_reading *ret_reading, int64_t *readings,
+                           struct cv_error *error);
+
+/* Takes off what no text has: lone marks that pictures beside the text were read as. In place. */
+void ocr_text_clean(char *text);
+
+/* Whether a word of the text is what dictionaries get wrong: @name, #tag, address, number. */
+bool ocr_text_has_entity(const char *text);

@@ -1,0 +1,69 @@
+#include "workers/ocr/stage.h"
+
+#include <leptonica/allheaders.h>
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+static int load_frame(struct cv_stage_context *context, const char *key,
+                      struct ocr_frame *ret_frame, struct cv_error *error)
+{
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+
+    int result =
+        cv_store_get(cv_stage_store(context), key, OCR_FRAME_BYTES_MAX, &data, &size, error);
+    if (result == CV_STORE_NOT_FOUND) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "the frame %s is missing", key);
+    }
+    if (result == 0) {
+        result = ocr_frame_decode(data, size, ret_frame, error);
+    }
+    return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
+}
+
+static int read_frames(struct cv_stage_context *context, const struct ocr_payload *payload,
+                       struct ocr_session *session, struct cv_error *error)
+{
+    for (size_t i = 0; i < payload->frame_count; i++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
+        if (cv_cancel_level(cv_stage_cancel(context)) == CV_CANCEL_ABORT) {
+            return cv_fail(error, CV_ERROR_CANCELED, "stopped at frame %zu of %zu", i,
+                           payload->frame_count);
+        }
+        int result = load_frame(context, payload->frame_keys[i], &frame, error);
+        if (result < 0) {
+            return result;
+        }
+        result = ocr_session_frame(session, &frame, error);
+        if (result < 0) {
+            return cv_fail_context(error, result, "%s", payload->frame_keys[i]);
+        }
+        cv_stage_progress(context, (double)(i + 1) / (double)payload->frame_count, "read text");
+    }
+    return 0;
+}
+
+int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_result,
+            struct cv_error *error)
+{
+    cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
+    cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
+    cv_auto(ocr_session_free) struct ocr_session *session = NULL;
+
+    /* Its complaints are not in the form of our log; what matters of them becomes an error. */
+    (void)setMsgSeverity(L_SEVERITY_NONE);
+    int result = ocr_payload_read(json, &payload, error);
+    if (result < 0) {
+        return result;
+    }
+    result = ocr_engine_new(payload.languages, payload.language_count, &engine, error);
+    if (result < 0) {
+        return result;
+    }
+    result = ocr_session_new(engine, payload.timings, payload.frame_count, &session, error);
+    if (result < 0) {
+        return result;
+    }
+    result = read_frames(context, &payload, session, error);
+    return result ? result : ocr_session_finish(session, payload.min_confidence, ret_result, error);
+}

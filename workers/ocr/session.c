@@ -1,0 +1,136 @@
+#include "workers/ocr/session_internal.h"
+
+int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings, size_t count,
+                    struct ocr_session **ret_session, struct cv_error *error)
+{
+    struct ocr_session *session = calloc(1, sizeof(*session));
+
+    if (!session) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow text lines");
+    }
+    session->engine = engine;
+    session->timings = timings;
+    session->timing_count = count;
+    session->next_line = 1;
+    session->reduction = 1;
+    *ret_session = session;
+    return 0;
+}
+
+void ocr_session_free(struct ocr_session *session)
+{
+    if (!session) {
+        return;
+    }
+    for (size_t i = 0; i < session->row_count; i++) {
+        free(session->rows[i].text);
+    }
+    free(session->rows);
+    free(session->viewports);
+    ocr_tracks_deinit(&session->tracks);
+    ocr_frame_deinit(&session->before);
+    free(session);
+}
+
+static int new_scene(struct ocr_session *session, struct cv_error *error)
+{
+    if (session->scene_count == session->scene_capacity) {
+        int capacity = session->scene_capacity ? session->scene_capacity * 2 : 16;
+        void *grown = realloc(session->viewports, (size_t)capacity * sizeof(*session->viewports));
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow text lines");
+        }
+        session->viewports = grown;
+        session->scene_capacity = capacity;
+    }
+    session->viewports[session->scene_count++] = (struct ocr_viewport){0};
+    return 0;
+}
+
+/* Learns how the content moved since the frame before; a new scene begins where nobody knows. */
+static int learn_shift(struct ocr_session *session, const struct ocr_frame *frame,
+                       const struct ocr_lines *lines, struct cv_error *error)
+{
+    const struct ocr_timing *timing = &session->timings[session->index];
+    const struct ocr_frame *before = &session->before;
+
+    session->shift = (struct ocr_shift){timing->shift_known, timing->dx, timing->dy};
+    bool comparable =
+        before->plane[0] && before->width == frame->width && before->height == frame->height;
+    if (!comparable) {
+        session->shift = (struct ocr_shift){false, 0, 0};
+    } else if (!session->shift.known) {
+        int result = ocr_estimate_shift(session, frame, lines, &session->shift, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    if (!session->shift.known) {
+        session->shift.dx = session->shift.dy = 0;
+        return new_scene(session, error);
+    }
+    ocr_viewport_grow(ocr_session_viewport(session), before, frame, session->shift.dx,
+                      session->shift.dy);
+    return 0;
+}
+
+/* Lines that stood whole in the frame without being read are read now; those that are gone end. */
+static int settle(struct ocr_session *session, const struct ocr_frame *frame,
+                  struct cv_error *error)
+{
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        int result = 0;
+        if (track->present && !track->matched) {
+            result = ocr_close(session, track, error);
+            track->present = false;
+        } else if (track->open && !track->is_read &&
+                   !ocr_touches_edge(ocr_session_viewport(session), &track->box, frame->width,
+                                     frame->height)) {
+            result = ocr_read_track(session, track, error);
+        }
+        if (result < 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, struct cv_error *error)
+{
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
+    cv_auto(ocr_frame_deinit) struct ocr_frame here = *frame;
+
+    *frame = (struct ocr_frame){0};
+    if (session->index >= session->timing_count) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
+    }
+    session->screen.width = ocr_max(session->screen.width, here.width);
+    session->screen.height = ocr_max(session->screen.height, here.height);
+    session->reduction = ocr_max(session->reduction, here.reduction);
+    int result = ocr_lines_find(&here, &lines, error);
+    if (result < 0) {
+        return result;
+    }
+    result = learn_shift(session, &here, &lines, error);
+    if (result < 0) {
+        return result;
+    }
+    result = ocr_follow(session, &here, error);
+    if (result < 0) {
+        return result;
+    }
+    result = ocr_arrive(session, &here, &lines, error);
+    if (result < 0) {
+        return result;
+    }
+    result = settle(session, &here, error);
+    if (result < 0) {
+        return result;
+    }
+    ocr_frame_deinit(&session->before);
+    session->before = here;
+    here = (struct ocr_frame){0};
+    session->index++;
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* Frames in, rows out: follows the lines of one video from kept frame to kept frame and reads each
+ * once. Deterministic: the rows depend on the frames and their times alone. */
+#pragma once
+
+#include "workers/ocr/track.h"
+
+#include <jansson.h>
+
+struct ocr_session;
+
+/* Borrows `engine` and `timings` (one for each frame to come). */
+CV_MUST_CHECK int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings,
+                                  size_t count, struct ocr_session **ret_session,
+                                  struct cv_error *error);
+void ocr_session_free(struct ocr_session *session);
+CV_DEFINE_CLEANUP(struct ocr_session *, ocr_session_free)
+
+/* The next frame, in order of time. Takes it over. */
+CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame,
+                                    struct cv_error *error);
+
+/* Ends all lines; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",
+ * "readings"}. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"},
+ * ordered by t_start, then place; those below `min_confidence` are left out. */
+CV_MUST_CHECK int ocr_session_finish(struct ocr_session *session, double min_confidence,
+                                     json_t **ret_result, struct cv_error *error);

@@ -1,0 +1,68 @@
+/* What the parts of a session share: following known lines (follow.c), taking new ones in
+ * (arrive.c), ending them (rows.c). */
+#pragma once
+
+#include "workers/ocr/session.h"
+
+enum { OCR_SCENES_MAX = 100000 };
+
+/* How the content moved since the frame before. */
+struct ocr_shift {
+    bool known;
+    int dx, dy;
+};
+
+struct ocr_session {
+    struct ocr_engine *engine;
+    const struct ocr_timing *timings;
+    size_t timing_count;
+    size_t index; /* of the frame being worked on */
+
+    struct ocr_frame before; /* the previous frame; no planes before the second */
+    struct ocr_shift shift;
+
+    struct ocr_viewport *viewports; /* one a scene: frames that hang together by known shifts */
+    int scene_count, scene_capacity;
+
+    struct ocr_tracks tracks;
+    struct ocr_row *rows;
+    size_t row_count, row_capacity;
+
+    struct ocr_box screen; /* of the largest frame so far */
+    int reduction;
+    int64_t next_line;
+    int64_t lines_seen, lines_read, readings;
+};
+
+static inline struct ocr_viewport *ocr_session_viewport(struct ocr_session *session)
+{
+    return &session->viewports[session->scene_count - 1];
+}
+
+/* Whether a box ends where the moving area (or the frame) ends, so that the line may go on behind. */
+bool ocr_touches_edge(const struct ocr_viewport *viewport, const struct ocr_box *box, int width,
+                      int height);
+
+/* The shift since the frame before from lines that both frames show, when the payload has none. */
+CV_MUST_CHECK int ocr_estimate_shift(struct ocr_session *session, const struct ocr_frame *frame,
+                                     const struct ocr_lines *lines, struct ocr_shift *ret_shift,
+                                     struct cv_error *error);
+
+/* Finds every present line in the frame; those found are `matched`. */
+CV_MUST_CHECK int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
+                             struct cv_error *error);
+
+/* Takes in the lines of the frame that ocr_follow did not explain. */
+CV_MUST_CHECK int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
+                             const struct ocr_lines *lines, struct cv_error *error);
+
+/* Reads a line that was not read yet. */
+CV_MUST_CHECK int ocr_read_track(struct ocr_session *session, struct ocr_track *track,
+                                 struct cv_error *error);
+
+/* Opens a stretch at the line's box in the current frame, or extends the one that is open. */
+void ocr_sight(struct ocr_session *session, struct ocr_track *track);
+
+/* Ends the open stretch of a line, if any, and makes a row of it when it has text. */
+CV_MUST_CHECK int ocr_close(struct ocr_session *session, struct ocr_track *track,
+                            struct cv_error *error);

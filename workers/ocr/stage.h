@@ -1,0 +1,45 @@
+/* The "ocr" stage: reads the kept frames of a video and turns what is written on them into rows of
+ * `segments`.
+ *
+ * frame.c      a JPEG as colour planes           lines.c, components.c  where lines of text are
+ * ink.c        polarity and grey mapping         emoji.c                colour emoji to be cut out
+ * crop.c       a line, cut out                   reader.c, engine.c     its text, by Tesseract
+ * match.c      the same pixels again?            viewport.c             which rows scroll
+ * track.c      all lines known so far            follow.c, arrive.c     from frame to frame
+ * timing.c     when a line was wholly visible    rows.c                 detections as JSON
+ * payload.c, run.c: the stage process            commit.c: the supervisor's side
+ */
+#pragma once
+
+#include "common/worker/worker.h"
+
+#include "workers/ocr/session.h"
+
+enum {
+    OCR_FRAMES_MAX = 500000,      /* of one video: 14 hours at ten a second */
+    OCR_MOTIONS_MAX = 20000000,   /* source frames with a shift, of all kept frames */
+    OCR_TIME_MAX_MS = 2000000000, /* 23 days; `segments` holds 32 bits */
+};
+
+/* A payload, checked. Texts are borrowed from it. */
+struct ocr_payload {
+    const char *video_id;
+    const char **frame_keys; /* in order of time */
+    struct ocr_timing *timings;
+    size_t frame_count;
+    const char *languages[OCR_LANGUAGES_MAX];
+    size_t language_count;
+    double min_confidence;
+};
+
+/* CV_ERROR_INVALID_PAYLOAD names the member. Free with ocr_payload_deinit also after a failure. */
+CV_MUST_CHECK int ocr_payload_read(const json_t *json, struct ocr_payload *payload,
+                                   struct cv_error *error);
+void ocr_payload_deinit(struct ocr_payload *payload);
+CV_DEFINE_CLEANUP_ADDRESS(struct ocr_payload, ocr_payload_deinit)
+
+/* See struct cv_stage. */
+CV_MUST_CHECK int ocr_run(struct cv_stage_context *context, const json_t *payload,
+                          json_t **ret_result, struct cv_error *error);
+CV_MUST_CHECK int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                             struct cv_error *error);

@@ -1,0 +1,41 @@
+/* When each kept frame stood on screen and how its content moved, and from that, when a line was
+ * wholly visible. */
+#pragma once
+
+#include "workers/ocr/viewport.h"
+
+enum {
+    OCR_SHIFT_MAX = 16384,   /* pixels between two kept frames */
+    OCR_LAST_FRAME_MS = 100, /* how long a last frame of unknown end stands: 1/10 s */
+};
+
+struct ocr_motion {
+    int64_t t_ms;
+    int dx, dy; /* since the previous kept frame */
+};
+
+struct ocr_timing {
+    int64_t t_start, t_end; /* ms; t_end exclusive */
+    bool shift_known; /* dx, dy hold: the content moved by them since the previous kept frame */
+    int dx, dy;
+    struct ocr_motion *motion; /* of the source frames since the previous kept frame; owned */
+    size_t motion_count;
+};
+
+/* Where a line was first and last seen whole. */
+struct ocr_sighting {
+    int frame; /* index of the kept frame */
+    int x, y;
+};
+
+struct ocr_stretch {
+    struct ocr_sighting first, last;
+    int width, height;
+    bool moves; /* with the content; else it is fixed furniture */
+};
+
+/* The time in which the line was wholly inside of the viewport (inside of the frame when the
+ * viewport is not known). */
+void ocr_timing_of(const struct ocr_timing *timings, size_t count,
+                   const struct ocr_stretch *stretch, const struct ocr_viewport *viewport,
+                   const struct ocr_box *screen, int64_t *ret_start, int64_t *ret_end);

@@ -1,0 +1,62 @@
+/* The lines of a video: what each looks like, what it reads, and where it is. A line that leaves and
+ * comes back is known by its pixels and is not read again. */
+#pragma once
+
+#include "workers/ocr/match.h"
+#include "workers/ocr/timing.h"
+
+enum {
+    OCR_TRACKS_MAX = 4096,                   /* lines remembered, present or not */
+    OCR_TRACKS_BYTES_MAX = 40 * 1024 * 1024, /* of their pixels */
+    OCR_ROWS_MAX = 200000,                   /* detections of one video */
+};
+
+enum ocr_place { OCR_PLACE_UNKNOWN, OCR_PLACE_MOVES, OCR_PLACE_FIXED };
+
+struct ocr_track {
+    int64_t number; /* "line" of the rows: 1, 2, … in the order in which lines were first read */
+    struct ocr_crop crop;
+    struct ocr_reading reading;
+    bool is_read; /* else it waits to be seen whole */
+    enum ocr_place place;
+
+    bool present;        /* somewhere in the last frame, whole or cut */
+    bool matched;        /* found in the frame being worked on */
+    struct ocr_box box;  /* of the whole line in the last frame in which it was present */
+    struct ocr_box seen; /* the part of it that was visible */
+    bool open;           /* a stretch of whole sightings runs */
+    struct ocr_stretch stretch;
+    int scene;
+    int64_t last_frame; /* for eviction */
+};
+
+/* A finished stretch. */
+struct ocr_row {
+    char *text;
+    char language[OCR_LANGUAGE_NAME_MAX];
+    double confidence;
+    int64_t line;
+    int scene;
+    struct ocr_stretch stretch;
+};
+
+struct ocr_tracks {
+    struct ocr_track **items;
+    size_t count;
+    size_t bytes;
+};
+
+void ocr_tracks_deinit(struct ocr_tracks *tracks);
+CV_DEFINE_CLEANUP_ADDRESS(struct ocr_tracks, ocr_tracks_deinit)
+
+/* Takes the crop over; the longest unseen lines are forgotten when there are too many. */
+CV_MUST_CHECK int ocr_tracks_add(struct ocr_tracks *tracks, struct ocr_crop *crop,
+                                 struct ocr_track **ret_track, struct cv_error *error);
+
+/* Forgets one. */
+void ocr_tracks_remove(struct ocr_tracks *tracks, struct ocr_track *track);
+
+/* A line that looks the same and was not found in this frame: first one that was on screen until
+ * now (it jumped), then one of earlier; the nearest to `box` of several. NULL when there is none. */
+struct ocr_track *ocr_tracks_recall(const struct ocr_tracks *tracks, const struct ocr_crop *crop,
+                                    const struct ocr_box *box);

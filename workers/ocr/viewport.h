@@ -1,0 +1,22 @@
+/* Which rows of the screen scroll: between a status bar and a tab bar that stand still. */
+#pragma once
+
+#include "workers/ocr/frame.h"
+
+struct ocr_viewport {
+    int top, bottom; /* rows seen moving so far; bottom exclusive; top >= bottom: none seen yet */
+    int top_hits, bottom_hits; /* pairs of frames that moved right up to the edge, and not beyond */
+};
+
+/* Widens `viewport` by the rows that moved by dx, dy between two frames of the same size. A row
+ * counts when it differs from the one at the same place and agrees with the shifted one. */
+void ocr_viewport_grow(struct ocr_viewport *viewport, const struct ocr_frame *before,
+                       const struct ocr_frame *after, int dx, int dy);
+
+/* Edges at which so many movements ended are edges, not just the last line of the content. */
+enum { OCR_VIEWPORT_SURE = 2 };
+
+static inline bool ocr_viewport_known(const struct ocr_viewport *viewport)
+{
+    return viewport->bottom > viewport->top;
+}
