@@ -10,6 +10,7 @@
 enum {
     THREADS_MAX = 16,                /* more frames in flight cost memory and win nothing */
     NOMINAL_INTERVAL_US = 40 * 1000, /* of a source that does not say: 25 frames per second */
+    SHORTEST_CLAIM_US = 2 * 1000,    /* a shorter frame is a container's tick */
     SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before; interleaving */
     SEEK_STEP_US = 4 * 1000 * 1000,  /* first step back where an index points too late */
 };
@@ -165,17 +166,18 @@ static void hand_out(struct cv_decoder *decoder, int64_t duration_us,
     };
 }
 
-/* What the container says of the last frame, else what the frames before it did. Containers without
- * a frame rate say "one tick". */
+/* What the container says of the last frame; where it says nothing, or no more than "one tick", the
+ * distance of the frames before it, as long as that was no pause. */
 static int64_t last_duration(const struct cv_decoder *decoder)
 {
     int64_t duration = decoder->held_source_duration_us;
-    if (duration < decoder->last_interval_us / 4) {
-        return decoder->last_interval_us;
-    }
     int64_t end = decoder->input->info.duration_us;
     bool beyond = end > 0 && decoder->held_us + duration > end + decoder->last_interval_us;
-    return duration > 0 && !beyond ? duration : decoder->last_interval_us;
+    if (duration >= SHORTEST_CLAIM_US && !beyond) {
+        return duration;
+    }
+    int64_t nominal = decoder->clock.interval_us;
+    return decoder->last_interval_us < nominal ? decoder->last_interval_us : nominal;
 }
 
 /* Takes decoder->raw in. CV_DECODER_FRAME: the frame before it is handed out. */

@@ -9,7 +9,7 @@ struct cut {
     struct cv_decoder *decoder;
     struct cv_output *output;
     const struct cut_params *params;
-    AVFrame *standing; /* the newest picture before the range */
+    AVFrame *standing; /* the newest picture before the range, else the first behind its start */
     int64_t end_of_frames_us, end_of_sound_us;
     int64_t first_us, last_us;
     int64_t written;
@@ -44,19 +44,27 @@ static int write_standing(struct cut *cut, int64_t until_us, struct cv_error *er
     return write_frame(cut, &frame, error);
 }
 
+static int stand(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
+{
+    av_frame_free(&cut->standing);
+    cut->standing = av_frame_clone(frame->picture);
+    return cut->standing ? 0
+                         : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+}
+
 static int take_frame(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
 {
     const struct cut_range *range = &cut->params->range;
     cut->end_of_frames_us = frame->pts_us + frame->duration_us;
     if (frame->pts_us < range->start_us) {
-        av_frame_free(&cut->standing);
-        cut->standing = av_frame_clone(frame->picture);
-        return cut->standing ? 0
-                             : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a frame");
+        return stand(cut, frame, error);
     }
     int result = 0;
     int64_t until_us = frame->pts_us < range->end_us ? frame->pts_us : range->end_us;
-    if (cut->written == 0 && cut->standing && until_us - range->start_us >= STANDING_US) {
+    if (cut->written == 0 && !cut->standing) {
+        result = stand(cut, frame, error); /* the pictures start later than the sound */
+    }
+    if (result == 0 && cut->written == 0 && until_us - range->start_us >= STANDING_US) {
         result = write_standing(cut, until_us, error);
     }
     if (result != 0 || frame->pts_us >= range->end_us) {

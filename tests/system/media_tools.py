@@ -1,0 +1,109 @@
+"""What the tests of the media stages share: one stage run by hand, and what ffprobe and ffmpeg say."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import uuid
+
+TS_OFFSET = 1.4  # seconds that MPEG-TS timestamps lie after the presentation's time 0
+
+
+class Stage:
+    """A stage program and a store that it works on."""
+
+    def __init__(self, program, store):
+        self.program = program
+        self.store = pathlib.Path(store)
+        self.video_id = str(uuid.uuid4())
+
+    def put_original(self, data, name="master.mp4"):
+        """Bytes, or a file, under the original's key; returns the key."""
+        key = f"videos/original/{self.video_id}/{name}"
+        path = self.store / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else pathlib.Path(data).read_bytes())
+        return key
+
+    def run(self, **payload):
+        """(exit code, the JSON object on standard output)"""
+        payload.setdefault("video_id", self.video_id)
+        done = subprocess.run([self.program, "--once", "--threads", "2"], input=json.dumps(payload),
+                              env={**os.environ, "STORE_URL": f"dir:{self.store}"}, text=True,
+                              capture_output=True, check=False)
+        lines = done.stdout.splitlines()
+        assert len(lines) == 1, (done.returncode, done.stdout, done.stderr)
+        return done.returncode, json.loads(lines[0])
+
+    def keys(self):
+        """Every object, but the original."""
+        files = (path.relative_to(self.store).as_posix()
+                 for path in self.store.rglob("*") if path.is_file())
+        return sorted(key for key in files
+                      if not key.startswith(("videos/original/", ".")))
+
+
+def make_clip(path, arguments):
+    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", *arguments.split(), str(path)],
+                   check=True)
+    return path
+
+
+def probe(path, *arguments):
+    done = subprocess.run(["ffprobe", "-v", "error", "-of", "json", *arguments, str(path)],
+                          capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def streams(path):
+    """The streams by codec type."""
+    return {s["codec_type"]: s for s in probe(path, "-show_streams")["streams"]}
+
+
+def frame_times(path, stream="v:0"):
+    """Presentation times of the decoded frames, as libavformat gives them, seconds."""
+    frames = probe(path, "-select_streams", stream, "-show_entries",
+                   "frame=best_effort_timestamp_time")["frames"]
+    return [float(frame["best_effort_timestamp_time"]) for frame in frames]
+
+
+def packets(path, stream):
+    return probe(path, "-select_streams", stream, "-show_entries",
+                 "packet=pts_time,dts_time,flags")["packets"]
+
+
+def playlist(path):
+    """[(duration, segment path), …] of a media playlist, and its target duration."""
+    text = path.read_text()
+    durations = [float(value) for value in re.findall(r"#EXTINF:([\d.]+),", text)]
+    names = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(durations) == len(names) and text.endswith("#EXT-X-ENDLIST\n")
+    target = int(re.search(r"#EXT-X-TARGETDURATION:(\d+)", text).group(1))
+    return [(d, path.parent / n) for d, n in zip(durations, names)], target
+
+
+def grey_frames(path, width=64, height=64):
+    """Every decoded frame, scaled down to grey bytes."""
+    data = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-i", str(path), "-map", "0:v:0",
+                           "-fps_mode", "passthrough", "-vf", f"scale={width}:{height},format=gray",
+                           "-f", "rawvideo", "-"], capture_output=True, check=True).stdout
+    size = width * height
+    return [data[i:i + size] for i in range(0, len(data), size)]
+
+
+def difference(one, other):
+    """Mean absolute difference of two grey pictures."""
+    return sum(abs(a - b) for a, b in zip(one, other)) / len(one)
+
+
+def sound(path, rate=48000):
+    """All the sound as signed 16-bit mono samples."""
+    data = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-i", str(path), "-map", "0:a:0",
+                           "-ac", "1", "-ar", str(rate), "-f", "s16le", "-"],
+                          capture_output=True, check=True).stdout
+    return memoryview(data).cast("h")
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,190 @@
+"""The clip_generate stage through --once: exact frames, exact sound."""
+import uuid
+
+import pytest
+from media_tools import (Stage, difference, digest, frame_times, grey_frames, make_clip, packets,
+                         probe, sound, streams)
+
+
+@pytest.fixture
+def stage(program, store_dir):
+    return Stage(program("clip-generate-worker"), store_dir)
+
+
+def clip(stage, source, t_start, t_end, padding_ms=0, **more):
+    code, result = stage.run(s3_original_path=stage.put_original(source), clip_id=str(uuid.uuid4()),
+                             t_start=t_start, t_end=t_end, padding_ms=padding_ms, **more)
+    assert code == 0, result
+    path = stage.store / result["clip_path"]
+    check_playable(path, result)
+    return result, path
+
+
+def check_playable(path, result):
+    data = path.read_bytes()
+    assert data.index(b"moov") < data.index(b"mdat")
+    found = streams(path)
+    video = found["video"]
+    assert (video["codec_name"], video["codec_tag_string"], video["pix_fmt"]) == (
+        "h264", "avc1", "yuv420p")
+    assert float(video["start_time"]) == 0
+    assert float(video["duration"]) == pytest.approx(result["duration_us"] / 1e6, abs=0.001)
+    assert int(video["nb_frames"]) == result["frames"]
+    if "audio" in found:
+        audio = found["audio"]
+        assert (audio["codec_name"], audio["channels"], audio["sample_rate"]) == ("aac", 2, "48000")
+        assert float(audio["start_time"]) == pytest.approx(0, abs=0.001)
+        assert float(audio["duration"]) == pytest.approx(float(video["duration"]), abs=0.001)
+
+
+def check_frames(source, path, start, end):
+    """The clip has exactly the source's frames with start <= pts < end, and at their times."""
+    times = frame_times(source)
+    wanted = [i for i, t in enumerate(times) if start <= t - times[0] < end - 1e-6]
+    found = frame_times(path)
+    assert len(found) == len(wanted)
+    assert found == pytest.approx([times[i] - times[wanted[0]] for i in wanted], abs=2e-5)
+    originals, copies = grey_frames(source), grey_frames(path)
+    for i, position in enumerate(wanted):
+        assert difference(copies[i], originals[position]) < 3
+    for copy, position in ((copies[0], wanted[0]), (copies[-1], wanted[-1])):
+        neighbours = [p for p in (position - 1, position + 1) if 0 <= p < len(originals)]
+        assert all(difference(copy, originals[position]) < difference(copy, originals[p])
+                   for p in neighbours)
+
+
+# Every frame differs from its neighbours, key frames are far apart, B-frames are in use.
+MOVING = ("-f lavfi -i testsrc2=s=320x240:r={rate}:d=8 -f lavfi -i "
+          "aevalsrc=0.5*sin(2*PI*(200+50*t)*t):d=8:s=48000 -c:v libx264 -g 100 -bf 3 -c:a aac")
+
+
+@pytest.mark.parametrize("rate", ["30", "30000/1001", "60", "25"])
+@pytest.mark.parametrize("start, end", [(1317, 3204), (0, 1000), (6500, 9999), (4000, 4001)])
+def test_frames_are_exact(stage, tmp_path, rate, start, end):
+    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=rate))
+    if (start, end, rate) == (4000, 4001, "30000/1001"):
+        end = 4040  # no frame starts within that millisecond
+    result, path = clip(stage, source, start, end)
+    check_frames(source, path, start / 1000, min(end / 1000, 8))
+    assert result["t_start"] == start
+
+
+@pytest.mark.parametrize("name", ["a.mkv", "a.ts", "a.avi", "a.webm"])
+def test_other_containers(stage, tmp_path, name):
+    codecs = {"a.webm": "-c:v libvpx -b:v 1M -deadline realtime -cpu-used 8 -g 60 -c:a libopus",
+              "a.avi": "-c:v mpeg4 -q:v 3 -g 60 -c:a libmp3lame",
+              "a.ts": "-c:v libx264 -g 60 -bf 2 -c:a aac",
+              "a.mkv": "-c:v libx264 -g 60 -bf 2 -c:a flac"}[name]
+    source = make_clip(tmp_path / name, "-f lavfi -i testsrc2=s=320x240:r=25:d=6 -f lavfi -i "
+                       f"sine=d=6 {codecs}")
+    zero = min(float(s["start_time"]) for s in probe(source, "-show_streams")["streams"])
+    times = [t - zero for t in frame_times(source)]
+    result, path = clip(stage, source, 3010, 4990)
+    wanted = [t for t in times if 3.010 <= t < 4.990]
+    assert result["frames"] == len(wanted)
+    assert result["first_frame_us"] == pytest.approx(wanted[0] * 1e6, abs=2)
+    originals, copies = grey_frames(source), grey_frames(path)
+    first = times.index(wanted[0])
+    assert difference(copies[0], originals[first]) < 3
+    assert difference(copies[0], originals[first]) < difference(copies[0], originals[first - 1])
+
+
+def test_sound_is_exact(stage, tmp_path):
+    # A click every half second, on even numbers of samples.
+    source = make_clip(tmp_path / "a.mov", "-f lavfi -i testsrc2=s=320x240:r=30:d=10 -f lavfi -i "
+                       "aevalsrc='lt(mod(t,0.5),0.01)*sin(2*PI*2000*t)':d=10:s=48000 -c:v libx264 "
+                       "-g 300 -c:a pcm_s16le")
+    result, path = clip(stage, source, 3000, 6000)
+    samples = sound(path)
+    assert result["duration_us"] == 3000000
+    for k in range(6):
+        onset = next(i for i in range(k * 24000 - 200 if k else 0, len(samples))
+                     if abs(samples[i]) > 6000)
+        assert onset == pytest.approx(k * 24000, abs=48)
+
+
+def test_padding_and_clamping(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+    result, path = clip(stage, source, 1000, 7500, padding_ms=2000)
+    assert (result["t_start"], result["t_end"], result["frames"]) == (0, 8000, 240)
+    code, result = stage.run(s3_original_path=stage.put_original(source), t_start=4000, t_end=5000,
+                             clip_id=str(uuid.uuid4()))
+    assert (code, result["t_start"], result["t_end"], result["frames"]) == (0, 2000, 7000, 150)
+
+
+def test_variable_rate_and_standing_pictures(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mkv", "-f lavfi -i testsrc2=s=320x240:r=50:d=12 -vf "
+                       "select='lt(t,3)+gte(t,9)' -fps_mode passthrough -c:v libx264")
+    result, path = clip(stage, source, 2500, 9500)
+    check_frames(source, path, 2.5, 9.5)
+    # In the middle of the pause: the picture that stands there.
+    result, path = clip(stage, source, 5000, 7000)
+    assert (result["frames"], result["duration_us"]) == (1, 2000000)
+    originals = grey_frames(source)
+    last = len([t for t in frame_times(source) if t < 5]) - 1
+    assert difference(grey_frames(path)[0], originals[last]) < 3
+
+
+def test_rotation_is_applied(stage, fixtures_dir):
+    source = fixtures_dir / "awkward" / "internal_emulator_transformer_output_270_rotated.mp4"
+    _, path = clip(stage, source, 1000, 2000)
+    video = streams(path)["video"]
+    assert (video["width"], video["height"]) == (720, 1280)
+    assert "side_data_list" not in video
+    check_frames(source, path, 1, 2)
+
+
+def test_an_existing_clip_is_left_alone(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+    clip_id = str(uuid.uuid4())
+    payload = {"s3_original_path": stage.put_original(source), "clip_id": clip_id, "t_start": 1000,
+               "t_end": 2000}
+    code, first = stage.run(**payload)
+    assert (code, first["skipped"]) == (0, False)
+    path = stage.store / first["clip_path"]
+    before = (digest(path), path.stat().st_mtime_ns)
+    (stage.store / payload["s3_original_path"]).unlink()  # not even read
+    code, second = stage.run(**payload)
+    assert (code, second["skipped"], second["clip_path"]) == (0, True, first["clip_path"])
+    assert (digest(path), path.stat().st_mtime_ns) == before
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"t_start": 2000, "t_end": 2000}, "t_end"),
+    ({"t_start": 3000, "t_end": 2000}, "t_end"),
+    ({"t_start": -1}, "t_start"),
+    ({"t_start": "1000"}, "t_start"),
+    ({"t_end": 1500.5}, "t_end"),
+    ({"t_end": 10**15}, "t_end"),
+    ({"t_end": 7_200_000}, "longer than the limit"),
+    ({"padding_ms": -5}, "padding_ms"),
+    ({"clip_id": "../../x"}, "clip_id"),
+    ({"t_start": 60_000, "t_end": 61_000}, "video's end"),
+    ({"t_start": 8_100, "t_end": 9_000}, "video's end"),
+])
+def test_ranges_are_checked(stage, tmp_path, change, words):
+    key = stage.put_original(make_clip(tmp_path / "a.mp4", MOVING.format(rate=30)))
+    payload = {"s3_original_path": key, "clip_id": str(uuid.uuid4()), "t_start": 1000,
+               "t_end": 2000, **change}
+    code, result = stage.run(**payload)
+    assert (code, result["error"]["type"]) == (65, "InvalidPayload"), result
+    assert words in result["error"]["message"]
+    assert stage.keys() == []
+
+
+def test_hostile_originals(stage, fixtures_dir):
+    for name, error_type in (("sample_audio_only.mp4", "NotAVideo"), ("sample_vvc.mp4",
+                             "UnsupportedMedia"), ("invalid-bitstream.webm", "DecodeError")):
+        key = stage.put_original(fixtures_dir / "awkward" / name)
+        code, result = stage.run(s3_original_path=key, clip_id=str(uuid.uuid4()), t_start=0,
+                                 t_end=1000)
+        assert (code, result["error"]["type"]) == (65, error_type)
+    assert stage.keys() == []
+
+
+def test_awkward_originals(stage, fixtures_dir):
+    for name in ("sample.avi", "sample.flv", "testsrc.mkv", "edit_list_positive_shift.mp4",
+                 "sample_shorter_audio.mp4", "roadtrip-vp92-10bit.webm", "hlg10-color-test.mp4",
+                 "sample_with_pgs_subtitles.mkv", "bear-vp9-odd-dimensions.webm"):
+        result, path = clip(stage, fixtures_dir / "awkward" / name, 100, 900)
+        assert result["frames"] == len(packets(path, "v:0"))

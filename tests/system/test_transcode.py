@@ -1,0 +1,336 @@
+"""The transcode stage through --once: what comes out, measured with ffprobe."""
+import pytest
+from media_tools import (TS_OFFSET, Stage, digest, difference, frame_times, grey_frames, make_clip,
+                         packets, playlist, probe, sound, streams)
+
+PROXY = "videos/proxy/{}/index.m3u8"
+POSTER = "thumbs/{}/poster.jpg"
+
+
+@pytest.fixture
+def stage(program, store_dir):
+    return Stage(program("transcode-worker"), store_dir)
+
+
+def transcode(stage, source, **options):
+    """Runs the stage on a file; checks what holds for every rendition; (result, playlist's path)"""
+    code, result = stage.run(s3_original_path=stage.put_original(source), **options)
+    assert code == 0, result
+    assert result["s3_proxy_path"] == PROXY.format(stage.video_id)
+    assert result["s3_thumb_path"] == POSTER.format(stage.video_id)
+    path = stage.store / result["s3_proxy_path"]
+    check_rendition(path, result)
+    return result, path
+
+
+def check_rendition(path, result):
+    segments, target = playlist(path)
+    assert sorted(path.parent.glob("segment_*")) == [segment for _, segment in segments]
+    assert all(round(duration) <= target for duration, _ in segments)
+    assert sum(duration for duration, _ in segments) == pytest.approx(result["duration"], abs=0.002)
+    assert result["rendition"]["segments"] == len(segments)
+
+    start = 0.0
+    for duration, segment in segments:
+        pictures = packets(segment, "v:0")
+        times = sorted(float(p["pts_time"]) - TS_OFFSET for p in pictures)
+        assert "K" in pictures[0]["flags"]
+        if start > 0:
+            assert times[0] == pytest.approx(start, abs=1e-4)
+            assert float(pictures[0]["pts_time"]) - TS_OFFSET == pytest.approx(times[0], abs=1e-6)
+        assert times[-1] < start + duration
+        start += duration
+
+    found = streams(path)
+    video = found["video"]
+    assert (video["codec_name"], video["pix_fmt"], video["profile"]) == ("h264", "yuv420p", "High")
+    assert video["width"] % 2 == 0 and video["height"] % 2 == 0
+    if "audio" in found:
+        audio = found["audio"]
+        assert (audio["codec_name"], audio["channels"], audio["sample_rate"]) == ("aac", 2, "48000")
+        assert float(audio["start_time"]) == pytest.approx(TS_OFFSET, abs=1e-4)
+
+
+def rendition_times(path):
+    return [t - TS_OFFSET for t in sorted(float(p["pts_time"]) for p in packets(path, "v:0"))]
+
+
+def test_times_of_the_source_are_kept(stage, fixtures_dir):
+    source = fixtures_dir / "feed.mp4"
+    result, path = transcode(stage, source)
+    expected = frame_times(source)
+    assert rendition_times(path) == pytest.approx([t - expected[0] for t in expected], abs=2e-5)
+    assert result["resolution"] == "1080x1920"
+    assert result["fps"] == pytest.approx(60, abs=0.01)
+    keys = [float(p["pts_time"]) - TS_OFFSET for p in packets(path, "v:0") if "K" in p["flags"]]
+    assert keys == pytest.approx([2 * i for i in range(len(keys))], abs=1 / 60 + 1e-4)
+
+
+def test_poster_shows_something(stage, tmp_path):
+    # Two seconds of black, then a picture.
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i color=black:s=320x240:r=25:d=2 -f lavfi -i "
+                       "testsrc=s=320x240:r=25:d=1 -filter_complex [0][1]concat -c:v libx264")
+    result, _ = transcode(stage, source)
+    poster = stage.store / result["s3_thumb_path"]
+    picture = streams(poster)["video"]
+    assert (picture["codec_name"], picture["width"], picture["height"]) == ("mjpeg", 320, 240)
+    grey = grey_frames(poster)[0]
+    assert max(grey) - min(grey) > 150
+
+
+@pytest.mark.parametrize("rate, expected", [(120, 60), (90, 60), (60, 60), (240, 60), (24, 24)])
+def test_rate_is_capped_at_60(stage, tmp_path, rate, expected):
+    source = make_clip(tmp_path / "a.mp4",
+                       f"-f lavfi -i testsrc=s=160x120:r={rate}:d=4 -c:v libx264")
+    result, path = transcode(stage, source)
+    assert result["fps"] == pytest.approx(rate, abs=0.01)
+    times = rendition_times(path)
+    assert len(times) == pytest.approx(expected * 4, abs=2)
+    source_times = {round(t * 90000) for t in frame_times(source)}
+    assert {round(t * 90000) for t in times} <= source_times
+
+
+def test_variable_rate_is_kept(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mkv", "-f lavfi -i testsrc=s=160x120:r=50:d=6 -vf "
+                       "select='lt(mod(n,10),3)' -fps_mode passthrough -c:v libx264")
+    result, path = transcode(stage, source)
+    assert result["variable_frame_rate"] is True
+    assert rendition_times(path) == pytest.approx(frame_times(source), abs=2e-5)
+
+
+def test_a_pause_of_minutes_is_filled(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=160x120:r=10:d=1 -vf "
+                       "setpts=if(eq(N\\,9)\\,300/TB\\,PTS) -fps_mode passthrough -c:v libx264")
+    result, path = transcode(stage, source)
+    segments, target = playlist(path)
+    assert target <= 5 and len(segments) >= 74
+    times = rendition_times(path)
+    assert max(b - a for a, b in zip(times, times[1:])) <= 2.001
+    assert set(round(t, 3) for t in frame_times(source)) <= set(round(t, 3) for t in times)
+    assert result["duration"] == pytest.approx(300, abs=0.2)
+
+
+def test_sound_stays_with_the_picture(stage, tmp_path):
+    # A flash and a beep at 3.000 s; the beep's first loud sample tells.
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i color=black:s=160x120:r=30:d=6 -f lavfi -i "
+                       "aevalsrc='gt(t,3)*sin(2*PI*1000*t)':d=6:s=44100 -vf "
+                       "drawbox=c=white:t=fill:enable='gte(t,3)' -c:v libx264 -c:a pcm_s16le "
+                       "-f mov")
+    _, path = transcode(stage, source)
+    samples = sound(path)
+    onset = next(i for i, s in enumerate(samples) if abs(s) > 8000) / 48000
+    times = rendition_times(path)
+    white = next(i for i, grey in enumerate(grey_frames(path)) if grey[0] > 128)
+    assert times[white] == pytest.approx(3.0, abs=1e-4)
+    assert onset == pytest.approx(3.0, abs=0.001)
+    assert len(samples) / 48000 == pytest.approx(6.0, abs=0.03)
+
+
+@pytest.mark.parametrize("rotate, size", [("90", "120x320"), ("180", "320x120"), ("270", "120x320")])
+def test_rotation_is_applied_once(stage, tmp_path, rotate, size):
+    flat = make_clip(tmp_path / "flat.mp4", "-f lavfi -i color=black:s=320x120:r=10:d=1 -vf "
+                     "drawbox=w=160:h=60:c=white:t=fill -c:v libx264 -pix_fmt yuv420p")
+    source = make_clip(tmp_path / "a.mp4", f"-i {flat} -metadata:s:v:0 rotate={rotate} -c copy")
+    result, path = transcode(stage, source)
+    assert result["resolution"] == size
+    video = streams(path)["video"]
+    assert f"{video['width']}x{video['height']}" == size
+    assert "side_data_list" not in video
+    upright = grey_frames(source)[5]  # ffmpeg turns it by itself
+    assert difference(grey_frames(path)[5], upright) < 4
+
+
+def test_silent_and_odd(stage, fixtures_dir):
+    result, path = transcode(stage, fixtures_dir / "awkward" / "bear-vp9-odd-dimensions.webm")
+    assert result["resolution"] == "161x121"
+    assert result["audio_codec"] is None and result["audio_channels"] is None
+    found = streams(path)
+    assert "audio" not in found
+    assert (found["video"]["width"], found["video"]["height"]) == (160, 120)
+
+
+def test_a_change_of_size_in_mid_stream(stage, tmp_path):
+    wide = make_clip(tmp_path / "a.ts", "-f lavfi -i testsrc=s=320x240:r=25:d=1 -c:v libx264")
+    tall = make_clip(tmp_path / "b.ts", "-f lavfi -i testsrc=s=240x320:r=25:d=1 -c:v libx264 "
+                     "-output_ts_offset 1")
+    source = make_clip(tmp_path / "c.ts", f"-i concat:{wide}|{tall} -c copy -copyts")
+    result, path = transcode(stage, source)
+    assert result["frames"] == 50
+    last = grey_frames(path, 320, 240)[-1]
+    assert max(last[120 * 320:120 * 320 + 60]) < 24  # black beside the tall picture
+    assert max(last[120 * 320 + 80:120 * 320 + 240]) > 100
+
+
+def test_a_second_run_leaves_the_same_objects(stage, tmp_path, fixtures_dir):
+    transcode(stage, make_clip(tmp_path / "a.mp4",
+                               "-f lavfi -i testsrc=s=160x120:r=25:d=13 -c:v libx264"))
+    assert len(stage.keys()) == 6
+    result, path = transcode(stage, fixtures_dir / "awkward" / "testsrc.mkv")
+    assert stage.keys() == [result["s3_thumb_path"], result["s3_proxy_path"],
+                            result["s3_proxy_path"].replace("index.m3u8", "segment_00000.ts")]
+    before = {key: digest(stage.store / key) for key in stage.keys()}
+    assert transcode(stage, fixtures_dir / "awkward" / "testsrc.mkv")[0] == result
+    assert {key: digest(stage.store / key) for key in stage.keys()} == before
+
+
+# Upright size, frames in the source, duration in seconds.
+AWKWARD = {
+    "SAR-2by3.mp4": ("640x360", 60, 2.020),
+    "bbb_176x144_128kbps_15fps_h263.3gp": ("176x144", 15, 1.0),
+    "bear-vp9-odd-dimensions.webm": ("161x121", 30, 1.001),
+    "cover-h264-mjpeg.mp4": ("640x360", 60, 2.020),
+    "dolbyVision-hdr.MOV": ("720x1280", 4, 0.133),
+    "edit_list_positive_shift.mp4": ("1920x1080", 270, 10.005),
+    "hlg10-color-test.mp4": ("1920x1080", 9, 0.3),
+    "iibbibb_editlist_videoonly.mp4": ("704x576", 12, 12.0),
+    "internal_emulator_transformer_output_270_rotated.mp4": ("720x1280", 149, 4.972),
+    "roadtrip-vp92-10bit.webm": ("426x240", 72, 3.002),
+    "sample.avi": ("960x400", 96, 4.087),
+    "sample.flv": ("1080x720", 30, 1.089),
+    "sample_android_slow_motion.mp4": ("1280x720", 7, 0.525),
+    "sample_edit_list_only_preroll_sync_sample.mp4": ("640x360", 16, 0.533),
+    "sample_empty_track.mp4": ("1080x720", 30, 1.089),
+    "sample_fragmented.mp4": ("1080x720", 30, 1.068),
+    "sample_missing_stsd.mp4": ("1080x720", 30, 1.001),
+    "sample_rotate_and_reflect.mp4": ("720x1080", 30, 1.089),
+    "sample_shorter_audio.mp4": ("320x240", 72, 1.2),
+    "sample_with_pgs_subtitles.mkv": ("1080x720", 30, 1.010),
+    "segments-without-init.mp4": ("640x360", 240, 8.0),
+    "test_yuv422p.mp4": ("640x360", 60, 2.020),
+    "testsrc.mkv": ("640x360", 60, 2.043),
+}
+
+
+@pytest.mark.parametrize("name", sorted(AWKWARD))
+def test_awkward_files(stage, fixtures_dir, name):
+    resolution, frames, duration = AWKWARD[name]
+    result, path = transcode(stage, fixtures_dir / "awkward" / name)
+    assert (result["resolution"], result["frames"]) == (resolution, frames)
+    assert result["duration"] == pytest.approx(duration, abs=0.01)
+    assert result["damaged_frames"] == 0
+    assert len(rendition_times(path)) <= 61 * max(result["duration"], 1)
+
+
+def test_pixels_that_are_not_square_are_signalled(stage, fixtures_dir):
+    result, path = transcode(stage, fixtures_dir / "awkward" / "SAR-2by3.mp4")
+    assert streams(path)["video"]["sample_aspect_ratio"] == "2:3"
+    poster = streams(stage.store / result["s3_thumb_path"])["video"]
+    assert (poster["width"], poster["height"]) == (427, 360)
+
+
+HOSTILE = {
+    "sample_audio_only.mp4": ("NotAVideo", "only sound"),
+    "sample_fragmented_clearkey.mp4": ("UnsupportedMedia", "encrypted"),
+    "sample_vvc.mp4": ("UnsupportedMedia", "vvc1"),
+    "invalid-bitstream.webm": ("DecodeError", "vp9"),
+    "no-samples-init.mp4": ("DecodeError", "h264"),
+}
+
+
+def check_refusal(stage, data, error_type, words=""):
+    code, result = stage.run(s3_original_path=stage.put_original(data))
+    assert code == 65, result
+    error = result["error"]
+    assert (error["type"], error["retryable"]) == (error_type, False), error
+    assert words in error["message"]
+    assert stage.keys() == []
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_hostile_files_fail_clearly(stage, fixtures_dir, name):
+    check_refusal(stage, fixtures_dir / "awkward" / name, *HOSTILE[name])
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00" * 4096, b"Dear reader,\nno video here.\n" * 20,
+                                  bytes(range(256)) * 400, b"\x00\x00\x00\x18ftypisom"],
+                         ids=["empty", "zeros", "text", "garbage", "header"])
+def test_what_is_no_video(stage, data):
+    check_refusal(stage, data, "NotAVideo")
+
+
+def test_pictures_and_lists_are_no_video(stage, tmp_path):
+    check_refusal(stage, make_clip(tmp_path / "a.png", "-f lavfi -i testsrc=s=64x64 -frames:v 1"),
+                  "NotAVideo")
+    target = make_clip(tmp_path / "b.ts", "-f lavfi -i testsrc=s=64x64:d=1 -c:v libx264")
+    check_refusal(stage, f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{target}\n"
+                         "#EXT-X-ENDLIST\n".encode(), "NotAVideo")
+    check_refusal(stage, f"ffconcat version 1.0\nfile {target}\n".encode(), "NotAVideo")
+
+
+def test_pictures_beyond_the_limit(stage, tmp_path):
+    source = make_clip(tmp_path / "a.avi", "-f lavfi -i color=s=16400x64:r=1:d=1 -frames:v 1 "
+                       "-c:v mjpeg -pix_fmt yuvj420p")
+    check_refusal(stage, source, "LimitExceeded", "16400")
+
+
+@pytest.mark.parametrize("size, rendition", [((1, 1), (2, 2)), ((2, 2), (2, 2)),
+                                             ((17, 3), (16, 2))])
+def test_tiny_pictures(stage, tmp_path, size, rendition):
+    raw = tmp_path / "a.rgb"
+    raw.write_bytes(bytes(range(100, 150)) * 3 * size[0] * size[1])
+    source = make_clip(tmp_path / "a.avi", f"-f rawvideo -pixel_format rgb24 -video_size "
+                       f"{size[0]}x{size[1]} -framerate 5 -i {raw} -c:v rawvideo -pix_fmt bgr24")
+    result, path = transcode(stage, source)
+    assert result["resolution"] == f"{size[0]}x{size[1]}"
+    video = streams(path)["video"]
+    assert (video["width"], video["height"]) == rendition
+
+
+def test_a_truncated_file_gives_what_it_has(stage, tmp_path):
+    whole = make_clip(tmp_path / "a.mkv", "-f lavfi -i testsrc=s=320x240:r=25:d=8 -c:v libx264")
+    data = whole.read_bytes()
+    result, _ = transcode(stage, data[:len(data) // 2])
+    assert 20 < result["frames"] < 180
+    moov_at_end = make_clip(tmp_path / "b.mp4", "-f lavfi -i testsrc=d=2 -c:v libx264")
+    data = moov_at_end.read_bytes()
+    check = Stage(stage.program, stage.store)
+    code, result = check.run(s3_original_path=check.put_original(data[:len(data) // 2]))
+    assert (code, result["error"]["type"]) == (65, "NotAVideo")
+
+
+def test_one_frame_and_no_key_frame_for_20_seconds(stage, tmp_path):
+    result, path = transcode(stage, make_clip(
+        tmp_path / "a.mp4", "-f lavfi -i testsrc=s=160x120 -frames:v 1 -c:v libx264"))
+    assert result["frames"] == 1 and len(rendition_times(path)) == 1
+    result, path = transcode(stage, make_clip(
+        tmp_path / "b.mp4", "-f lavfi -i testsrc=s=160x120:r=25:d=22 -c:v libx264 -g 9999 "
+        "-sc_threshold 0"))
+    keys = [p for p in packets(path, "v:0") if "K" in p["flags"]]
+    assert (result["frames"], len(keys)) == (550, 11)
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"video_id": "nonsense"}, "video_id"),
+    ({"s3_original_path": "../../etc/passwd"}, "s3_original_path"),
+    ({"s3_original_path": 7}, "s3_original_path"),
+    ({"s3_original_path": None}, "s3_original_path"),
+])
+def test_payloads_are_checked(stage, change, words):
+    payload = {"s3_original_path": "videos/original/a/master.mp4", **change}
+    code, result = stage.run(**payload)
+    assert (code, result["error"]["type"]) == (65, "InvalidPayload")
+    assert words in result["error"]["message"]
+
+
+def test_a_missing_original_is_named(stage):
+    code, result = stage.run(s3_original_path="videos/original/x/master.mp4")
+    assert (code, result["error"]["type"]) == (65, "S3ObjectNotFound")
+    assert "videos/original/x/master.mp4" in result["error"]["message"]
+
+
+def test_sound_late_early_and_odd(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mkv", "-f lavfi -i testsrc=s=160x120:r=25:d=6 -itsoffset 2 "
+                       "-f lavfi -i aevalsrc=0.5*sin(2*PI*500*t):d=2:s=22050 -c:v libx264 "
+                       "-c:a pcm_s16le -ac 1")
+    result, path = transcode(stage, source)
+    assert result["audio_channels"] == 1
+    samples = sound(path)
+    loud = [i for i, s in enumerate(samples) if abs(s) > 4000]
+    assert loud[0] / 48000 == pytest.approx(2.0, abs=0.005)
+    assert loud[-1] / 48000 == pytest.approx(4.0, abs=0.005)
+    assert len(samples) / 48000 == pytest.approx(6.0, abs=0.03)
+
+
+def test_result_can_be_probed_as_a_whole(stage, fixtures_dir):
+    _, path = transcode(stage, fixtures_dir / "subtitles.mp4")
+    assert "errors" not in probe(path, "-show_error", "-show_format")
