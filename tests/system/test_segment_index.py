@@ -1,0 +1,160 @@
+"""segment-index-worker: detections in the tables become segments, entities and search rows."""
+
+import hashlib
+import json
+import os
+import subprocess
+import uuid
+
+import psycopg2
+import pytest
+from pipeline import Pipeline
+
+
+def add_detection(queue, video, text, start, end, y=100, confidence=0.9, x=50, end_box=None):
+    box = {"x": x, "y": y, "width": 20 * len(text), "height": 40}
+    normalized = " ".join(text.lower().split())
+    text_hash = hashlib.sha256(normalized.encode()).hexdigest()
+    queue.run("INSERT INTO segments (id, video_id, text, normalized_text, text_hash, language,"
+              " confidence, t_start, t_end, bounding_box, end_box)"
+              " VALUES (segment_id(%s, %s, %s, %s::jsonb), %s, %s, %s, %s, 'eng', %s, %s, %s, %s, %s)"
+              " ON CONFLICT DO NOTHING",
+              video, text_hash, start, json.dumps(box), video, text, normalized, text_hash,
+              confidence, start, end, json.dumps(box), end_box and json.dumps(end_box))
+
+
+def once(program, database, payload):
+    done = subprocess.run([program("segment-index-worker"), "--once"], input=json.dumps(payload),
+                          text=True, capture_output=True, check=False,
+                          env={**os.environ, "DATABASE_URL": database})
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def commit(queue, video, result):
+    return queue.run("SELECT * FROM replace_video_text(%s, %s)", video,
+                     json.dumps(result["segments"]))[0]
+
+
+def index(program, database, queue, video):
+    code, result, log = once(program, database, {"video_id": str(video)})
+    assert code == 0, log
+    return commit(queue, video, result)
+
+
+def rows(queue, video):
+    return {
+        "segments": queue.run("SELECT *, xmin::text FROM segments WHERE video_id = %s"
+                              " ORDER BY t_start, id", video),
+        "entities": queue.run("SELECT e.*, e.xmin::text FROM entities e JOIN segments s"
+                              " ON s.id = segment_id WHERE video_id = %s ORDER BY e.id", video),
+        "search": queue.run("SELECT *, xmin::text FROM search_materialized WHERE video_id = %s"
+                            " ORDER BY segment_id", video),
+    }
+
+
+@pytest.fixture
+def video(queue):
+    video = queue.video()
+    for t in range(0, 500, 100):
+        add_detection(queue, video, "Tickets from $24.50 @mara_lind", t, t + 100)
+        add_detection(queue, video, f"{t} watching now", t, t + 100, y=300)
+    add_detection(queue, video, "T1ckets from $24.50 @mara_lind", 500, 600, confidence=0.7)
+    add_detection(queue, video, "see https://Example.org/Menu #Lisbon2024 😍", 600, 900, y=500)
+    return video
+
+
+def test_detections_become_segments(program, database, queue, video):
+    counts = index(program, database, queue, video)
+    assert counts["segment_count"] == 7 and counts["entity_count"] == 10
+    segments = queue.run("SELECT text, t_start, t_end FROM segments WHERE video_id = %s"
+                         " ORDER BY t_start, text DESC", video)
+    assert [tuple(s.values()) for s in segments] == [
+        ("Tickets from $24.50 @mara_lind", 0, 600), ("0 watching now", 0, 100),
+        ("100 watching now", 100, 200), ("200 watching now", 200, 300),
+        ("300 watching now", 300, 400), ("400 watching now", 400, 500),
+        ("see https://Example.org/Menu #Lisbon2024 😍", 600, 900)]
+    entities = queue.run("SELECT entity_type, value, normalized_value FROM entities e JOIN segments s"
+                         " ON s.id = segment_id WHERE video_id = %s AND text !~ 'watching'"
+                         " ORDER BY t_start, entity_type", video)
+    assert [tuple(e.values()) for e in entities] == [
+        ("mention", "@mara_lind", "@mara_lind"), ("number", "$24.50", "24.50 USD"),
+        ("emoji", "😍", "😍"), ("hashtag", "#Lisbon2024", "#lisbon2024"),
+        ("url", "https://Example.org/Menu", "https://example.org/Menu")]
+    assert queue.value("SELECT count(*) FROM search_materialized WHERE video_id = %s", video) == 7
+    assert queue.value("SELECT status::text FROM videos WHERE id = %s", video) == "ready"
+
+
+def test_a_second_run_touches_nothing(program, database, queue, video):
+    index(program, database, queue, video)
+    first = rows(queue, video)
+    index(program, database, queue, video)
+    assert rows(queue, video) == first
+
+
+def test_detections_of_a_repeated_ocr_lead_to_the_same_rows(program, database, queue, video):
+    index(program, database, queue, video)
+    first = rows(queue, video)
+    for t in range(0, 500, 100):
+        add_detection(queue, video, "Tickets from $24.50 @mara_lind", t, t + 100)
+    index(program, database, queue, video)
+    second = rows(queue, video)
+    for table in first:
+        assert [{k: v for k, v in row.items() if k not in ("xmin", "created_at", "confidence")}
+                for row in first[table]] == \
+            [{k: v for k, v in row.items() if k not in ("xmin", "created_at", "confidence")}
+             for row in second[table]]
+
+
+def test_a_text_that_moved_keeps_where_it_ended(program, database, queue):
+    video = queue.video()
+    for i in range(4):
+        add_detection(queue, video, "Thursday evening train leaves", 100 * i, 100 * i + 100,
+                      y=900 - 200 * i)
+    index(program, database, queue, video)
+    boxes = queue.run("SELECT bounding_box ->> 'y' AS y, end_box ->> 'y' AS end_y, t_end"
+                      " FROM segments WHERE video_id = %s", video)
+    assert [tuple(b.values()) for b in boxes] == [("900", "300", 400)]
+
+
+def test_a_video_without_text_is_ready(program, database, queue):
+    video = queue.video()
+    counts = index(program, database, queue, video)
+    assert (counts["segment_count"], counts["entity_count"]) == (0, 0)
+    assert queue.value("SELECT status::text FROM videos WHERE id = %s", video) == "ready"
+
+
+def test_rows_belong_to_the_video_s_owner(program, database, queue, video):
+    owner = str(uuid.uuid4())
+    queue.run("UPDATE videos SET owner_id = %s WHERE id = %s", owner, video)
+    index(program, database, queue, video)
+    for table in ("segments", "search_materialized"):
+        owners = queue.run(f"SELECT DISTINCT owner_id::text AS owner FROM {table} WHERE video_id = %s",
+                           video)
+        assert [o["owner"] for o in owners] == [owner]
+
+
+@pytest.mark.parametrize("payload", [{}, {"video_id": "x"}, {"video_id": 7},
+                                     {"video_id": str(uuid.uuid4())}])
+def test_a_wrong_payload_is_a_permanent_failure(program, database, payload):
+    code, result, _ = once(program, database, payload)
+    assert code == 65
+    assert result["error"]["type"] == "InvalidPayload" and not result["error"]["retryable"]
+
+
+def test_a_video_that_is_gone_is_refused(queue):
+    with pytest.raises(psycopg2.errors.ForeignKeyViolation):
+        queue.run("SELECT replace_video_text(%s, '[]')", uuid.uuid4())
+
+
+def test_the_worker_commits(program, database, sql, queue, video, store_dir, tmp_path):
+    pipeline = Pipeline(program, database, sql, store_dir, tmp_path)
+    queue.run("SELECT enqueue_job('segment_index', %s, %s)", json.dumps({"video_id": str(video)}),
+              video)
+    pipeline.start("segment_index")
+    try:
+        assert pipeline.wait(video, timeout=60) == "ready"
+    finally:
+        pipeline.stop()
+    job = queue.run("SELECT status::text, result FROM jobs WHERE video_id = %s", video)[0]
+    assert job["status"] == "done"
+    assert job["result"] == {"detections": 12, "segments": 7, "entities": 10}

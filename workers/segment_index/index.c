@@ -1,0 +1,185 @@
+#include "workers/segment_index/index.h"
+
+#include "common/text/text.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* Segments after which the stage tells how far it is. */
+enum { PROGRESS_EVERY = 256 };
+
+/* A video's rows of `segments`; texts are borrowed from the result. */
+struct rows {
+    struct cv_db_result *result;
+    struct cv_detection *detections;
+    size_t count;
+};
+
+static void rows_deinit(struct rows *rows)
+{
+    free(rows->detections);
+    cv_db_result_free(rows->result);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct rows, rows_deinit)
+
+/* Pixels of a box, in bounds within which sums of two never overflow. */
+static int pixels(const struct cv_db_result *result, int row, const char *column)
+{
+    int64_t value = cv_db_int(result, row, column, 0);
+    const int64_t most = INT_MAX / 8;
+    return (int)(value > most ? most : value < -most ? -most : value);
+}
+
+static struct cv_detection read_row(const struct cv_db_result *result, int row)
+{
+    return (struct cv_detection){
+        .text = cv_db_text(result, row, "text"),
+        .normalized = cv_db_text(result, row, "normalized_text"),
+        .language = cv_db_text(result, row, "language"),
+        .confidence = cv_db_double(result, row, "confidence", 0),
+        .t_start_ms = cv_db_int(result, row, "t_start", 0),
+        .t_end_ms = cv_db_int(result, row, "t_end", 0),
+        .box = {pixels(result, row, "x"), pixels(result, row, "y"), pixels(result, row, "width"),
+                pixels(result, row, "height")},
+        .end_box = {pixels(result, row, "end_x"), pixels(result, row, "end_y"),
+                    pixels(result, row, "end_width"), pixels(result, row, "end_height")},
+        .source = row,
+    };
+}
+
+static int read_rows(struct cv_db *db, const char *video_id, struct rows *ret_rows,
+                     struct cv_error *error)
+{
+    static const char sql[] =
+        "SELECT text, normalized_text, language, confidence, t_start, t_end,"
+        " bounding_box IS NOT NULL AS has_box,"
+        " (bounding_box ->> 'x')::float8::bigint AS x,"
+        " (bounding_box ->> 'y')::float8::bigint AS y,"
+        " (bounding_box ->> 'width')::float8::bigint AS width,"
+        " (bounding_box ->> 'height')::float8::bigint AS height,"
+        " (end_box ->> 'x')::float8::bigint AS end_x,"
+        " (end_box ->> 'y')::float8::bigint AS end_y,"
+        " (end_box ->> 'width')::float8::bigint AS end_width,"
+        " (end_box ->> 'height')::float8::bigint AS end_height"
+        " FROM segments WHERE video_id = $1::uuid ORDER BY t_start, id LIMIT $2::bigint";
+    char limit[16];
+    (void)snprintf(limit, sizeof(limit), "%d", CV_MERGE_MAX + 1);
+    cv_auto(rows_deinit) struct rows rows = {0};
+    int result = cv_db_run(db, &rows.result, error, sql, video_id, limit);
+    if (result != 0) {
+        return result;
+    }
+    rows.count = (size_t)cv_db_rows(rows.result);
+    rows.detections = calloc(rows.count + 1, sizeof(*rows.detections));
+    if (!rows.detections) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu detections", rows.count);
+    }
+    for (size_t i = 0; i < rows.count; i++) {
+        rows.detections[i] = read_row(rows.result, (int)i);
+    }
+    *ret_rows = rows;
+    rows = (struct rows){0};
+    return 0;
+}
+
+static int check_video(struct cv_db *db, const char *video_id, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *found = NULL;
+    int result = cv_db_run(db, &found, error, "SELECT 1 FROM videos WHERE id = $1::uuid", video_id);
+    if (result == 0 && cv_db_rows(found) == 0) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "video %s does not exist", video_id);
+    }
+    return result;
+}
+
+static json_t *entities_json(const struct cv_entity_list *list)
+{
+    cv_auto(json_decref) json_t *entities = json_array();
+    for (size_t i = 0; i < list->count; i++) {
+        const struct cv_entity *entity = &list->entities[i];
+        json_t *object = json_pack("{s:s, s:s, s:s}", "type", entity->type, "value", entity->value,
+                                   "normalized_value", entity->normalized_value);
+        if (json_array_append_new(entities, object) != 0) {
+            return NULL;
+        }
+    }
+    return cv_take(entities);
+}
+
+static json_t *box_json(const struct cv_box *box)
+{
+    return json_pack("{s:i, s:i, s:i, s:i}", "x", box->x, "y", box->y, "width", box->width,
+                     "height", box->height);
+}
+
+static json_t *segment_json(const struct rows *rows, const struct cv_detection *segment,
+                            const struct cv_entity_list *list)
+{
+    bool has_box = cv_db_bool(rows->result, (int)segment->source, "has_box");
+    bool moved = memcmp(&segment->box, &segment->end_box, sizeof(segment->box)) != 0;
+    json_t *box = has_box ? box_json(&segment->box) : json_null();
+    json_t *end_box = has_box && moved ? box_json(&segment->end_box) : json_null();
+    return json_pack("{s:s, s:s, s:s?, s:f, s:I, s:I, s:o, s:o, s:o}", "text", segment->text,
+                     "normalized_text", segment->normalized, "language", segment->language,
+                     "confidence", segment->confidence, "t_start", (json_int_t)segment->t_start_ms,
+                     "t_end", (json_int_t)segment->t_end_ms, "bounding_box", box, "end_box",
+                     end_box, "entities", entities_json(list));
+}
+
+/* Entities are found in the text as it was read, not in its normal form: a URL keeps its case. */
+static int describe(struct cv_stage_context *context, const struct rows *rows,
+                    const struct cv_detection *segments, size_t count, json_t **ret_list,
+                    size_t *ret_entities, struct cv_error *error)
+{
+    cv_auto(cv_entity_extractor_free) struct cv_entity_extractor *extractor = NULL;
+    int result = cv_entity_extractor_new(&extractor, error);
+    cv_auto(json_decref) json_t *list = json_array();
+    size_t entities = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        cv_auto(cv_entity_list_deinit) struct cv_entity_list found = {0};
+        result = cv_entity_extract(extractor, segments[i].text, &found, error);
+        if (result == 0 && json_array_append_new(list, segment_json(rows, &segments[i], &found))) {
+            result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu segments", count);
+        }
+        entities += found.count;
+        if (i % PROGRESS_EVERY == 0) {
+            cv_stage_progress(context, 0.5 + 0.5 * (double)i / (double)count, "entities");
+        }
+    }
+    if (result < 0) {
+        return result;
+    }
+    *ret_list = cv_take(list);
+    *ret_entities = entities;
+    return 0;
+}
+
+int index_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
+              struct cv_error *error)
+{
+    struct cv_db *db = cv_stage_db(context);
+    const char *video_id = NULL;
+    int result = cv_payload_uuid(payload, "video_id", &video_id, error);
+    result = result ? result : check_video(db, video_id, error);
+    cv_auto(rows_deinit) struct rows rows = {0};
+    result = result ? result : read_rows(db, video_id, &rows, error);
+    if (result < 0) {
+        return result;
+    }
+    cv_stage_progress(context, 0.2, "merge");
+    cv_auto_free struct cv_detection *segments = NULL;
+    size_t count = 0, entities = 0;
+    result = cv_text_merge(rows.detections, rows.count, &segments, &count, error);
+    cv_auto(json_decref) json_t *list = NULL;
+    result = result ? result : describe(context, &rows, segments, count, &list, &entities, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_result = json_pack("{s:O, s:{s:I, s:I, s:I}}", "segments", list, "summary", "detections",
+                            (json_int_t)rows.count, "segments", (json_int_t)count, "entities",
+                            (json_int_t)entities);
+    return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
+}

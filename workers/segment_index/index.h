@@ -1,0 +1,14 @@
+/* The segment_index stage: a video's detections become segments with entities, and searchable. */
+#pragma once
+
+#include "common/worker/worker.h"
+
+/* Reads the payload's video from the database; *ret_result is {"segments": […], "summary": {…}}.
+ * A segment is {text, normalized_text, language, confidence, t_start, t_end, bounding_box, end_box,
+ * entities: [{type, value, normalized_value}]}. */
+CV_MUST_CHECK int index_run(struct cv_stage_context *context, const json_t *payload,
+                            json_t **ret_result, struct cv_error *error);
+
+/* Replaces the video's segments and entities, makes them searchable, and the video ready. */
+CV_MUST_CHECK int index_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                               struct cv_error *error);
