@@ -11,10 +11,12 @@ enum {
     PROGRESS_MS = 1000,
     /* …and at least this often, for its answer tells of a cancellation where no LISTEN does. */
     ASK_MS = 5000,
+    ROW_MS = 2000,            /* from a change of what runs to the worker's row */
     RECONNECT_MS = 2000,      /* one go at a database that is away */
     RECONNECT_PAUSE_MS = 500, /* between two */
     CONNECT_TIMEOUT_MS = 5000,
     STATEMENT_TIMEOUT_MS = 30000,
+    STOP_SECONDS = 3,
 };
 
 struct held {
@@ -41,6 +43,7 @@ struct cv_keeper {
     bool is_stopping;
     bool row_is_due;
     int64_t row_at;
+    char trouble[CV_TROUBLE_SIZE]; /* the last failure of a call, "" when none has failed */
     int news_fd;
     struct cv_db *db; /* the thread's alone */
 };
@@ -50,6 +53,12 @@ static void tell(struct cv_keeper *keeper)
     uint64_t one = 1;
     ssize_t written = write(keeper->news_fd, &one, sizeof(one));
     (void)written;
+}
+
+/* This thread does not log: the log's context belongs to the loop, which asks for this. */
+static void keep_trouble(struct cv_keeper *keeper, const struct cv_error *error)
+{
+    (void)snprintf(keeper->trouble, sizeof(keeper->trouble), "%s", error->message);
 }
 
 /* ---- the thread: with the database ----------------------------------------------------------- */
@@ -81,9 +90,8 @@ static void report_row(struct cv_keeper *keeper, const char *state, int running)
         .running = running,
     };
     struct cv_error error;
-    if (cv_queue_report_worker(keeper->db, &row, &error) < 0) {
-        cv_log(CV_LOG_DEBUG, "worker row: %s", error.message);
-    }
+    int r = cv_queue_report_worker(keeper->db, &row, &error);
+    (void)r; /* only people read it, and the next heartbeat writes it again */
 }
 
 /* Renews or reports one lease, unlocked; returns the queue's outcome. */
@@ -137,11 +145,12 @@ static void serve(struct cv_keeper *keeper, int slot, int64_t now)
         return; /* the slot has another job by now */
     }
     if (outcome >= 0) {
+        keeper->trouble[0] = '\0';
         learn(keeper, held, renew, asked_at, outcome);
     } else {
         held->progress.is_new = true;
+        keep_trouble(keeper, &error);
         if (cv_db_is_connected(keeper->db)) {
-            cv_log(CV_LOG_DEBUG, "keeper: %s", error.message);
             held->renew_at = renew ? now + RECONNECT_PAUSE_MS : held->renew_at;
         }
     }
@@ -208,6 +217,7 @@ static void *keep(void *argument)
             int r = connect_database(keeper, &error);
             (void)pthread_mutex_lock(&keeper->mutex);
             if (r < 0) {
+                keep_trouble(keeper, &error);
                 sleep_until(keeper, cv_monotonic_ms() + RECONNECT_PAUSE_MS);
                 continue;
             }
@@ -288,8 +298,22 @@ void cv_keeper_stop(struct cv_keeper *keeper)
     keeper->is_stopping = true;
     (void)pthread_cond_broadcast(&keeper->changed);
     (void)pthread_mutex_unlock(&keeper->mutex);
-    (void)pthread_join(keeper->thread, NULL);
+    /* A database that does not answer may hold the thread for as long as its time-outs. */
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += STOP_SECONDS;
+    if (pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+        cv_cancel_request(keeper->cancel, CV_CANCEL_ABORT);
+        (void)pthread_join(keeper->thread, NULL);
+    }
     keeper_free(keeper);
+}
+
+/* The row says how many jobs run; a worker of many short ones writes it now and then only. */
+static void row_soon(struct cv_keeper *keeper, int64_t now)
+{
+    int64_t soon = now + ROW_MS;
+    keeper->row_at = keeper->row_at < soon ? keeper->row_at : soon;
 }
 
 void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job, int64_t lease_end)
@@ -306,6 +330,7 @@ void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job
         .ask_at = now + ASK_MS,
     };
     (void)memcpy(held->job_id, job->id, sizeof(held->job_id));
+    row_soon(keeper, now);
     (void)pthread_cond_broadcast(&keeper->changed);
     (void)pthread_mutex_unlock(&keeper->mutex);
 }
@@ -314,6 +339,8 @@ void cv_keeper_let_go(struct cv_keeper *keeper, int slot)
 {
     (void)pthread_mutex_lock(&keeper->mutex);
     keeper->held[slot] = (struct held){.is_held = false};
+    row_soon(keeper, cv_monotonic_ms());
+    (void)pthread_cond_broadcast(&keeper->changed);
     (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
@@ -353,4 +380,11 @@ void cv_keeper_drain(struct cv_keeper *keeper)
     uint64_t count;
     ssize_t got = read(keeper->news_fd, &count, sizeof(count));
     (void)got;
+}
+
+void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE])
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    (void)memcpy(text, keeper->trouble, CV_TROUBLE_SIZE);
+    (void)pthread_mutex_unlock(&keeper->mutex);
 }

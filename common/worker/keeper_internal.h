@@ -41,6 +41,10 @@ struct cv_keeper_news {
 };
 struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot);
 
+/* Why the last call to the database failed; "" when it did not. */
+enum { CV_TROUBLE_SIZE = 256 };
+void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE]);
+
 /* Becomes readable when there is news; cv_keeper_drain makes it quiet again. */
 int cv_keeper_fd(const struct cv_keeper *keeper);
 void cv_keeper_drain(struct cv_keeper *keeper);

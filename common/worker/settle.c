@@ -22,8 +22,7 @@ static const json_t *shown_result(const json_t *result)
 static int commit_result(struct cv_supervisor *supervisor, struct cv_slot *slot,
                          struct cv_error *error)
 {
-    cv_auto(cv_db_rollback) struct cv_db *open = supervisor->db;
-    struct cv_db *db = supervisor->db;
+    cv_auto(cv_db_rollback) struct cv_db *db = supervisor->db; /* harmless after a commit */
     const struct cv_stage *stage = supervisor->stage;
     const struct cv_verdict_result *verdict = &slot->verdict;
     int r = cv_db_begin(db, error);
@@ -142,7 +141,10 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
     struct cv_error error;
     bool is_over = true;
     if (slot->stop == CV_STOP_LEASE_LOST || !cv_supervisor_is_connected(supervisor)) {
-        cv_log(CV_LOG_WARN, "lease lost: what the attempt did is dropped");
+        char trouble[CV_TROUBLE_SIZE];
+        cv_keeper_trouble(supervisor->keeper, trouble);
+        cv_log(CV_LOG_WARN, "lease lost, what the attempt did is dropped: %s",
+               trouble[0] ? trouble : "another worker has the job");
     } else {
         slot->settle_tries++;
         int r = settle(supervisor, slot, &error);

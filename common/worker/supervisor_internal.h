@@ -69,9 +69,6 @@ struct cv_supervisor {
  * after it. */
 int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor);
 
-/* There is a connection, as far as one can know without asking the server. */
-bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
-
 /* Log lines carry the slot's job until the next call; NULL: no job. */
 void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct cv_slot *slot);
 
@@ -95,6 +92,24 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
 
 /* Frees the slot and all that belonged to the attempt. */
 void cv_slot_clear(struct cv_supervisor *supervisor, int index);
+
+/* ---- intake.c: the loop's database connection, and what comes in through it --------------------- */
+
+/* There is a connection, as far as one can know without asking the server. */
+bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
+
+/* Connects if need be and if it is time; fails only when a first connection is refused for good. */
+CV_MUST_CHECK int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now,
+                                        struct cv_error *error);
+
+/* New jobs, and jobs to stop. */
+void cv_supervisor_read_notifications(struct cv_supervisor *supervisor);
+
+int cv_supervisor_count_free(const struct cv_supervisor *supervisor);
+
+/* Fills free slots if it is time to look for jobs. */
+CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now,
+                                      struct cv_error *error);
 
 /* ---- settle.c ---------------------------------------------------------------------------------- */
 

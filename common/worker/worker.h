@@ -9,6 +9,20 @@
  *
  * Nothing of an attempt reaches the tables before its commit: stage rows, artifacts, `done` and the
  * next job are one transaction, fenced by the lease.
+ *
+ * Environment, besides DATABASE_URL and STORE_URL:
+ *   CORTANA_SCRATCH       where scratch directories are made (TMPDIR, else /tmp)
+ *   CORTANA_LEASE_MS      a claim's lease (300000)
+ *   CORTANA_HEARTBEAT_MS  renewed this often (120000; two fifths of a lease that was changed)
+ *   CORTANA_GRACE_MS      what a running job is given after SIGTERM (30000)
+ *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
+ *   CORTANA_SANDBOX       "off" for debuggers
+ *
+ * During run() a stage is shut in (sandbox.c says with what): it writes in its scratch directory and
+ * in a directory store, reads there, in /usr, /etc, /proc, /sys, /opt, TESSDATA_PREFIX and
+ * CORTANA_READ_PATHS, starts threads but no processes, opens no sockets unless its store is remote
+ * or it has a database, and sees only the variables listed in child.c. Its standard output is the
+ * result's: what libraries print there goes to standard error.
  */
 #pragma once
 
@@ -86,7 +100,7 @@ enum cv_stage_needs {
 
 /* Bounds of one stage process; 0 = the default in brackets. */
 struct cv_stage_limits {
-    int64_t memory_bytes; /* address space (4 GiB) */
+    int64_t memory_bytes; /* private writable memory; address space is twice that (4 GiB) */
     int64_t file_bytes;   /* one file written (64 GiB) */
     int64_t cpu_seconds;  /* (the job's time limit × threads) */
 };
@@ -107,7 +121,8 @@ struct cv_stage {
     /* Result → rows and the next job, in the supervisor, inside the transaction that ends the job;
      * the fence is taken before and `done` is written after. Replaces rows of an earlier run. May
      * be repeated when the transaction is. `result` is what run() returned: from an untrusted
-     * process, so check it. */
+     * process, so check it. The API shows the result's member "summary" as the job's result where it
+     * is an object, else the whole: a stage with a long result gives a summary. */
     int (*commit)(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error);
 };

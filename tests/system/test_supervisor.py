@@ -252,7 +252,7 @@ def test_sigkill_of_the_supervisor_takes_the_stage_along(jobs, workers):
 # ---- what a stage may do -------------------------------------------------------------------------------
 
 
-def test_a_stage_is_shut_in(jobs, workers, tmp_path):
+def test_a_stage_is_shut_in(jobs, workers, tmp_path, program):
     secret = tmp_path / "secret"
     secret.write_text("s")
     outside = tmp_path / "outside"
@@ -268,7 +268,9 @@ def test_a_stage_is_shut_in(jobs, workers, tmp_path):
     assert (found["read_system"], found["read_outside"]) == ("worked", "EACCES")
     assert (found["socket_inet"], found["socket_unix"]) == ("EACCES", "EACCES")
     assert (found["kill_parent"], found["ptrace_parent"]) == ("EPERM", "EPERM")
-    assert (found["fork"], found["exec"]) == ("EPERM", "EPERM")
+    assert found["exec"] == "EPERM"
+    if not is_sanitized(program("test-stage")):  # whose leak check forks
+        assert found["fork"] == "EPERM"
     assert found["open_files"] <= 10
     assert not outside.exists()
 
@@ -318,7 +320,9 @@ def test_leftovers_in_scratch_are_removed_and_links_not_followed(jobs, workers, 
     (workers.scratch / "somebody-elses").mkdir()
     worker = workers.start()
     wait_until(lambda: worker.says("slots"), "the worker to start")
-    assert not leftover.exists()
+    is_gone = not leftover.exists()
+    subprocess.run(["rm", "-rf", leftover], check=True)  # pytest itself cannot remove such a depth
+    assert is_gone
     assert worker.stop() == 0
     assert workers.scratch_entries() == ["somebody-elses"]
     assert (precious / "file").read_text() == "keep"

@@ -1,0 +1,179 @@
+#include "common/worker/supervisor_internal.h"
+
+#include <string.h>
+
+/* ---- the database ------------------------------------------------------------------------------ */
+
+bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor)
+{
+    return supervisor->db && cv_db_is_connected(supervisor->db);
+}
+
+static int open_database(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    enum { CONNECT_MS = 2000, STATEMENT_MOST_MS = 5 * 60 * 1000 };
+    if (supervisor->db) {
+        return cv_db_reconnect(supervisor->db, CONNECT_MS, error);
+    }
+    /* The loop waits for its statements: a server that hangs must not cost a lease that lives. */
+    int64_t statement_ms = supervisor->lease_ms / 2;
+    struct cv_db_params params = {
+        .application_name = supervisor->stage->name,
+        .connect_timeout_ms = CONNECT_MS,
+        .statement_timeout_ms = statement_ms < STATEMENT_MOST_MS ? statement_ms : STATEMENT_MOST_MS,
+    };
+    cv_auto(cv_db_close) struct cv_db *db = NULL;
+    int r = cv_db_open(&params, &db, error);
+    if (r == 0 && supervisor->listen) {
+        char channel[80];
+        (void)snprintf(channel, sizeof(channel), "cv_jobs_%s", supervisor->stage->job_type);
+        r = cv_db_listen(db, channel, error);
+        r = r < 0 ? r : cv_db_listen(db, "cv_cancel", error);
+        if (r < 0 && cv_db_is_connected(db)) { /* a pooler that knows no LISTEN */
+            cv_log(CV_LOG_WARN, "polling only: %s", error->message);
+            r = 0;
+        }
+    }
+    if (r == 0) {
+        supervisor->db = cv_take(db);
+    }
+    return r;
+}
+
+/* Never gives up while there is work; only a first connection that is refused for good ends it. */
+int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct cv_error *error)
+{
+    enum { FIRST_PAUSE_MS = 250, PAUSE_MAX_MS = 5000 };
+    if (cv_supervisor_is_connected(supervisor) || now < supervisor->connect_at) {
+        return 0;
+    }
+    bool is_first = !supervisor->db;
+    int r = open_database(supervisor, error);
+    if (r == 0) {
+        if (supervisor->database_is_away) {
+            cv_log(CV_LOG_INFO, "the database is back");
+        }
+        supervisor->database_is_away = false;
+        supervisor->connect_tries = 0;
+        supervisor->claim_at = 0;
+        return 0;
+    }
+    if (is_first && error->verdict != CV_VERDICT_RETRY) {
+        return r;
+    }
+    if (!supervisor->database_is_away) {
+        cv_log(CV_LOG_WARN, "waiting for the database: %s", error->message);
+        supervisor->database_is_away = true;
+    }
+    int64_t pause = FIRST_PAUSE_MS;
+    for (int i = 0; i < supervisor->connect_tries && pause < PAUSE_MAX_MS; i++) {
+        pause *= 2;
+    }
+    supervisor->connect_tries++;
+    supervisor->connect_at =
+        cv_monotonic_ms() + pause / 2 + (int64_t)arc4random_uniform((uint32_t)pause);
+    return 0;
+}
+
+static void on_notification(struct cv_supervisor *supervisor, const char *channel,
+                            const char *payload)
+{
+    if (strcmp(channel, "cv_cancel") != 0) {
+        supervisor->claim_at = 0;
+        return;
+    }
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        struct cv_slot *slot = &supervisor->slots[i];
+        if (slot->phase == CV_SLOT_RUNNING && strcmp(slot->job->id, payload) == 0) {
+            cv_slot_stop(supervisor, slot, CV_STOP_CANCELED, false);
+        }
+    }
+}
+
+void cv_supervisor_read_notifications(struct cv_supervisor *supervisor)
+{
+    while (cv_supervisor_is_connected(supervisor)) {
+        struct cv_error error;
+        cv_auto_free char *channel = NULL;
+        cv_auto_free char *payload = NULL;
+        if (cv_db_notification(supervisor->db, &channel, &payload, &error) != 1) {
+            return;
+        }
+        on_notification(supervisor, channel, payload);
+    }
+}
+
+/* ---- claiming ---------------------------------------------------------------------------------- */
+
+int cv_supervisor_count_free(const struct cv_supervisor *supervisor)
+{
+    int count = 0;
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        count += supervisor->slots[i].phase == CV_SLOT_FREE;
+    }
+    return count;
+}
+
+static int adopt(struct cv_slot *slot, struct cv_job *job, struct cv_error *error)
+{
+    slot->claimed.jobs = calloc(1, sizeof(*slot->claimed.jobs));
+    if (!slot->claimed.jobs) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a job");
+    }
+    slot->claimed.count = 1;
+    slot->claimed.jobs[0] = *job;
+    slot->job = &slot->claimed.jobs[0];
+    job->job_type = NULL;
+    job->payload = NULL;
+    return 0;
+}
+
+static int start_all(struct cv_supervisor *supervisor, struct cv_job_list *list, int64_t lease_end,
+                     struct cv_error *error)
+{
+    size_t next = 0;
+    for (int i = 0; i < supervisor->options.slots && next < list->count; i++) {
+        if (supervisor->slots[i].phase == CV_SLOT_FREE) {
+            int r = adopt(&supervisor->slots[i], &list->jobs[next++], error);
+            if (r < 0) {
+                return r;
+            }
+            cv_slot_start(supervisor, i, lease_end);
+        }
+    }
+    return 0;
+}
+
+static int64_t next_poll(const struct cv_supervisor *supervisor)
+{
+    /* ±25 %, so that a fleet that was started at once does not ask at once for ever. */
+    int64_t poll = supervisor->options.poll_ms;
+    return cv_monotonic_ms() + poll * 3 / 4 + (int64_t)arc4random_uniform((uint32_t)poll / 2 + 1);
+}
+
+int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv_error *error)
+{
+    int free_slots = cv_supervisor_count_free(supervisor);
+    if (supervisor->is_draining || free_slots == 0 || now < supervisor->claim_at ||
+        !cv_supervisor_is_connected(supervisor)) {
+        return 0;
+    }
+    cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
+    supervisor->claim_at = next_poll(supervisor);
+    int64_t asked_at = cv_monotonic_ms();
+    int r = cv_queue_claim(supervisor->db, supervisor->worker_id, supervisor->stage->job_type,
+                           free_slots, supervisor->lease_ms, &list, error);
+    if (r < 0) {
+        if (error->verdict != CV_VERDICT_RETRY) { /* the queue is not there, or not ours to use */
+            cv_log_error(error, "cannot claim");
+            supervisor->exit_code = CV_EXIT_STOP;
+            cv_supervisor_drain(supervisor, "the queue cannot be used");
+            return 0;
+        }
+        cv_log(CV_LOG_WARN, "cannot claim: %s", error->message);
+        return 0;
+    }
+    return r == CV_QUEUE_EMPTY
+               ? 0
+               : start_all(supervisor, &list, asked_at + supervisor->lease_ms, error);
+}

@@ -1,0 +1,239 @@
+/* What needs no process and no database: payloads, verdicts, scratch directories. */
+#include "common/worker/child_internal.h"
+#include "common/worker/scratch_internal.h"
+#include "common/worker/verdict_internal.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* ---- payloads -------------------------------------------------------------------------------- */
+
+static void test_payload_int(void **state)
+{
+    (void)state;
+    cv_auto(json_decref) json_t *payload =
+        json_pack("{s:i, s:f, s:f, s:s, s:n, s:i}", "whole", 7, "round", 8.0, "broken", 8.5, "text",
+                  "9", "null", "large", 1000);
+    assert_non_null(payload);
+    struct cv_error error;
+    int64_t value = -1;
+    assert_int_equal(cv_payload_int(payload, "whole", 0, 10, &value, &error), 0);
+    assert_int_equal(value, 7);
+    assert_int_equal(cv_payload_int(payload, "round", 0, 10, &value, &error), 0);
+    assert_int_equal(value, 8);
+    static const char *const wrong[] = {"broken", "text", "null", "large", "missing"};
+    for (size_t i = 0; i < CV_COUNT(wrong); i++) {
+        assert_int_equal(cv_payload_int(payload, wrong[i], 0, 10, &value, &error), -1);
+        assert_int_equal(error.type, CV_ERROR_INVALID_PAYLOAD);
+        assert_non_null(strstr(error.message, wrong[i]));
+        assert_int_equal(value, 8);
+    }
+    assert_int_equal(cv_payload_int_or(payload, "null", 3, 0, 10, &value, &error), 0);
+    assert_int_equal(value, 3);
+    assert_int_equal(cv_payload_int_or(payload, "large", 3, 0, 10, &value, &error), -1);
+}
+
+static void test_payload_double(void **state)
+{
+    (void)state;
+    cv_auto(json_decref) json_t *payload =
+        json_pack("{s:f, s:i, s:s}", "real", 0.95, "whole", 1, "text", "0.95");
+    assert_non_null(payload);
+    struct cv_error error;
+    double value = 0;
+    assert_int_equal(cv_payload_double_or(payload, "real", 0.5, 0, 1, &value, &error), 0);
+    assert_true(value > 0.94 && value < 0.96);
+    assert_int_equal(cv_payload_double_or(payload, "whole", 0.5, 0, 1, &value, &error), 0);
+    assert_true(value >= 1.0);
+    assert_int_equal(cv_payload_double_or(payload, "missing", 0.5, 0, 1, &value, &error), 0);
+    assert_true(value < 0.6);
+    assert_int_equal(cv_payload_double_or(payload, "text", 0.5, 0, 1, &value, &error), -1);
+    assert_int_equal(cv_payload_double_or(payload, "whole", 0.5, 0, 0.9, &value, &error), -1);
+}
+
+static void test_payload_texts(void **state)
+{
+    (void)state;
+    static const char uuid[] = "11111111-2222-3333-4444-555555555555";
+    cv_auto(json_decref) json_t *payload = json_pack("{s:s, s:s, s:s, s:i}", "id", uuid, "key",
+                                                     "videos/a/b.mp4", "up", "../b", "n", 1);
+    assert_non_null(payload);
+    struct cv_error error;
+    const char *text = NULL;
+    assert_int_equal(cv_payload_uuid(payload, "id", &text, &error), 0);
+    assert_string_equal(text, uuid);
+    assert_int_equal(cv_payload_object_key(payload, "key", &text, &error), 0);
+    assert_string_equal(text, "videos/a/b.mp4");
+    assert_int_equal(cv_payload_uuid(payload, "key", &text, &error), -1);
+    assert_int_equal(cv_payload_uuid(payload, "n", &text, &error), -1);
+    assert_int_equal(cv_payload_object_key(payload, "up", &text, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_PAYLOAD);
+    assert_int_equal(cv_payload_object_key(payload, "missing", &text, &error), -1);
+    assert_string_equal(text, "videos/a/b.mp4");
+}
+
+/* ---- verdicts -------------------------------------------------------------------------------- */
+
+/* Statuses as wait4 gives them. */
+enum { EXITED = 8 }; /* shift of the exit code */
+
+static const struct cv_stage stage = {.name = "s", .job_type = "t"};
+
+static void read_verdict(int status, const char *output, struct cv_verdict_result *verdict)
+{
+    struct cv_child child = CV_CHILD_INIT;
+    child.status = status;
+    child.exited = true;
+    cv_buffer_text(&child.output, output);
+    assert_false(child.output.failed);
+    cv_verdict_read(&child, &stage, verdict);
+    cv_buffer_deinit(&child.output);
+}
+
+static void test_verdict_of_failures(void **state)
+{
+    (void)state;
+    static const struct {
+        int status;
+        const char *output;
+        enum cv_error_type type;
+    } cases[] = {
+        {SIGXCPU, "", CV_ERROR_TIMEOUT},
+        {SIGXFSZ, "", CV_ERROR_LIMIT_EXCEEDED},
+        {SIGSEGV, "", CV_ERROR_STAGE_CRASHED},
+        {SIGSYS, "", CV_ERROR_STAGE_CRASHED},
+        {SIGUSR2, "{\"artifacts\": []}", CV_ERROR_STAGE_CRASHED},
+        {1 << EXITED, "{\"artifacts\": []}", CV_ERROR_STAGE_PROTOCOL},
+        {0, "", CV_ERROR_STAGE_PROTOCOL},
+        {0, "{", CV_ERROR_STAGE_PROTOCOL},
+        {0, "{} {}", CV_ERROR_STAGE_PROTOCOL},
+        {0, "{\"artifacts\": [], \"artifacts\": []}", CV_ERROR_STAGE_PROTOCOL},
+        {0, "{\"artifacts\": [], \"error\": {}}", CV_ERROR_STAGE_PROTOCOL},
+        {0, "{\"artifacts\": [{\"kind\": \"spy\", \"key\": \"k\", \"size\": 1}]}",
+         CV_ERROR_STAGE_PROTOCOL},
+        {0, "{\"artifacts\": [{\"kind\": \"input\", \"key\": \"/k\", \"size\": 1}]}",
+         CV_ERROR_STAGE_PROTOCOL},
+        {0, "{\"artifacts\": [{\"kind\": \"input\", \"key\": \"k\", \"size\": -1}]}",
+         CV_ERROR_STAGE_PROTOCOL},
+        {65 << EXITED, "{}", CV_ERROR_STAGE_PROTOCOL},
+        {65 << EXITED, "{\"error\": {\"type\": \"Nope\", \"message\": \"m\"}}",
+         CV_ERROR_STAGE_PROTOCOL},
+        {65 << EXITED, "{\"error\": {\"type\": \"LeaseLost\", \"message\": \"m\"}}",
+         CV_ERROR_STAGE_CRASHED},
+        {75 << EXITED, "{\"error\": {\"type\": \"NotAVideo\", \"message\": \"m\"}}",
+         CV_ERROR_NOT_A_VIDEO},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        struct cv_verdict_result verdict;
+        read_verdict(cases[i].status, cases[i].output, &verdict);
+        assert_null(verdict.result);
+        assert_int_equal(verdict.failure.type, cases[i].type);
+        assert_int_equal(verdict.failure.verdict, cv_error_type_verdict(cases[i].type));
+        cv_verdict_deinit(&verdict);
+    }
+}
+
+static void test_verdict_of_success(void **state)
+{
+    (void)state;
+    struct cv_verdict_result verdict;
+    read_verdict(0,
+                 "{\"n\": 1, \"artifacts\": [{\"kind\": \"log\", \"key\": \"k\", \"size\": 0}]}\n",
+                 &verdict);
+    assert_non_null(verdict.result);
+    assert_int_equal(json_object_size(verdict.result), 1);
+    assert_int_equal(json_array_size(verdict.artifacts), 1);
+    cv_verdict_deinit(&verdict);
+}
+
+/* ---- lines and tails ------------------------------------------------------------------------- */
+
+static void test_pump_reads_progress_and_keeps_a_tail(void **state)
+{
+    (void)state;
+    int error_pipe[2];
+    int progress_pipe[2];
+    assert_int_equal(pipe2(error_pipe, O_NONBLOCK | O_CLOEXEC), 0);
+    assert_int_equal(pipe2(progress_pipe, O_NONBLOCK | O_CLOEXEC), 0);
+    struct cv_child child = CV_CHILD_INIT;
+    child.error_fd = error_pipe[0];
+    child.progress_fd = progress_pipe[0];
+
+    static const char reports[] = "rubbish\n{\"fraction\": \"x\"}\n{\"fraction\": 7, "
+                                  "\"doing\": \"encode\"}\n{\"fraction\": 0.2";
+    assert_int_equal(write(progress_pipe[1], reports, sizeof(reports) - 1), sizeof(reports) - 1);
+    char words[3 * CV_TAIL_MAX];
+    (void)memset(words, '\n', sizeof(words));
+    (void)memcpy(words + sizeof(words) - 4, "last", 4);
+    assert_int_equal(write(error_pipe[1], words, sizeof(words)), sizeof(words));
+    cv_child_pump(&child);
+
+    assert_true(child.progress.is_new);
+    assert_true(child.progress.fraction >= 1.0); /* bounded to 1, the unfinished line not read */
+    assert_true(child.progress.fraction <= 1.0);
+    assert_string_equal(child.progress.doing, "encode");
+    assert_int_equal(child.error_tail.length, CV_TAIL_MAX);
+    assert_string_equal(child.error_tail.data + CV_TAIL_MAX - 4, "last");
+    cv_child_deinit(&child);
+    close(error_pipe[1]);
+    close(progress_pipe[1]);
+}
+
+/* ---- scratch --------------------------------------------------------------------------------- */
+
+static void test_scratch_is_emptied_and_links_are_not_followed(void **state)
+{
+    (void)state;
+    char parent[] = "/tmp/cv-test-worker-XXXXXX";
+    assert_non_null(mkdtemp(parent));
+    assert_int_equal(setenv("CORTANA_SCRATCH", parent, 1), 0);
+    struct cv_error error;
+    struct cv_scratch scratch = CV_SCRATCH_INIT;
+    assert_int_equal(cv_scratch_open(&scratch, &error), 0);
+    char *path = NULL;
+    assert_int_equal(cv_scratch_make(&scratch, "job", &path, &error), 0);
+
+    int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(parent_fd >= 0 && fd >= 0);
+    assert_int_equal(mkdirat(parent_fd, "precious", 0700), 0);
+    assert_int_equal(symlinkat(parent, fd, "up"), 0);
+    assert_int_equal(mkdirat(fd, "a", 0700), 0);
+    assert_int_equal(mkdirat(fd, "a/b", 0), 0);
+    assert_int_equal(mkfifoat(fd, "a/fifo", 0600), 0);
+    close(fd);
+
+    /* Made anew for a second attempt of that name: empty again. */
+    free(path);
+    assert_int_equal(cv_scratch_make(&scratch, "job", &path, &error), 0);
+    assert_int_equal(rmdir(path), 0);
+    free(path);
+    assert_int_equal(cv_scratch_remove(&scratch, "job", &error), 0);
+    assert_int_equal(faccessat(parent_fd, "precious", F_OK, 0), 0);
+
+    cv_scratch_close(&scratch);
+    assert_int_equal(unlinkat(parent_fd, "precious", AT_REMOVEDIR), 0);
+    close(parent_fd);
+    assert_int_equal(rmdir(parent), 0); /* nothing else is left in it */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_payload_int),
+        cmocka_unit_test(test_payload_double),
+        cmocka_unit_test(test_payload_texts),
+        cmocka_unit_test(test_verdict_of_failures),
+        cmocka_unit_test(test_verdict_of_success),
+        cmocka_unit_test(test_pump_reads_progress_and_keeps_a_tail),
+        cmocka_unit_test(test_scratch_is_emptied_and_links_are_not_followed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
