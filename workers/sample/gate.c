@@ -1,5 +1,7 @@
 #include "workers/sample/gate.h"
 
+#include "common/media/media.h"
+
 #include <string.h>
 
 enum {
@@ -9,9 +11,17 @@ enum {
     THRESHOLD_HIGH = 1000,
     ACTIVE_SAD = 64,    /* below, a block is still: rounding, a skipped macroblock */
     ACTIVE_ENOUGH = 64, /* blocks; fewer say nothing about the noise */
+    STROKE_PIXELS = 5,  /* of a block that are a stroke in one picture alone */
+    TEXT_CERTAIN = 256, /* changed blocks, after which the rest is not looked at so closely */
+    COLUMNS_MAX = CV_MEDIA_SIDE_MAX / GATE_BLOCK,
+    SPOTS_MAX = 24, /* changed blocks; more are never discounted: a word has that many */
+    SURROUNDED = 3, /* of the eight neighbours */
     HISTOGRAM_SHIFT = 4,
     HISTOGRAM_BINS = 16320 / (1 << HISTOGRAM_SHIFT) + 1,
 };
+
+/* Values of gate->changed. */
+enum { STILL = 0, TEXT = 1, OTHER = 2 };
 
 int gate_init(struct gate *gate, int width, int height, double dedupe_threshold,
               struct cv_error *error)
@@ -66,9 +76,9 @@ static void sad_row(const struct plane *a, const struct plane *b, int y, int row
 }
 
 /* The noise between two pictures, and from it the SAD that is more than noise. */
-static int learn_threshold(const uint32_t *histogram, int active, double scale)
+static int learn_threshold(const uint32_t *histogram, int active, int low, double scale)
 {
-    double threshold = THRESHOLD_LOW;
+    double threshold = low;
     if (active >= ACTIVE_ENOUGH) {
         int left = active / 50; /* the top 2 % may be new text */
         int bin = HISTOGRAM_BINS - 1;
@@ -79,8 +89,8 @@ static int learn_threshold(const uint32_t *histogram, int active, double scale)
         /* the worst block stays below 1.4 × that quantile + 200 in every rendering measured */
         threshold = 1.4 * (bin << HISTOGRAM_SHIFT) + 200;
     }
-    if (threshold < THRESHOLD_LOW) {
-        threshold = THRESHOLD_LOW;
+    if (threshold < low) {
+        threshold = low;
     } else if (threshold > THRESHOLD_HIGH) {
         threshold = THRESHOLD_HIGH;
     }
@@ -100,23 +110,70 @@ static int count_noise(const uint16_t *sad, int count, uint32_t *histogram)
     return active;
 }
 
-/* How much the edges of a block differ: the variation of the difference along its rows. */
-static int edge_difference(const struct plane *a, const struct plane *b, int x, int y)
+/* Which of 8 pixels are strokes: brighter than both neighbours at one of two distances, or darker
+ * than both. An edge between two surfaces is neither, however sharp. */
+enum { STROKE_THIN = 3, STROKE_WIDE = 8, STROKE_CONTRAST = 20 };
+
+#if defined(__SSE2__)
+static __m128i load8(const uint8_t *p)
 {
-    int width = a->width - x < GATE_BLOCK ? a->width - x : GATE_BLOCK;
-    int height = a->height - y < GATE_BLOCK ? a->height - y : GATE_BLOCK;
-    int sum = 0;
-    for (int row = 0; row < height; row++) {
-        const uint8_t *left = plane_at(a, x, y + row);
-        const uint8_t *right = plane_at(b, x, y + row);
-        int before = left[0] - right[0];
-        for (int i = 1; i < width; i++) {
-            int here = left[i] - right[i];
-            sum += abs(here - before);
-            before = here;
-        }
+    return _mm_loadl_epi64((const __m128i *)p);
+}
+
+static unsigned strokes(const uint8_t *p)
+{
+    __m128i here = load8(p);
+    __m128i ridge = _mm_setzero_si128();
+    __m128i valley = ridge;
+    static const int distances[] = {STROKE_THIN, STROKE_WIDE};
+    for (size_t i = 0; i < CV_COUNT(distances); i++) {
+        __m128i left = load8(p - distances[i]);
+        __m128i right = load8(p + distances[i]);
+        __m128i above = _mm_min_epu8(_mm_subs_epu8(here, left), _mm_subs_epu8(here, right));
+        __m128i below = _mm_min_epu8(_mm_subs_epu8(left, here), _mm_subs_epu8(right, here));
+        ridge = _mm_max_epu8(ridge, above);
+        valley = _mm_max_epu8(valley, below);
     }
-    return sum;
+    __m128i contrast = _mm_set1_epi8(STROKE_CONTRAST);
+    __m128i zero = _mm_setzero_si128();
+    __m128i no_ridge = _mm_cmpeq_epi8(_mm_subs_epu8(ridge, contrast), zero);
+    __m128i no_valley = _mm_cmpeq_epi8(_mm_subs_epu8(valley, contrast), zero);
+    return (unsigned)_mm_movemask_epi8(_mm_unpacklo_epi64(no_ridge, no_valley));
+}
+#else
+static unsigned strokes(const uint8_t *p)
+{
+    unsigned mask = 0;
+    for (int i = 0; i < GATE_BLOCK; i++, p++) {
+        bool ridge =
+            (p[0] - p[-STROKE_THIN] > STROKE_CONTRAST && p[0] - p[STROKE_THIN] > STROKE_CONTRAST) ||
+            (p[0] - p[-STROKE_WIDE] > STROKE_CONTRAST && p[0] - p[STROKE_WIDE] > STROKE_CONTRAST);
+        bool valley =
+            (p[-STROKE_THIN] - p[0] > STROKE_CONTRAST && p[STROKE_THIN] - p[0] > STROKE_CONTRAST) ||
+            (p[-STROKE_WIDE] - p[0] > STROKE_CONTRAST && p[STROKE_WIDE] - p[0] > STROKE_CONTRAST);
+        mask |= (unsigned)!ridge << i | (unsigned)!valley << (i + GATE_BLOCK);
+    }
+    return mask;
+}
+#endif
+
+/* Have strokes come, gone or moved in this block? */
+static bool strokes_differ(const struct plane *a, const struct plane *b, int x, int y)
+{
+    int height = a->height - y < GATE_BLOCK ? a->height - y : GATE_BLOCK;
+    /* at the rim, look at the nearest pixels that have neighbours */
+    int low = STROKE_WIDE;
+    int high = a->width - GATE_BLOCK - STROKE_WIDE;
+    if (high < low) {
+        return true;
+    }
+    x = x < low ? low : x > high ? high : x;
+    int differing = 0;
+    for (int row = 0; row < height; row++) {
+        differing +=
+            __builtin_popcount(strokes(plane_at(a, x, y + row)) ^ strokes(plane_at(b, x, y + row)));
+    }
+    return differing >= STROKE_PIXELS;
 }
 
 /* A lone block just above the threshold is noise; text leaves its mark on a neighbour too. */
@@ -142,14 +199,13 @@ static void mark_changed(struct gate *gate, const struct plane *reference,
                 !stands_out(gate, column, row, result->threshold)) {
                 continue;
             }
-            int edges = edge_difference(reference, current, column * GATE_BLOCK, row * GATE_BLOCK);
-            /* a cut block at the picture's edge may have no pixel beside another */
-            bool narrow = current->width - column * GATE_BLOCK < 2;
-            if (2 * edges < result->threshold && !narrow) {
+            if (result->changed < TEXT_CERTAIN &&
+                !strokes_differ(reference, current, column * GATE_BLOCK, row * GATE_BLOCK)) {
+                gate->changed[index] = OTHER;
                 result->shifted++;
                 continue;
             }
-            gate->changed[index] = 1;
+            gate->changed[index] = TEXT;
             result->changed++;
             result->left = column < result->left ? column : result->left;
             result->right = column >= result->right ? column + 1 : result->right;
@@ -159,8 +215,34 @@ static void mark_changed(struct gate *gate, const struct plane *reference,
     }
 }
 
+/* Is the block in the middle of something that moves? */
+static bool is_surrounded(const struct gate *gate, int column, int row)
+{
+    int others = 0;
+    for (int y = row > 0 ? row - 1 : 0; y <= row + 1 && y < gate->rows; y++) {
+        for (int x = column > 0 ? column - 1 : 0; x <= column + 1 && x < gate->columns; x++) {
+            others += gate->changed[(size_t)y * (size_t)gate->columns + (size_t)x] == OTHER;
+        }
+    }
+    return others >= SURROUNDED;
+}
+
+/* A moving picture has spots that look like a stroke; a few of those inside it are no text. */
+static void discount_spots(struct gate *gate, struct gate_result *result)
+{
+    for (int row = result->top; row < result->bottom; row++) {
+        uint8_t *changed = gate->changed + (size_t)row * (size_t)gate->columns;
+        for (int column = result->left; column < result->right; column++) {
+            if (changed[column] == TEXT && is_surrounded(gate, column, row)) {
+                result->changed--;
+                result->shifted++;
+            }
+        }
+    }
+}
+
 void gate_compare(struct gate *gate, const struct plane *reference, const struct plane *current,
-                  struct gate_result *ret_result)
+                  enum gate_view view, struct gate_result *ret_result)
 {
     uint32_t histogram[HISTOGRAM_BINS] = {0};
     int active = 0;
@@ -180,30 +262,57 @@ void gate_compare(struct gate *gate, const struct plane *reference, const struct
         peak = row_peak > peak ? row_peak : peak;
     }
     struct gate_result result = {.left = gate->columns, .top = gate->rows};
-    result.threshold = learn_threshold(histogram, active, gate->scale);
-    memset(gate->changed, 0, (size_t)gate->columns * (size_t)gate->rows);
+    result.threshold = learn_threshold(
+        histogram, active, view == GATE_FINE ? THRESHOLD_LOW : THRESHOLD_HIGH, gate->scale);
+    memset(gate->changed, STILL, (size_t)gate->columns * (size_t)gate->rows);
     if (peak > result.threshold) {
         mark_changed(gate, reference, current, &result);
+        if (result.changed < SPOTS_MAX && result.shifted >= 3 * result.changed) {
+            discount_spots(gate, &result);
+        }
     }
     *ret_result = result;
 }
 
 bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
-                         const struct plane *current)
+                         const struct plane *current, enum gate_view view)
 {
     uint32_t histogram[HISTOGRAM_BINS] = {0};
-    uint16_t sad[2048 + 2]; /* CV_MEDIA_SIDE_MAX / GATE_BLOCK */
+    uint16_t sad[COLUMNS_MAX + 2];
+    uint16_t peak[COLUMNS_MAX]; /* of a block row */
     int columns = (current->width + GATE_BLOCK - 1) / GATE_BLOCK;
     int active = 0;
-    int peak = 0;
+    int highest = 0;
     for (int y = 0; y < current->height; y += GATE_BLOCK) {
         int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
         sad_row(reference, current, y, height, 2, sad);
+        int row_peak = 0;
         for (int i = 0; i < columns; i++) {
             sad[i] = (uint16_t)(2 * sad[i]);
-            peak = sad[i] > peak ? sad[i] : peak;
+            row_peak = sad[i] > row_peak ? sad[i] : row_peak;
         }
-        active += count_noise(sad, columns, histogram);
+        peak[y / GATE_BLOCK] = (uint16_t)row_peak;
+        highest = row_peak > highest ? row_peak : highest;
+        if (row_peak > ACTIVE_SAD) {
+            active += count_noise(sad, columns, histogram);
+        }
     }
-    return peak > learn_threshold(histogram, active, gate->scale);
+    int low = view == GATE_FINE ? THRESHOLD_LOW : THRESHOLD_HIGH;
+    int threshold = learn_threshold(histogram, active, low, gate->scale);
+    if (highest <= threshold) {
+        return false;
+    }
+    for (int y = 0; y < current->height; y += GATE_BLOCK) {
+        if (peak[y / GATE_BLOCK] <= threshold) {
+            continue;
+        }
+        int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
+        sad_row(reference, current, y, height, 2, sad);
+        for (int i = 0; i < columns; i++) {
+            if (2 * sad[i] > threshold && strokes_differ(reference, current, i * GATE_BLOCK, y)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }

@@ -3,9 +3,9 @@
  *
  * A block has changed when its sum of absolute luma differences (SAD) is above a threshold that
  * follows the noise of this very pair of pictures: refreshed by a key frame, ALL textured blocks
- * differ a little, while new text makes FEW blocks differ a lot. Brightness that shifts smoothly
- * (a moving picture out of focus, a slow gradient) is no text: a block also has to differ in its
- * edges.
+ * differ a little, while new text makes FEW blocks differ a lot. Brightness that shifts
+ * and surfaces that move (a picture behind subtitles) are no text: in a changed block, strokes have
+ * come, gone or moved too.
  */
 #pragma once
 
@@ -18,13 +18,13 @@ enum { GATE_BLOCK = 8 };
 struct gate {
     int columns, rows; /* blocks; those at the right and lower edge may be cut */
     uint16_t *sad;     /* of the last comparison, one a block */
-    uint8_t *changed;  /* 1 where the block has changed */
+    uint8_t *changed;  /* 1 where strokes have changed, 2 where something else has */
     double scale;      /* of the thresholds; 1 at a dedupe threshold of 0.95 */
 };
 
 struct gate_result {
-    int changed;                  /* blocks whose edges differ: text may have changed */
-    int shifted;                  /* blocks that differ in brightness alone */
+    int changed;                  /* blocks whose strokes differ: text may have changed */
+    int shifted;                  /* blocks that differ otherwise */
     int threshold;                /* SAD from which a block counts, as learned from this pair */
     int left, top, right, bottom; /* changed blocks lie in [left, right) × [top, bottom) */
 };
@@ -37,11 +37,16 @@ CV_MUST_CHECK int gate_init(struct gate *gate, int width, int height, double ded
 void gate_deinit(struct gate *gate);
 CV_DEFINE_CLEANUP_ADDRESS(struct gate, gate_deinit)
 
+enum gate_view {
+    GATE_FINE,   /* as little as possible is missed */
+    GATE_COARSE, /* at the upper bound: deaf to an encoder that refines a new picture */
+};
+
 /* Compares two planes of the size given to gate_init. */
 void gate_compare(struct gate *gate, const struct plane *reference, const struct plane *current,
-                  struct gate_result *ret_result);
+                  enum gate_view view, struct gate_result *ret_result);
 
-/* The same for a plane of another size (chroma), every other row alone; only `changed` counts and
- * the block maps stay as they are. The plane may not be larger than the one of gate_init. */
+/* The same for a plane of another size (chroma), every other row alone; the block
+ * maps stay as they are. The plane may not be larger than the one of gate_init. */
 bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
-                         const struct plane *current);
+                         const struct plane *current, enum gate_view view);

@@ -51,12 +51,13 @@ static json_t *motion_list(const struct sampler_frame *frame)
     return list;
 }
 
-static json_t *describe(const struct sampler_frame *frame, const char *key, int64_t time_ms)
+static json_t *describe(const struct sampler_frame *frame, const char *key, int64_t time_ms,
+                        int64_t start_ms)
 {
     char hash[17];
     (void)snprintf(hash, sizeof(hash), "%016" PRIx64, frame->hash);
     json_t *entry = json_pack("{s:s,s:I,s:I,s:s}", "path", key, "timestamp_ms", (json_int_t)time_ms,
-                              "t_start", (json_int_t)time_ms, "phash", hash);
+                              "t_start", (json_int_t)start_ms, "phash", hash);
     if (!entry) {
         return NULL;
     }
@@ -93,12 +94,13 @@ static int close_last(struct output *output, int64_t end_ms, int64_t still_ms,
 int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error *error)
 {
     struct output *output = opaque;
-    int64_t time_ms = output_ms(frame->start_us);
+    int64_t time_ms = output_ms(frame->time_us);
+    int64_t start_ms = output_ms(frame->start_us);
     if (time_ms <= output->last_ms) {
         time_ms = output->last_ms + 1; /* the key is the time, and two frames are two objects */
     }
     int64_t before_ms = output_ms(frame->before_us);
-    int result = close_last(output, time_ms, before_ms < time_ms ? before_ms : time_ms, error);
+    int result = close_last(output, start_ms, before_ms < start_ms ? before_ms : start_ms, error);
     if (result != 0) {
         return result;
     }
@@ -113,7 +115,7 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
     if (result != 0) {
         return result;
     }
-    if (json_array_append_new(output->frames, describe(frame, key, time_ms)) != 0) {
+    if (json_array_append_new(output->frames, describe(frame, key, time_ms, start_ms)) != 0) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of frames");
     }
     output->last_ms = time_ms;

@@ -12,8 +12,8 @@ static const int64_t STAND_US = 50000;
 static const int64_t SETTLE_US = 120000;
 /* The longest that moving content goes without a kept frame. */
 static const int64_t SCROLL_AGE_US = 1000000;
-/* The same for brightness that shifts and edges that stay: text cannot be told from that. */
-static const int64_t SHADE_AGE_US = 5000000;
+/* The same for a picture that moves behind text that stays. */
+static const int64_t SHADE_AGE_US = 1000000;
 /* Times measured in frames carry rounding of a container's ticks. */
 static const int64_t TICK_US = 1500;
 /* Share of the moving viewport after which lines could be lost between two kept frames. */
@@ -27,6 +27,7 @@ enum {
     TURN_PIXELS = 24,        /* a line of small text: turning round after that may hide it again */
     UNEXPLAINED_BLOCKS = 24, /* less is a rim or a counter and waits for the next kept frame */
     UNEXPLAINED_SHARE = 50,  /* 1/50 of the changed blocks, likewise */
+    MOVING_BLOCKS = 16,      /* of other changes: a moving picture, whose colours move too */
     MOTIONS_MAX = 4096,      /* a bound; a second of 120 fps has 120 */
 };
 
@@ -47,6 +48,7 @@ struct sampler {
     double tokens;        /* frames that may be kept now */
     int64_t tokens_at;
 
+    int64_t candidate_start; /* the first frame of its state; the picture may be a later one */
     bool candidate_scrolled;
     bool candidate_related;
     int dx, dy;         /* of the candidate, against the reference */
@@ -130,8 +132,9 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
     bool first = !sampler->reference->held;
     struct sampler_frame frame = {
         .picture = kept->frame,
-        .start_us = kept->time_us,
-        .before_us = sampler->change_began >= 0 ? sampler->change_began : kept->time_us,
+        .time_us = kept->time_us,
+        .start_us = sampler->candidate_start,
+        .before_us = sampler->change_began >= 0 ? sampler->change_began : sampler->candidate_start,
         .hash = picture_hash(kept),
         .related = !first && sampler->candidate_related,
         .dx = sampler->candidate_related ? sampler->dx : 0,
@@ -146,8 +149,8 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
     swap_pictures(&sampler->reference, &sampler->candidate);
     picture_release(sampler->candidate);
     sampler->tokens = sampler->tokens > 1 ? sampler->tokens - 1 : 0;
-    if (kept->time_us - sampler->grid_us >= 2 * sampler->interval_us) {
-        sampler->grid_us = kept->time_us;
+    if (frame.start_us - sampler->grid_us >= 2 * sampler->interval_us) {
+        sampler->grid_us = frame.start_us;
     }
     sampler->change_began = sampler->shade_began = -1;
     sampler->candidate_related = sampler->candidate_scrolled = false;
@@ -157,9 +160,16 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
     return 0;
 }
 
+/* The state of the candidate goes on: its latest picture is the one the encoder refined most. */
+static void renew_candidate(struct sampler *sampler)
+{
+    swap_pictures(&sampler->candidate, &sampler->current);
+}
+
 /* The current picture begins a new state. */
 static void make_candidate(struct sampler *sampler, bool related, bool scrolled, int dx, int dy)
 {
+    sampler->candidate_start = sampler->current->time_us;
     swap_pictures(&sampler->candidate, &sampler->current);
     picture_release(sampler->current);
     sampler->candidate_related = related;
@@ -193,20 +203,20 @@ static bool has_stood(const struct sampler *sampler, int64_t now)
     int64_t enough = sampler->candidate_scrolled ? SETTLE_US : STAND_US;
     bool allowed = sampler->candidate_scrolled || may_keep(sampler);
     return sampler->candidate->held && allowed &&
-           now - sampler->candidate->time_us >= enough - TICK_US;
+           now - sampler->candidate_start >= enough - TICK_US;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 static bool differ_in_colour(const struct sampler *sampler, const struct picture *a,
-                             const struct picture *b)
+                             const struct picture *b, enum gate_view view)
 {
     for (int i = 1; i <= 2; i++) {
         struct plane left;
         struct plane right;
         if (picture_chroma(a, i, &left) && picture_chroma(b, i, &right) &&
             left.width == right.width && left.height == right.height &&
-            gate_chroma_changed(&sampler->gate, &left, &right)) {
+            gate_chroma_changed(&sampler->gate, &left, &right, view)) {
             return true;
         }
     }
@@ -214,10 +224,13 @@ static bool differ_in_colour(const struct sampler *sampler, const struct picture
 }
 
 static bool differ(struct sampler *sampler, const struct picture *a, const struct picture *b,
-                   struct gate_result *ret_result)
+                   enum gate_view view, struct gate_result *ret_result)
 {
-    gate_compare(&sampler->gate, &a->luma, &b->luma, ret_result);
-    return ret_result->changed > 0 || differ_in_colour(sampler, a, b);
+    gate_compare(&sampler->gate, &a->luma, &b->luma, view, ret_result);
+    if (ret_result->changed > 0) {
+        return true;
+    }
+    return ret_result->shifted < MOVING_BLOCKS && differ_in_colour(sampler, a, b, view);
 }
 
 /* ---- scrolling ------------------------------------------------------------------------------- */
@@ -312,16 +325,37 @@ static bool has_turned(const struct sampler *sampler, int step_x, int step_y)
 
 enum step { STEP_DONE = 0, STEP_AGAIN = 1 };
 
-/* The screen looks like the reference. */
+/* The text is that of the reference and something else differs: keeps what stands still (writing
+ * so large that it has no strokes, a photo) and, while it moves, a frame a second. */
+static int on_shade(struct sampler *sampler, struct cv_error *error)
+{
+    int64_t now = sampler->current->time_us;
+    if (sampler->shade_began < 0) {
+        sampler->shade_began = now;
+    }
+    struct gate_result same = {0};
+    bool stands = sampler->candidate->held &&
+                  !differ(sampler, sampler->candidate, sampler->current, GATE_COARSE, &same) &&
+                  same.shifted == 0;
+    if (stands) {
+        renew_candidate(sampler);
+        return has_stood(sampler, now) ? keep_candidate(sampler, error) : STEP_DONE;
+    }
+    make_candidate(sampler, true, false, 0, 0);
+    bool due = now - sampler->shade_began >= SHADE_AGE_US - TICK_US;
+    return due ? keep_candidate(sampler, error) : STEP_DONE;
+}
+
+/* The text is that of the reference. */
 static int on_same(struct sampler *sampler, const struct gate_result *difference,
                    struct cv_error *error)
 {
     int64_t now = sampler->current->time_us;
-    if (has_stood(sampler, now)) {
+    bool changing = sampler->change_began >= 0;
+    if (changing && has_stood(sampler, now)) {
         int result = keep_candidate(sampler, error);
         return result != 0 ? result : STEP_AGAIN;
     }
-    picture_release(sampler->candidate);
     if (sampler->dx != 0 || sampler->dy != 0) {
         int result = note_motion(sampler, 0, 0, error);
         if (result != 0) {
@@ -331,18 +365,14 @@ static int on_same(struct sampler *sampler, const struct gate_result *difference
     sampler->dx = sampler->dy = sampler->step_x = sampler->step_y = 0;
     sampler->change_began = -1;
     sampler->scroll_failures = sampler->scroll_wait = 0;
-    if (difference->shifted == 0) {
-        sampler->shade_began = -1;
-        return STEP_DONE;
+    if (changing || difference->shifted == 0) {
+        picture_release(sampler->candidate);
     }
-    if (sampler->shade_began < 0) {
-        sampler->shade_began = now;
+    if (difference->shifted > 0) {
+        return on_shade(sampler, error);
     }
-    if (now - sampler->shade_began < SHADE_AGE_US) {
-        return STEP_DONE;
-    }
-    make_candidate(sampler, true, false, 0, 0);
-    return keep_candidate(sampler, error);
+    sampler->shade_began = -1;
+    return STEP_DONE;
 }
 
 /* The content of the reference, moved by dx, dy. */
@@ -354,7 +384,8 @@ static int on_moved(struct sampler *sampler, int dx, int dy, const struct scroll
     int step_y = dy - sampler->dy;
     bool rests = step_x == 0 && step_y == 0 && sampler->candidate->held;
     struct gate_result same;
-    if (rests && !differ(sampler, sampler->candidate, sampler->current, &same)) {
+    if (rests && !differ(sampler, sampler->candidate, sampler->current, GATE_COARSE, &same)) {
+        renew_candidate(sampler);
         return has_stood(sampler, now) ? keep_candidate(sampler, error) : STEP_DONE;
     }
     if (has_stood(sampler, now) || has_turned(sampler, step_x, step_y)) {
@@ -394,8 +425,11 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
     int blocks = sampler->gate.columns * sampler->gate.rows;
     bool related = difference->changed <= blocks / 2;
     struct gate_result same;
-    bool stands =
-        sampler->candidate->held && !differ(sampler, sampler->candidate, sampler->current, &same);
+    bool stands = sampler->candidate->held &&
+                  !differ(sampler, sampler->candidate, sampler->current, GATE_COARSE, &same);
+    if (stands) {
+        renew_candidate(sampler);
+    }
     if (has_stood(sampler, now)) {
         int result = keep_candidate(sampler, error);
         return result != 0 || stands ? result : STEP_AGAIN;
@@ -412,11 +446,12 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
 static int step(struct sampler *sampler, struct cv_error *error)
 {
     struct gate_result difference;
-    if (!differ(sampler, sampler->reference, sampler->current, &difference)) {
+    if (!differ(sampler, sampler->reference, sampler->current, GATE_FINE, &difference)) {
         return on_same(sampler, &difference, error);
     }
     if (sampler->change_began < 0) {
         sampler->change_began = sampler->current->time_us;
+        picture_release(sampler->candidate); /* of what moved behind the text */
     }
     int dx;
     int dy;

@@ -24,7 +24,8 @@ struct sampler_motion {
 
 struct sampler_frame {
     const AVFrame *picture; /* borrowed for the call */
-    int64_t start_us;  /* the first source frame that shows it; it ends where the next starts */
+    int64_t time_us;        /* of the picture */
+    int64_t start_us;  /* the first source frame of its state, which ends where the next begins */
     int64_t before_us; /* the first source frame that no longer showed the one before */
     uint64_t hash;     /* difference hash */
     bool related;      /* dx, dy are known; else nothing can be said of the one before */

@@ -303,7 +303,7 @@ void scroll_verify(const struct gate *gate, const struct gate_result *difference
     struct scroll_check check = {.viewport = dy != 0 ? bottom - top : right - left};
     for (int row = difference->top; row < difference->bottom; row++) {
         for (int column = difference->left; column < difference->right; column++) {
-            if (!gate->changed[(size_t)row * (size_t)gate->columns + (size_t)column]) {
+            if (gate->changed[(size_t)row * (size_t)gate->columns + (size_t)column] != 1) {
                 continue;
             }
             int x = column * GATE_BLOCK;
