@@ -14,7 +14,8 @@ enum {
     STROKE_PIXELS = 5,  /* of a block that are a stroke in one picture alone */
     TEXT_CERTAIN = 256, /* changed blocks, after which the rest is not looked at so closely */
     COLUMNS_MAX = CV_MEDIA_SIDE_MAX / GATE_BLOCK,
-    SPOTS_MAX = 24, /* changed blocks; more are never discounted: a word has that many */
+    SPOTS_MAX = 64, /* changed blocks; more are never discounted: a short line has that many */
+    SPOTS_LEFT = 6, /* a digit makes more, even beside a moving picture */
     SURROUNDED = 3, /* of the eight neighbours */
     HISTOGRAM_SHIFT = 4,
     HISTOGRAM_BINS = 16320 / (1 << HISTOGRAM_SHIFT) + 1,
@@ -269,6 +270,9 @@ void gate_compare(struct gate *gate, const struct plane *reference, const struct
         mark_changed(gate, reference, current, &result);
         if (result.changed < SPOTS_MAX && result.shifted >= 3 * result.changed) {
             discount_spots(gate, &result);
+            if (result.changed < SPOTS_LEFT && result.shifted >= 16 * result.changed) {
+                result.changed = 0;
+            }
         }
     }
     *ret_result = result;

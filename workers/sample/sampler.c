@@ -28,7 +28,9 @@ enum {
     UNEXPLAINED_BLOCKS = 24, /* less is a rim or a counter and waits for the next kept frame */
     UNEXPLAINED_SHARE = 50,  /* 1/50 of the changed blocks, likewise */
     MOVING_BLOCKS = 16,      /* of other changes: a moving picture, whose colours move too */
-    MOTIONS_MAX = 4096,      /* a bound; a second of 120 fps has 120 */
+    SPOTS_SHARE = 8,         /* 1/8 of what was new */
+    SPOTS_MAX = 64,
+    MOTIONS_MAX = 4096, /* a bound; a second of 120 fps has 120 */
 };
 
 struct sampler {
@@ -49,6 +51,7 @@ struct sampler {
     int64_t tokens_at;
 
     int64_t candidate_start; /* the first frame of its state; the picture may be a later one */
+    int candidate_changed;   /* blocks, against the reference */
     bool candidate_scrolled;
     bool candidate_related;
     int dx, dy;         /* of the candidate, against the reference */
@@ -416,6 +419,13 @@ static int on_moved(struct sampler *sampler, int dx, int dy, const struct scroll
     return STEP_DONE;
 }
 
+/* Before a picture that moves, new text stands although spots of the picture look like text. */
+static bool is_spots(const struct sampler *sampler, const struct gate_result *difference)
+{
+    int allowed = sampler->candidate_changed / SPOTS_SHARE;
+    return difference->changed < (allowed < SPOTS_MAX ? allowed : SPOTS_MAX);
+}
+
 /* Something else than the reference, and no movement explains it. */
 static int on_other(struct sampler *sampler, const struct gate_result *difference,
                     struct cv_error *error)
@@ -426,7 +436,8 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
     bool related = difference->changed <= blocks / 2;
     struct gate_result same;
     bool stands = sampler->candidate->held &&
-                  !differ(sampler, sampler->candidate, sampler->current, GATE_COARSE, &same);
+                  (!differ(sampler, sampler->candidate, sampler->current, GATE_COARSE, &same) ||
+                   is_spots(sampler, &same));
     if (stands) {
         renew_candidate(sampler);
     }
@@ -436,6 +447,7 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
     }
     if (!stands) {
         make_candidate(sampler, related, false, 0, 0);
+        sampler->candidate_changed = difference->changed;
     }
     if (now >= due - TICK_US && may_keep(sampler)) {
         return keep_paced(sampler, due, error);

@@ -290,6 +290,19 @@ static int best_of_two(const struct plane *reference, const struct plane *curren
     return sum;
 }
 
+/* A flat block looks the same wherever it comes from, and proves nothing. */
+static bool is_flat(const struct plane *plane, int x, int y, int threshold)
+{
+    int width = plane->width - x < GATE_BLOCK ? plane->width - x : GATE_BLOCK;
+    int height = plane->height - y < GATE_BLOCK ? plane->height - y : GATE_BLOCK;
+    uint32_t variation = 0;
+    for (int row = 0; row < height; row++) {
+        const uint8_t *p = plane_at(plane, x, y + row);
+        variation += bytes_sum(p, p + 1, width - 1);
+    }
+    return variation < (uint32_t)threshold / 2;
+}
+
 void scroll_verify(const struct gate *gate, const struct gate_result *difference,
                    const struct plane *reference, const struct plane *current, int dx, int dy,
                    struct scroll_check *ret_check)
@@ -316,10 +329,10 @@ void scroll_verify(const struct gate *gate, const struct gate_result *difference
                 continue;
             }
             int sad = best_of_two(reference, current, x, y, dx, dy);
-            if (sad <= difference->threshold) {
-                check.matched++;
-            } else {
+            if (sad > difference->threshold) {
                 check.unexplained++;
+            } else if (!is_flat(current, x, y, difference->threshold)) {
+                check.matched++;
             }
         }
     }
