@@ -1,4 +1,5 @@
 #include "common/worker/child_internal.h"
+#include "common/worker/sanitizer_internal.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,17 +9,6 @@
 #include <sys/wait.h>
 
 extern char **environ;
-
-#if defined(__SANITIZE_ADDRESS__)
-#define CV_BOUND_MEMORY 0 /* its shadow alone takes terabytes of address space */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CV_BOUND_MEMORY 0
-#endif
-#endif
-#ifndef CV_BOUND_MEMORY
-#define CV_BOUND_MEMORY 1
-#endif
 
 enum {
     PROGRESS_TARGET = 3, /* the descriptor as the stage sees it, behind the standard three */
@@ -164,7 +154,7 @@ static void plan_limits(struct plan *plan, const struct cv_child_params *params)
     int64_t cpu = wanted->cpu_seconds > 0
                       ? wanted->cpu_seconds
                       : (params->job->time_limit_ms / 1000 + 1) * params->threads;
-    if (CV_BOUND_MEMORY) {
+    if (!CV_UNDER_SANITIZER) {
         /* RLIMIT_DATA counts private writable memory, which is what an attack or a leak fills;
          * address space also holds file mappings, shared memory and reservations that cost nothing,
          * so its bound is wider. */

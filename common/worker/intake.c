@@ -155,7 +155,7 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
 {
     int free_slots = cv_supervisor_count_free(supervisor);
     if (supervisor->is_draining || free_slots == 0 || now < supervisor->claim_at ||
-        !cv_supervisor_is_connected(supervisor)) {
+        now < supervisor->pause_until || !cv_supervisor_is_connected(supervisor)) {
         return 0;
     }
     cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};

@@ -16,6 +16,7 @@
  * namespaces, kernel modules and BPF, keys, io_uring, other processes' memory, and sockets where
  * the stage needs no network. */
 #include "common/worker/sandbox_internal.h"
+#include "common/worker/sanitizer_internal.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -28,17 +29,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define CV_UNDER_SANITIZER 1 /* its leak check forks and traces at exit */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CV_UNDER_SANITIZER 1
-#endif
-#endif
-#ifndef CV_UNDER_SANITIZER
-#define CV_UNDER_SANITIZER 0
-#endif
 
 /* ---- capabilities ---------------------------------------------------------------------------- */
 

@@ -56,6 +56,10 @@ static int settle(struct cv_supervisor *supervisor, struct cv_slot *slot, struct
         return cv_queue_release(supervisor->db, slot->job, "the worker was shut down",
                                 &slot->report, error);
     }
+    if (slot->stop == CV_STOP_NOT_STARTED) {
+        return cv_queue_release(supervisor->db, slot->job, slot->verdict.failure.message,
+                                &slot->report, error);
+    }
     return cv_queue_fail(supervisor->db, slot->job, &slot->verdict.failure, &slot->report, error);
 }
 
@@ -68,6 +72,8 @@ static void log_end(const struct cv_slot *slot)
         cv_log(CV_LOG_INFO, "done in %.1f s", took);
     } else if (slot->stop == CV_STOP_SHUTDOWN) {
         cv_log(CV_LOG_INFO, "given back after %.1f s: the worker shuts down", took);
+    } else if (slot->stop == CV_STOP_NOT_STARTED) {
+        cv_log_error(&slot->verdict.failure, "given back, could not be started here");
     } else {
         cv_log_error(&slot->verdict.failure, "failed");
     }

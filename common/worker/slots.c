@@ -6,6 +6,9 @@
 
 enum {
     KILL_AFTER_MS = 5000, /* what a stage has to clean up is in its scratch directory, which goes */
+    /* After this machine could not start a stage (full disk, no more processes): the job is given
+     * back, and a worker that claimed on at once would only pass the whole queue through. */
+    START_PAUSE_MS = 30 * 1000,
     LISTEN_AFTER_MS = 2000, /* to pipes that something holds open after the stage's exit */
 };
 
@@ -14,6 +17,7 @@ static const char *const stop_words[] = {
     [CV_STOP_TIME_LIMIT] = "its time is up",
     [CV_STOP_CANCELED] = "it was canceled",
     [CV_STOP_SHUTDOWN] = "the worker shuts down",
+    [CV_STOP_NOT_STARTED] = "it could not be started",
     [CV_STOP_LEASE_LOST] = "its lease is lost",
 };
 
@@ -63,6 +67,9 @@ void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_en
     cv_log(CV_LOG_INFO, "started");
     if (start(supervisor, slot, &slot->verdict.failure) < 0) {
         slot->phase = CV_SLOT_SETTLING;
+        if (slot->verdict.failure.verdict == CV_VERDICT_RETRY) {
+            slot->stop = CV_STOP_NOT_STARTED;
+        }
     }
     cv_supervisor_log_job(supervisor, NULL);
 }
@@ -214,5 +221,9 @@ void cv_slot_clear(struct cv_supervisor *supervisor, int index)
     }
     free(slot->scratch_path);
     cv_job_list_deinit(&slot->claimed);
+    if (slot->stop == CV_STOP_NOT_STARTED) {
+        supervisor->pause_until = cv_monotonic_ms() + START_PAUSE_MS;
+    }
     *slot = (struct cv_slot){.phase = CV_SLOT_FREE, .child = CV_CHILD_INIT};
+    supervisor->claim_at = 0;
 }

@@ -113,7 +113,8 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
         int64_t now = cv_monotonic_ms();
         own = now < supervisor->grace_end ? supervisor->grace_end : supervisor->give_up_at;
     } else if (is_connected && cv_supervisor_count_free(supervisor) > 0) {
-        own = supervisor->claim_at;
+        own = supervisor->claim_at > supervisor->pause_until ? supervisor->claim_at
+                                                             : supervisor->pause_until;
     }
     next = own < next ? own : next;
     if (!is_connected && supervisor->connect_at < next) {

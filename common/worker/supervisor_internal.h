@@ -20,6 +20,7 @@ enum cv_stop_reason {
     CV_STOP_TIME_LIMIT,
     CV_STOP_CANCELED,
     CV_STOP_SHUTDOWN,
+    CV_STOP_NOT_STARTED, /* never ran: this machine's fault, not the job's */
     CV_STOP_LEASE_LOST,
 };
 
@@ -56,7 +57,8 @@ struct cv_supervisor {
     struct cv_db *db; /* NULL until the first connection */
     int64_t connect_at;
     int connect_tries;
-    int64_t claim_at;      /* when to look for jobs next */
+    int64_t claim_at;    /* when to look for jobs next */
+    int64_t pause_until; /* no claims before, whoever calls: this machine could not start a stage */
     bool database_is_away; /* and that has been logged */
     bool is_draining;
     int64_t grace_end;
@@ -74,7 +76,8 @@ void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct 
 
 /* ---- slots.c: a job from claim to the end of its stage process --------------------------------- */
 
-/* Starts the stage of the slot's job; a failure to do so goes the way of a failed stage. */
+/* Starts the stage of the slot's job. Where this machine cannot, the job is given back and no other
+ * is claimed for a while; a payload that cannot be read fails the job. */
 void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_end);
 
 /* Asks the stage to stop for a reason, or kills it at once. */
@@ -90,7 +93,7 @@ void cv_slot_pump(struct cv_supervisor *supervisor, int index);
 /* When cv_slot_watch has something to do next. */
 int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
 
-/* Frees the slot and all that belonged to the attempt. */
+/* Frees the slot and all that belonged to the attempt; the next claim is due at once. */
 void cv_slot_clear(struct cv_supervisor *supervisor, int index);
 
 /* ---- intake.c: the loop's database connection, and what comes in through it --------------------- */

@@ -9,7 +9,7 @@ import subprocess
 
 import psycopg2
 import pytest
-from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, is_running, wait_until
+from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, children_of, is_running, wait_until
 
 FAST_RETRIES = """UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[500])
                   WHERE name = 'test_stage'"""
@@ -106,6 +106,30 @@ def test_a_worker_waits_for_a_database_that_is_not_there_yet(cluster, stoppable)
     cluster.start()
     jobs = open_jobs()
     jobs.wait_for(job_id, "done")
+    jobs.connection.close()
+
+
+def test_a_database_that_hangs_costs_no_more_than_the_lease(cluster, stoppable):
+    open_jobs, workers = stoppable
+    jobs = open_jobs()
+    job_id = jobs.enqueue({"do": "work", "ms": 3600000})
+    worker = workers.start(CORTANA_LEASE_MS=1500)
+    stage = worker.wait_for_stage()
+    jobs.rows("UPDATE jobs SET payload = '{\"do\": \"succeed\"}' WHERE id = %s", job_id)
+    jobs.connection.close()
+    postmaster = int((cluster.data / "postmaster.pid").read_text().split()[0])
+    servers = [postmaster, *children_of(postmaster)]
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: not is_running(stage), "the stage to be ended with its lease")
+    finally:
+        for pid in servers:
+            os.kill(pid, signal.SIGCONT)
+    jobs = open_jobs()
+    jobs.wait_for(job_id, "done", "failed")
+    assert [row["attempt"] for row in jobs.results(job_id)] == [2]
+    assert worker.is_alive()
     jobs.connection.close()
 
 
@@ -216,6 +240,21 @@ def test_a_full_scratch_directory_fails_the_job_not_the_worker(jobs, workers):
         jobs.wait_for(next_job, "done")
         assert worker.stop() == 0
         assert workers.scratch_entries() == []
+
+
+def test_a_machine_that_cannot_start_a_stage_gives_the_job_back(jobs, workers, tmp_path):
+    with small_disk(workers.scratch, "1m,nr_inodes=2"):  # the mount's root and the worker's own
+        job_id = jobs.enqueue({"do": "succeed"})
+        worker = workers.start()
+        wait_until(lambda: worker.says("given back"), "the job to be given back")
+        job = jobs.get(job_id)
+        assert (job["status"], job["retry_count"]) == ("queued", 0)
+        assert [a["error_type"] for a in jobs.attempts(job_id)] == ["Released"]
+        healthy = tmp_path / "healthy"
+        healthy.mkdir()
+        workers.start(CORTANA_SCRATCH=healthy)
+        jobs.wait_for(job_id, "done")
+        assert worker.stop() == 0
 
 
 def test_a_full_store_fails_the_job_and_shows_nothing(jobs, workers):

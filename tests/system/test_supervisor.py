@@ -143,6 +143,13 @@ def test_slots_run_side_by_side(jobs, workers):
     assert sorted(states) == ["processing", "processing", "queued"]
 
 
+def test_the_next_job_does_not_wait_for_the_next_poll(jobs, workers):
+    ids = [jobs.enqueue({"do": "succeed"}) for _ in range(20)]
+    workers.start("test-stage", "--poll-ms", 600000)
+    for job_id in ids:
+        jobs.wait_for(job_id, "done")
+
+
 # ---- the transaction at the end ----------------------------------------------------------------------
 
 
