@@ -1,8 +1,11 @@
 -- Search over the text on screen, and the one call by which segment_index replaces a video's text.
 --
--- Three indexes answer: words (document), pieces of words and misread words (trigrams of `folded`),
--- and scripts without blanks, emoji and other signs (grams). Whatever is asked, each yields a bounded
+-- Four indexes answer: words (document), pieces of words and what OCR confuses (trigrams of `folded`),
+-- scripts without blanks, emoji and other signs (grams), and, where these find little, the library's
+-- own words that are near what was typed (search_words). Whatever is asked, each yields a bounded
 -- number of candidates, which are then ranked.
+
+CREATE EXTENSION IF NOT EXISTS fuzzystrmatch;
 
 ALTER TABLE segments ADD COLUMN end_box jsonb;
 COMMENT ON COLUMN segments.end_box IS 'Where a text that moved stood at t_end; null: where it was at t_start.';
@@ -42,6 +45,89 @@ CREATE INDEX search_materialized_grams ON search_materialized USING gin (grams)
     WHERE grams IS NOT NULL;
 CREATE INDEX search_materialized_owner ON search_materialized (owner_id);
 CREATE INDEX search_materialized_team ON search_materialized (team_id) WHERE team_id IS NOT NULL;
+
+-- ---- the library's words ---------------------------------------------------------------------------
+
+-- Every word of the library once, to find what a misspelt or misread one may mean: a trigram search
+-- over words costs a few milliseconds where one over lines costs hundreds. It tells nobody what it
+-- holds: users may not read it, and what it leads to is read under their own rights. A word may stay
+-- after its last line has gone, until search_words_prune().
+CREATE TABLE search_words (
+    folded text NOT NULL,
+    word text NOT NULL,                 -- as in search_materialized.document
+    PRIMARY KEY (folded, word)
+);
+CREATE INDEX search_words_folded ON search_words USING gin (folded gin_trgm_ops);
+ALTER TABLE search_words ENABLE ROW LEVEL SECURITY;
+REVOKE ALL ON search_words FROM PUBLIC, anon, authenticated;
+GRANT SELECT, DELETE ON search_words TO service_role;
+CREATE POLICY search_words_service ON search_words TO service_role USING (true) WITH CHECK (true);
+
+CREATE FUNCTION search_words_prune() RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    pruned bigint;
+BEGIN
+    DELETE FROM search_words w
+    WHERE NOT EXISTS (SELECT FROM search_materialized m
+                      WHERE m.document @@ (quote_literal(w.word)::tsquery));
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    RETURN pruned;
+END
+$$;
+COMMENT ON FUNCTION search_words_prune() IS
+    'Forgets the words that no line holds any more; looks every word up once.';
+REVOKE ALL ON FUNCTION search_words_prune() FROM PUBLIC, anon, authenticated;
+GRANT EXECUTE ON FUNCTION search_words_prune() TO service_role;
+
+-- As before, and remembers the words of the rows that it writes.
+CREATE OR REPLACE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    written bigint;
+BEGIN
+    WITH due AS (
+        DELETE FROM search_pending p WHERE p_video_id IS NULL OR p.video_id = p_video_id
+        RETURNING p.video_id
+    ), changed AS (
+        INSERT INTO search_materialized AS m
+            (segment_id, video_id, owner_id, team_id, platform, text, normalized_text, language,
+             confidence, t_start, t_end, bounding_box)
+        SELECT s.id, s.video_id, s.owner_id, s.team_id, v.platform, s.text, s.normalized_text,
+               s.language, s.confidence, s.t_start, s.t_end, s.bounding_box
+        FROM (SELECT due.video_id FROM due UNION SELECT p_video_id WHERE p_video_id IS NOT NULL) AS d
+        JOIN videos v ON v.id = d.video_id
+        JOIN segments s ON s.video_id = d.video_id
+        ON CONFLICT (segment_id) DO UPDATE SET
+            owner_id = excluded.owner_id, team_id = excluded.team_id, platform = excluded.platform,
+            text = excluded.text, normalized_text = excluded.normalized_text,
+            language = excluded.language, confidence = excluded.confidence,
+            t_start = excluded.t_start, t_end = excluded.t_end, bounding_box = excluded.bounding_box
+        WHERE (m.owner_id, m.team_id, m.platform, m.text, m.normalized_text, m.language,
+               m.confidence, m.t_start, m.t_end, m.bounding_box)
+              IS DISTINCT FROM
+              (excluded.owner_id, excluded.team_id, excluded.platform, excluded.text,
+               excluded.normalized_text, excluded.language, excluded.confidence, excluded.t_start,
+               excluded.t_end, excluded.bounding_box)
+        RETURNING document
+    ), words AS (
+        SELECT DISTINCT search_fold(piece) AS folded, word
+        FROM (SELECT DISTINCT unnest(tsvector_to_array(document)) AS word FROM changed) AS w,
+             regexp_split_to_table(w.word, '[^[:alnum:]]+') AS piece
+        WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
+    ), remembered AS (
+        -- in order, so that two transactions that meet the same new words wait and do not deadlock
+        INSERT INTO search_words SELECT folded, word FROM words ORDER BY folded, word
+        ON CONFLICT DO NOTHING
+    )
+    SELECT count(*) INTO written FROM changed;
+    RETURN written;
+END
+$$;
 
 -- ---- reading a query ------------------------------------------------------------------------------
 
@@ -103,6 +189,38 @@ $$;
 
 -- ---- candidates -----------------------------------------------------------------------------------
 
+-- What the wanted words may have been: for each, the library's words within one edit (two from five
+-- letters on), nearest first. Words that nothing is near to are left out; null: all of them.
+CREATE FUNCTION search_expand(p_folded text) RETURNS tsquery
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public
+SET pg_trgm.similarity_threshold = 0.2 AS
+$$
+    SELECT string_agg(alternatives, ' & ')::tsquery
+    FROM (
+        SELECT '(' || string_agg(quote_literal(near.word), ' | ') || ')' AS alternatives
+        FROM (
+            SELECT DISTINCT typed
+            FROM regexp_split_to_table(p_folded, '[^[:alnum:]]+') AS typed
+            WHERE length(typed) BETWEEN 3 AND 30
+            ORDER BY typed
+            LIMIT 8
+        ) AS query
+        CROSS JOIN LATERAL (
+            SELECT w.word
+            FROM search_words w,
+                 levenshtein_less_equal(query.typed, w.folded, 2) AS edits
+            WHERE w.folded % query.typed
+              AND abs(length(w.folded) - length(query.typed)) <= 2
+              AND edits <= CASE WHEN length(query.typed) < 5 THEN 1 ELSE 2 END
+            ORDER BY edits, similarity(w.folded, query.typed) DESC, w.word
+            LIMIT 16
+        ) AS near
+        GROUP BY query.typed
+    ) AS words
+$$;
+REVOKE ALL ON FUNCTION search_expand(text) FROM PUBLIC, anon, authenticated;
+
 -- True when the caller's rows are all rows: row-level security does not bind the service role, nor
 -- whoever may bypass it.
 CREATE FUNCTION search_sees_all() RETURNS boolean
@@ -121,23 +239,23 @@ CREATE FUNCTION search_candidates(p_terms search_terms, p_video uuid, p_limit in
 RETURNS SETOF uuid
 LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public
-SET pg_trgm.word_similarity_threshold = 0.42
-SET plan_cache_mode = force_custom_plan
 SET jit = off AS
 $$
 DECLARE
     sees_all boolean := search_sees_all();
     reader uuid := auth.uid();
     teams uuid[] := current_team_ids();
-    pattern text := '%' || regexp_replace(p_terms.folded, '([\\%_])', '\\\1', 'g') || '%';
+    longest text := (SELECT word FROM regexp_split_to_table(p_terms.folded, '[^[:alnum:]]+') AS word
+                     ORDER BY length(word) DESC, word LIMIT 1);
+    pattern text := '%' || longest || '%';
     scope text := CASE WHEN sees_all THEN '' ELSE ' AND (owner_id = $5 OR team_id = ANY ($6))' END
         || CASE WHEN p_video IS NULL THEN '' ELSE ' AND video_id = $4' END
         || CASE WHEN p_terms.excluded IS NULL THEN '' ELSE ' AND NOT document @@ $3' END;
     base constant text := 'SELECT segment_id FROM search_materialized WHERE ';
 BEGIN
     IF p_fuzzy THEN
-        RETURN QUERY EXECUTE base || 'folded %> $1' || scope || ' LIMIT $2'
-            USING p_terms.folded, p_limit, p_terms.excluded, p_video, reader, teams;
+        RETURN QUERY EXECUTE base || 'document @@ $1' || scope || ' LIMIT $2'
+            USING search_expand(p_terms.folded), p_limit, p_terms.excluded, p_video, reader, teams;
         RETURN;
     END IF;
     IF p_terms.literal IS NOT NULL AND numnode(phraseto_tsquery('simple', p_terms.literal)) > 1 THEN
@@ -155,9 +273,11 @@ BEGIN
                   (SELECT array_agg('%' || regexp_replace(w, '([\\%_])', '\\\1', 'g') || '%')
                    FROM string_to_table(p_terms.folded, ' ') AS w);
     ELSIF p_terms.folded ~ '[[:alnum:]]{3}' THEN
-        -- fewer than three letters in a row have no trigram to look up
-        RETURN QUERY EXECUTE base || 'folded LIKE $1' || scope || ' LIMIT $2'
-            USING pattern, p_limit, p_terms.excluded, p_video, reader, teams;
+        -- Fewer than three letters in a row have no trigram to look up. The longest word is looked
+        -- up alone: a line has fifty trigrams, and reading their lists costs more than it spares.
+        RETURN QUERY EXECUTE base || 'folded LIKE $1 AND position($7 IN folded) > 0' || scope
+                || ' LIMIT $2'
+            USING pattern, p_limit, p_terms.excluded, p_video, reader, teams, p_terms.folded;
     END IF;
 END
 $$;
@@ -210,14 +330,15 @@ DECLARE
     terms search_terms := search_parse(coalesce(query, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
     -- enough to rank the best of a common word first, few enough to be ranked in milliseconds
-    candidate_limit int := greatest(1000, wanted);
+    candidate_limit int := greatest(500, wanted);
     candidates uuid[];
 BEGIN
     IF terms.words IS NULL AND terms.folded IS NULL OR wanted = 0 THEN
         RETURN;
     END IF;
     candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(terms, video, candidate_limit, false) AS c);
-    IF cardinality(candidates) < wanted AND length(terms.folded) BETWEEN 3 AND 100 THEN
+    -- a query that found its text needs no guesses
+    IF cardinality(candidates) < least(wanted, 5) AND length(terms.folded) BETWEEN 3 AND 100 THEN
         candidates := candidates
             || ARRAY(SELECT c FROM search_candidates(terms, video, candidate_limit, true) AS c);
     END IF;
