@@ -3,6 +3,7 @@
 #include "common/media/averror.h"
 #include "common/media/cleanup.h"
 #include "common/media/scale.h"
+#include "common/media/tone.h"
 
 #include <string.h>
 
@@ -114,8 +115,8 @@ static int refer(const struct cv_fit *fit, const AVFrame *picture, AVFrame **ret
     return 0;
 }
 
-int cv_fit_picture(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
-                   struct cv_error *error)
+static int fit_ordinary(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
+                        struct cv_error *error)
 {
     bool usual_size = picture->width == fit->source_width && picture->height == fit->source_height;
     if (usual_size && picture->format == AV_PIX_FMT_YUV420P && !cv_is_full_range(picture) &&
@@ -142,4 +143,15 @@ int cv_fit_picture(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_fra
     }
     *ret_frame = cv_take(scaled);
     return 0;
+}
+
+int cv_fit_picture(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
+                   struct cv_error *error)
+{
+    if (!cv_tone_is_high(picture)) {
+        return fit_ordinary(fit, picture, ret_frame, error);
+    }
+    cv_auto(cv_av_frame_free) AVFrame *ordinary = NULL;
+    int result = cv_tone_map(picture, &ordinary, error);
+    return result ? result : fit_ordinary(fit, ordinary, ret_frame, error);
 }

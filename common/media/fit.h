@@ -20,6 +20,7 @@ int cv_fit_height(const struct cv_fit *fit);
 
 /* The picture as limited-range 4:2:0 of 8 bits; a reference to the same memory where nothing has to
  * be done (an odd last row or column is left out). A picture of another shape, after a change in
- * mid-stream, is scaled to fit and centred on black. av_frame_free the result. */
+ * mid-stream, is scaled to fit and centred on black. High dynamic
+ * range becomes ordinary. av_frame_free the result. */
 CV_MUST_CHECK int cv_fit_picture(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
                                  struct cv_error *error);

@@ -1,6 +1,7 @@
 #include "common/media/averror.h"
 #include "common/media/cleanup.h"
 #include "common/media/scale.h"
+#include "common/media/tone.h"
 
 #include <libavutil/pixdesc.h>
 #include <string.h>
@@ -176,8 +177,10 @@ int cv_picture_jpeg(const AVFrame *picture, int quality, int max_side, void **re
     if (picture->width <= 0 || picture->height <= 0) {
         return cv_fail(error, CV_ERROR_INTERNAL, "no picture to write as JPEG");
     }
+    cv_auto(cv_av_frame_free) AVFrame *ordinary = NULL;
     cv_auto(cv_av_frame_free) AVFrame *frame = NULL;
-    int result = prepare(picture, max_side, &frame, error);
+    int result = cv_tone_is_high(picture) ? cv_tone_map(picture, &ordinary, error) : 0;
+    result = result ? result : prepare(ordinary ? ordinary : picture, max_side, &frame, error);
     if (result != 0) {
         return result;
     }

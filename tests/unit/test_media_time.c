@@ -3,6 +3,7 @@
 #include "common/media/frame_clock.h"
 #include "common/media/playlist.h"
 #include "common/media/poster.h"
+#include "common/media/tone.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -164,6 +165,41 @@ static void posters_show_something(void **state)
     assert_true(text > faint);
 }
 
+/* Ten bits of PQ, one grey: what it becomes. */
+static int mapped(uint16_t code)
+{
+    uint16_t luma[4] = {code, code, code, code}, chroma[1] = {512};
+    AVFrame picture = {
+        .width = 2,
+        .height = 2,
+        .format = AV_PIX_FMT_YUV420P10LE,
+        .color_trc = AVCOL_TRC_SMPTE2084,
+        .color_range = AVCOL_RANGE_MPEG,
+        .data = {(uint8_t *)luma, (uint8_t *)chroma, (uint8_t *)chroma},
+        .linesize = {4, 2, 2},
+    };
+    assert_true(cv_tone_is_high(&picture));
+    struct cv_error error;
+    AVFrame *frame = NULL;
+    assert_int_equal(cv_tone_map(&picture, &frame, &error), 0);
+    assert_int_equal(frame->format, AV_PIX_FMT_YUV420P);
+    assert_int_equal(frame->data[1][0], 128);
+    int value = frame->data[0][0];
+    av_frame_free(&frame);
+    return value;
+}
+
+static void high_dynamic_range_keeps_black_white_and_order(void **state)
+{
+    (void)state;
+    assert_int_equal(mapped(64), 16);
+    assert_int_equal(mapped(940), 235);
+    assert_in_range(mapped(572), 205, 220); /* 203 nits, reference white */
+    for (uint16_t code = 64; code < 940; code += 12) {
+        assert_true(mapped(code) <= mapped((uint16_t)(code + 12)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +211,7 @@ int main(void)
         cmocka_unit_test(sizes_are_even_and_never_larger),
         cmocka_unit_test(playlist_names_true_durations),
         cmocka_unit_test(posters_show_something),
+        cmocka_unit_test(high_dynamic_range_keeps_black_white_and_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
