@@ -193,6 +193,7 @@ static bool stands_out(const struct gate *gate, int column, int row, int thresho
 static void mark_changed(struct gate *gate, const struct plane *reference,
                          const struct plane *current, struct gate_result *result)
 {
+    int high = (int)(THRESHOLD_HIGH * gate->scale); /* without strokes, less is of no interest */
     size_t index = 0;
     for (int row = 0; row < gate->rows; row++) {
         for (int column = 0; column < gate->columns; column++, index++) {
@@ -202,8 +203,10 @@ static void mark_changed(struct gate *gate, const struct plane *reference,
             }
             if (result->changed < TEXT_CERTAIN &&
                 !strokes_differ(reference, current, column * GATE_BLOCK, row * GATE_BLOCK)) {
-                gate->changed[index] = OTHER;
-                result->shifted++;
+                if (gate->sad[index] > high) {
+                    gate->changed[index] = OTHER;
+                    result->shifted++;
+                }
                 continue;
             }
             gate->changed[index] = TEXT;
