@@ -28,12 +28,24 @@ static bool stood_here(const struct ocr_session *session, const struct ocr_track
     return share(box, &track->box) >= 0.5 || (session->shift.known && share(box, &moved) >= 0.5);
 }
 
+/* A line that waited at an edge and came out from under it larger than it was: what was cut out of
+ * the frame then is only a piece. */
+static bool is_outgrown(const struct ocr_track *track, const struct ocr_box *box)
+{
+    return !track->is_read && share(box, &track->seen) >= 0.8 &&
+           (abs(box->height - track->seen.height) > OCR_MATCH_REACH ||
+            abs(box->width - track->seen.width) > 2 * OCR_MATCH_REACH);
+}
+
 static void look_around(const struct ocr_session *session, struct arrival *arrival)
 {
     int64_t most = 0;
 
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
+        if (track->matched && is_outgrown(track, &arrival->line->box)) {
+            continue;
+        }
         if (track->matched) {
             int64_t overlap = ocr_box_overlap(&track->seen, &arrival->line->box);
             arrival->covered += share(&track->seen, &arrival->line->box);
@@ -184,6 +196,50 @@ int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct 
     return 0;
 }
 
+/* Ends all lines that the one at `track` turns out to contain. */
+static int end_pieces(struct ocr_session *session, const struct ocr_track *track,
+                      struct cv_error *error)
+{
+    struct ocr_box whole = track->box;
+
+    for (size_t i = 0; i < session->tracks.count;) {
+        struct ocr_track *piece = session->tracks.items[i];
+        size_t count = session->tracks.count;
+        if (piece != track && piece->matched && share(&whole, &piece->seen) >= 0.8) {
+            bool taller = !piece->is_read || whole.height * 4 > piece->seen.height * 5 + 8;
+            int result = end_piece(session, piece, taller, error);
+            if (result < 0) {
+                return result;
+            }
+        }
+        i += session->tracks.count == count;
+    }
+    return 0;
+}
+
+/* A line that left its place in this frame, while nothing scrolled, and reads the same: it jumped,
+ * as a chat's lines do when one is added below. */
+static struct ocr_track *find_jumped(const struct ocr_session *session,
+                                     const struct ocr_track *fresh)
+{
+    struct ocr_track *found = NULL;
+    int nearest = 0;
+
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        int distance = abs(track->box.x - fresh->box.x) + abs(track->box.y - fresh->box.y);
+        if (track == fresh || track->matched || !track->open || !track->is_read ||
+            strcmp(track->reading.text, fresh->reading.text) != 0 ||
+            abs(track->crop.height - fresh->crop.height) > OCR_MATCH_REACH ||
+            (found && distance >= nearest)) {
+            continue;
+        }
+        found = track;
+        nearest = distance;
+    }
+    return found;
+}
+
 static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
                     const struct arrival *arrival, struct ocr_crop *crop,
                     struct ocr_track **ret_track, struct cv_error *error)
@@ -206,44 +262,56 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
     return 0;
 }
 
+/* A line that is known by its pixels. */
+static int take_back(struct ocr_session *session, struct ocr_track *track,
+                     const struct ocr_box *box, struct cv_error *error)
+{
+    bool jumped = !session->shift.dx && !session->shift.dy;
+    int result = jumped ? 0 : ocr_close(session, track, error);
+
+    if (result < 0) {
+        return result;
+    }
+    track->box.x = box->x;
+    track->box.y = box->y;
+    track->place = OCR_PLACE_UNKNOWN;
+    ocr_sight(session, track);
+    return end_pieces(session, track, error);
+}
+
 static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
                    const struct arrival *arrival, struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
-    struct ocr_track *track = NULL, *under = arrival->under;
-    bool grown = under && arrival->covered > 0.15;
-    bool taller = grown && is_taller(arrival);
+    bool grown = arrival->under && arrival->covered > 0.15;
+    struct ocr_track *known = grown ? arrival->under : arrival->earlier;
 
     int result = ocr_crop_make(frame, arrival->line, arrival->glyphs, &crop, error);
     if (result != 0) {
         return result < 0 ? result : 0;
     }
     session->lines_seen++;
-    track = ocr_tracks_recall(&session->tracks, &crop, &arrival->line->box);
+    struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &arrival->line->box);
     if (track) {
-        bool jumped = !session->shift.dx && !session->shift.dy;
-        result = jumped ? 0 : ocr_close(session, track, error);
-        if (result < 0) {
-            return result;
-        }
-        track->box = arrival->line->box;
-        track->box.width = track->crop.width;
-        track->box.height = track->crop.height;
-        track->place = OCR_PLACE_UNKNOWN;
-        ocr_sight(session, track);
-        return grown ? end_piece(session, under, taller, error) : 0;
+        return take_back(session, track, &arrival->line->box, error);
     }
     result = add_line(session, frame, arrival, &crop, &track, error);
     if (result < 0) {
         return result;
     }
-    struct ocr_track *known = grown ? under : arrival->earlier;
     if (track->is_read && known && known->is_read && known->open && is_variant(known, track)) {
         continue_line(session, known, track);
         return 0;
     }
+    known = track->is_read && track->reading.text[0] && !session->shift.dx && !session->shift.dy
+                ? find_jumped(session, track)
+                : NULL;
+    if (known) {
+        continue_line(session, known, track);
+        return end_pieces(session, known, error);
+    }
     ocr_sight(session, track);
-    return grown ? end_piece(session, under, taller, error) : 0;
+    return end_pieces(session, track, error);
 }
 
 int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,

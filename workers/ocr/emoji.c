@@ -84,24 +84,24 @@ static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
 static bool is_picture(const struct cluster *cluster, int tall, bool many_is_normal)
 {
     const struct ocr_box *box = &cluster->box;
+    bool square = box->width * 10 <= box->height * 15;
 
+    /* A grey cup with a little brown in it, its steam too faint to be seen. */
+    if (!many_is_normal && cluster->coloured < 0.2 && cluster->many >= 0.12 &&
+        cluster->fill >= 0.3 && box->width * 10 >= tall * 8 && box->height * 2 >= tall &&
+        box->width * 10 <= box->height * 25) {
+        return true;
+    }
     if (box->height * 10 < tall * 8 || box->width * 10 < tall * 7 || box->width > 6 * box->height) {
         return false;
     }
-    bool square = box->width * 10 <= box->height * 15;
     if (cluster->coloured >= 0.35 && cluster->fill >= 0.62 && square) {
         return true;
     }
-    if (many_is_normal) {
-        return false;
-    }
-    /* A grey cup with a little brown in it. */
-    if (cluster->coloured < 0.2 && cluster->many >= 0.1 && cluster->fill >= 0.3 && square &&
-        box->width * 10 >= tall * 10) {
-        return true;
-    }
-    return cluster->coloured >= 0.2 && cluster->many >= 0.22 &&
-           cluster->fill >= (square ? 0.45 : 0.6);
+    /* Small coloured letters bleed into their paper; large ones do not, so that less fill is asked. */
+    double fill = !square ? 0.6 : tall < 20 ? 0.45 : 0.2;
+    return !many_is_normal && cluster->coloured >= 0.2 && cluster->many >= 0.22 &&
+           cluster->fill >= fill;
 }
 
 /* A lone coloured shape among uncoloured letters, larger than they are (sparkles, a bolt). */
@@ -116,6 +116,36 @@ static bool is_lone_shape(const struct cluster *clusters, size_t count, size_t i
     bool left = i > 0 && !clusters[i - 1].emoji && clusters[i - 1].coloured >= 0.4;
     bool right = i + 1 < count && !clusters[i + 1].emoji && clusters[i + 1].coloured >= 0.4;
     return !left && !right;
+}
+
+/* Clearly larger than the letters beside it, and not quite of one colour: a white cup. */
+static bool is_large_shape(const struct cluster *cluster, int letter)
+{
+    const struct ocr_box *box = &cluster->box;
+
+    return letter && cluster->coloured < 0.3 && cluster->many >= 0.03 && cluster->fill >= 0.3 &&
+           box->height * 3 >= letter * 4 && box->width * 10 >= letter * 9 &&
+           box->width * 10 <= box->height * 15;
+}
+
+static int compare_ints(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Median height of the clusters that are no emoji so far; 0 with fewer than two of them. */
+static int median_height(const struct cluster *clusters, size_t count)
+{
+    int heights[CLUSTERS_MAX];
+    size_t letters = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!clusters[i].emoji) {
+            heights[letters++] = clusters[i].box.height;
+        }
+    }
+    qsort(heights, letters, sizeof(*heights), compare_ints);
+    return letters >= 2 ? heights[(letters - 1) / 2] : 0;
 }
 
 size_t ocr_emoji_find(const struct ocr_frame *frame, const struct ocr_ink *ink,
@@ -141,9 +171,10 @@ size_t ocr_emoji_find(const struct ocr_frame *frame, const struct ocr_ink *ink,
             letters_tall = ocr_max(letters_tall, clusters[i].box.height);
         }
     }
+    int letter = median_height(clusters, count);
     for (size_t i = 0; i < count; i++) {
-        clusters[i].emoji =
-            clusters[i].emoji || (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
+        clusters[i].emoji = clusters[i].emoji || is_large_shape(&clusters[i], letter) ||
+                            (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
         if (clusters[i].emoji && found < limit) {
             boxes[found++] = clusters[i].box;
         }

@@ -1,5 +1,8 @@
 #include "workers/ocr/session_internal.h"
 
+/* Pixels by which the box of a line may differ from one frame to the next. */
+enum { SAME_PLACE = 3 };
+
 int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings, size_t count,
                     struct ocr_session **ret_session, struct cv_error *error)
 {
@@ -74,11 +77,37 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
     return 0;
 }
 
-/* Lines that stood whole in the frame without being read are read now; those that are gone end. */
-static int settle(struct ocr_session *session, const struct ocr_frame *frame,
-                  struct cv_error *error)
+/* Whether the frame has a line of just this place and size. */
+static bool is_found(const struct ocr_lines *lines, const struct ocr_box *box)
 {
-    for (size_t i = 0; i < session->tracks.count; i++) {
+    for (size_t i = 0; i < lines->count; i++) {
+        const struct ocr_box *found = &lines->items[i].box;
+        if (abs(found->x - box->x) <= SAME_PLACE && abs(found->y - box->y) <= SAME_PLACE &&
+            abs(found->width - box->width) <= 2 * SAME_PLACE &&
+            abs(found->height - box->height) <= SAME_PLACE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A line that waited at an edge and has left it: read when it was whole, forgotten when what was
+ * seen of it was a piece that is now part of other lines. */
+static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
+                          const struct ocr_lines *lines, struct cv_error *error)
+{
+    if (is_found(lines, &track->box)) {
+        return ocr_read_track(session, track, error);
+    }
+    ocr_tracks_remove(&session->tracks, track);
+    return 0;
+}
+
+/* Lines that are gone end; those that waited and can be read are read. */
+static int settle(struct ocr_session *session, const struct ocr_frame *frame,
+                  const struct ocr_lines *lines, struct cv_error *error)
+{
+    for (size_t i = session->tracks.count; i-- > 0;) {
         struct ocr_track *track = session->tracks.items[i];
         int result = 0;
         if (track->present && !track->matched) {
@@ -87,7 +116,7 @@ static int settle(struct ocr_session *session, const struct ocr_frame *frame,
         } else if (track->open && !track->is_read &&
                    !ocr_touches_edge(ocr_session_viewport(session), &track->box, frame->width,
                                      frame->height)) {
-            result = ocr_read_track(session, track, error);
+            result = settle_waiting(session, track, lines, error);
         }
         if (result < 0) {
             return result;
@@ -124,7 +153,7 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     if (result < 0) {
         return result;
     }
-    result = settle(session, &here, error);
+    result = settle(session, &here, &lines, error);
     if (result < 0) {
         return result;
     }

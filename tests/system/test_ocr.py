@@ -1,0 +1,241 @@
+"""The ocr stage through --once, on frames that ffmpeg draws."""
+import json
+import os
+import struct
+import subprocess
+import time
+import uuid
+
+import Levenshtein
+import pytest
+
+TEXT = ["Thursday evening train leaves", "see @dev_marcus about #coffee",
+        "read example.org/menu for prices", "tickets cost 1,204 or $19.99"]
+GERMAN = ["Später gab es Käse mit Grüßen", "über die alte Brücke nach Köln"]
+FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
+
+
+class Ocr:
+    def __init__(self, program, store):
+        self.program, self.store = program, store
+        self.video_id = str(uuid.uuid4())
+
+    def key(self, t_ms):
+        return f"frames/{self.video_id}/{t_ms}.jpg"
+
+    def put(self, t_ms, data):
+        path = self.store / self.key(t_ms)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return self.key(t_ms)
+
+    def draw(self, t_ms, lines, paper="white", ink="black", size=36, extra=""):
+        """A 1080 × 720 frame with the lines below each other."""
+        filters = [f"drawtext=fontfile={FONT}:text='{escape(line)}':x=60:y={60 + i * 90}"
+                   f":fontsize={size}:fontcolor={ink}" for i, line in enumerate(lines)]
+        picture = subprocess.run(
+            ["ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", f"color={paper}:s=1080x720",
+             "-vf", ",".join(filters + ([extra] if extra else [])) or "null", "-frames:v", "1",
+             "-q:v", "3", "-pix_fmt", "yuvj444p", "-f", "mjpeg", "-"],
+            capture_output=True, check=True).stdout
+        return self.put(t_ms, picture)
+
+    def run(self, keys, **payload):
+        """(exit code, the JSON object on standard output)"""
+        payload = {"video_id": self.video_id, "frame_paths": keys, **payload}
+        done = subprocess.run([self.program, "--once"], input=json.dumps(payload), text=True,
+                              env={**os.environ, "STORE_URL": f"dir:{self.store}"},
+                              capture_output=True, check=False)
+        lines = done.stdout.splitlines()
+        assert len(lines) == 1, (done.returncode, done.stdout, done.stderr)
+        return done.returncode, json.loads(lines[0])
+
+    def read(self, keys, **payload):
+        code, result = self.run(keys, **payload)
+        assert code == 0, result
+        return result
+
+
+def escape(text):
+    return text.replace("\\", "\\\\").replace(":", "\\:").replace("%", "\\%").replace(",", "\\,")
+
+
+@pytest.fixture
+def ocr(program, tmp_path):
+    return Ocr(program("ocr-worker"), tmp_path)
+
+
+def texts(result):
+    return [row["text"] for row in result["detections"]]
+
+
+def recall(result, wanted):
+    found = texts(result)
+    return sum(max((Levenshtein.ratio(line, text) for text in found), default=0) >= 0.95
+               for line in wanted) / len(wanted)
+
+
+def refusal(outcome, error_type, words=""):
+    code, result = outcome
+    assert (code, result["error"]["type"], result["error"]["retryable"]) == (65, error_type, False), result
+    assert words in result["error"]["message"]
+
+
+@pytest.mark.parametrize("size", [16, 24, 36, 52])
+@pytest.mark.parametrize("paper,ink", [("white", "black"), ("0x0a0a0e", "white"),
+                                       ("white", "0x1d64eb"), ("0x0a0a0e", "0xbe96fa"),
+                                       ("white", "0x71767b"), ("0x12643c", "0xf0e060")])
+def test_light_dark_and_coloured_text_read_alike(ocr, paper, ink, size):
+    result = ocr.read([ocr.draw(0, TEXT, paper, ink, size)])
+    assert recall(result, TEXT) == 1, texts(result)
+    assert len(result["detections"]) == len(TEXT)
+    for i, row in enumerate(sorted(result["detections"], key=lambda r: r["bounding_box"]["y"])):
+        box = row["bounding_box"]
+        assert abs(box["x"] - 60) < 8 and abs(box["y"] - (60 + i * 90)) < 20
+        assert 0.6 <= row["confidence"] <= 1 and row["language"] == "eng"
+
+
+def test_other_languages(ocr):
+    key = ocr.draw(0, GERMAN)
+    result = ocr.read([key], languages=["deu"])
+    assert texts(result) == GERMAN
+    assert {row["language"] for row in result["detections"]} == {"deu"}
+    both = ocr.read([key], languages=["eng", "deu"])
+    assert recall(both, GERMAN) == 1
+
+
+@pytest.mark.parametrize("languages,words", [
+    (["xyz"], 'no model "xyz" is installed; there are: deu, eng'),
+    (["../eng"], "is not the name"), (["script/../eng"], "is not the name"), (["eng+deu"], "is not the name"),
+    ([], "languages"), ("eng", "languages"), ([1], "languages"), (["eng"] * 9, "languages")])
+def test_unknown_languages_are_refused(ocr, languages, words):
+    refusal(ocr.run([ocr.draw(0, ["text"])], languages=languages), "InvalidPayload", words)
+
+
+def test_a_missing_frame_is_named(ocr):
+    keys = [ocr.draw(0, TEXT), ocr.key(100)]
+    refusal(ocr.run(keys), "S3ObjectNotFound", ocr.key(100))
+
+
+def jpeg_of(width, height, ocr):
+    """A JPEG whose header claims other dimensions."""
+    data = bytearray((ocr.store / ocr.draw(0, ["text"])).read_bytes())
+    at = data.index(b"\xff\xc0")
+    data[at + 5:at + 9] = struct.pack(">HH", height, width)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("make", [
+    lambda ocr: b"", lambda ocr: b"not a picture at all", lambda ocr: b"\xff\xd8\xff\xe0garbage",
+    lambda ocr: (ocr.store / ocr.draw(0, TEXT)).read_bytes()[:4000],
+    lambda ocr: (ocr.store / ocr.draw(0, TEXT)).read_bytes()[:150],
+    lambda ocr: b"\x89PNG\r\n\x1a\n" + bytes(100)])
+def test_hostile_frames_are_damaged(ocr, make):
+    refusal(ocr.run([ocr.put(0, make(ocr))]), "DecodeError", ocr.key(0))
+
+
+@pytest.mark.parametrize("size", [(65000, 65000), (65000, 8), (16000, 16000), (1081, 4000)])
+def test_huge_dimensions_are_refused_in_bounded_memory(ocr, size):
+    code, result = ocr.run([ocr.put(0, jpeg_of(*size, ocr))])
+    assert code == 65 and result["error"]["type"] in ("DecodeError", "LimitExceeded"), result
+
+
+@pytest.mark.parametrize("change", [
+    {"video_id": "x"}, {"frame_paths": "x"}, {"frame_paths": ["../x.jpg"]}, {"frame_paths": [7]},
+    {"frame_paths": ["frames/x/later.jpg"]}, {"min_confidence": 2}, {"min_confidence": "x"},
+    {"frames": []}, {"frames": [{"t_start": -1, "t_end": 5}]}, {"frames": [{"t_start": 9, "t_end": 5}]},
+    {"frames": [{"t_start": 0, "t_end": 5, "dy": "x"}]},
+    {"frames": [{"t_start": 0, "t_end": 5, "motion": [[1, 2]]}]},
+    {"frames": [{"t_start": 0, "t_end": 5, "motion": 4}]}])
+def test_bad_payloads_are_refused(ocr, change):
+    payload = {"frame_paths": [ocr.draw(0, ["text"])], **change}
+    refusal(ocr.run(payload.pop("frame_paths"), **payload), "InvalidPayload", "payload")
+
+
+def test_times_come_from_names_when_nothing_else_is_there(ocr):
+    keys = [ocr.draw(0, TEXT[:1]), ocr.draw(500, TEXT[:2]), ocr.draw(1300, TEXT[1:2])]
+    result = ocr.read(list(reversed(keys)))
+    times = {row["text"]: (row["t_start"], row["t_end"]) for row in result["detections"]}
+    assert times == {TEXT[0]: (0, 1300), TEXT[1]: (500, 1400)}
+
+
+def test_a_standing_line_costs_one_reading(ocr):
+    keys = [ocr.draw(i * 100, TEXT) for i in range(20)]
+    frames = [{"t_start": i * 100, "t_end": i * 100 + 100, "dx": 0, "dy": 0} for i in range(20)]
+    result = ocr.read(keys, frames=frames)
+    assert result["frames"] == 20
+    assert result["lines_seen"] == 20 * len(TEXT)
+    assert result["lines_read"] == len(TEXT)
+    assert [(row["t_start"], row["t_end"]) for row in result["detections"]] == [(0, 2000)] * len(TEXT)
+
+
+def test_a_changed_digit_is_another_line(ocr):
+    counts = ["1,476 watching now", "1,478 watching now", "1,479 watching now"]
+    keys = [ocr.draw(i * 100, [count]) for i, count in enumerate(counts)]
+    assert texts(ocr.read(keys)) == counts
+
+
+def test_the_same_frames_give_the_same_rows(ocr):
+    keys = [ocr.draw(i * 100, TEXT[i % 3:]) for i in range(6)]
+    first = ocr.read(keys)
+    assert ocr.read(keys) == first
+
+
+def test_unsure_lines_are_dropped(ocr):
+    key = ocr.draw(0, TEXT)
+    assert ocr.read([key], min_confidence=1)["detections"] == []
+    assert len(ocr.read([key], min_confidence=0)["detections"]) >= len(TEXT)
+
+
+def test_nothing_to_read(ocr):
+    assert ocr.read([])["detections"] == []
+    assert ocr.read([ocr.draw(0, [])])["detections"] == []
+    assert ocr.read([ocr.draw(0, [], extra="noise=alls=12")])["detections"] == []
+
+
+def test_coloured_blobs_are_no_hashtags(ocr):
+    """A row of round, coloured pictures before and behind the words, as emoji stand there."""
+    blobs = ",".join(f"drawbox=x={x}:y=64:w=38:h=38:color={colour}:t=fill,drawbox=x={x + 8}:y=72:w=8:h=8"
+                     f":color=0x5a3214:t=fill,drawbox=x={x + 22}:y=72:w=8:h=8:color=0x5a3214:t=fill"
+                     for x, colour in ((10, "0xfac83c"), (640, "0xf0503c")))
+    found = texts(ocr.read([ocr.draw(0, TEXT[:1], extra=blobs)]))
+    assert found == TEXT[:1]
+
+
+def test_a_worker_writes_the_rows_and_hands_the_job_on(ocr, program, database, sql, tmp_path):
+    with sql.cursor() as cursor:
+        owner = str(uuid.uuid4())
+        cursor.execute("INSERT INTO videos (id, owner_id, s3_original_path) VALUES (%s, %s, 'x')",
+                       (ocr.video_id, owner))
+        payload = {"video_id": ocr.video_id, "frame_paths": [ocr.draw(0, TEXT)]}
+        for run in range(2):
+            cursor.execute("SELECT job_id FROM enqueue_job('ocr', %s, %s)",
+                           (json.dumps(payload), ocr.video_id))
+            job_id = cursor.fetchone()[0]
+            run_until_done(program("ocr-worker"), database, ocr.store, cursor, job_id)
+            cursor.execute("SELECT id, text, normalized_text, length(text_hash), owner_id::text, t_start, t_end"
+                           " FROM segments WHERE video_id = %s ORDER BY id", (ocr.video_id,))
+            rows = cursor.fetchall()
+            assert sorted(row[1] for row in rows) == sorted(TEXT)
+            assert all(row[2] == row[1].casefold() and row[3] == 64 and row[4] == owner
+                       and row[5:] == (0, 100) for row in rows)
+            assert run == 0 or rows == before
+            before = rows
+        cursor.execute("SELECT payload FROM jobs WHERE job_type = 'segment_index'")
+        assert cursor.fetchall() == [({"video_id": ocr.video_id},)]
+
+
+def run_until_done(worker, database, store, cursor, job_id):
+    environment = {**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store}"}
+    with subprocess.Popen([worker], env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            while True:
+                cursor.execute("SELECT status::text, payload FROM jobs WHERE id = %s", (job_id,))
+                status, payload = cursor.fetchone()
+                assert status != "failed", payload
+                if status == "done":
+                    return
+                time.sleep(0.05)
+        finally:
+            process.terminate()

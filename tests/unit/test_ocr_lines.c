@@ -1,0 +1,244 @@
+/* Finding lines of text, telling ink from paper, and cutting emoji out, on drawn frames. */
+#include "tests/unit/ocr_pictures.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void expect_box(const struct ocr_box *found, const struct ocr_box *drawn, int slack)
+{
+    assert_in_range(found->x + slack, drawn->x, drawn->x + 2 * slack);
+    assert_in_range(found->y + slack, drawn->y, drawn->y + 2 * slack);
+    assert_in_range(ocr_right(found) + slack, ocr_right(drawn), ocr_right(drawn) + 2 * slack);
+    assert_in_range(ocr_bottom(found) + slack, ocr_bottom(drawn), ocr_bottom(drawn) + 2 * slack);
+}
+
+static void test_dark_light_and_coloured_lines_are_found(void **state)
+{
+    (void)state;
+    struct {
+        struct colour paper, ink;
+    } themes[] = {{white, black},
+                  {night, white},
+                  {night, grey},
+                  {white, grey},
+                  {white, blue},
+                  {night, purple},
+                  {{200, 30, 40}, {40, 140, 30}}};
+    for (size_t i = 0; i < CV_COUNT(themes); i++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 300, themes[i].paper);
+        struct ocr_box first =
+            draw_text(&frame, "Thursday evening train", 40, 40, 22, themes[i].ink);
+        struct ocr_box second =
+            draw_text(&frame, "platform nine, jump", 40, 100, 22, themes[i].ink);
+        add_noise(&frame, 6, 7);
+        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        assert_int_equal(lines.count, 2);
+        expect_box(&lines.items[0].box, &first, 2);
+        expect_box(&lines.items[1].box, &second, 2);
+    }
+}
+
+static void test_sizes_from_small_to_large(void **state)
+{
+    (void)state;
+    static const int sizes[] = {9, 12, 20, 40, 60};
+    for (size_t i = 0; i < CV_COUNT(sizes); i++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(1400, 200, white);
+        struct ocr_box drawn = draw_text(&frame, "Quick lazy fox", 30, 60, sizes[i], black);
+        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        assert_int_equal(lines.count, 1);
+        expect_box(&lines.items[0].box, &drawn, 2);
+    }
+}
+
+static void test_columns_are_split_and_words_are_not(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 120, white);
+    struct ocr_box left = draw_text(&frame, "12 likes", 30, 40, 18, black);
+    struct ocr_box right = draw_text(&frame, "34 comments", ocr_right(&left) + 60, 40, 18, black);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 2);
+    expect_box(&lines.items[0].box, lines.items[0].box.x < 200 ? &left : &right, 2);
+}
+
+/* An avatar at the left and a frame around do not swallow the line beside or inside of them. */
+static void test_pictures_beside_text_stay_out_of_the_line(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 400, white);
+    fill_box(&frame, (struct ocr_box){40, 40, 90, 90}, (struct colour){60, 120, 90});
+    struct ocr_box name = draw_text(&frame, "kitchen nora", 150, 70, 23, black);
+    fill_box(&frame, (struct ocr_box){40, 200, 500, 60}, (struct colour){20, 60, 100});
+    struct ocr_box label = draw_text(&frame, "Live from Porto", 60, 218, 22, white);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    bool found_name = false, found_label = false;
+    for (size_t i = 0; i < lines.count; i++) {
+        const struct ocr_box *box = &lines.items[i].box;
+        found_name = found_name || (abs(box->x - name.x) <= 2 && abs(box->width - name.width) <= 4);
+        found_label =
+            found_label || (abs(box->x - label.x) <= 2 && abs(box->width - label.width) <= 4);
+    }
+    assert_true(found_name);
+    assert_true(found_label);
+}
+
+static void test_noise_and_gradients_hold_no_lines(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(640, 360, white);
+    for (int y = 0; y < 360; y++) {
+        for (int x = 0; x < 640; x++) {
+            set_pixel(&frame, x, y, (struct colour){(uint8_t)(x / 3), (uint8_t)(y / 2), 90}, 255);
+        }
+    }
+    add_noise(&frame, 8, 3);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 0);
+}
+
+static void expect_dark_on_light(struct colour paper, struct colour ink, bool light)
+{
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 100, paper);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+    struct cv_error error;
+
+    (void)draw_text(&frame, "Harbour", 30, 30, 25, ink);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 1);
+    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
+                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
+                     0);
+    assert_int_equal(crop.ink.light, light);
+    assert_true(crop.ink.clarity > 0.7);
+    int dark = 0, bright = 0;
+    for (int i = 0; i < crop.width * crop.height; i++) {
+        dark += crop.grey[i] < 60;
+        bright += crop.grey[i] > 200;
+    }
+    assert_true(dark * 100 > crop.width * crop.height * 8);
+    assert_true(bright > dark);
+}
+
+static void test_ink_is_dark_on_light_whatever_the_theme(void **state)
+{
+    (void)state;
+    expect_dark_on_light(white, black, false);
+    expect_dark_on_light(night, white, true);
+    expect_dark_on_light(white, blue, false);
+    expect_dark_on_light(night, purple, true);
+    /* Equal in luma: only the colours tell them apart. */
+    expect_dark_on_light((struct colour){200, 60, 60}, (struct colour){60, 130, 80}, true);
+}
+
+/* White letters with a black outline on a bright picture: the letters are the ink. */
+static void test_outlined_letters(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(600, 120, white);
+    for (int y = 0; y < 120; y++) {
+        for (int x = 0; x < 600; x++) {
+            set_pixel(&frame, x, y, (struct colour){(uint8_t)(80 + x / 4), 60, 200}, 255);
+        }
+    }
+    for (int dy = -3; dy <= 3; dy++) {
+        for (int dx = -3; dx <= 3; dx++) {
+            (void)draw_text(&frame, "Tickets", 60 + dx, 40 + dy, 32, (struct colour){0, 0, 0});
+        }
+    }
+    struct ocr_box drawn = draw_text(&frame, "Tickets", 60, 40, 32, white);
+    struct ocr_box box = {drawn.x - 3, drawn.y - 3, drawn.width + 6, drawn.height + 6};
+    struct ocr_ink ink;
+    ocr_ink_measure(&frame, &box, &ink);
+    assert_int_equal(ink.kind, OCR_INK_LIGHT);
+    assert_true(ink.light);
+}
+
+static size_t emoji_in(struct ocr_frame *frame)
+{
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(frame);
+    size_t count = 0;
+
+    for (size_t i = 0; i < lines.count; i++) {
+        struct ocr_box boxes[8];
+        struct ocr_ink ink;
+        ocr_ink_measure(frame, &lines.items[i].box, &ink);
+        count += ocr_emoji_find(frame, &ink, &lines.items[i],
+                                lines.glyphs + lines.items[i].first_glyph, boxes, CV_COUNT(boxes));
+    }
+    return count;
+}
+
+static void draw_smiley(struct ocr_frame *frame, int x, int y, int size)
+{
+    int half = size / 2;
+
+    for (int row = -half; row <= half; row++) {
+        for (int column = -half; column <= half; column++) {
+            if (row * row + column * column <= half * half) {
+                bool eye = abs(row + half / 3) < 4 && abs(abs(column) - half / 2) < 4;
+                struct colour skin = {250, 200, 60}, dark = {90, 50, 30};
+                set_pixel(frame, x + half + column, y + half + row, eye ? dark : skin, 255);
+            }
+        }
+    }
+    ocr_frame_luma(frame);
+}
+
+static void test_emoji_are_cut_out_and_coloured_words_are_not(void **state)
+{
+    (void)state;
+    struct colour papers[] = {white, night}, inks[] = {black, white};
+    for (size_t i = 0; i < 2; i++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, papers[i]);
+        struct ocr_box text = draw_text(&frame, "fresh bread", 30, 40, 27, inks[i]);
+        assert_int_equal(emoji_in(&frame), 0);
+        draw_smiley(&frame, ocr_right(&text) + 10, text.y - 4, 40);
+        assert_int_equal(emoji_in(&frame), 1);
+        cv_auto(ocr_frame_deinit) struct ocr_frame words = new_frame(700, 120, papers[i]);
+        text = draw_text(&words, "tagged with", 30, 40, 27, inks[i]);
+        (void)draw_text(&words, "#harbour", ocr_right(&text) + 12, 40, 27, i ? purple : blue);
+        assert_int_equal(emoji_in(&words), 0);
+    }
+}
+
+static void test_text_is_cleaned_of_lone_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *read, *clean;
+    } cases[] = {
+        {"© 752", "752"}, {"nice @ #", "nice"},     {"@nora #coffee", "@nora #coffee"},
+        {"# 12", "12"},   {"a  b", "a b"},          {"", ""},
+        {"@", ""},        {"50 ¢ each", "50 each"},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        char text[64];
+        (void)snprintf(text, sizeof(text), "%s", cases[i].read);
+        ocr_text_clean(text);
+        assert_string_equal(text, cases[i].clean);
+    }
+    assert_true(ocr_text_has_entity("see @nora"));
+    assert_true(ocr_text_has_entity("example.org/menu"));
+    assert_true(ocr_text_has_entity("7 apples"));
+    assert_false(ocr_text_has_entity("just words. And more"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dark_light_and_coloured_lines_are_found),
+        cmocka_unit_test(test_sizes_from_small_to_large),
+        cmocka_unit_test(test_columns_are_split_and_words_are_not),
+        cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),
+        cmocka_unit_test(test_noise_and_gradients_hold_no_lines),
+        cmocka_unit_test(test_ink_is_dark_on_light_whatever_the_theme),
+        cmocka_unit_test(test_outlined_letters),
+        cmocka_unit_test(test_emoji_are_cut_out_and_coloured_words_are_not),
+        cmocka_unit_test(test_text_is_cleaned_of_lone_marks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/* Following lines from frame to frame: same pixels, shifts, edges, times, one reading a line. */
+#include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { WIDTH = 640, HEIGHT = 480, BAR = 60, PITCH = 70, LINES = 12 };
+
+static const char *const page[LINES] = {
+    "Thursday evening train", "leaves platform nine", "remember your camera", "light over harbour",
+    "market opens early",     "every stall sells",    "fresh bread coffee",   "flowers near bridge",
+    "walked until sunset",    "shared a quiet",       "dinner with friends",  "tickets cost less",
+};
+
+static struct ocr_crop crop_of(const struct ocr_frame *frame)
+{
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(frame);
+    struct ocr_crop crop = {0};
+    struct cv_error error;
+
+    assert_int_equal(lines.count, 1);
+    assert_int_equal(ocr_crop_make(frame, &lines.items[0],
+                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
+                     0);
+    return crop;
+}
+
+static struct ocr_match match_at(const struct ocr_crop *crop, const char *text, int y, int look_y)
+{
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct ocr_match match;
+    struct cv_error error;
+
+    (void)draw_text(&frame, text, 40, y, 22, black);
+    add_noise(&frame, 8, 99);
+    assert_int_equal(ocr_match(crop, &frame, 40, look_y, &match, &error), 0);
+    return match;
+}
+
+static void test_the_same_line_is_known_and_another_is_not(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    (void)draw_text(&frame, "1,476 watching now", 40, 100, 22, black);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = crop_of(&frame);
+
+    struct ocr_match match = match_at(&crop, "1,476 watching now", 200, 200);
+    assert_true(match.whole && match.dy == 0);
+    match = match_at(&crop, "1,476 watching now", 202, 200);
+    assert_true(match.whole && match.dy == 2);
+    assert_false(match_at(&crop, "1,476 watching now", 210, 200).whole);
+    assert_false(match_at(&crop, "1,477 watching now", 200, 200).whole);
+    assert_false(match_at(&crop, "1,476 watching new", 200, 200).whole);
+}
+
+/* A page of lines, `scrolled` pixels up, between a status bar and a tab bar. */
+static struct ocr_frame page_at(int scrolled, unsigned noise)
+{
+    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    for (int i = 0; i < LINES; i++) {
+        int y = BAR + 20 + i * PITCH - scrolled;
+        if (y > -60 && y < HEIGHT) {
+            (void)draw_text(&frame, page[i], 40, y, 20, black);
+        }
+    }
+    fill_box(&frame, (struct ocr_box){0, 0, WIDTH, BAR}, white);
+    fill_box(&frame, (struct ocr_box){0, HEIGHT - BAR, WIDTH, BAR}, white);
+    (void)draw_text(&frame, "Nine forty one", 40, 16, 20, black);
+    (void)draw_text(&frame, "Home", 40, HEIGHT - 44, 20, black);
+    add_noise(&frame, 4, noise);
+    return frame;
+}
+
+static void test_the_viewport_is_what_moves(void **state)
+{
+    (void)state;
+    struct ocr_viewport viewport = {0};
+    for (int i = 0; i < 8; i++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame before = page_at(i * 37, 1);
+        cv_auto(ocr_frame_deinit) struct ocr_frame after = page_at(i * 37 + 37, 2);
+        ocr_viewport_grow(&viewport, &before, &after, 0, -37);
+    }
+    assert_in_range(viewport.top, BAR, BAR + 3);
+    assert_in_range(viewport.bottom, HEIGHT - BAR - 3, HEIGHT - BAR);
+}
+
+static struct ocr_engine *engine;
+
+static int start_engine(void **state)
+{
+    static const char *const languages[] = {"eng"};
+    struct cv_error error;
+    (void)state;
+    return ocr_engine_new(languages, 1, &engine, &error);
+}
+
+static int stop_engine(void **state)
+{
+    (void)state;
+    ocr_engine_free(engine);
+    return 0;
+}
+
+/* Frames of the page at `offsets`, 100 ms apart, with the shifts between them when `shifts`. */
+static json_t *read_page(const int *offsets, size_t count, bool shifts)
+{
+    struct ocr_timing timings[32] = {{0}};
+    struct ocr_motion motions[32][10];
+    cv_auto(ocr_session_free) struct ocr_session *session = NULL;
+    struct cv_error error;
+    json_t *result = NULL;
+
+    assert_true(count <= CV_COUNT(timings));
+    for (size_t i = 0; i < count; i++) {
+        timings[i] =
+            (struct ocr_timing){.t_start = (int64_t)i * 100, .t_end = (int64_t)i * 100 + 100};
+        if (i && shifts) {
+            timings[i].shift_known = true;
+            timings[i].dy = offsets[i - 1] - offsets[i];
+            timings[i].motion = motions[i];
+            timings[i].motion_count = 10;
+            for (int k = 0; k < 10; k++) {
+                motions[i][k] = (struct ocr_motion){(int64_t)i * 100 - 90 + k * 10, 0,
+                                                    timings[i].dy * (k + 1) / 10};
+            }
+        }
+    }
+    assert_int_equal(ocr_session_new(engine, timings, count, &session, &error), 0);
+    for (size_t i = 0; i < count; i++) {
+        struct ocr_frame frame = page_at(offsets[i], (unsigned)i + 5);
+        assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
+    }
+    assert_int_equal(ocr_session_finish(session, 0.6, &result, &error), 0);
+    return result;
+}
+
+static json_int_t number(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static size_t rows_with(const json_t *result, const char *text, const json_t **ret_first)
+{
+    const json_t *rows = json_object_get(result, "detections");
+    size_t found = 0;
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (strcmp(json_string_value(json_object_get(row, "text")), text) == 0) {
+            *ret_first = found++ ? *ret_first : row;
+        }
+    }
+    return found;
+}
+
+static void test_a_standing_line_is_read_once(void **state)
+{
+    (void)state;
+    int offsets[20] = {0};
+    const json_t *row = NULL;
+    json_t *result = read_page(offsets, CV_COUNT(offsets), true);
+
+    assert_int_equal(rows_with(result, "leaves platform nine", &row), 1);
+    assert_int_equal(number(row, "t_start"), 0);
+    assert_int_equal(number(row, "t_end"), 2000);
+    assert_true(number(result, "lines_seen") >= 20 * 6);
+    assert_true(number(result, "lines_read") <= 8);
+    json_decref(result);
+}
+
+static void expect_scrolled_page(bool shifts)
+{
+    int offsets[12];
+    const json_t *row = NULL;
+
+    for (int i = 0; i < 12; i++) {
+        offsets[i] = i * 41;
+    }
+    json_t *result = read_page(offsets, CV_COUNT(offsets), shifts);
+    for (int i = 0; i < LINES - 1; i++) {
+        assert_int_equal(rows_with(result, page[i], &row), 1);
+    }
+    assert_int_equal(rows_with(result, "Home", &row), 1);
+    assert_int_equal(number(row, "t_end") - number(row, "t_start"), 1200);
+    /* 12 lines of the page, 2 of the bars, and a few that were cut at first. */
+    assert_true(number(result, "lines_read") <= LINES + 2 + 6);
+    json_decref(result);
+}
+
+static void test_a_scrolled_page_gives_each_line_once(void **state)
+{
+    (void)state;
+    expect_scrolled_page(true);
+    expect_scrolled_page(false);
+}
+
+/* Line 3 stands at y 290 … and leaves the moving area, which begins at 60, when 230 are scrolled. */
+static void test_times_come_from_the_motion(void **state)
+{
+    (void)state;
+    int offsets[12];
+    const json_t *row = NULL;
+
+    for (int i = 0; i < 12; i++) {
+        offsets[i] = i * 40;
+    }
+    json_t *result = read_page(offsets, CV_COUNT(offsets), true);
+    assert_int_equal(rows_with(result, page[3], &row), 1);
+    assert_int_equal(number(row, "t_start"), 0);
+    /* 4 pixels every 10 ms: 230 pixels at 580 ms, within a source frame. */
+    assert_in_range(number(row, "t_end"), 560, 600);
+    assert_int_equal(rows_with(result, page[8], &row), 1);
+    /* Line 8 begins at y 640 and has to be above 420 whole: 220 + its height of some 24. */
+    assert_in_range(number(row, "t_start"), 580, 660);
+    json_decref(result);
+}
+
+static void test_a_line_that_comes_back_is_not_read_again(void **state)
+{
+    (void)state;
+    int offsets[] = {0, 60, 120, 180, 240, 300, 240, 180, 120, 60, 0};
+    const json_t *row = NULL;
+    json_t *result = read_page(offsets, CV_COUNT(offsets), true);
+
+    assert_int_equal(rows_with(result, page[1], &row), 2);
+    assert_true(number(result, "lines_read") <= LINES + 2 + 6);
+    json_decref(result);
+}
+
+static void test_cut_lines_leave_no_garbage(void **state)
+{
+    (void)state;
+    int offsets[14];
+
+    for (int i = 0; i < 14; i++) {
+        offsets[i] = i * 29;
+    }
+    json_t *result = read_page(offsets, CV_COUNT(offsets), true);
+    const json_t *rows = json_object_get(result, "detections");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const char *text = json_string_value(json_object_get(json_array_get(rows, i), "text"));
+        bool known = strcmp(text, "Home") == 0 || strcmp(text, "Nine forty one") == 0;
+        for (int k = 0; k < LINES; k++) {
+            known = known || strcmp(text, page[k]) == 0;
+        }
+        if (!known) {
+            fail_msg("\"%s\" was never on the page", text);
+        }
+    }
+    json_decref(result);
+}
+
+static void test_model_names(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",  "../eng",  "eng/../deu",  "script/../eng",
+                                      "e", "eng+deu", "/etc/passwd", "xyz"};
+    for (size_t i = 0; i < CV_COUNT(bad); i++) {
+        struct ocr_engine *none = NULL;
+        struct cv_error error;
+        assert_true(ocr_engine_new(&bad[i], 1, &none, &error) < 0);
+        assert_int_equal(error.type, CV_ERROR_INVALID_PAYLOAD);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_same_line_is_known_and_another_is_not),
+        cmocka_unit_test(test_the_viewport_is_what_moves),
+        cmocka_unit_test(test_a_standing_line_is_read_once),
+        cmocka_unit_test(test_a_scrolled_page_gives_each_line_once),
+        cmocka_unit_test(test_times_come_from_the_motion),
+        cmocka_unit_test(test_a_line_that_comes_back_is_not_read_again),
+        cmocka_unit_test(test_cut_lines_leave_no_garbage),
+        cmocka_unit_test(test_model_names),
+    };
+    return cmocka_run_group_tests(tests, start_engine, stop_engine);
+}
