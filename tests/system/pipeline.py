@@ -29,7 +29,10 @@ class Pipeline:
         self.workers = {}
 
     def start(self, *job_types):
-        for job_type in job_types or WORKERS:
+        self._start(job_types or WORKERS)
+
+    def _start(self, job_types):
+        for job_type in job_types:
             log = open(self.folder / f"{job_type}.log", "ab")
             self.workers[job_type] = subprocess.Popen(
                 [self.program(WORKERS[job_type])], env=self.environment, stdin=subprocess.DEVNULL,
@@ -37,7 +40,7 @@ class Pipeline:
             log.close()
 
     def restart_dead(self):
-        self.start(*[job_type for job_type, worker in self.workers.items()
+        self._start([job_type for job_type, worker in self.workers.items()
                      if worker.poll() is not None])
 
     def stop(self):
