@@ -16,7 +16,7 @@ enum {
     RECONNECT_PAUSE_MS = 500, /* between two */
     CONNECT_TIMEOUT_MS = 5000,
     STATEMENT_TIMEOUT_MS = 30000,
-    STOP_SECONDS = 3,
+    STOP_MS = 3000,
 };
 
 struct held {
@@ -41,6 +41,7 @@ struct cv_keeper {
     struct held *held; /* one a slot */
     bool is_draining;
     bool is_stopping;
+    bool has_ended;
     bool row_is_due;
     int64_t row_at;
     char trouble[CV_TROUBLE_SIZE]; /* the last failure of a call, "" when none has failed */
@@ -233,6 +234,10 @@ static void *keep(void *argument)
     if (keeper->db && cv_db_is_connected(keeper->db)) {
         report_row(keeper, "stopped", 0);
     }
+    (void)pthread_mutex_lock(&keeper->mutex);
+    keeper->has_ended = true;
+    (void)pthread_cond_broadcast(&keeper->changed);
+    (void)pthread_mutex_unlock(&keeper->mutex);
     return NULL;
 }
 
@@ -297,15 +302,16 @@ void cv_keeper_stop(struct cv_keeper *keeper)
     (void)pthread_mutex_lock(&keeper->mutex);
     keeper->is_stopping = true;
     (void)pthread_cond_broadcast(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->mutex);
     /* A database that does not answer may hold the thread for as long as its time-outs. */
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += STOP_SECONDS;
-    if (pthread_clockjoin_np(keeper->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
-        cv_cancel_request(keeper->cancel, CV_CANCEL_ABORT);
-        (void)pthread_join(keeper->thread, NULL);
+    int64_t until = cv_monotonic_ms() + STOP_MS;
+    while (!keeper->has_ended && cv_monotonic_ms() < until) {
+        sleep_until(keeper, until);
     }
+    if (!keeper->has_ended) {
+        cv_cancel_request(keeper->cancel, CV_CANCEL_ABORT);
+    }
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_join(keeper->thread, NULL);
     keeper_free(keeper);
 }
 
