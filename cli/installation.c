@@ -1,0 +1,128 @@
+#include "cli/installation.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+static int open_lock(const struct cli_installation *installation, const char *name, int *ret_fd,
+                     struct cv_error *error)
+{
+    char path[PATH_MAX + 16];
+    (void)snprintf(path, sizeof(path), "%s/%s", installation->directory, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return cv_fail_errno(error, errno, "open %s", path);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static int make_directory(const char *path, struct cv_error *error)
+{
+    if (mkdir(path, 0755) && errno != EEXIST) {
+        return cv_fail_errno(error, errno, "make the directory %s", path);
+    }
+    return 0;
+}
+
+static int make_directories(struct cli_installation *installation, const char *directory,
+                            bool create, struct cv_error *error)
+{
+    if (!create && access(directory, F_OK)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "there is no installation in %s: start with cortana run VIDEO, name another "
+                       "with --data DIR, or set DATABASE_URL and STORE_URL",
+                       directory);
+    }
+    int result = make_directory(directory, error);
+    if (result) {
+        return result;
+    }
+    if (!realpath(directory, installation->directory)) {
+        return cv_fail_errno(error, errno, "find %s", directory);
+    }
+    static const char *const parts[] = {"store", "log", "scratch"};
+    for (size_t i = 0; result == 0 && i < CV_COUNT(parts); i++) {
+        char path[PATH_MAX + 16];
+        (void)snprintf(path, sizeof(path), "%s/%s", installation->directory, parts[i]);
+        result = make_directory(path, error);
+    }
+    return result;
+}
+
+static int start(struct cli_installation *installation, bool create, struct cv_cancel *cancel,
+                 struct cv_error *error)
+{
+    cv_auto_fd int lock = -1;
+    int result = open_lock(installation, "lock", &lock, error);
+    result = result ? result : open_lock(installation, "users", &installation->users, error);
+    if (result) {
+        return result;
+    }
+    if (flock(lock, LOCK_EX) || flock(installation->users, LOCK_SH)) {
+        return cv_fail_errno(error, errno, "lock %s", installation->directory);
+    }
+    result = cli_cluster_locate(&installation->cluster, installation->directory,
+                                installation->notice, sizeof(installation->notice), error);
+    if (result == 0 && !create && access(installation->cluster.data, F_OK)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s holds no database yet: start with cortana run VIDEO",
+                       installation->directory);
+    }
+    return result ? result : cli_cluster_start(&installation->cluster, cancel, error);
+}
+
+int cli_installation_open(struct cli_installation *installation, const char *directory, bool create,
+                          struct cv_cancel *cancel, struct cv_error *error)
+{
+    *installation = (struct cli_installation){.users = -1, .running = -1};
+    int result = make_directories(installation, directory, create, error);
+    result = result ? result : start(installation, create, cancel, error);
+    if (result) {
+        cli_installation_close(installation);
+    }
+    return result;
+}
+
+int cli_installation_lock_run(struct cli_installation *installation, struct cv_error *error)
+{
+    cv_auto_fd int fd = -1;
+    int result = open_lock(installation, "running", &fd, error);
+    if (result) {
+        return result;
+    }
+    char text[32] = "";
+    if (flock(fd, LOCK_EX | LOCK_NB)) {
+        ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+        text[length > 0 ? length : 0] = '\0';
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "another cortana run (process %s) works in %s: wait for it, or use another "
+                       "--data DIR",
+                       text, installation->directory);
+    }
+    int length = snprintf(text, sizeof(text), "%d", (int)getpid());
+    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)length, 0) != length) {
+        return cv_fail_errno(error, errno, "write the lock of %s", installation->directory);
+    }
+    installation->running = cv_take_fd(&fd);
+    return 0;
+}
+
+void cli_installation_close(struct cli_installation *installation)
+{
+    struct cv_error ignored;
+    cv_auto_fd int lock = -1;
+    if (installation->users >= 0 && open_lock(installation, "lock", &lock, &ignored) == 0 &&
+        flock(lock, LOCK_EX) == 0 && flock(installation->users, LOCK_EX | LOCK_NB) == 0) {
+        cli_cluster_stop(&installation->cluster);
+    }
+    if (installation->running >= 0) {
+        close(installation->running);
+        installation->running = -1;
+    }
+    if (installation->users >= 0) {
+        close(installation->users);
+        installation->users = -1;
+    }
+}

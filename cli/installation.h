@@ -1,0 +1,32 @@
+/* An installation in a directory: a private PostgreSQL, a store, logs, scratch. Several commands may
+ * use it at once: whoever comes first starts the server, whoever goes last stops it.
+ *
+ *   DIR/lock     held while the server is started or stopped
+ *   DIR/users    held (shared) by everybody who uses the server
+ *   DIR/running  held by the one `run`
+ *   DIR/store    the object store;  DIR/log  one log a worker;  DIR/scratch  the stages' files
+ */
+#pragma once
+
+#include "cli/cluster.h"
+
+struct cli_installation {
+    char directory[PATH_MAX]; /* absolute */
+    struct cli_cluster cluster;
+    char notice[PATH_MAX + 128]; /* a sentence for the user, or "" */
+    int users;                   /* lock files; -1: not held */
+    int running;
+};
+
+/* Opens the installation and starts its server unless it runs. `create`: makes it when it is
+ * missing; else that is a failure that says what to do. */
+CV_MUST_CHECK int cli_installation_open(struct cli_installation *installation,
+                                        const char *directory, bool create,
+                                        struct cv_cancel *cancel, struct cv_error *error);
+
+/* Takes the place of the one `run`; fails when another has it. */
+CV_MUST_CHECK int cli_installation_lock_run(struct cli_installation *installation,
+                                            struct cv_error *error);
+
+/* Stops the server if nobody else uses it. */
+void cli_installation_close(struct cli_installation *installation);

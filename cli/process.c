@@ -1,0 +1,185 @@
+#include "cli/process.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum {
+    OUTPUT_MAX = 64 << 10, /* kept of what a program prints */
+    POLL_MS = 20,          /* where the kernel has no pidfd_open */
+};
+
+static bool is_database_variable(const char *entry)
+{
+    return strncmp(entry, "PG", 2) == 0 || strncmp(entry, "DATABASE_URL=", 13) == 0;
+}
+
+/* In the child: its own environment, in the parent's memory layout, before exec. */
+static bool set_environment(const struct cli_process_params *params)
+{
+    for (char **entry = environ; params->without_pg && *entry;) {
+        char name[256];
+        size_t length = strcspn(*entry, "=");
+        if (is_database_variable(*entry) && length < sizeof(name)) {
+            memcpy(name, *entry, length);
+            name[length] = '\0';
+            if (unsetenv(name)) {
+                return false;
+            }
+            entry = environ;
+        } else {
+            entry++;
+        }
+    }
+    for (size_t i = 0; params->environment && params->environment[i]; i++) {
+        if (putenv((char *)params->environment[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool become(const struct cli_process_params *params)
+{
+    return params->user == 0 ||
+           (setgroups(0, NULL) == 0 && setgid(params->group) == 0 && setuid(params->user) == 0);
+}
+
+static _Noreturn void run_child(const struct cli_process_params *params, pid_t parent)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (size_t i = 0; i < CV_COUNT(numbers); i++) {
+        (void)sigaction(numbers[i], &action, NULL);
+    }
+    (void)setsid();
+    int input = open("/dev/null", O_RDONLY);
+    if (input < 0 || dup2(input, 0) < 0 || dup2(params->output, 1) < 0 ||
+        dup2(params->output, 2) < 0 || chdir("/") || !set_environment(params) || !become(params)) {
+        _exit(127);
+    }
+    /* After the change of user, which clears it. */
+    if (params->dies_with_parent &&
+        (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) || getppid() != parent)) {
+        _exit(127);
+    }
+    (void)execv(params->argv[0], (char *const *)params->argv);
+    (void)dprintf(2, "%s: %s\n", params->argv[0], strerror(errno));
+    _exit(127);
+}
+
+int cli_process_start(const struct cli_process_params *params, pid_t *ret_pid,
+                      struct cv_error *error)
+{
+    (void)fflush(NULL);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        return cv_fail_errno(error, errno, "start %s", params->argv[0]);
+    }
+    if (pid == 0) {
+        run_child(params, parent);
+    }
+    *ret_pid = pid;
+    return 0;
+}
+
+bool cli_process_has_ended(pid_t pid, int *ret_status)
+{
+    int status = 0;
+    pid_t reaped = waitpid(pid, &status, WNOHANG);
+    if (reaped == pid) {
+        if (ret_status) {
+            *ret_status = status;
+        }
+        return true;
+    }
+    return reaped < 0 && kill(pid, 0) && errno == ESRCH;
+}
+
+bool cli_process_wait(pid_t pid, int64_t timeout_ms)
+{
+    int64_t end = cv_monotonic_ms() + timeout_ms;
+    cv_auto_fd int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    for (;;) {
+        if (cli_process_has_ended(pid, NULL)) {
+            return true;
+        }
+        int64_t left = end - cv_monotonic_ms();
+        if (left <= 0) {
+            return false;
+        }
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        (void)poll(&wait, fd >= 0 ? 1 : 0, fd >= 0 || left < POLL_MS ? (int)left : POLL_MS);
+    }
+}
+
+/* The last line that is not empty, in place. */
+static const char *last_line(char *text)
+{
+    size_t length = strlen(text);
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == ' ')) {
+        text[--length] = '\0';
+    }
+    char *line = strrchr(text, '\n');
+    return line ? line + 1 : text;
+}
+
+int cli_process_run(const struct cli_process_params *params, struct cv_error *error)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC)) {
+        return cv_fail_errno(error, errno, "start %s", params->argv[0]);
+    }
+    cv_auto_fd int read_end = ends[0];
+    cv_auto_fd int write_end = ends[1];
+    struct cli_process_params own = *params;
+    own.output = write_end;
+    pid_t pid = 0;
+    int result = cli_process_start(&own, &pid, error);
+    if (result) {
+        return result;
+    }
+    close(cv_take_fd(&write_end));
+    cv_auto(cv_buffer_deinit) struct cv_buffer output = CV_BUFFER_INIT;
+    cv_buffer_text(&output, "");
+    char part[4096];
+    for (ssize_t length; (length = read(read_end, part, sizeof(part))) != 0;) {
+        if (length > 0 && output.length < OUTPUT_MAX) {
+            cv_buffer_append(&output, part, (size_t)length);
+        } else if (length < 0 && errno != EINTR) {
+            break;
+        }
+    }
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s failed: %s", params->argv[0],
+                       output.data && !output.failed ? last_line(output.data) : "");
+    }
+    return 0;
+}
+
+bool cli_beside_binary(const char *relative, char *path, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length <= 0) {
+        return false;
+    }
+    self[length] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash) {
+        return false;
+    }
+    *slash = '\0';
+    int written = snprintf(path, size, "%s/%s", self, relative);
+    return written > 0 && (size_t)written < size && access(path, X_OK) == 0;
+}

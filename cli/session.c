@@ -1,0 +1,171 @@
+#include "cli/session.h"
+
+#include "common/queue/queue.h"
+
+#include "cli/command.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { PREFIX_MIN = 4 }; /* shorter beginnings of an id are more likely a file's name */
+
+static bool has_remote_database(void)
+{
+    static const char *const names[] = {"DATABASE_URL", "PGHOST", "PGHOSTADDR", "PGSERVICE",
+                                        "PGDATABASE"};
+    for (size_t i = 0; i < CV_COUNT(names); i++) {
+        if (cv_env(names[i], NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int open_local(struct cli_session *session, const struct cli_session_params *params,
+                      struct cv_error *error)
+{
+    const char *directory = params->data ? params->data : CLI_DEFAULT_DATA;
+    int result = cli_installation_open(&session->installation, directory, params->always_local,
+                                       params->cancel, error);
+    if (result) {
+        return result;
+    }
+    session->is_local = true;
+    result =
+        cli_cluster_url(&session->installation.cluster, "cortana", &session->database_url, error);
+    return result ? result
+                  : cv_format(&session->store_url, error, "dir:%s/store",
+                              session->installation.directory);
+}
+
+static int open_remote(struct cli_session *session, const struct cli_session_params *params,
+                       struct cv_error *error)
+{
+    const char *database = cv_env("DATABASE_URL", NULL);
+    const char *store = cv_env("STORE_URL", NULL);
+    if (!store && !params->without_store) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "the environment names a database but no store: set STORE_URL=dir:PATH");
+    }
+    int result = database ? cv_format(&session->database_url, error, "%s", database) : 0;
+    return result || !store ? result : cv_format(&session->store_url, error, "%s", store);
+}
+
+static int check_migrations(struct cli_session *session, const struct cli_session_params *params,
+                            struct cv_error *error)
+{
+    struct cv_migration_status status;
+    if (params->unmigrated) {
+        return 0;
+    }
+    if (session->is_local) {
+        return cv_migrate(session->db, &status, error);
+    }
+    int result = cv_migrate_status(session->db, &status, error);
+    if (result == 0 && status.pending > 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%d migrations are not applied to this database: run cortana migrate",
+                       status.pending);
+    }
+    return result;
+}
+
+static int open_all(struct cli_session *session, const struct cli_session_params *params,
+                    struct cv_error *error)
+{
+    bool remote = !params->always_local && !params->data && has_remote_database();
+    int result = remote ? open_remote(session, params, error) : open_local(session, params, error);
+    if (result) {
+        return result;
+    }
+    const struct cv_db_params db_params = {
+        .conninfo = session->database_url,
+        .application_name = "cortana",
+        .cancel = params->cancel,
+    };
+    result = cv_db_open(&db_params, &session->db, error);
+    if (result) {
+        return cv_fail_context(error, result, "open the database");
+    }
+    result = check_migrations(session, params, error);
+    if (result == 0 && !params->without_store) {
+        result = cv_store_open(session->store_url, &session->store, error);
+    }
+    return result;
+}
+
+int cli_session_open(struct cli_session *session, const struct cli_session_params *params,
+                     struct cv_error *error)
+{
+    *session = (struct cli_session){0};
+    int result = open_all(session, params, error);
+    if (result) {
+        cli_session_close(session);
+    }
+    return result;
+}
+
+void cli_session_close(struct cli_session *session)
+{
+    cv_db_close(session->db);
+    cv_store_close(session->store);
+    if (session->is_local) {
+        cli_installation_close(&session->installation);
+    }
+    free(session->database_url);
+    free(session->store_url);
+    *session = (struct cli_session){0};
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool is_id_prefix(const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++) {
+        if (!isxdigit((unsigned char)name[i]) && name[i] != '-') {
+            return false;
+        }
+    }
+    return length >= PREFIX_MIN && length < CLI_UUID_SIZE;
+}
+
+int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE],
+                   struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result;
+    if (strcmp(name, "last") == 0) {
+        result = cv_db_run(db, &rows, error,
+                           "SELECT id FROM videos ORDER BY created_at DESC, id LIMIT 1");
+    } else {
+        result = cv_db_run(db, &rows, error,
+                           "SELECT id FROM videos WHERE original_name = $1"
+                           " OR ($2::text IS NOT NULL AND starts_with(id::text, lower($2)))"
+                           " ORDER BY created_at DESC, id LIMIT 2",
+                           name, is_id_prefix(name) ? name : NULL);
+    }
+    if (result) {
+        return result;
+    }
+    if (cv_db_rows(rows) == 0) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+                       strcmp(name, "last") == 0 ? "there is no video yet%s" : "no video is '%s'",
+                       strcmp(name, "last") == 0 ? "" : name);
+    }
+    if (cv_db_rows(rows) > 1) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "several videos are '%s' (%s, %s …): give more of the id", name,
+                       cv_db_text(rows, 0, "id"), cv_db_text(rows, 1, "id"));
+    }
+    (void)snprintf(ret_id, CLI_UUID_SIZE, "%s", cv_db_text(rows, 0, "id"));
+    return 0;
+}
+
+int cli_object_path(const struct cv_store *store, const char *key, char **ret_path,
+                    struct cv_error *error)
+{
+    const char *name = cv_store_name(store);
+    return strncmp(name, "dir:", 4) == 0 ? cv_format(ret_path, error, "%s/%s", name + 4, key)
+                                         : cv_format(ret_path, error, "%s", key);
+}

@@ -1,0 +1,43 @@
+/* The database and the store that a command works on. */
+#pragma once
+
+#include "common/db/db.h"
+#include "common/store/store.h"
+
+#include "cli/installation.h"
+
+struct cli_session_params {
+    const char *data;   /* --data, or NULL: DATABASE_URL if set, else the default directory */
+    bool always_local;  /* never DATABASE_URL (run) */
+    bool without_store; /* the command reads no objects */
+    bool unmigrated;    /* the command copes with pending migrations */
+    struct cv_cancel *cancel;
+};
+
+struct cli_session {
+    struct cv_db *db;
+    struct cv_store *store; /* NULL: without_store */
+    char *database_url;     /* NULL: libpq's own PG* */
+    char *store_url;
+    bool is_local;
+    struct cli_installation installation; /* when is_local */
+};
+
+/* Opens what the parameters and the environment name; a local installation is started when it is
+ * not running, and migrated. */
+CV_MUST_CHECK int cli_session_open(struct cli_session *session,
+                                   const struct cli_session_params *params, struct cv_error *error);
+
+/* Closes, and stops what was started. Harmless on a session that is all zero. */
+void cli_session_close(struct cli_session *session);
+CV_DEFINE_CLEANUP_ADDRESS(struct cli_session, cli_session_close)
+
+/* The id of a video that a person names: a UUID, the beginning of one (4 digits or more), a file's
+ * name, or "last". Raises CV_ERROR_OBJECT_NOT_FOUND, or CV_ERROR_CONFLICT when several fit. */
+enum { CLI_UUID_SIZE = 37 };
+CV_MUST_CHECK int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE],
+                                 struct cv_error *error);
+
+/* The path of an object of a directory store, its key for other stores; free() it. */
+CV_MUST_CHECK int cli_object_path(const struct cv_store *store, const char *key, char **ret_path,
+                                  struct cv_error *error);
