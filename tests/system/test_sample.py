@@ -1,0 +1,224 @@
+"""The sample stage through `--once`: which frames it keeps of the fixtures, and for how long each
+stood on screen."""
+
+import json
+import os
+import subprocess
+import uuid
+
+import pytest
+
+VIDEO = "7d9b1c1e-52d1-4f0e-9a55-0c4f1a2b3c4d"
+ORIGINAL = f"videos/original/{VIDEO}/master.mp4"
+
+
+class Sample:
+    """One run of the stage over a file."""
+
+    def __init__(self, program, store, source, **payload):
+        original = store / ORIGINAL
+        original.parent.mkdir(parents=True, exist_ok=True)
+        if source is not None:
+            original.write_bytes(source.read_bytes())
+        payload = {"video_id": VIDEO, "s3_original_path": ORIGINAL, **payload}
+        self.store = store
+        self.done = subprocess.run([program, "--once"], input=json.dumps(payload), text=True,
+                                   capture_output=True, check=False,
+                                   env={**os.environ, "STORE_URL": f"dir:{store}"})
+        self.result = json.loads(self.done.stdout)
+
+    @property
+    def frames(self):
+        assert self.done.returncode == 0, self.done.stderr
+        return self.result["frames"]
+
+    @property
+    def starts(self):
+        return [frame["t_start"] for frame in self.frames]
+
+    def objects(self):
+        """Keys and bytes of the kept frames in the store."""
+        folder = self.store / "frames" / VIDEO
+        return {f"frames/{VIDEO}/{path.name}": path.read_bytes() for path in folder.glob("*.jpg")}
+
+
+@pytest.fixture
+def sample(program, store_dir):
+    def run(source, **payload):
+        return Sample(program("sample-worker"), store_dir, source, **payload)
+
+    return run
+
+
+def truth(source):
+    return json.loads(source.with_suffix(".truth.json").read_text())
+
+
+def text_changes(source):
+    """The times at which text comes or goes, but for the end."""
+    lines = truth(source)["lines"]
+    end = max(line["t_end_ms"] for line in lines)
+    times = {line["t_start_ms"] for line in lines} | {line["t_end_ms"] for line in lines}
+    return sorted(times - {end})
+
+
+def assert_partition(frames, duration):
+    """Kept frames follow one another without a gap."""
+    assert frames[0]["t_start"] == 0
+    assert frames[-1]["t_end"] == duration
+    for before, after in zip(frames, frames[1:]):
+        assert before["t_end"] == after["t_start"]
+        assert before["t_start"] < before["still_until"] <= before["t_end"]
+
+
+def test_every_state_of_a_chat_is_kept_at_its_exact_time(sample, fixtures_dir):
+    source = fixtures_dir / "chat.mp4"
+    run = sample(source)
+    assert run.starts == text_changes(source)
+    assert len(run.frames) == 30
+    assert_partition(run.frames, run.result["duration_ms"])
+
+
+def test_objects_are_the_frames_of_the_list(sample, fixtures_dir):
+    run = sample(fixtures_dir / "chat.mp4")
+    objects = run.objects()
+    assert set(objects) == {frame["path"] for frame in run.frames}
+    for frame in run.frames:
+        assert frame["path"] == f"frames/{VIDEO}/{frame['timestamp_ms']}.jpg"
+        assert objects[frame["path"]].startswith(b"\xff\xd8\xff")
+        assert frame["t_start"] <= frame["timestamp_ms"] < frame["t_end"]
+        int(frame["phash"], 16)
+
+
+def test_subtitles_over_a_moving_picture_keep_their_times(sample, fixtures_dir):
+    source = fixtures_dir / "subtitles.mp4"
+    run = sample(source)
+    missed = [time for time in text_changes(source) if time not in run.starts]
+    # a lower third and a subtitle come one frame apart: the state between stood for 40 ms
+    assert missed in ([], [3000])
+    assert len(run.frames) <= 3 * 19, "a picture that moves behind the text floods the list"
+
+
+def test_scrolling_keeps_a_frame_every_third_of_the_viewport(sample, fixtures_dir):
+    run = sample(fixtures_dir / "feed.mp4")
+    assert len(run.frames) <= 25
+    assert_partition(run.frames, run.result["duration_ms"])
+    moved = [frame for frame in run.frames if frame["dy"]]
+    assert len(moved) >= 10
+    for frame in moved:
+        assert -900 < frame["dy"] < 0 and frame["dx"] == 0
+        last = frame["motion"][-1]
+        assert last[1:] == [frame["dx"], frame["dy"]]
+        assert last[0] <= frame["timestamp_ms"]
+
+
+def test_scrolled_content_is_followed_to_the_pixel(sample, fixtures_dir):
+    """A line's way through the viewport, by the truth, is as long as the motion says."""
+    source = fixtures_dir / "feed.mp4"
+    run = sample(source)
+    position = {0: 0}
+    offset = 0
+    for frame in run.frames[1:]:
+        for time, _, dy in frame.get("motion", []):
+            position[time] = offset + dy
+        offset += frame["dy"] or 0
+    times = sorted(position)
+    # a line that comes into view whole at the bottom leaves whole at the top after the same way
+    ways = []
+    for line in truth(source)["lines"]:
+        start, end = line["t_start_ms"], line["t_end_ms"]
+        if start == 0 or end >= run.result["duration_ms"]:
+            continue
+        first = position[max(time for time in times if time <= start)]
+        last = position[max(time for time in times if time < end)]
+        ways.append(first - last)
+    assert len(ways) >= 20
+    middle = sorted(ways)[len(ways) // 2]
+    near = [way for way in ways if abs(way - middle) <= 130]  # one step of a flick, and a line
+    assert len(near) >= 0.9 * len(ways)
+
+
+def test_an_hour_of_nothing_costs_a_handful_of_frames(sample, fixtures_dir):
+    run = sample(fixtures_dir / "edge" / "still_hour.mp4")
+    assert len(run.frames) <= 3
+    assert run.frames[-1]["t_end"] == 3600000
+
+
+@pytest.mark.parametrize("name", ["portrait", "rotated", "odd_sized", "variable_rate", "silent",
+                                  "fps120", "one_frame", "first_and_last",
+                                  "no_key_frame_for_20_s"])
+def test_edge_cases_keep_every_text(sample, fixtures_dir, name):
+    source = fixtures_dir / "edge" / f"{name}.mp4"
+    run = sample(source)
+    assert run.starts == text_changes(source)
+    assert_partition(run.frames, run.result["duration_ms"])
+
+
+def test_a_single_pixel_is_a_video(sample, fixtures_dir):
+    run = sample(fixtures_dir / "edge" / "one_pixel.mkv")
+    assert (run.result["width"], run.result["height"]) == (1, 1)
+    assert len(run.frames) == 1
+
+
+def test_the_rotated_video_is_sampled_upright(sample, fixtures_dir):
+    run = sample(fixtures_dir / "edge" / "rotated.mp4")
+    assert (run.result["width"], run.result["height"]) == (640, 360)
+
+
+def test_a_second_run_leaves_the_same_objects(sample, fixtures_dir):
+    first = sample(fixtures_dir / "chat.mp4")
+    objects = first.objects()
+    second = sample(fixtures_dir / "chat.mp4")
+    assert second.frames == first.frames
+    assert second.objects() == objects
+
+
+def test_frames_of_a_run_with_other_settings_are_removed(sample, fixtures_dir):
+    stale = f"frames/{VIDEO}/99999999.jpg"
+    run = sample(fixtures_dir / "edge" / "portrait.mp4")
+    (run.store / stale).write_bytes(b"left by an earlier run")
+    neighbour = run.store / "frames" / str(uuid.uuid4()) / "0.jpg"
+    neighbour.parent.mkdir()
+    neighbour.write_bytes(b"of another video")
+    again = sample(fixtures_dir / "edge" / "portrait.mp4", target_fps=5)
+    assert stale not in again.objects()
+    assert neighbour.exists()
+
+
+def test_a_text_that_changes_in_every_frame_is_kept_at_the_target_rate(sample, tmp_path):
+    clip = tmp_path / "counter.mp4"
+    filters = ("drawtext=fontfile=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
+               ":text='%{frame_num}':x=40:y=80:fontsize=48:fontcolor=black")
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i",
+                    "color=c=white:s=320x240:r=30:d=6", "-vf", filters, "-c:v", "libx264",
+                    "-pix_fmt", "yuv420p", str(clip)], check=True)
+    for rate in (5, 10):
+        run = sample(clip, target_fps=rate)
+        assert rate * 6 * 0.9 <= len(run.frames) <= rate * 6 + 2
+        pauses = [frame["t_end"] - frame["t_start"] for frame in run.frames]
+        assert max(pauses) <= 1000 / rate + 34, "one frame of the source late at most"
+
+
+@pytest.mark.parametrize("name", ["garbage", "zero_bytes", "text", "audio_only",
+                                  "truncated_index"])
+def test_what_is_no_video_fails_for_good_and_leaves_nothing(sample, fixtures_dir, name):
+    run = sample(fixtures_dir / "edge" / f"{name}.mp4")
+    assert run.done.returncode == 65
+    assert run.result["error"]["type"] == "NotAVideo"
+    assert run.objects() == {}
+
+
+def test_a_missing_original_fails_for_good(sample):
+    run = sample(None)
+    assert run.done.returncode == 65
+    assert ORIGINAL in run.result["error"]["message"]
+
+
+@pytest.mark.parametrize("wrong", [{"target_fps": 0}, {"target_fps": 61}, {"target_fps": "10"},
+                                   {"dedupe_threshold": -0.1}, {"dedupe_threshold": 1.5},
+                                   {"video_id": "../x"}, {"s3_original_path": "../etc/passwd"}])
+def test_a_wrong_payload_is_refused(sample, fixtures_dir, wrong):
+    run = sample(fixtures_dir / "edge" / "one_frame.mp4", **wrong)
+    assert run.done.returncode == 65
+    assert run.result["error"]["type"] in ("InvalidPayload", "InvalidKey")
+    assert run.objects() == {}
