@@ -5,6 +5,8 @@
 enum {
     /* Frames that touch may overlap by the rounding of their times to milliseconds and a frame. */
     OVERLAP_MS = 50,
+    /* Pixels by which the boxes of a line that stands still differ. */
+    STILL_PIXELS = 4,
     /* Height of a bucket of the place index; lines of text are 20 to 80 pixels high. */
     ROW_PIXELS = 64,
     /* How far chains are walked. A text stands at a few places at once, a row holds a few texts;
@@ -199,9 +201,11 @@ static bool times_touch(const struct cv_track *track, const struct cv_detection 
            next->t_start_ms - track->t_end_ms <= CV_MERGE_GAP_MS;
 }
 
-static bool has_moved(const struct cv_tracks *tracks, const struct cv_track *track)
+/* After a pause the way of the rest of the picture tells nothing, and an equal text elsewhere may be
+ * another of the same words. */
+static bool has_paused(const struct cv_track *track, const struct cv_detection *next)
 {
-    return !is_same_place(tracks->detections[track->first].box, track->end_box);
+    return next->t_start_ms > track->t_end_ms + OVERLAP_MS;
 }
 
 static struct cv_box end_of(const struct cv_detection *detection)
@@ -210,12 +214,20 @@ static struct cv_box end_of(const struct cv_detection *detection)
     return stays ? detection->box : detection->end_box;
 }
 
-/* Read twice at one place and time: both stand still there. */
+static bool is_still(struct cv_box a, struct cv_box b)
+{
+    return abs(a.x - b.x) <= STILL_PIXELS && abs(a.y - b.y) <= STILL_PIXELS &&
+           abs(a.height - b.height) <= STILL_PIXELS;
+}
+
+/* Read twice at one place and time. Of two that run side by side for a while only what stands still
+ * is one: lines that scroll come in where others came in before. */
 static bool is_double(const struct cv_tracks *tracks, const struct cv_track *track,
                       const struct cv_detection *next)
 {
-    return track->t_end_ms > next->t_start_ms + OVERLAP_MS && !has_moved(tracks, track) &&
-           is_same_place(track->end_box, next->box) && is_same_place(next->box, end_of(next));
+    struct cv_box first = tracks->detections[track->first].box;
+    return track->t_end_ms > next->t_start_ms + OVERLAP_MS && is_still(first, track->end_box) &&
+           is_still(track->end_box, next->box) && is_still(next->box, end_of(next));
 }
 
 /* ---- motion ---------------------------------------------------------------------------------- */
@@ -294,7 +306,8 @@ static struct motion find_motion(struct cv_tracks *tracks, size_t begin, size_t 
     count_asked(tracks, begin, end, group);
     for (size_t i = begin; i < end && count < MAX_WAYS; i++) {
         size_t which = only_same(tracks, i);
-        if (which == CV_NONE || tracks->items[which].asked != 1) {
+        if (which == CV_NONE || tracks->items[which].asked != 1 ||
+            has_paused(&tracks->items[which], &tracks->detections[i])) {
             continue;
         }
         struct cv_box from = tracks->items[which].end_box, to = tracks->detections[i].box;
@@ -318,15 +331,16 @@ static int place_error(const struct cv_tracks *tracks, const struct cv_track *tr
 {
     struct cv_box from = track->end_box, to = tracks->detections[detection].box;
     struct cv_box ways[2] = {from, moved(from, motion->dx, motion->dy)};
+    bool paused = has_paused(track, &tracks->detections[detection]);
     int error = -1;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < (paused ? 1 : 2); i++) {
         int apart = apart_x(ways[i], to) + abs(ways[i].y - to.y);
         if (is_same_place(ways[i], to) && (error < 0 || apart < error)) {
             error = apart;
         }
     }
     bool is_only = likeness == CV_LIKENESS_SAME && track->group == group && track->asked == 1;
-    if (error < 0 && is_only && sizes_fit(from, to)) {
+    if (error < 0 && is_only && !paused && sizes_fit(from, to)) {
         int apart = abs(from.x - to.x) + abs(from.y - to.y);
         bool telling = tracks->keys[detection].count >= TELLING_BONES;
         bool near = !motion->known && apart <= BLIND_JUMP * to.height;

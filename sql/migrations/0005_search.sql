@@ -258,7 +258,9 @@ BEGIN
             USING search_expand(p_terms.folded), p_limit, p_terms.excluded, p_video, reader, teams;
         RETURN;
     END IF;
-    IF p_terms.literal IS NOT NULL AND numnode(phraseto_tsquery('simple', p_terms.literal)) > 1 THEN
+    IF numnode(phraseto_tsquery('simple', p_terms.literal)) > 1
+        AND phraseto_tsquery('simple', p_terms.literal)::text IS DISTINCT FROM p_terms.words::text
+    THEN
         RETURN QUERY EXECUTE base || 'document @@ $1' || scope || ' LIMIT $2'
             USING phraseto_tsquery('simple', p_terms.literal), p_limit, p_terms.excluded, p_video,
                   reader, teams;
@@ -337,8 +339,9 @@ BEGIN
         RETURN;
     END IF;
     candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(terms, video, candidate_limit, false) AS c);
-    -- a query that found its text needs no guesses
-    IF cardinality(candidates) < least(wanted, 5) AND length(terms.folded) BETWEEN 3 AND 100 THEN
+    -- A query that found its text needs no guesses, the less the more words it has.
+    IF cardinality(candidates) < least(wanted, CASE WHEN terms.folded LIKE '% % % %' THEN 1 ELSE 5 END)
+        AND length(terms.folded) BETWEEN 3 AND 100 THEN
         candidates := candidates
             || ARRAY(SELECT c FROM search_candidates(terms, video, candidate_limit, true) AS c);
     END IF;

@@ -215,6 +215,16 @@ static void test_followed_lines_keep_their_ends(void **state)
     expect_segments(&s, "0-3000 61 comments\n3100-5000 61 comments");
 }
 
+static void test_equal_posts_one_after_the_other_stay_two(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Stall sells fresh bread coffee or flowers", 6133, 10167, 44, 1589);
+    see(&s, "Stall sells fresh bread coffee or flowers", 10350, 11433, 44, 1667);
+    expect_segments(&s, "6133-10167 Stall sells fresh bread coffee or flowers\n"
+                        "10350-11433 Stall sells fresh bread coffee or flowers");
+}
+
 static void test_remains_at_an_edge_go(void **state)
 {
     (void)state;
@@ -323,6 +333,7 @@ int main(void)
         cmocka_unit_test(test_scrolling_lines_are_followed),
         cmocka_unit_test(test_what_left_is_not_what_came),
         cmocka_unit_test(test_followed_lines_keep_their_ends),
+        cmocka_unit_test(test_equal_posts_one_after_the_other_stay_two),
         cmocka_unit_test(test_remains_at_an_edge_go),
         cmocka_unit_test(test_a_line_read_twice_counts_once),
         cmocka_unit_test(test_order_of_input_does_not_matter),

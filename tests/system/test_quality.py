@@ -1,0 +1,88 @@
+"""What is read from the fixtures, against their ground truth: floors a little below what was
+measured."""
+
+import json
+import shutil
+import subprocess
+import sys
+import uuid
+
+import pytest
+from conftest import ROOT
+from pipeline import Pipeline
+
+# score.py's figures; of the last three kinds less is better
+LOWER_IS_BETTER = {"segments_per_line", "start_error", "end_error"}
+FLOORS = {
+    "feed": {"line_recall": 0.98, "segment_precision": 0.95, "segments_per_line": 1.15,
+             "start_error": 50, "end_error": 50, "mention_recall": 0.98, "mention_precision": 0.98,
+             "hashtag_recall": 0.98, "hashtag_precision": 0.98, "url_recall": 0.95,
+             "url_precision": 0.95},
+    "chat": {"line_recall": 0.94, "segment_precision": 0.98, "segments_per_line": 1.1,
+             "start_error": 1300, "end_error": 50, "mention_recall": 0.98, "mention_precision": 0.98,
+             "hashtag_recall": 0.98, "hashtag_precision": 0.98, "url_recall": 0.95,
+             "url_precision": 0.95},
+    "subtitles": {"line_recall": 0.98, "segment_precision": 0.94, "segments_per_line": 1.1,
+                  "start_error": 80, "end_error": 80, "hashtag_recall": 0.98,
+                  "hashtag_precision": 0.98},
+}
+
+
+def export(queue, video):
+    """The text of a video as `cortana export` writes it."""
+    return {
+        "segments": queue.run("SELECT id::text, text, normalized_text, t_start, t_end, confidence,"
+                              " language, bounding_box FROM segments WHERE video_id = %s"
+                              " ORDER BY t_start, id", video),
+        "entities": queue.run("SELECT entity_type AS type, value, e.normalized_value,"
+                              " segment_id::text, t_start, t_end FROM entities e"
+                              " JOIN segments s ON s.id = segment_id WHERE video_id = %s"
+                              " ORDER BY t_start, e.id", video),
+    }
+
+
+def read_clip(queue, pipeline, clip, languages):
+    video = str(uuid.uuid4())
+    key = f"videos/original/{video}/master{clip.suffix}"
+    target = pipeline.store / key
+    target.parent.mkdir(parents=True)
+    shutil.copy(clip, target)
+    queue.run("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", video, key)
+    payload = {"video_id": video, "s3_original_path": key, "target_fps": 10,
+               "dedupe_threshold": 0.95, "languages": languages}
+    queue.run("SELECT enqueue_job('sample', %s, %s)", json.dumps(payload), video)
+    pipeline.start("sample", "ocr", "segment_index")
+    try:
+        assert pipeline.wait(video, timeout=600) == "ready", pipeline.failures()
+    finally:
+        pipeline.stop()
+    return video
+
+
+def score(truth, exported):
+    done = subprocess.run([sys.executable, ROOT / "tests" / "score.py", truth, exported],
+                          text=True, capture_output=True, check=True)
+    figures = json.loads(done.stdout)
+    flat = {name: figures[name] for name in ("line_recall", "segment_precision", "segments_per_line")}
+    flat["start_error"] = figures["t_start_err_ms"]["p95"]
+    flat["end_error"] = figures["t_end_err_ms"]["p95"]
+    for kind, entity in figures["entities"].items():
+        if entity["want"]:
+            flat[f"{kind}_recall"] = entity["recall"]
+            flat[f"{kind}_precision"] = entity["precision"] or 0.0
+    return flat
+
+
+@pytest.mark.parametrize("clip, languages", [
+    ("feed", ["eng"]), ("chat", ["eng"]), ("subtitles", ["eng"])])
+def test_fixture_is_read_well(program, database, sql, queue, store_dir, tmp_path, fixtures_dir,
+                              clip, languages):
+    pipeline = Pipeline(program, database, sql, store_dir, tmp_path)
+    video = read_clip(queue, pipeline, fixtures_dir / f"{clip}.mp4", languages)
+    exported = tmp_path / "export.json"
+    exported.write_text(json.dumps(export(queue, video)))
+    figures = score(fixtures_dir / f"{clip}.truth.json", exported)
+    floors = FLOORS[clip]
+    missed = {name: (figures[name], floor) for name, floor in floors.items()
+              if not (figures[name] <= floor if name in LOWER_IS_BETTER else figures[name] >= floor)}
+    assert not missed, f"measured and floor: {missed}; all: {figures}"
