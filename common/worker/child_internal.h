@@ -11,7 +11,9 @@
 enum {
     CV_OUTPUT_MAX = 256 << 20, /* a result: hours of OCR are tens of MiB */
     CV_TAIL_MAX = 8 << 10,     /* what job_attempts keeps of each stream */
-    CV_LINE_MAX = 16 << 10,    /* a longer line of a stage's log is cut */
+    CV_LINE_MAX = 16 << 10,    /* a longer line of a stage's log comes in pieces */
+    CV_LINES_MAX = 10000,      /* lines of one attempt that are passed on; a decoder may complain of
+                                * each frame of a broken file */
 };
 
 /* Lines out of a stream; a line longer than CV_LINE_MAX comes in pieces. */
@@ -40,6 +42,7 @@ struct cv_child {
     bool output_too_large;
     struct cv_buffer error_tail;
     struct cv_lines error_lines;
+    int lines_passed_on;
     struct cv_lines progress_lines;
     struct cv_progress progress;
     bool exited;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* ---- the database ------------------------------------------------------------------------------ */
+/* ---- the database ---------------------------------------------------------------------------- */
 
 bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor)
 {
@@ -103,7 +103,7 @@ void cv_supervisor_read_notifications(struct cv_supervisor *supervisor)
     }
 }
 
-/* ---- claiming ---------------------------------------------------------------------------------- */
+/* ---- claiming -------------------------------------------------------------------------------- */
 
 int cv_supervisor_count_free(const struct cv_supervisor *supervisor)
 {

@@ -25,8 +25,8 @@ void cv_keeper_stop(struct cv_keeper *keeper);
 /* A job begins in a slot. Its lease is good until `lease_end`, on the monotonic clock. */
 void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job,
                     int64_t lease_end);
-/* The slot is free again. A call that is under way about its job may still end, and changes nothing:
- * the lease's token is spent. */
+/* The slot is free again. A call that is under way about its job may still end, and changes
+ * nothing: the lease's token is spent. */
 void cv_keeper_let_go(struct cv_keeper *keeper, int slot);
 
 /* Copied; written to the database soon. */

@@ -256,7 +256,7 @@ static int run_once(const struct cv_stage *stage, const struct cv_worker_options
     return code;
 }
 
-/* ---- without a supervisor ---------------------------------------------------------------------- */
+/* ---- without a supervisor -------------------------------------------------------------------- */
 
 static pid_t stage_pid;
 

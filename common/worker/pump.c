@@ -90,7 +90,14 @@ static void take_progress(struct cv_child *child, const char *line)
 /* The stage's own log lines are passed on as they are; what its libraries print becomes one. */
 static void take_log_line(struct cv_child *child, const char *line)
 {
-    (void)child;
+    if (++child->lines_passed_on > CV_LINES_MAX) {
+        if (child->lines_passed_on == CV_LINES_MAX + 1) {
+            cv_log(CV_LOG_WARN, "the stage says more than %d lines, the rest is not shown",
+                   CV_LINES_MAX);
+        }
+        child->lines_passed_on = CV_LINES_MAX + 1;
+        return;
+    }
     json_error_t reason;
     cv_auto(json_decref) json_t *object = line[0] == '{' ? json_loads(line, 0, &reason) : NULL;
     cv_auto_free char *text = json_is_object(object) ? json_dumps(object, JSON_COMPACT) : NULL;

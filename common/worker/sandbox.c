@@ -49,7 +49,7 @@ static int drop_capabilities(struct cv_error *error)
     return 0;
 }
 
-/* ---- files --------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Rights newer than the oldest kernel headers this builds with; values are the kernel's ABI. */
 #define RIGHT_TRUNCATE (1ULL << 14)  /* ABI 3 */
@@ -190,7 +190,7 @@ static int restrict_files(const struct cv_sandbox *sandbox, unsigned *parts, str
     return 0;
 }
 
-/* ---- system calls -------------------------------------------------------------------------- */
+/* ---- system calls ---------------------------------------------------------------------------- */
 
 /* Names, so that one that this libseccomp or this machine does not have is left out. */
 static const char *const denied_calls[] = {

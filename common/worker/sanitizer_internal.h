@@ -1,5 +1,5 @@
-/* Whether this is a build under AddressSanitizer or ThreadSanitizer. Their shadow takes terabytes of
- * address space, which no limit can allow for, and the leak check forks and traces at exit. */
+/* Whether this is a build under AddressSanitizer or ThreadSanitizer. Their shadow takes terabytes
+ * of address space, which no limit can allow for, and the leak check forks and traces at exit. */
 #pragma once
 
 #if defined(__has_feature)

@@ -143,7 +143,7 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index)
     return next;
 }
 
-/* ---- the end of a stage -------------------------------------------------------------------------- */
+/* ---- the end of a stage ---------------------------------------------------------------------- */
 
 static double seconds(struct timeval time)
 {

@@ -32,7 +32,7 @@ void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct 
     cv_log_set_context(&context);
 }
 
-/* ---- stopping ---------------------------------------------------------------------------------- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why)
 {
@@ -75,7 +75,7 @@ static void read_signals(struct cv_supervisor *supervisor)
     }
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void watch_grace(struct cv_supervisor *supervisor, int64_t now)
 {
@@ -158,7 +158,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
     return 0;
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------------------- */
 
 static int read_settings(struct cv_supervisor *supervisor, struct cv_error *error)
 {
@@ -195,8 +195,8 @@ static void name_worker(struct cv_supervisor *supervisor)
                    supervisor->host, (int)getpid(), boot);
 }
 
-/* The store is opened here once only to see that it can be: a wrong STORE_URL shall stop the worker,
- * not cost each job its retries. */
+/* The store is opened here once only to see that it can be: a wrong STORE_URL shall stop the
+ * worker, not cost each job its retries. */
 static int check_store(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     cv_auto(cv_store_close) struct cv_store *store = NULL;

@@ -74,7 +74,7 @@ int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor);
 /* Log lines carry the slot's job until the next call; NULL: no job. */
 void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct cv_slot *slot);
 
-/* ---- slots.c: a job from claim to the end of its stage process --------------------------------- */
+/* ---- slots.c: a job from claim to the end of its stage process ------------------------------- */
 
 /* Starts the stage of the slot's job. Where this machine cannot, the job is given back and no other
  * is claimed for a while; a payload that cannot be read fails the job. */
@@ -96,7 +96,7 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
 /* Frees the slot and all that belonged to the attempt; the next claim is due at once. */
 void cv_slot_clear(struct cv_supervisor *supervisor, int index);
 
-/* ---- intake.c: the loop's database connection, and what comes in through it --------------------- */
+/* ---- intake.c: the loop's database connection, and what comes in through it ------------------ */
 
 /* There is a connection, as far as one can know without asking the server. */
 bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
@@ -114,13 +114,13 @@ int cv_supervisor_count_free(const struct cv_supervisor *supervisor);
 CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now,
                                       struct cv_error *error);
 
-/* ---- settle.c ---------------------------------------------------------------------------------- */
+/* ---- settle.c -------------------------------------------------------------------------------- */
 
 /* One try, if it is time, to tell the database what became of the slot's job. The slot is free
  * afterwards, or its next try is set. */
 void cv_slot_settle(struct cv_supervisor *supervisor, int index);
 
-/* ---- supervisor.c ------------------------------------------------------------------------------ */
+/* ---- supervisor.c ---------------------------------------------------------------------------- */
 
 /* Claims and runs jobs until a signal; returns the exit status. */
 int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_options *options);

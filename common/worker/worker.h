@@ -3,8 +3,8 @@
  * stage to cv_worker_main and is a few lines long.
  *
  *   NAME [--slots N] [--poll-ms N] …      the supervisor: claims and runs jobs until SIGTERM
- *   NAME --once < payload.json            the stage alone, without a queue; prints the result, exits
- *                                         with the verdict (enum cv_exit). Only a stage made of
+ *   NAME --once < payload.json            the stage alone, without a queue; prints the result,
+ *                                         exits with the verdict (enum cv_exit). Only a stage made of
  *                                         tables is given a database
  *
  * Nothing of an attempt reaches the tables before its commit: stage rows, artifacts, `done` and the
@@ -18,8 +18,8 @@
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
  *   CORTANA_SANDBOX       "off" for debuggers
  *
- * During run() a stage is shut in (sandbox.c says with what): it writes in its scratch directory and
- * in a directory store, reads there, in /usr, /etc, /proc, /sys, /opt, TESSDATA_PREFIX and
+ * During run() a stage is shut in (sandbox.c says with what): it writes in its scratch directory
+ * and in a directory store, reads there, in /usr, /etc, /proc, /sys, /opt, TESSDATA_PREFIX and
  * CORTANA_READ_PATHS, starts threads but no processes, opens no sockets unless its store is remote
  * or it has a database, and sees only the variables listed in child.c. Its standard output is the
  * result's: what libraries print there goes to standard error.
@@ -121,8 +121,8 @@ struct cv_stage {
     /* Result → rows and the next job, in the supervisor, inside the transaction that ends the job;
      * the fence is taken before and `done` is written after. Replaces rows of an earlier run. May
      * be repeated when the transaction is. `result` is what run() returned: from an untrusted
-     * process, so check it. The API shows the result's member "summary" as the job's result where it
-     * is an object, else the whole: a stage with a long result gives a summary. */
+     * process, so check it. The API shows the result's member "summary" as the job's result where
+     * it is an object, else the whole: a stage with a long result gives a summary. */
     int (*commit)(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error);
 };

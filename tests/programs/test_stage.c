@@ -38,7 +38,7 @@ static void set(json_t *result, const char *key, const char *text)
     }
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static int succeed(struct cv_stage_context *context, const json_t *payload, json_t *result,
                    struct cv_error *error)
@@ -102,7 +102,17 @@ static int flood(struct cv_stage_context *context, const json_t *payload, json_t
     return 0;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------- */
+static int chatter(struct cv_stage_context *context, const json_t *payload, json_t *result,
+                   struct cv_error *error)
+{
+    int64_t lines = number_of(payload, "lines", 1);
+    for (int64_t i = 0; i < lines; i++) {
+        (void)fprintf(stderr, "chatter %lld\n", (long long)i);
+    }
+    return succeed(context, payload, result, error);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static int hang(struct cv_stage_context *context, const json_t *payload, json_t *result,
                 struct cv_error *error)
@@ -150,7 +160,7 @@ static int work(struct cv_stage_context *context, const json_t *payload, json_t 
     return succeed(context, payload, result, error);
 }
 
-/* ---- memory and files ------------------------------------------------------------------------------ */
+/* ---- memory and files ------------------------------------------------------------------------ */
 
 static int eat(struct cv_stage_context *context, const json_t *payload, json_t *result,
                struct cv_error *error)
@@ -231,7 +241,7 @@ static int copy(struct cv_stage_context *context, const json_t *payload, json_t 
     return 0;
 }
 
-/* ---- the sandbox ------------------------------------------------------------------------------------- */
+/* ---- the sandbox ----------------------------------------------------------------------------- */
 
 static const char *outcome(bool worked)
 {
@@ -327,17 +337,16 @@ static int query(struct cv_stage_context *context, const json_t *payload, json_t
     return work(context, payload, result, error);
 }
 
-/* ---- the stage --------------------------------------------------------------------------------------- */
+/* ---- the stage ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     action *act;
 } actions[] = {
-    {"succeed", succeed}, {"fail", fail},   {"crash", crash},
-    {"leave", leave},     {"flood", flood}, {"hang", hang},
-    {"spin", spin},       {"work", work},   {"eat", eat},
-    {"fill", fill},       {"put", put},     {"copy", copy},
-    {"probe", probe},     {"query", query}, {"environment", environment},
+    {"succeed", succeed}, {"fail", fail},   {"crash", crash}, {"leave", leave},
+    {"chatter", chatter}, {"flood", flood}, {"hang", hang},   {"spin", spin},
+    {"work", work},       {"eat", eat},     {"fill", fill},   {"put", put},
+    {"copy", copy},       {"probe", probe}, {"query", query}, {"environment", environment},
 };
 
 static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,

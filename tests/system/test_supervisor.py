@@ -126,6 +126,17 @@ def test_large_payload_and_result_pass_through(jobs, workers):
     assert jobs.results(job_id)[0]["result"]["text"] == text
 
 
+def test_an_endless_log_is_cut_and_its_end_kept(jobs, workers):
+    job_id = jobs.enqueue({"do": "chatter", "lines": 10500})
+    worker = workers.start()
+    jobs.wait_for(job_id, "done")
+    shown = worker.says("chatter ")
+    assert len(shown) == 10000
+    assert {line["job_id"] for line in shown} == {job_id}
+    assert len(worker.says("is not shown")) == 1
+    assert jobs.attempts(job_id)[0]["stderr_tail"].endswith("chatter 10499\n")
+
+
 def test_progress_is_seen_while_it_runs(jobs, workers):
     job_id = jobs.enqueue({"do": "work", "ms": 4000})
     workers.start()
