@@ -162,6 +162,19 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
     ocr_tracks_remove(&session->tracks, fresh);
 }
 
+/* `piece` was all that an edge let through of the line at `whole` one frame before. */
+static void learn_edge(struct ocr_session *session, const struct ocr_track *piece,
+                       const struct ocr_box *whole)
+{
+    struct ocr_viewport *viewport = ocr_session_viewport(session);
+    int top = piece->seen.y - session->shift.dy, bottom = top + piece->seen.height;
+
+    viewport->top_cuts +=
+        whole->y < piece->seen.y - OCR_MATCH_REACH && ocr_viewport_near(viewport->top, top);
+    viewport->bottom_cuts += ocr_bottom(whole) > ocr_bottom(&piece->seen) + OCR_MATCH_REACH &&
+                             ocr_viewport_near(viewport->bottom, bottom);
+}
+
 /* The known line under a longer or taller one was only a piece of it, or ended with this frame. */
 static int end_piece(struct ocr_session *session, struct ocr_track *piece, bool taller,
                      struct cv_error *error)
@@ -207,6 +220,9 @@ static int end_pieces(struct ocr_session *session, const struct ocr_track *track
         size_t count = session->tracks.count;
         if (piece != track && piece->matched && share(&whole, &piece->seen) >= 0.8) {
             bool taller = !piece->is_read || whole.height * 4 > piece->seen.height * 5 + 8;
+            if (session->shift.dy) {
+                learn_edge(session, piece, &whole);
+            }
             int result = end_piece(session, piece, taller, error);
             if (result < 0) {
                 return result;

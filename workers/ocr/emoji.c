@@ -87,7 +87,7 @@ static bool is_picture(const struct cluster *cluster, int tall, bool many_is_nor
     bool square = box->width * 10 <= box->height * 15;
 
     /* A grey cup with a little brown in it, its steam too faint to be seen. */
-    if (!many_is_normal && cluster->coloured < 0.2 && cluster->many >= 0.12 &&
+    if (!many_is_normal && cluster->coloured < 0.2 && cluster->many >= 0.08 &&
         cluster->fill >= 0.3 && box->width * 10 >= tall * 8 && box->height * 2 >= tall &&
         box->width * 10 <= box->height * 25) {
         return true;

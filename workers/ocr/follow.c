@@ -13,8 +13,10 @@ bool ocr_touches_edge(const struct ocr_viewport *viewport, const struct ocr_box 
     if (!ocr_viewport_known(viewport)) {
         return false;
     }
-    bool over_top = box->y <= viewport->top + 1 && ocr_bottom(box) > viewport->top + 1;
-    bool over_bottom = ocr_bottom(box) >= viewport->bottom - 1 && box->y < viewport->bottom - 1;
+    bool over_top =
+        viewport->top_cuts && box->y <= viewport->top + 1 && ocr_bottom(box) > viewport->top + 1;
+    bool over_bottom = viewport->bottom_cuts && ocr_bottom(box) >= viewport->bottom - 1 &&
+                       box->y < viewport->bottom - 1;
     return over_top || over_bottom;
 }
 
@@ -63,6 +65,11 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
         ocr_sight(session, track);
         return 0;
     }
+    struct ocr_viewport *viewport = ocr_session_viewport(session);
+    viewport->top_cuts +=
+        match.first && ocr_viewport_near(viewport->top, track->box.y + match.first);
+    viewport->bottom_cuts +=
+        !match.first && ocr_viewport_near(viewport->bottom, track->box.y + match.last);
     track->matched = true;
     track->seen = (struct ocr_box){track->box.x, track->box.y + match.first, track->box.width,
                                    match.last - match.first};
@@ -91,9 +98,10 @@ static int follow(struct ocr_session *session, struct ocr_track *track,
     }
     /* A piece alone tells little: only where the line would have moved under an edge. */
     int x = track->box.x + session->shift.dx, y = track->box.y + session->shift.dy;
-    struct ocr_box moved = {x, y, track->box.width, track->box.height};
-    if (!track->matched && count > 1 && track->place != OCR_PLACE_FIXED &&
-        ocr_touches_edge(ocr_session_viewport(session), &moved, frame->width, frame->height)) {
+    const struct ocr_viewport *viewport = ocr_session_viewport(session);
+    bool under = y <= ocr_max(viewport->top, 0) + 1 ||
+                 y + track->box.height >= ocr_min(viewport->bottom, frame->height) - 1;
+    if (!track->matched && count > 1 && track->place != OCR_PLACE_FIXED && under) {
         return try_place(session, track, frame, x, y, true, error);
     }
     return 0;

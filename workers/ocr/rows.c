@@ -77,8 +77,8 @@ static bool at_sure_edge(const struct ocr_viewport *viewport, const struct ocr_b
     bool top = ocr_max(first->y, last->y) <= viewport->top + 1;
     bool bottom = ocr_min(ocr_bottom(first), ocr_bottom(last)) >= viewport->bottom - 1;
 
-    return (top && viewport->top_hits >= OCR_VIEWPORT_SURE) ||
-           (bottom && viewport->bottom_hits >= OCR_VIEWPORT_SURE);
+    return (top && viewport->top_cuts >= OCR_VIEWPORT_SURE) ||
+           (bottom && viewport->bottom_cuts >= OCR_VIEWPORT_SURE);
 }
 
 static bool is_cut(const struct ocr_session *session, const struct ocr_row *row)

@@ -63,16 +63,11 @@ static void grow(struct ocr_viewport *viewport, const bool *moved, int height)
     if (!ocr_viewport_known(viewport)) {
         *viewport = (struct ocr_viewport){top, bottom, 0, 0};
     }
-    if (top < viewport->top - 1) {
-        viewport->top_hits = 0;
-    }
-    if (bottom > viewport->bottom + 1) {
-        viewport->bottom_hits = 0;
-    }
+    /* What cut lines at a nearer edge was something else. */
+    viewport->top_cuts = top < viewport->top - 3 ? 0 : viewport->top_cuts;
+    viewport->bottom_cuts = bottom > viewport->bottom + 3 ? 0 : viewport->bottom_cuts;
     viewport->top = ocr_min(viewport->top, top);
     viewport->bottom = ocr_max(viewport->bottom, bottom);
-    viewport->top_hits += top <= viewport->top + 1;
-    viewport->bottom_hits += bottom >= viewport->bottom - 1;
 }
 
 void ocr_viewport_grow(struct ocr_viewport *viewport, const struct ocr_frame *before,
