@@ -324,7 +324,9 @@ static int claim_pattern(struct cv_entity_extractor *extractor, size_t which, co
             return result;
         }
     }
-    qsort(claims->items, claims->count, sizeof(*claims->items), compare_claims);
+    if (claims->count > 1) {
+        qsort(claims->items, claims->count, sizeof(*claims->items), compare_claims);
+    }
     return 0;
 }
 

@@ -1,4 +1,4 @@
-#include "common/text/merge_tracks.h"
+#include "common/text/merge_pairs.h"
 
 #include <string.h>
 

@@ -55,21 +55,29 @@ CV_MUST_CHECK int cv_tracks_init(struct cv_tracks *tracks, const struct cv_detec
 void cv_tracks_deinit(struct cv_tracks *tracks);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_tracks, cv_tracks_deinit)
 
+struct cv_pairs;
+
 /* Takes the detections [begin, end), which all start at one instant, after all earlier ones.
  * `group` numbers the calls from 1. `scratch` is the caller's, kept between calls. */
-struct cv_pairs;
 CV_MUST_CHECK int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
                                  struct cv_pairs *scratch, struct cv_error *error);
 
-/* What may continue what, within one group. */
-struct cv_pairs {
-    struct cv_pair *items;
-    size_t count, capacity;
-    size_t *taken; /* per detection of the group */
-    size_t taken_capacity;
-};
-void cv_pairs_deinit(struct cv_pairs *pairs);
-CV_DEFINE_CLEANUP_ADDRESS(struct cv_pairs, cv_pairs_deinit)
-
 /* Marks the tracks that are remains or misreadings of their rivals. */
 void cv_tracks_drop_remains(struct cv_tracks *tracks);
+
+/* How far chains are walked. A text stands at a few places at once, a row holds a few texts;
+ * more is a picture made to be slow, and its lines stay apart. */
+enum { CV_MAX_CHAIN = 48 };
+
+/* The two indexes: the bucket of a row of the picture and of a detection's text, … */
+int cv_row_of(struct cv_box box);
+size_t cv_row_bucket(const struct cv_tracks *tracks, int row);
+size_t cv_text_bucket(const struct cv_tracks *tracks, size_t detection);
+
+/* … putting a track in and taking it out (harmless when it is not in), … */
+void cv_index_enter(struct cv_tracks *tracks, enum cv_index index, size_t bucket, size_t which);
+void cv_index_leave(struct cv_tracks *tracks, enum cv_index index, size_t which);
+
+/* … and the tracks of a bucket that are not over at `now`, newest first, CV_NONE at the end. */
+size_t cv_index_first(struct cv_tracks *tracks, enum cv_index index, size_t bucket, int64_t now);
+size_t cv_index_next(struct cv_tracks *tracks, enum cv_index index, size_t which, int64_t now);

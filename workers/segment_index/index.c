@@ -29,7 +29,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct rows, rows_deinit)
 static int pixels(const struct cv_db_result *result, int row, const char *column)
 {
     int64_t value = cv_db_int(result, row, column, 0);
-    const int64_t most = INT_MAX / 8;
+    const int64_t most = INT_MAX / 64;
     return (int)(value > most ? most : value < -most ? -most : value);
 }
 

@@ -1,0 +1,84 @@
+#include "common/text/place.h"
+
+enum {
+    /* Pixels by which the boxes of a line that stands still differ. */
+    STILL_PIXELS = 4,
+};
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* How far apart two boxes stand sideways: OCR noise at one end moves that end alone. */
+int cv_apart_x(struct cv_box a, struct cv_box b)
+{
+    int left = abs(a.x - b.x);
+    int right = abs(a.x + a.width - b.x - b.width);
+    int centre = abs(2 * a.x + a.width - 2 * b.x - b.width) / 2;
+    return least(left, least(right, centre));
+}
+
+bool cv_sizes_fit(struct cv_box a, struct cv_box b)
+{
+    int low = least(a.height, b.height), high = a.height + b.height - low;
+    return high <= 2 * low + 4;
+}
+
+bool cv_is_same_place(struct cv_box a, struct cv_box b)
+{
+    int height = least(a.height, b.height);
+    return cv_sizes_fit(a, b) && abs(a.y - b.y) + abs(a.y + a.height - b.y - b.height) <= height &&
+           cv_apart_x(a, b) <= height;
+}
+
+struct cv_box cv_moved(struct cv_box box, int dx, int dy)
+{
+    box.x += dx;
+    box.y += dy;
+    return box;
+}
+
+/* The part lies within the row and the sides of the whole. */
+bool cv_is_within(struct cv_box whole, struct cv_box part)
+{
+    int slack = whole.height;
+    return part.x >= whole.x - slack && part.x + part.width <= whole.x + whole.width + slack &&
+           part.y + part.height / 2 >= whole.y - slack / 4 &&
+           part.y + part.height / 2 <= whole.y + whole.height + slack / 4;
+}
+
+bool cv_times_touch(const struct cv_track *track, const struct cv_detection *next)
+{
+    return track->t_end_ms - next->t_start_ms <= CV_OVERLAP_MS &&
+           next->t_start_ms - track->t_end_ms <= CV_MERGE_GAP_MS;
+}
+
+/* After a pause the way of the rest of the picture tells nothing, and an equal text elsewhere may be
+ * another of the same words. */
+bool cv_has_paused(const struct cv_track *track, const struct cv_detection *next)
+{
+    return next->t_start_ms > track->t_end_ms + CV_OVERLAP_MS;
+}
+
+struct cv_box cv_end_of(const struct cv_detection *detection)
+{
+    bool stays = detection->end_box.width == 0 && detection->end_box.height == 0;
+    return stays ? detection->box : detection->end_box;
+}
+
+static bool is_still(struct cv_box a, struct cv_box b)
+{
+    return abs(a.x - b.x) <= STILL_PIXELS && abs(a.y - b.y) <= STILL_PIXELS &&
+           abs(a.height - b.height) <= STILL_PIXELS;
+}
+
+/* Read twice at one place and time. Of two that run side by side for a while only what stands still
+ * is one: lines that scroll come in where others came in before. */
+bool cv_is_double(const struct cv_tracks *tracks, const struct cv_track *track,
+                  const struct cv_detection *next)
+{
+    struct cv_box first = tracks->detections[track->first].box;
+    return track->t_end_ms > next->t_start_ms + CV_OVERLAP_MS && is_still(first, track->end_box) &&
+           is_still(track->end_box, next->box) && is_still(next->box, cv_end_of(next));
+}
