@@ -27,7 +27,7 @@ struct cv_decoder {
     AVFrame *current; /* the frame that the caller looks at */
     AVFrame *sound;
     int64_t held_us, held_source_duration_us, last_interval_us;
-    bool holds, input_ended, video_ended, audio_ended;
+    bool holds, input_started, input_ended, video_ended, audio_ended;
     int64_t frames, damaged;
     bool key_frames_only;
 };
@@ -283,6 +283,7 @@ static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound,
 
 static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
 {
+    decoder->input_started = true;
     int result = cv_input_read(decoder->input, decoder->packet, error);
     if (result < 0) {
         return result;
@@ -375,6 +376,7 @@ static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, i
         return result;
     }
     forget(decoder);
+    int64_t damaged = decoder->damaged;
     struct cv_video_frame frame;
     struct cv_sound ignored;
     do {
@@ -386,11 +388,15 @@ static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, i
     *ret_us = result == CV_DECODER_FRAME ? frame.pts_us : INT64_MAX;
     result = cv_input_seek(decoder->input, time_us, error);
     forget(decoder);
+    decoder->damaged = damaged;
     return result;
 }
 
 int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us, struct cv_error *error)
 {
+    if (time_us <= SEEK_PREROLL_US && !decoder->input_started) {
+        return 0; /* the beginning is where a new decoder stands */
+    }
     int64_t step_us = SEEK_STEP_US;
     for (int64_t target = time_us - SEEK_PREROLL_US;; target = time_us - step_us, step_us *= 4) {
         int64_t landed_us = 0;
