@@ -15,6 +15,8 @@ enum {
     SEEK_STEP_US = 4 * 1000 * 1000,  /* first step back where an index points too late */
 };
 
+#define PRESENTATION_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX)
+
 /* One frame is held back, so that a frame's duration is the distance to the next. */
 struct cv_decoder {
     struct cv_input *input;
@@ -194,6 +196,10 @@ static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
     int64_t source_us = cv_input_time_us(decoder->input, stream, raw->best_effort_timestamp);
     int64_t pts_us = cv_frame_clock_stamp(&decoder->clock, source_us);
     int64_t duration_us = av_rescale_q(raw->pkt_duration, stream->time_base, AV_TIME_BASE_Q);
+    if (pts_us > PRESENTATION_MAX_US) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video goes on for more than %d hours",
+                       CV_MEDIA_HOURS_MAX);
+    }
 
     int outcome = TAKEN_NOTHING_OUT;
     if (decoder->holds) {

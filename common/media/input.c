@@ -16,6 +16,9 @@ enum {
     CLOCK_JUMP_BACK_US = 1000 * 1000 /* more than any reordering or interleaving error */
 };
 
+/* A pause longer than this is a broken timestamp; recordings paused over a meal are not. */
+#define CLOCK_JUMP_AHEAD_US (INT64_C(6) * 3600 * 1000 * 1000)
+
 /* Moving pictures with a clock of their own. Not here, on purpose: whatever opens further files
  * (hls, dash, concat, sdp, imf), still pictures (image2, *_pipe), text as a terminal (tty), and
  * devices. */
@@ -227,7 +230,9 @@ static void follow_clock(struct cv_input *input, const AVStream *stream, AVPacke
     }
     int64_t *last = &input->last_dts_us[stream == input->audio];
     int64_t dts = av_rescale_q(packet->dts, stream->time_base, AV_TIME_BASE_Q) + input->shift_us;
-    if (*last != AV_NOPTS_VALUE && dts < *last - CLOCK_JUMP_BACK_US) {
+    bool jumps = *last != AV_NOPTS_VALUE &&
+                 (dts < *last - CLOCK_JUMP_BACK_US || dts > *last + CLOCK_JUMP_AHEAD_US);
+    if (jumps) {
         input->shift_us += *last - dts;
         dts = *last;
     }

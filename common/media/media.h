@@ -19,6 +19,7 @@
 enum {
     CV_MEDIA_SIDE_MAX = 16384,       /* pixels; wider or taller is CV_ERROR_LIMIT_EXCEEDED */
     CV_MEDIA_AREA_MAX = 8192 * 8192, /* pixels of one frame */
+    CV_MEDIA_HOURS_MAX = 48,         /* of presentation; a day's recording, and as much again */
 };
 
 /* ---- what a source is ------------------------------------------------------------------------ */

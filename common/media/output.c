@@ -1,13 +1,8 @@
 #include "common/media/averror.h"
-#include "common/media/cadence.h"
 #include "common/media/cleanup.h"
-#include "common/media/fit.h"
-#include "common/media/packet_queue.h"
+#include "common/media/output_internal.h"
 #include "common/media/playlist.h"
-#include "common/media/poster.h"
 #include "common/media/scale.h"
-#include "common/media/sink.h"
-#include "common/media/sound_encoder.h"
 #include "common/media/video_encoder.h"
 
 enum {
@@ -15,45 +10,9 @@ enum {
     LEAD_US = 100 * 1000,  /* players start at a picture; a later first one is moved up */
     SOUND_BEHIND_US = 10 * 1000 * 1000, /* no sound this long after its time: silence */
     SOUND_BEYOND_US = 1000 * 1000, /* sound this much longer than the pictures is worth keeping */
-    EARLY_MAX = 4096,              /* stretches of sound kept until the first frame is known */
-    MP4_CLOCK_MIN = 10000,         /* ticks per second; coarser clocks are refined */
-    MP4_CLOCK_MAX = 400 * 1000,    /* finer ones gain nothing over microseconds */
-    IN_FLIGHT = 512,               /* frames inside the encoder at most */
-};
-
-struct shown {
-    int64_t ticks, duration;
-};
-
-struct early_sound {
-    AVFrame *samples;
-    int64_t pts_us;
-};
-
-struct cv_output {
-    const struct cv_sink_type *type;
-    void *sink;
-    const struct cv_media_info *source;
-    char *path;
-    int threads;
-    struct cv_fit *fit;
-    struct cv_cadence cadence;
-    struct cv_poster poster;
-    bool hls;
-    AVRational clock;      /* the pictures' time base */
-    AVCodecContext *video; /* NULL before the first frame */
-    struct cv_sound_encoder *sound;
-    struct cv_packet_queue video_packets, sound_packets;
-    bool video_done, sound_done;
-    AVFrame *last; /* the newest picture, as encoded */
-    AVPacket *packet;
-    int64_t origin_us; /* the output's time 0 on the source's axis */
-    int64_t last_ticks;
-    int64_t video_end_us; /* where the newest frame ends */
-    int64_t frames;
-    struct shown shown[IN_FLIGHT]; /* a ring by number of frame */
-    struct early_sound early[EARLY_MAX];
-    size_t early_count;
+    SILENCE_STEP_US = 1000 * 1000,
+    MP4_CLOCK_MIN = 10000,      /* ticks per second; coarser clocks are refined */
+    MP4_CLOCK_MAX = 400 * 1000, /* finer ones gain nothing over microseconds */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -123,103 +82,6 @@ void cv_output_free(struct cv_output *output)
     }
 }
 
-/* ---- packets --------------------------------------------------------------------------------- */
-
-/* By decoding time; a key picture by its presentation time, so that the sound of the segment before
- * a cut is written before the cut. */
-static bool sound_is_next(const struct cv_output *output, const AVPacket *video,
-                          const AVPacket *sound)
-{
-    int64_t time = video->flags & AV_PKT_FLAG_KEY ? video->pts : video->dts;
-    return av_compare_ts(sound->dts, (AVRational){1, CV_SOUND_RATE}, time, output->clock) < 0;
-}
-
-static int write_packets(struct cv_output *output, struct cv_error *error)
-{
-    for (;;) {
-        const AVPacket *video = cv_packet_queue_peek(&output->video_packets);
-        const AVPacket *sound = cv_packet_queue_peek(&output->sound_packets);
-        bool more_video = !video && !output->video_done;
-        bool more_sound = !sound && output->sound && !output->sound_done;
-        if (more_video || more_sound || (!video && !sound)) {
-            return 0;
-        }
-        bool is_video = !sound || (video && !sound_is_next(output, video, sound));
-        cv_auto(cv_av_packet_free) AVPacket *packet =
-            cv_packet_queue_pop(is_video ? &output->video_packets : &output->sound_packets);
-        int result = output->type->write(output->sink, packet, is_video, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-}
-
-static int64_t duration_of(const struct cv_output *output, int64_t ticks)
-{
-    int64_t oldest = output->frames > IN_FLIGHT ? output->frames - IN_FLIGHT : 0;
-    for (int64_t i = output->frames - 1; i >= oldest; i--) {
-        if (output->shown[i % IN_FLIGHT].ticks == ticks) {
-            return output->shown[i % IN_FLIGHT].duration;
-        }
-    }
-    return 0;
-}
-
-static int collect_video(struct cv_output *output, struct cv_error *error)
-{
-    for (;;) {
-        int result = avcodec_receive_packet(output->video, output->packet);
-        if (result == AVERROR(EAGAIN)) {
-            return 0;
-        }
-        if (result == AVERROR_EOF) {
-            output->video_done = true;
-            return 0;
-        }
-        if (result < 0) {
-            return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
-        }
-        output->packet->duration = duration_of(output, output->packet->pts);
-        result = cv_packet_queue_push(&output->video_packets, output->packet, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-}
-
-static int collect_sound(struct cv_output *output, struct cv_error *error)
-{
-    while (output->sound && !output->sound_done) {
-        int result = cv_sound_encoder_packet(output->sound, output->packet, error);
-        if (result == CV_SOUND_END) {
-            output->sound_done = true;
-        }
-        if (result != CV_SOUND_PACKET) {
-            return result < 0 ? result : 0;
-        }
-        if (output->type->drops_priming && output->packet->pts < 0) {
-            av_packet_unref(output->packet);
-            continue;
-        }
-        result = cv_packet_queue_push(&output->sound_packets, output->packet, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-    return 0;
-}
-
-/* Packets reach the sink only once there is one: with the first frame. */
-static int pump(struct cv_output *output, struct cv_error *error)
-{
-    int result = collect_sound(output, error);
-    if (result != 0 || !output->video) {
-        return result;
-    }
-    result = collect_video(output, error);
-    return result ? result : write_packets(output, error);
-}
-
 /* ---- sound ----------------------------------------------------------------------------------- */
 
 static int keep_early(struct cv_output *output, const struct cv_sound *sound,
@@ -255,13 +117,29 @@ static int write_early(struct cv_output *output, struct cv_error *error)
     return result;
 }
 
+/* Silence up to `until_us`, a second at a time, so that hours of it do not pile up in memory. */
+static int pad_sound(struct cv_output *output, int64_t until_us, struct cv_error *error)
+{
+    int64_t end_us;
+    while ((end_us = cv_sound_encoder_end_us(output->sound)) < until_us - SILENCE_STEP_US) {
+        int result = cv_sound_encoder_pad(output->sound, end_us + SILENCE_STEP_US, error);
+        result = result ? result : cv_output_pump(output, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
 int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, struct cv_error *error)
 {
     if (!output->sound) {
         return keep_early(output, sound, error);
     }
-    int result = cv_sound_encoder_write(output->sound, sound, error);
-    return result ? result : pump(output, error);
+    int64_t gap_end_us = sound->pts_us == AV_NOPTS_VALUE ? INT64_MIN / 2 : sound->pts_us;
+    int result = pad_sound(output, gap_end_us, error);
+    result = result ? result : cv_sound_encoder_write(output->sound, sound, error);
+    return result ? result : cv_output_pump(output, error);
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -322,7 +200,8 @@ static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
     }
-    return pump(output, error);
+    result = output->sound ? pad_sound(output, pts_us - SOUND_BEHIND_US, error) : 0;
+    return result ? result : cv_output_pump(output, error);
 }
 
 /* Shows the newest picture again wherever a pause until `until_us` asks for it. */
@@ -372,9 +251,6 @@ int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame
     if (result == 0 && !output->video) {
         result = start(output, frame->pts_us, error);
     }
-    if (result == 0 && output->sound) {
-        result = cv_sound_encoder_pad(output->sound, frame->pts_us - SOUND_BEHIND_US, error);
-    }
     return result ? result : show(output, frame->pts_us, frame->duration_us, error);
 }
 
@@ -410,13 +286,14 @@ int cv_output_finish(struct cv_output *output, int64_t end_us,
     }
     stretch_last(output, end_us);
     if (output->sound) {
-        result = cv_sound_encoder_finish(output->sound, end_us, error);
+        result = pad_sound(output, end_us, error);
+        result = result ? result : cv_sound_encoder_finish(output->sound, end_us, error);
     }
     int flushed = avcodec_send_frame(output->video, NULL);
     if (result == 0 && flushed < 0) {
         result = cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
     }
-    result = result ? result : pump(output, error);
+    result = result ? result : cv_output_pump(output, error);
     result =
         result ? result : output->type->finish(output->sink, end_us - output->origin_us, error);
     if (result != 0) {
