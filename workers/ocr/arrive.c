@@ -28,13 +28,15 @@ static bool stood_here(const struct ocr_session *session, const struct ocr_track
     return share(box, &track->box) >= 0.5 || (session->shift.known && share(box, &moved) >= 0.5);
 }
 
-/* A line that waited at an edge and came out from under it larger than it was: what was cut out of
- * the frame then is only a piece. */
+/* A line that waited at an edge and stands free now, but not with the size that it had there: what
+ * was cut out of the frame then was a piece, or ran together with one of its neighbour. */
 static bool is_outgrown(const struct ocr_track *track, const struct ocr_box *box)
 {
-    return !track->is_read && share(box, &track->seen) >= 0.8 &&
-           (abs(box->height - track->seen.height) > OCR_MATCH_REACH ||
-            abs(box->width - track->seen.width) > 2 * OCR_MATCH_REACH);
+    bool other_size = abs(box->height - track->seen.height) > OCR_MATCH_REACH ||
+                      abs(box->width - track->seen.width) > 2 * OCR_MATCH_REACH;
+
+    return !track->is_read && other_size &&
+           (share(box, &track->seen) >= 0.5 || share(&track->seen, box) >= 0.5);
 }
 
 static void look_around(const struct ocr_session *session, struct arrival *arrival)
@@ -209,6 +211,26 @@ int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct 
     return 0;
 }
 
+/* A line that lies inside of what waited at the edge was whole there already: it has been seen since
+ * then. */
+static void inherit(const struct ocr_session *session, struct ocr_track *track)
+{
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        const struct ocr_track *waited = session->tracks.items[i];
+        if (waited == track || !waited->matched || waited->is_read || !waited->open ||
+            track->box.y < waited->box.y - OCR_MATCH_REACH ||
+            ocr_bottom(&track->box) > ocr_bottom(&waited->box) + OCR_MATCH_REACH ||
+            share(&waited->box, &track->box) < 0.8) {
+            continue;
+        }
+        track->stretch.first = waited->stretch.first;
+        track->stretch.first.x += track->box.x - waited->box.x;
+        track->stretch.first.y += track->box.y - waited->box.y;
+        track->place = waited->place;
+        return;
+    }
+}
+
 /* Ends all lines that the one at `track` turns out to contain. */
 static int end_pieces(struct ocr_session *session, const struct ocr_track *track,
                       struct cv_error *error)
@@ -327,6 +349,7 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
         return end_pieces(session, known, error);
     }
     ocr_sight(session, track);
+    inherit(session, track);
     return end_pieces(session, track, error);
 }
 
