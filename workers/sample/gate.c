@@ -6,12 +6,15 @@
 
 enum {
     /* Measured on rendered text at CRF 18 to 32: the worst block of an unchanged picture after a
-     * key frame reaches 850; a changed digit of 16 px makes 1,150 and more. */
-    THRESHOLD_LOW = 400,
-    THRESHOLD_HIGH = 1000,
-    ACTIVE_SAD = 64,    /* below, a block is still: rounding, a skipped macroblock */
-    ACTIVE_ENOUGH = 64, /* blocks; fewer say nothing about the noise */
-    STROKE_PIXELS = 5,  /* of a block that are a stroke in one picture alone */
+     * key frame reaches 1,050; a changed digit of 16 px makes 1,150 and more, of 11 px 500. */
+    THRESHOLD_LOW = 520,
+    THRESHOLD_HIGH = 1300,
+    ACTIVE_SAD = 64,         /* below, a block is still: rounding, a skipped macroblock */
+    ACTIVE_ENOUGH = 64,      /* blocks; fewer say nothing about the noise */
+    STROKE_PIXELS = 5,       /* of a block that are a stroke in one picture alone */
+    STROKE_PIXELS_FAINT = 8, /* the same where the difference is within reach of an encoder */
+    FAINT_SAD = 900,
+    OTHER_SAD = 1000,   /* without strokes, less is of no interest */
     TEXT_CERTAIN = 256, /* changed blocks, after which the rest is not looked at so closely */
     COLUMNS_MAX = CV_MEDIA_SIDE_MAX / GATE_BLOCK,
     SPOTS_MAX = 64, /* changed blocks; more are never discounted: a short line has that many */
@@ -159,7 +162,7 @@ static unsigned strokes(const uint8_t *p)
 #endif
 
 /* Have strokes come, gone or moved in this block? */
-static bool strokes_differ(const struct plane *a, const struct plane *b, int x, int y)
+static bool strokes_differ(const struct plane *a, const struct plane *b, int x, int y, int sad)
 {
     int height = a->height - y < GATE_BLOCK ? a->height - y : GATE_BLOCK;
     /* at the rim, look at the nearest pixels that have neighbours */
@@ -174,7 +177,7 @@ static bool strokes_differ(const struct plane *a, const struct plane *b, int x, 
         differing +=
             __builtin_popcount(strokes(plane_at(a, x, y + row)) ^ strokes(plane_at(b, x, y + row)));
     }
-    return differing >= STROKE_PIXELS;
+    return differing >= (sad < FAINT_SAD ? STROKE_PIXELS_FAINT : STROKE_PIXELS);
 }
 
 /* A lone block just above the threshold is noise; text leaves its mark on a neighbour too. */
@@ -193,7 +196,7 @@ static bool stands_out(const struct gate *gate, int column, int row, int thresho
 static void mark_changed(struct gate *gate, const struct plane *reference,
                          const struct plane *current, struct gate_result *result)
 {
-    int high = (int)(THRESHOLD_HIGH * gate->scale); /* without strokes, less is of no interest */
+    int other = (int)(OTHER_SAD * gate->scale);
     size_t index = 0;
     for (int row = 0; row < gate->rows; row++) {
         for (int column = 0; column < gate->columns; column++, index++) {
@@ -202,8 +205,9 @@ static void mark_changed(struct gate *gate, const struct plane *reference,
                 continue;
             }
             if (result->changed < TEXT_CERTAIN &&
-                !strokes_differ(reference, current, column * GATE_BLOCK, row * GATE_BLOCK)) {
-                if (gate->sad[index] > high) {
+                !strokes_differ(reference, current, column * GATE_BLOCK, row * GATE_BLOCK,
+                                gate->sad[index])) {
+                if (gate->sad[index] > other) {
                     gate->changed[index] = OTHER;
                     result->shifted++;
                 }
@@ -316,7 +320,8 @@ bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
         int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
         sad_row(reference, current, y, height, 2, sad);
         for (int i = 0; i < columns; i++) {
-            if (2 * sad[i] > threshold && strokes_differ(reference, current, i * GATE_BLOCK, y)) {
+            if (2 * sad[i] > threshold &&
+                strokes_differ(reference, current, i * GATE_BLOCK, y, 2 * sad[i])) {
                 return true;
             }
         }

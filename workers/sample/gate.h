@@ -30,8 +30,8 @@ struct gate_result {
 };
 
 /* `dedupe_threshold` 0…1 is the similarity of a block above which it shows nothing new, relative to
- * the codec's noise: at 0.95 a block may differ by up to 1,000 (a mean of 16 levels a pixel) in a
- * noisy file and 400 in a clean one; the bounds grow and shrink with (1 − threshold) / 0.05. */
+ * the codec's noise: at 0.95 a block may differ by up to 1,300 (a mean of 20 levels a pixel) in a
+ * noisy file and 520 in a clean one; the bounds grow and shrink with (1 − threshold) / 0.05. */
 CV_MUST_CHECK int gate_init(struct gate *gate, int width, int height, double dedupe_threshold,
                             struct cv_error *error);
 void gate_deinit(struct gate *gate);

@@ -184,8 +184,11 @@ static double search(const struct matching *matching, int low, int high, int *re
     return best;
 }
 
-static const double COST_GOOD = 0.35;  /* near the prediction: no need to look elsewhere */
+static const double COST_GOOD = 0.25;  /* near the prediction: no need to look elsewhere */
 static const double COST_LIMIT = 0.60; /* the pixels decide below this */
+
+/* On the whole length: repeated content fits in several places, and moved the shortest way. */
+static const double FAR_PENALTY = 0.3;
 
 static double search_everywhere(const struct scroll_profile *reference,
                                 const struct scroll_profile *current, const struct matching *full,
@@ -202,7 +205,7 @@ static double search_everywhere(const struct scroll_profile *reference,
     int reach = length * 4 / 5;
     for (int s = -reach; s <= reach; s++) {
         double cost = cost_of(&quarter, s);
-        cost += 0.02 * abs(s) / (length + 1); /* repeated content: the shortest way */
+        cost += FAR_PENALTY * abs(s) / length;
         int place = CANDIDATES;
         while (place > 0 && cost < costs[place - 1]) {
             place--;
@@ -221,6 +224,7 @@ static double search_everywhere(const struct scroll_profile *reference,
         int centre = proposals[i] * DECIMATION;
         int shift;
         double cost = search(full, centre - DECIMATION, centre + DECIMATION, &shift);
+        cost += FAR_PENALTY * abs(shift) / full->length;
         if (cost < best) {
             best = cost;
             *ret_shift = shift;
@@ -239,7 +243,8 @@ bool scroll_match(const struct scroll_profile *reference, const struct scroll_pr
     }
     int shift = 0;
     double cost = search(&full, predicted - NEAR, predicted + NEAR, &shift);
-    if (cost > COST_GOOD) {
+    bool at_rim = abs(shift - predicted) == NEAR; /* the best may lie beyond */
+    if (cost > COST_GOOD || at_rim) {
         int other = 0;
         double elsewhere = search_everywhere(reference, current, &full, &other);
         if (elsewhere < cost) {
