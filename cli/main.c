@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const struct cli_command *const commands[] = {
+    &cli_command_run,
     &cli_command_migrate,
 };
 

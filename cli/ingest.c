@@ -1,0 +1,252 @@
+#include "cli/ingest.h"
+
+#include "common/queue/queue.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    READ_SIZE = 1 << 20,
+    EXTENSION_MAX = 8, /* longer ones are no extensions */
+};
+
+CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+void cli_video_list_deinit(struct cli_video_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->videos[i].name);
+    }
+    free(list->videos);
+    *list = (struct cli_video_list){0};
+}
+
+static int add(struct cli_video_list *list, const char *id, const char *name,
+               enum cli_video_state state, bool is_own, struct cv_error *error)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->videos[i].id, id) == 0) {
+            return 0; /* the same file twice on one command line */
+        }
+    }
+    struct cli_video *videos = reallocarray(list->videos, list->count + 1, sizeof(list->videos[0]));
+    char *copy = strdup(name);
+    if (videos) {
+        list->videos = videos;
+    }
+    if (!videos || !copy) {
+        free(copy);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of videos");
+    }
+    struct cli_video *video = &list->videos[list->count++];
+    *video = (struct cli_video){.name = copy, .state = state, .is_own = is_own};
+    (void)snprintf(video->id, sizeof(video->id), "%s", id);
+    return 0;
+}
+
+static int digest_file(const char *path, struct cv_cancel *cancel,
+                       char sha256[CV_STORE_SHA256_SIZE], int64_t *ret_size, struct cv_error *error)
+{
+    cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return cv_fail_errno(error, errno, "open %s", path);
+    }
+    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    cv_auto_free char *data = malloc(READ_SIZE);
+    if (!data || !digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", path);
+    }
+    int64_t size = 0;
+    for (ssize_t step; (step = read(fd, data, READ_SIZE)) != 0;) {
+        if (cv_cancel_level(cancel) != CV_CANCEL_NONE) {
+            return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step < 0 || EVP_DigestUpdate(digest, data, (size_t)step) != 1) {
+            return cv_fail_errno(error, errno, "read %s", path);
+        }
+        size += step;
+    }
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    if (EVP_DigestFinal_ex(digest, bytes, &length) != 1) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+    }
+    for (unsigned i = 0; i < length; i++) {
+        (void)snprintf(sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
+    }
+    *ret_size = size;
+    return 0;
+}
+
+/* Lower-case letters and digits of the file's extension, or "bin". */
+static void read_extension(const char *name, char extension[EXTENSION_MAX + 1])
+{
+    const char *dot = strrchr(name, '.');
+    size_t length = 0;
+    for (const char *c = dot ? dot + 1 : ""; *c; c++) {
+        if (!isalnum((unsigned char)*c) || length == EXTENSION_MAX) {
+            length = 0;
+            break;
+        }
+        extension[length++] = (char)tolower((unsigned char)*c);
+    }
+    extension[length] = '\0';
+    if (length == 0) {
+        (void)snprintf(extension, EXTENSION_MAX + 1, "bin");
+    }
+}
+
+struct original {
+    const char *path;
+    const char *name;
+    char sha256[CV_STORE_SHA256_SIZE];
+    int64_t size;
+    char id[CLI_UUID_SIZE];
+    char key[128];
+    char status[16]; /* of the row in videos */
+    bool is_known;
+};
+
+/* The row of these bytes, made when there is none: before the object, so that whatever lies in the
+ * store has a row that says whose it is. */
+static int find_or_insert(struct cv_db *db, struct original *original, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error,
+                           "SELECT id, status, s3_original_path FROM videos"
+                           " WHERE original_sha256 = $1 AND s3_original_path IS NOT NULL"
+                           " ORDER BY created_at, id LIMIT 1",
+                           original->sha256);
+    if (result) {
+        return result;
+    }
+    original->is_known = cv_db_rows(rows) > 0;
+    if (!original->is_known) {
+        char extension[EXTENSION_MAX + 1];
+        char size[24];
+        read_extension(original->name, extension);
+        (void)snprintf(size, sizeof(size), "%lld", (long long)original->size);
+        cv_db_result_free(cv_take(rows));
+        result = cv_db_run(db, &rows, error,
+                           "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
+                           " original_sha256, title) SELECT id, 'videos/original/' || id"
+                           " || '/master.' || $1, $2, $3::bigint, $4, $2"
+                           " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path",
+                           extension, original->name, size, original->sha256);
+        if (result) {
+            return result;
+        }
+    }
+    (void)snprintf(original->id, sizeof(original->id), "%s", cv_db_text(rows, 0, "id"));
+    (void)snprintf(original->key, sizeof(original->key), "%s",
+                   cv_db_text(rows, 0, "s3_original_path"));
+    (void)snprintf(original->status, sizeof(original->status), "%s", cv_db_text(rows, 0, "status"));
+    return 0;
+}
+
+static int store_original(struct cv_store *store, const struct original *original,
+                          struct cv_error *error)
+{
+    struct cv_object_info info;
+    int result = cv_store_head(store, original->key, &info, error);
+    if (result < 0 || (result == 0 && info.size == original->size)) {
+        return result;
+    }
+    const struct cv_put_params params = {.sha256 = original->sha256};
+    return cv_store_put_file(store, original->key, original->path, &params, NULL, error);
+}
+
+static int enqueue(struct cv_db *db, const struct original *original, const json_t *options,
+                   struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *payload =
+        json_pack("{s:s, s:s}", "video_id", original->id, "s3_original_path", original->key);
+    if (!payload || json_object_update(payload, (json_t *)options)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    const struct cv_enqueue_params params = {
+        .job_type = "transcode",
+        .video_id = original->id,
+        .payload = payload,
+        .priority = -1,
+    };
+    char job_id[CV_UUID_SIZE];
+    int result = cv_queue_enqueue(db, &params, job_id, error);
+    return result == CV_QUEUE_DUPLICATE ? 0 : result;
+}
+
+/* A video that is not ready: its pipeline begins, goes on, or is tried again where it failed. */
+static int push_on(struct cv_db *db, const struct original *original, const json_t *options,
+                   struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error,
+                           "SELECT job_id, status FROM pipeline_stages WHERE video_id = $1::uuid"
+                           " AND status <> 'done' LIMIT 1",
+                           original->id);
+    if (result) {
+        return result;
+    }
+    if (cv_db_rows(rows) == 0) {
+        return enqueue(db, original, options, error);
+    }
+    const char *status = cv_db_text(rows, 0, "status");
+    if (strcmp(status, "failed") == 0 || strcmp(status, "canceled") == 0) {
+        result = cv_queue_retry(db, cv_db_text(rows, 0, "job_id"), error);
+    }
+    return result < 0 ? result : 0;
+}
+
+int cli_ingest(struct cli_session *session, const char *path, const json_t *options,
+               struct cv_cancel *cancel, struct cli_video_list *list, struct cv_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    struct original original = {.path = path, .name = slash ? slash + 1 : path};
+    int result = digest_file(path, cancel, original.sha256, &original.size, error);
+    result = result ? result : find_or_insert(session->db, &original, error);
+    result = result ? result : store_original(session->store, &original, error);
+    if (result) {
+        return result;
+    }
+    bool is_ready = strcmp(original.status, "ready") == 0;
+    if (!is_ready) {
+        result = push_on(session->db, &original, options, error);
+    }
+    return result ? result
+                  : add(list, original.id, original.name,
+                        is_ready            ? CLI_VIDEO_KNOWN
+                        : original.is_known ? CLI_VIDEO_RESUMED
+                                            : CLI_VIDEO_NEW,
+                        true, error);
+}
+
+int cli_resume(struct cli_session *session, struct cli_video_list *list, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(session->db, NULL, error,
+                           "UPDATE jobs SET locked_until = clock_timestamp() - interval '1 s'"
+                           " WHERE status = 'processing'");
+    result = result ? result
+                    : cv_db_run(session->db, NULL, error,
+                                "UPDATE jobs SET scheduled_for = clock_timestamp()"
+                                " WHERE status = 'failed' AND scheduled_for > clock_timestamp()");
+    result = result ? result
+                    : cv_db_run(session->db, &rows, error,
+                                "SELECT v.id, coalesce(v.original_name, v.id::text) AS name"
+                                " FROM videos v WHERE EXISTS (SELECT FROM jobs j WHERE j.exclusive"
+                                " AND j.video_id = v.id AND (j.status IN ('queued', 'processing')"
+                                " OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))"
+                                " ORDER BY v.created_at, v.id");
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        result = add(list, cv_db_text(rows, i, "id"), cv_db_text(rows, i, "name"),
+                     CLI_VIDEO_RESUMED, false, error);
+    }
+    return result;
+}

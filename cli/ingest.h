@@ -1,0 +1,35 @@
+/* Videos on their way in: known by their bytes, stored, enqueued. */
+#pragma once
+
+#include "cli/session.h"
+
+#include <jansson.h>
+
+enum cli_video_state { CLI_VIDEO_NEW, CLI_VIDEO_RESUMED, CLI_VIDEO_KNOWN };
+
+struct cli_video {
+    char id[CLI_UUID_SIZE];
+    char *name; /* the file's, for people */
+    enum cli_video_state state;
+    bool is_own; /* named on this command line; else left by an earlier run */
+};
+
+struct cli_video_list {
+    struct cli_video *videos;
+    size_t count;
+};
+
+void cli_video_list_deinit(struct cli_video_list *list);
+CV_DEFINE_CLEANUP_ADDRESS(struct cli_video_list, cli_video_list_deinit)
+
+/* Brings a file in, or finds that it is known. A failed one is tried again. `options` are members
+ * for the transcode job's payload, handed on to later stages. Each step can be repeated: a run that
+ * is killed in between is completed by the next. */
+CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const json_t *options,
+                             struct cv_cancel *cancel, struct cli_video_list *list,
+                             struct cv_error *error);
+
+/* Makes jobs that a dead run left (leases, retries put off) claimable at once, and adds their videos
+ * to the list. For an installation whose one `run` we are. */
+CV_MUST_CHECK int cli_resume(struct cli_session *session, struct cli_video_list *list,
+                             struct cv_error *error);

@@ -1,0 +1,188 @@
+#include "cli/worker_processes.h"
+
+#include "cli/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum {
+    RESTARTS_MAX = 5, /* more deaths than this are not chance */
+    STOP_TIMEOUT_MS = 15000,
+    KILL_TIMEOUT_MS = 5000,
+};
+
+static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
+    {.job_type = "transcode", .name = "transcode-worker", .folder = "transcode"},
+    {.job_type = "sample", .name = "sample-worker", .folder = "sample"},
+    {.job_type = "ocr", .name = "ocr-worker", .folder = "ocr"},
+    {.job_type = "segment_index", .name = "segment-index-worker", .folder = "segment_index"},
+    {.job_type = "clip_generate", .name = "clip-generate-worker", .folder = "clip_generate"},
+};
+
+void cli_workers_init(struct cli_workers *workers, const struct cli_session *session)
+{
+    *workers = (struct cli_workers){.session = session};
+    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+        workers->workers[i] = descriptions[i];
+        workers->workers[i].slots = 1;
+    }
+}
+
+static struct cli_worker_process *find(struct cli_workers *workers, const char *job_type,
+                                       size_t length)
+{
+    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+        if (strlen(workers->workers[i].job_type) == length &&
+            strncmp(workers->workers[i].job_type, job_type, length) == 0) {
+            return &workers->workers[i];
+        }
+    }
+    return NULL;
+}
+
+bool cli_workers_parse(struct cli_workers *workers, const char *text)
+{
+    for (const char *part = text;;) {
+        size_t length = strcspn(part, ",");
+        const char *equals = memchr(part, '=', length);
+        struct cli_worker_process *worker =
+            equals ? find(workers, part, (size_t)(equals - part)) : NULL;
+        char number[16];
+        int64_t slots = 0;
+        if (!worker ||
+            snprintf(number, sizeof(number), "%.*s", (int)(length - (size_t)(equals + 1 - part)),
+                     equals + 1) >= (int)sizeof(number) ||
+            !cv_parse_int(number, 1, CLI_SLOTS_MAX, &slots)) {
+            return false;
+        }
+        worker->slots = (int)slots;
+        if (part[length] == '\0') {
+            return true;
+        }
+        part += length + 1;
+    }
+}
+
+/* In the build directory, in the same directory, or in the libexec of an installed layout. */
+static int find_program(const struct cli_worker_process *worker, char *path, size_t size,
+                        struct cv_error *error)
+{
+    char in_build[128];
+    char in_libexec[128];
+    (void)snprintf(in_build, sizeof(in_build), "../workers/%s/%s", worker->folder, worker->name);
+    (void)snprintf(in_libexec, sizeof(in_libexec), "../libexec/cortana/%s", worker->name);
+    const char *const places[] = {in_build, in_libexec, worker->name};
+    for (size_t i = 0; i < CV_COUNT(places); i++) {
+        if (cli_beside_binary(places[i], path, size)) {
+            return 0;
+        }
+    }
+    return cv_fail(error, CV_ERROR_CONFIGURATION,
+                   "%s is not beside the cortana command: build or install it", worker->name);
+}
+
+static int start_worker(struct cli_workers *workers, struct cli_worker_process *worker,
+                        struct cv_error *error)
+{
+    char program[PATH_MAX];
+    int result = find_program(worker, program, sizeof(program), error);
+    if (result) {
+        return result;
+    }
+    const struct cli_session *session = workers->session;
+    char path[PATH_MAX + 64];
+    (void)snprintf(path, sizeof(path), "%s/log/%s.log", session->installation.directory,
+                   worker->name);
+    cv_auto_fd int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (log < 0) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    char slots[16];
+    (void)snprintf(slots, sizeof(slots), "%d", worker->slots);
+    cv_auto_free char *database = NULL;
+    cv_auto_free char *store = NULL;
+    cv_auto_free char *scratch = NULL;
+    result = cv_format(&database, error, "DATABASE_URL=%s", session->database_url);
+    result = result ? result : cv_format(&store, error, "STORE_URL=%s", session->store_url);
+    result = result ? result
+                    : cv_format(&scratch, error, "CORTANA_SCRATCH=%s/scratch",
+                                session->installation.directory);
+    if (result) {
+        return result;
+    }
+    /* Whoever presses Ctrl-C does not wait for an hour's transcode: the job is given back. */
+    char grace[64];
+    (void)snprintf(grace, sizeof(grace), "CORTANA_GRACE_MS=%s", cv_env("CORTANA_GRACE_MS", "500"));
+    const char *const environment[] = {database, store, scratch, grace, NULL};
+    const char *const argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
+    const struct cli_process_params params = {
+        .argv = argv,
+        .environment = environment,
+        .without_pg = true,
+        .output = log,
+        .dies_with_parent = true,
+    };
+    return cli_process_start(&params, &worker->pid, error);
+}
+
+int cli_workers_start(struct cli_workers *workers, const char *job_type, struct cv_error *error)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < CLI_WORKER_COUNT; i++) {
+        struct cli_worker_process *worker = &workers->workers[i];
+        if (worker->pid == 0 && (!job_type || strcmp(job_type, worker->job_type) == 0)) {
+            result = start_worker(workers, worker, error);
+        }
+    }
+    return result;
+}
+
+int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
+{
+    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+        struct cli_worker_process *worker = &workers->workers[i];
+        int status = 0;
+        if (worker->pid == 0 || !cli_process_has_ended(worker->pid, &status)) {
+            continue;
+        }
+        worker->pid = 0;
+        bool is_misconfigured =
+            WIFEXITED(status) && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != CV_EXIT_RETRY;
+        if (is_misconfigured || ++worker->restarts > RESTARTS_MAX) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION,
+                           "%s does not stay up (%s %d): see %s/log/%s.log", worker->name,
+                           WIFEXITED(status) ? "exit" : "signal",
+                           WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+                           workers->session->installation.directory, worker->name);
+        }
+        int result = start_worker(workers, worker, error);
+        if (result) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+void cli_workers_stop(struct cli_workers *workers)
+{
+    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+        if (workers->workers[i].pid > 0) {
+            (void)kill(workers->workers[i].pid, SIGTERM);
+        }
+    }
+    int64_t end = cv_monotonic_ms() + STOP_TIMEOUT_MS;
+    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+        pid_t pid = workers->workers[i].pid;
+        if (pid <= 0) {
+            continue;
+        }
+        int64_t left = end - cv_monotonic_ms();
+        if (!cli_process_wait(pid, left > 0 ? left : 0)) {
+            (void)kill(pid, SIGKILL);
+            (void)cli_process_wait(pid, KILL_TIMEOUT_MS);
+        }
+        workers->workers[i].pid = 0;
+    }
+}

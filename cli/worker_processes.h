@@ -1,0 +1,37 @@
+/* The five workers of a local installation, as processes of their own. */
+#pragma once
+
+#include "cli/session.h"
+
+enum { CLI_WORKER_COUNT = 5, CLI_SLOTS_MAX = 64 };
+
+struct cli_worker_process {
+    const char *job_type;
+    const char *name;   /* of the program and of its log */
+    const char *folder; /* in the build directory */
+    int slots;
+    pid_t pid; /* 0: not running */
+    int restarts;
+};
+
+struct cli_workers {
+    struct cli_worker_process workers[CLI_WORKER_COUNT];
+    const struct cli_session *session;
+};
+
+/* All with one slot, none running. Borrows `session`. */
+void cli_workers_init(struct cli_workers *workers, const struct cli_session *session);
+
+/* Reads "STAGE=N,STAGE=N"; false when a stage is unknown or a number is not 1…CLI_SLOTS_MAX. */
+CV_MUST_CHECK bool cli_workers_parse(struct cli_workers *workers, const char *text);
+
+/* Starts what does not run: one job type, or all (NULL). Logs go to DIR/log/NAME.log. */
+CV_MUST_CHECK int cli_workers_start(struct cli_workers *workers, const char *job_type,
+                                    struct cv_error *error);
+
+/* Starts workers that died again, a few times each; raises with the name of the log after that. */
+CV_MUST_CHECK int cli_workers_check(struct cli_workers *workers, struct cv_error *error);
+
+/* SIGTERM to all, and waits; jobs at work are given back. Who does not go is killed. */
+void cli_workers_stop(struct cli_workers *workers);
+CV_DEFINE_CLEANUP_ADDRESS(struct cli_workers, cli_workers_stop)
