@@ -4,8 +4,8 @@
  *
  *   NAME [--slots N] [--poll-ms N] …      the supervisor: claims and runs jobs until SIGTERM
  *   NAME --once < payload.json            the stage alone, without a queue; prints the result,
- *                                         exits with the verdict (enum cv_exit). Only a stage made of
- *                                         tables is given a database
+ *                                         exits with the verdict (enum cv_exit). Only a stage made
+ *                                         of tables is given a database
  *
  * Nothing of an attempt reaches the tables before its commit: stage rows, artifacts, `done` and the
  * next job are one transaction, fenced by the lease.

@@ -201,11 +201,13 @@ class Chaos:
 
     starters       functions that start one worker each and return it; a dead one is started again
     is_finished()  true when all the work is done
+    add_work()     more of it: called when all is done before the last kill
     """
 
-    def __init__(self, starters, is_finished, seed, longest_pause=0.25):
+    def __init__(self, starters, is_finished, add_work, seed, longest_pause=0.25):
         self.starters = starters
         self.is_finished = is_finished
+        self.add_work = add_work
         self.random = random.Random(seed)
         self.longest_pause = longest_pause
         self.workers = [start() for start in starters]
@@ -218,22 +220,24 @@ class Chaos:
                 self.workers[index] = self.starters[index]()
 
     def kill_one(self):
-        """One victim, a supervisor as likely as a stage; False if there is none."""
+        """One victim, if there is any: a supervisor as likely as a stage."""
         supervisors = [worker.pid for worker in self.workers if worker.is_alive()]
         stages = [pid for supervisor in supervisors for pid in children_of(supervisor)]
         self.seen.update(stages)
-        kind, victims = self.random.choice([("supervisor", supervisors), ("stage", stages)])
-        if not victims:
-            return False
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.random.choice(victims), signal.SIGKILL)
-        self.killed[kind] += 1
-        return True
+        kinds = [(kind, victims) for kind, victims in (("supervisor", supervisors), ("stage", stages))
+                 if victims]
+        if kinds:
+            kind, victims = self.random.choice(kinds)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.random.choice(victims), signal.SIGKILL)
+                self.killed[kind] += 1
 
     def run(self, kills, deadline=600):
         end = time.monotonic() + deadline
-        while sum(self.killed.values()) < kills and not self.is_finished():
+        while sum(self.killed.values()) < kills:
             assert time.monotonic() < end, f"{self.killed} after {deadline} s"
+            if self.is_finished():
+                self.add_work()
             time.sleep(self.random.uniform(0, self.longest_pause))  # the random instant itself
             self.kill_one()
             self.revive()
