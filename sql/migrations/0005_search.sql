@@ -63,6 +63,14 @@ REVOKE ALL ON search_words FROM PUBLIC, anon, authenticated;
 GRANT SELECT, DELETE ON search_words TO service_role;
 CREATE POLICY search_words_service ON search_words TO service_role USING (true) WITH CHECK (true);
 
+-- A word as a tsquery of itself, whatever is in it.
+CREATE FUNCTION search_word_query(p_word text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$
+    SELECT '''' || replace(replace(p_word, '\', '\\'), '''', '''''') || ''''
+$$;
+
 CREATE FUNCTION search_words_prune() RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
@@ -72,7 +80,7 @@ DECLARE
 BEGIN
     DELETE FROM search_words w
     WHERE NOT EXISTS (SELECT FROM search_materialized m
-                      WHERE m.document @@ (quote_literal(w.word)::tsquery));
+                      WHERE m.document @@ search_word_query(w.word)::tsquery);
     GET DIAGNOSTICS pruned = ROW_COUNT;
     RETURN pruned;
 END
@@ -198,7 +206,7 @@ SET pg_trgm.similarity_threshold = 0.2 AS
 $$
     SELECT string_agg(alternatives, ' & ')::tsquery
     FROM (
-        SELECT '(' || string_agg(quote_literal(near.word), ' | ') || ')' AS alternatives
+        SELECT '(' || string_agg(search_word_query(near.word), ' | ') || ')' AS alternatives
         FROM (
             SELECT DISTINCT typed
             FROM regexp_split_to_table(p_folded, '[^[:alnum:]]+') AS typed
@@ -245,9 +253,10 @@ DECLARE
     sees_all boolean := search_sees_all();
     reader uuid := auth.uid();
     teams uuid[] := current_team_ids();
-    longest text := (SELECT word FROM regexp_split_to_table(p_terms.folded, '[^[:alnum:]]+') AS word
-                     ORDER BY length(word) DESC, word LIMIT 1);
-    pattern text := '%' || longest || '%';
+    -- patterns of the three longest words
+    pieces text[] := ARRAY(
+        SELECT '%' || word || '%' FROM regexp_split_to_table(p_terms.folded, '[^[:alnum:]]+') AS word
+        WHERE length(word) >= 3 ORDER BY length(word) DESC, word LIMIT 3);
     scope text := CASE WHEN sees_all THEN '' ELSE ' AND (owner_id = $5 OR team_id = ANY ($6))' END
         || CASE WHEN p_video IS NULL THEN '' ELSE ' AND video_id = $4' END
         || CASE WHEN p_terms.excluded IS NULL THEN '' ELSE ' AND NOT document @@ $3' END;
@@ -275,11 +284,13 @@ BEGIN
                   (SELECT array_agg('%' || regexp_replace(w, '([\\%_])', '\\\1', 'g') || '%')
                    FROM string_to_table(p_terms.folded, ' ') AS w);
     ELSIF p_terms.folded ~ '[[:alnum:]]{3}' THEN
-        -- Fewer than three letters in a row have no trigram to look up. The longest word is looked
-        -- up alone: a line has fifty trigrams, and reading their lists costs more than it spares.
-        RETURN QUERY EXECUTE base || 'folded LIKE $1 AND position($7 IN folded) > 0' || scope
-                || ' LIMIT $2'
-            USING pattern, p_limit, p_terms.excluded, p_video, reader, teams, p_terms.folded;
+        -- Fewer than three letters in a row have no trigram to look up. The longest words
+        -- are looked up alone: a line has fifty trigrams, and reading all their lists costs more than
+        -- it spares.
+        RETURN QUERY EXECUTE base || 'folded LIKE $1 AND folded LIKE $8 AND folded LIKE $9'
+                || ' AND position($7 IN folded) > 0' || scope || ' LIMIT $2'
+            USING pieces[1], p_limit, p_terms.excluded, p_video, reader, teams, p_terms.folded,
+                  coalesce(pieces[2], pieces[1]), coalesce(pieces[3], pieces[1]);
     END IF;
 END
 $$;

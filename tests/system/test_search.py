@@ -233,6 +233,21 @@ def test_every_index_is_used(search, sql):
             assert index in "\n".join(row[0] for row in cursor.fetchall())
 
 
+def test_words_of_any_kind_are_remembered_and_forgotten(search):
+    video = search.queue.video()
+    search.add(video, ["http://example.org/back\\slash'quote", "it's o'clock", "zugzwang"])
+    words = "SELECT count(*) FROM search_words WHERE word ~ 'quot' OR word = 'zugzwang'"
+    before = search.queue.value(words)
+    assert before >= 2
+    assert search.texts("zugzwamg") == ["zugzwang"]
+    assert "http://example.org/back\\slash'quote" in search.texts("qoute")
+    assert search.queue.value("SELECT search_words_prune()") == 0
+    search.add(video, ["another text"])
+    assert search.queue.value("SELECT search_words_prune()") >= before
+    assert search.queue.value(words) == 0
+    assert LINES[0] in search.texts("evning")
+
+
 @pytest.mark.parametrize("text, folded", [
     ("Hello W0rld".lower(), "hello world"), ("café naïve", "cafe nalve"), ("modern", "modem"),
     ("vvave 15 8arn", "wave ls bam"), ("がぎ 서울", "がぎ 서울"), ("москва й", "москва и"),
