@@ -4,8 +4,6 @@
 
 #include "workers/ocr/session.h"
 
-enum { OCR_SCENES_MAX = 100000 };
-
 /* How the content moved since the frame before. */
 struct ocr_shift {
     bool known;
