@@ -1,0 +1,154 @@
+#include "common/queue/queue.h"
+
+#include "cli/command.h"
+#include "cli/session.h"
+
+#include <getopt.h>
+#include <glob.h>
+#include <libavcodec/avcodec.h>
+#include <string.h>
+
+enum level { OK, WARN, FAIL };
+
+static void tell(enum level level, enum level *worst, const char *what, const char *format, ...)
+    CV_PRINTF(4, 5);
+
+static void tell(enum level level, enum level *worst, const char *what, const char *format, ...)
+{
+    static const char *const names[] = {"ok", "warn", "fail"};
+    va_list arguments;
+    va_start(arguments, format);
+    (void)printf("%-5s %-12s ", names[level], what);
+    (void)vprintf(format, arguments);
+    (void)putchar('\n');
+    va_end(arguments);
+    *worst = level > *worst ? level : *worst;
+}
+
+static void check_database(struct cli_session *session, enum level *worst)
+{
+    struct cv_error error;
+    struct cv_migration_status status;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (cv_db_run(session->db, &rows, &error, "SHOW server_version")) {
+        tell(FAIL, worst, "database", "%s", error.message);
+        return;
+    }
+    tell(OK, worst, "database", "PostgreSQL %s", cv_db_text(rows, 0, "server_version"));
+    if (cv_migrate_status(session->db, &status, &error)) {
+        tell(FAIL, worst, "migrations", "%s", error.message);
+    } else if (status.pending > 0) {
+        tell(FAIL, worst, "migrations", "%d are pending: run cortana migrate", status.pending);
+    } else {
+        tell(OK, worst, "migrations", "%d applied", status.applied);
+    }
+}
+
+static void check_store(struct cli_session *session, enum level *worst)
+{
+    static const char key[] = "doctor/probe";
+    struct cv_error error;
+    if (cv_store_put(session->store, key, "probe", 5, NULL, NULL, &error) ||
+        cv_store_delete(session->store, key, &error)) {
+        tell(FAIL, worst, "store", "%s cannot be written: %s", cv_store_name(session->store),
+             error.message);
+    } else {
+        tell(OK, worst, "store", "%s", cv_store_name(session->store));
+    }
+}
+
+static void check_models(enum level *worst)
+{
+    char pattern[PATH_MAX];
+    const char *given = cv_env("TESSDATA_PREFIX", NULL);
+    (void)snprintf(pattern, sizeof(pattern), "%s/*.traineddata",
+                   given ? given : "/usr/share/tesseract-ocr/*/tessdata");
+    glob_t found = {0};
+    (void)glob(pattern, 0, NULL, &found);
+    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
+    bool has_english = false;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *name = strrchr(found.gl_pathv[i], '/') + 1;
+        int length = (int)strcspn(name, ".");
+        has_english = has_english || (length == 3 && strncmp(name, "eng", 3) == 0);
+        cv_buffer_printf(&names, "%s%.*s", i ? " " : "", length, name);
+    }
+    globfree(&found);
+    if (has_english) {
+        tell(OK, worst, "models", "%s", names.data);
+    } else {
+        tell(FAIL, worst, "models", "no English model: apt-get install tesseract-ocr-eng");
+    }
+}
+
+static void check_codecs(enum level *worst)
+{
+    if (!avcodec_find_encoder_by_name("libx264") || !avcodec_find_encoder(AV_CODEC_ID_AAC) ||
+        !avcodec_find_encoder(AV_CODEC_ID_MJPEG)) {
+        tell(FAIL, worst, "ffmpeg", "libavcodec lacks H.264 (libx264), AAC or JPEG encoding");
+    } else {
+        tell(OK, worst, "ffmpeg", "libavcodec %d.%d", (int)(avcodec_version() >> 16),
+             (int)(avcodec_version() >> 8 & 0xff));
+    }
+}
+
+static void check_leftovers(struct cli_session *session, enum level *worst)
+{
+    struct cv_error error;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (cv_db_run(session->db, &rows, &error,
+                  "SELECT (SELECT count(*) FROM job_overview WHERE state = 'lost') AS lost,"
+                  " (SELECT count(*) FROM job_overview WHERE state = 'failed') AS dead,"
+                  " (SELECT count(*) FROM worker_overview WHERE state = 'stale') AS stale,"
+                  " (SELECT count(*) FROM search_pending) AS unsearchable")) {
+        tell(FAIL, worst, "leftovers", "%s", error.message);
+        return;
+    }
+    long long lost = cv_db_int(rows, 0, "lost", 0);
+    long long dead = cv_db_int(rows, 0, "dead", 0);
+    long long stale = cv_db_int(rows, 0, "stale", 0);
+    tell(dead > 0 ? WARN : OK, worst, "jobs", "%lld dead letters%s", dead,
+         dead > 0 ? ": cortana jobs says why, jobs retry tries again" : "");
+    tell(lost > 0 ? WARN : OK, worst, "leases", "%lld run out%s", lost,
+         lost > 0 ? ": a worker of that type will take them over" : "");
+    tell(stale > 0 ? WARN : OK, worst, "workers", "%lld stale%s", stale,
+         stale > 0 ? ": see cortana workers" : "");
+}
+
+static int run(const struct cli_command *command, int argc, char **argv, struct cv_cancel *cancel,
+               struct cv_error *error)
+{
+    static const struct option options[] = {
+        {"data", required_argument, NULL, 'd'}, {"help", no_argument, NULL, 'h'}, {0}};
+    struct cli_session_params params = {.unmigrated = true, .cancel = cancel};
+    for (int option; (option = cli_next_option(command, argc, argv, ":h", options)) != -1;) {
+        if (option != 'd') {
+            return option == 'h' ? CLI_EXIT_OK : CLI_EXIT_USAGE;
+        }
+        params.data = optarg;
+    }
+    if (optind < argc) {
+        return cli_usage(command, "unexpected argument %s", argv[optind]);
+    }
+    enum level worst = OK;
+    check_models(&worst);
+    check_codecs(&worst);
+    cv_auto(cli_session_close) struct cli_session session = {0};
+    if (cli_session_open(&session, &params, error)) {
+        cv_redact(error->message);
+        tell(FAIL, &worst, "installation", "%s", error->message);
+        return CLI_EXIT_FAILED;
+    }
+    check_database(&session, &worst);
+    check_store(&session, &worst);
+    check_leftovers(&session, &worst);
+    return worst == FAIL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+const struct cli_command cli_command_doctor = {
+    .name = "doctor",
+    .summary = "check this installation and say what to do",
+    .help = "usage: cortana doctor [--data DIR]\n\n"
+            "One line a check: ok, warn or fail, and what to do. Exit 1 if anything fails.\n",
+    .run = run,
+};
