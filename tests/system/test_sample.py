@@ -185,13 +185,37 @@ def test_frames_of_a_run_with_other_settings_are_removed(sample, fixtures_dir):
     assert neighbour.exists()
 
 
-def test_a_text_that_changes_in_every_frame_is_kept_at_the_target_rate(sample, tmp_path):
-    clip = tmp_path / "counter.mp4"
+def make_counter(clip, size):
+    """Six seconds of a number that changes in every one of 30 frames a second."""
     filters = ("drawtext=fontfile=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
                ":text='%{frame_num}':x=40:y=80:fontsize=48:fontcolor=black")
     subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i",
-                    "color=c=white:s=320x240:r=30:d=6", "-vf", filters, "-c:v", "libx264",
+                    f"color=c=white:s={size}:r=30:d=6", "-vf", filters, "-c:v", "libx264",
                     "-pix_fmt", "yuv420p", str(clip)], check=True)
+
+
+def test_memory_does_not_grow_with_the_frames_kept(program, store_dir, tmp_path):
+    clip = store_dir / ORIGINAL
+    clip.parent.mkdir(parents=True)
+    make_counter(clip, "1280x720")
+    payload = tmp_path / "payload.json"
+    payload.write_text(json.dumps({"video_id": VIDEO, "s3_original_path": ORIGINAL,
+                                   "target_fps": 60}))
+    environment = {**os.environ, "STORE_URL": f"dir:{store_dir}",
+                   "ASAN_OPTIONS": "quarantine_size_mb=8"}
+    with payload.open() as stdin:
+        run = subprocess.Popen([program("sample-worker"), "--once"], stdin=stdin, env=environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(run.pid, 0)
+        run.returncode = os.waitstatus_to_exitcode(status)
+    assert run.returncode == 0
+    assert len(list((store_dir / "frames" / VIDEO).glob("*.jpg"))) >= 150
+    assert usage.ru_maxrss <= 256 * 1024, "kilobytes; 150 pictures of 1280x720 are 400 MB"
+
+
+def test_a_text_that_changes_in_every_frame_is_kept_at_the_target_rate(sample, tmp_path):
+    clip = tmp_path / "counter.mp4"
+    make_counter(clip, "320x240")
     for rate in (5, 10):
         run = sample(clip, target_fps=rate)
         assert rate * 6 * 0.9 <= len(run.frames) <= rate * 6 + 2

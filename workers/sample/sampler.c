@@ -44,6 +44,7 @@ struct sampler {
     struct gate gate;
     int width, height;
 
+    bool reference_stood; /* a later frame looked the same */
     int64_t change_began; /* the first frame that differs from the reference; -1: none does */
     int64_t shade_began;  /* the same for brightness alone */
     int64_t grid_us;      /* pace: the last time a frame was due */
@@ -149,6 +150,7 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
     if (result != 0) {
         return result;
     }
+    sampler->reference_stood = frame.start_us < frame.time_us;
     swap_pictures(&sampler->reference, &sampler->candidate);
     picture_release(sampler->candidate);
     sampler->tokens = sampler->tokens > 1 ? sampler->tokens - 1 : 0;
@@ -192,7 +194,8 @@ static int keep_paced(struct sampler *sampler, int64_t due, struct cv_error *err
 static int64_t due_time(const struct sampler *sampler)
 {
     int64_t calm = sampler->change_began - sampler->reference->time_us;
-    int64_t base = calm >= sampler->interval_us ? sampler->change_began : sampler->grid_us;
+    bool calm_before = sampler->reference_stood && calm >= sampler->interval_us;
+    int64_t base = calm_before ? sampler->change_began : sampler->grid_us;
     return base + sampler->interval_us;
 }
 
@@ -355,6 +358,7 @@ static int on_same(struct sampler *sampler, const struct gate_result *difference
 {
     int64_t now = sampler->current->time_us;
     bool changing = sampler->change_began >= 0;
+    sampler->reference_stood = true;
     if (changing && has_stood(sampler, now)) {
         int result = keep_candidate(sampler, error);
         return result != 0 ? result : STEP_AGAIN;
