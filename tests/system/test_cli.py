@@ -1,0 +1,178 @@
+"""The cortana command: usage, export formats read by other readers, search, jobs."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+VIDEO = "5b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
+TEXTS = [
+    {"text": 'He said "5 < 6 & 7 > 2", twice', "t_start": 0, "t_end": 1500, "y": 10},
+    {"text": "Order, shipped --> today", "t_start": 1000, "t_end": 3723004, "y": 40},
+    {"text": "Über @anna café", "t_start": 2000, "t_end": 2000, "y": 70},
+]
+
+
+@pytest.fixture
+def cortana(program, database, store_dir):
+    def call(*arguments, **environment):
+        return subprocess.run(
+            [program("cortana"), *arguments], text=True, capture_output=True, check=False,
+            stdin=subprocess.DEVNULL, timeout=120,
+            env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}",
+                 **environment})
+
+    return call
+
+
+@pytest.fixture
+def video(sql):
+    rows = [{"text": row["text"], "normalized_text": row["text"].lower(), "language": "eng",
+             "confidence": 0.9, "t_start": row["t_start"], "t_end": row["t_end"],
+             "bounding_box": {"x": 5, "y": row["y"], "width": 100, "height": 20},
+             "entities": [{"type": "mention", "value": "@anna", "normalized_value": "@anna"}]
+             if "@anna" in row["text"] else []} for row in TEXTS]
+    with sql.cursor() as cursor:
+        cursor.execute("INSERT INTO videos (id, original_name) VALUES (%s, 'film.mp4')", (VIDEO,))
+        cursor.execute("SELECT replace_video_text(%s, %s)", (VIDEO, json.dumps(rows)))
+    return VIDEO
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["nonsense"], ["run"], ["run", "--target-fps", "fast", "x"], ["run", "--workers", "ocr", "x"],
+    ["run", "--languages", "../x", "x"], ["search"], ["search", "a", "b"],
+    ["search", "a", "--limit", "0"], ["export"], ["export", "last", "--format", "doc"],
+    ["export", "last", "--format"], ["clip", "last", "1s"], ["clip", "last", "2s", "1s"],
+    ["clip", "last", "soon", "later"], ["jobs", "eat"], ["jobs", "show"], ["jobs", "retry", "a"],
+    ["workers", "x"], ["migrate", "--force"], ["doctor", "x"],
+])
+def test_wrong_usage_is_explained(cortana, arguments):
+    done = cortana(*arguments)
+    assert done.returncode == 64
+    assert done.stdout == "" and "usage:" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "search", "export", "clip", "jobs", "workers", "migrate",
+                                     "doctor"])
+def test_every_command_has_help(cortana, command):
+    done = cortana(command, "--help")
+    assert done.returncode == 0 and done.stdout.startswith(f"usage: cortana {command}")
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert command in cortana("--help").stdout
+
+
+def test_export_json(cortana, video, tmp_path):
+    path = tmp_path / "out.json"
+    assert cortana("export", "last", "-o", path).returncode == 0
+    export = json.loads(path.read_text())
+    assert list(export) == ["video", "segments", "entities"]
+    assert export["video"]["id"] == video
+    assert [row["text"] for row in export["segments"]] == [row["text"] for row in TEXTS]
+    assert set(export["segments"][0]) == {"id", "text", "normalized_text", "t_start", "t_end",
+                                          "confidence", "language", "bounding_box"}
+    assert export["segments"][0]["confidence"] == 0.9
+    assert export["entities"] == [{
+        "type": "mention", "value": "@anna", "normalized_value": "@anna",
+        "segment_id": export["segments"][2]["id"], "t_start": 2000, "t_end": 2000}]
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == ["out.json"]
+
+
+def test_export_csv(cortana, video):
+    done = cortana("export", video, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout, newline=""), strict=True))
+    assert [row["text"] for row in rows] == [row["text"] for row in TEXTS]
+    assert rows[1]["t_end"] == "3723004" and rows[1]["y"] == "40"
+    assert rows[2]["entities"] == "mention:@anna"
+
+
+@pytest.mark.parametrize("kind", ["srt", "vtt"])
+def test_subtitles_are_read_by_ffmpeg(cortana, video, tmp_path, kind):
+    path = tmp_path / f"out.{kind}"
+    assert cortana("export", video[:8], "--format", kind, "-o", path).returncode == 0
+    packets = json.loads(subprocess.run(
+        ["ffprobe", "-v", "error", "-show_packets", "-of", "json", path], check=True,
+        capture_output=True, text=True).stdout)["packets"]
+    assert [float(packet["pts_time"]) for packet in packets] == [0, 1, 2]
+    assert [float(packet["duration_time"]) for packet in packets] == [1.5, 3722.004, 0.001]
+    text = path.read_text()
+    assert text.count("-->") == 3
+    if kind == "vtt":
+        assert text.startswith("WEBVTT\n\n") and "5 &lt; 6 &amp; 7 &gt; 2" in text
+    else:
+        assert "\n01:02:03,004\n" in text.replace(" --> ", "\n")
+
+
+def test_export_of_what_is_not_there(cortana, tmp_path):
+    done = cortana("export", "last", "-o", tmp_path / "x")
+    assert done.returncode == 1 and "no video" in done.stderr and not (tmp_path / "x").exists()
+    assert cortana("export", "film.mp4").returncode == 1
+
+
+def test_search_shows_time_box_and_match(cortana, video):
+    done = cortana("search", "shipped")
+    assert done.returncode == 0
+    assert "film.mp4  0:01.000 – 1:02:03.004  at 5,40  100×20" in done.stdout
+    assert "[shipped]" in done.stdout
+    assert "[shipped]" in cortana("search", "shiped", "--video", "film.mp4").stdout
+    hits = json.loads(cortana("search", "shipped", "--json").stdout)
+    assert [(hit["video_id"], hit["t_start"]) for hit in hits] == [(video, 1000)]
+    nothing = cortana("search", "zzzzzz")
+    assert nothing.returncode == 0 and nothing.stdout == "" and "nothing found" in nothing.stderr
+    assert json.loads(cortana("search", "zzzzzz", "--json").stdout) == []
+
+
+def test_text_cannot_command_the_terminal(cortana, sql, video):
+    with sql.cursor() as cursor:
+        cursor.execute("UPDATE videos SET original_name = E'a\\x1b[2Jb' WHERE id = %s", (video,))
+    done = cortana("search", "shipped")
+    assert "\x1b" not in done.stdout and "a [2Jb" in done.stdout
+
+
+def test_jobs_are_listed_shown_canceled_and_retried(cortana, sql, video):
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT job_id FROM enqueue_job('transcode', '{}', %s)", (video,))
+        job = str(cursor.fetchone()[0])
+    listed = cortana("jobs").stdout
+    assert job[:8] in listed and "queued" in listed and max(map(len, listed.splitlines())) <= 100
+    assert cortana("jobs", "cancel", job[:8]).returncode == 0
+    shown = cortana("jobs", "show", job).stdout
+    assert re.search(r"^state +canceled$", shown, re.M) and "EVENT" in shown
+    assert cortana("jobs", "cancel", job).returncode == 1
+    assert cortana("jobs", "retry", job).returncode == 0
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT id, lease_token FROM claim_jobs('w', 'transcode')")
+        claimed, token = cursor.fetchone()
+        cursor.execute("SELECT fail_job(%s, %s, 'DecodeError', 'no frames', false)", (claimed, token))
+    shown = cortana("jobs", "show", job).stdout
+    assert "DecodeError: no frames" in shown and "TRY" in shown
+    assert "1 dead letters" in cortana("doctor").stdout
+    assert cortana("jobs", "retry", "--failed", "transcode").stdout.startswith("1 jobs")
+    assert cortana("jobs", "show", "ffffffff").returncode == 1
+
+
+def test_workers_shows_stale_ones(cortana, sql):
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT report_worker('h:1:b', 'h', '1', '{ocr}', 2, 1, 'running')")
+        cursor.execute("SELECT report_worker('h:2:b', 'h', '1', '{ocr}', 2, 1, 'running')")
+        cursor.execute("UPDATE workers SET last_seen = now() - interval '1 hour' WHERE id = 'h:2:b'")
+    lines = cortana("workers").stdout.splitlines()
+    assert lines[1].startswith("running") and "h:1:b" in lines[1] and " 1/2 " in lines[1]
+    assert lines[2].startswith("stale") and "h:2:b" in lines[2]
+
+
+def test_doctor_finds_what_is_wrong(cortana):
+    well = cortana("doctor")
+    assert well.returncode == 0 and "fail" not in well.stdout
+    away = cortana("doctor", DATABASE_URL="postgresql:///x?host=/nonexistent")
+    assert away.returncode == 1 and re.search(r"^fail +installation", away.stdout, re.M)
+    assert cortana("doctor", STORE_URL="s3://bucket").returncode == 1
+
+
+def test_no_installation_says_what_to_do(cortana, tmp_path):
+    done = cortana("search", "x", "--data", tmp_path / "none")
+    assert done.returncode == 1 and "cortana run" in done.stderr
+    assert not (tmp_path / "none").exists()

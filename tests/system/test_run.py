@@ -1,0 +1,99 @@
+"""`cortana run` from a file to a clip; a second run; an interrupted one."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+from workers import wait_until
+
+
+@pytest.fixture
+def data():
+    # Where the database's user can get to, which pytest's own directories are not.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="cv-run-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path / "data"
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def start(program, data, *arguments):
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith("PG") and key not in ("DATABASE_URL", "STORE_URL")}
+    return subprocess.Popen([program("cortana"), *arguments, "--data", data], text=True,
+                            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, start_new_session=True)
+
+
+def finish(process, timeout=400):
+    output, errors = process.communicate(timeout=timeout)
+    return process.returncode, output, errors
+
+
+def processes_of(data):
+    """What still runs of an installation: workers by their environment, the server by its files."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if str(data).encode() in entry.joinpath("cmdline").read_bytes() \
+                    or f"dir:{data}".encode() in entry.joinpath("environ").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            pass
+    return found
+
+
+def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, fixtures_dir):
+    export = data.parent / "out.json"
+    code, output, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
+                                        "--export", export, "--languages", "eng"))
+    assert code == 0, output + errors
+    assert "segment_index done in" in output
+    clip = pathlib.Path(re.search(r"^clip (.+)$", output, re.M)[1])
+    assert clip.stat().st_size > 1000 and data in clip.parents
+    found = json.loads(export.read_text())
+    assert len(found["segments"]) > 10 and found["video"]["status"] == "ready"
+    assert all(row["text"] in output for row in found["segments"])
+    assert processes_of(data) == []
+
+    code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4"))
+    assert code == 0, again + errors
+    assert "is known already" in again and str(clip) in again and "started" not in again
+
+
+def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
+    first = start(program, data, "run", fixtures_dir / "subtitles.mp4")
+    assert "transcode started" in first.stdout.readline()
+    other = start(program, data, "run", fixtures_dir / "chat.mp4")
+    code, _, errors = finish(other)
+    assert code == 1 and "another cortana run" in errors
+    first.send_signal(signal.SIGINT)
+    code, _, errors = finish(first)
+    assert code == 130 and "carries on" in errors
+    wait_until(lambda: processes_of(data) == [], "everything to have stopped")
+
+    code, output, errors = finish(start(program, data, "run", fixtures_dir / "subtitles.mp4"))
+    assert code == 0, output + errors
+    assert "goes on" in output and "\nclip " in output
+    assert processes_of(data) == []
+
+
+def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program, data):
+    bad = data.parent / "text.mp4"
+    bad.write_text("this is no video\n" * 100)
+    first = start(program, data, "run", bad)
+    code, output, errors = finish(first)
+    assert code == 1 and "NotAVideo" in errors, output + errors
+    killed = start(program, data, "run", bad)
+    wait_until(lambda: (data / "postgres/data/postmaster.pid").exists() or killed.poll() is not None,
+               "the server to start")
+    killed.kill()
+    finish(killed)
+    code, output, _ = finish(start(program, data, "jobs"))
+    assert code == 0 and "NotAVideo" in output
+    wait_until(lambda: processes_of(data) == [], "the last user to stop the server")
