@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
-enum { POLL_MS = 100, PADDING_MS = 2000 };
+enum { POLL_MS = 100 };
 
 CV_DEFINE_CLEANUP(json_t *, json_decref)
 
@@ -20,14 +20,17 @@ static int prepare(struct cli_session *session, const struct cli_clip *clip,
 {
     char start[24];
     char end[24];
+    char padding[24];
     (void)snprintf(start, sizeof(start), "%lld", (long long)clip->t_start);
     (void)snprintf(end, sizeof(end), "%lld", (long long)clip->t_end);
+    (void)snprintf(padding, sizeof(padding), "%lld", (long long)clip->padding_ms);
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(session->db, &rows, error,
-                           "SELECT s3_original_path AS original,"
-                           " md5(concat_ws('|', 'clip', id, $2::text, $3::text))::uuid AS clip_id"
-                           " FROM videos WHERE id = $1::uuid",
-                           clip->video_id, start, end);
+    int result =
+        cv_db_run(session->db, &rows, error,
+                  "SELECT s3_original_path AS original,"
+                  " md5(concat_ws('|', 'clip', id, $2::text, $3::text, $4::text))::uuid AS clip_id"
+                  " FROM videos WHERE id = $1::uuid",
+                  clip->video_id, start, end, padding);
     if (result) {
         return result;
     }
@@ -45,9 +48,9 @@ static int enqueue(struct cli_session *session, const struct cli_clip *clip,
                    const struct request *request, char job_id[CV_UUID_SIZE], struct cv_error *error)
 {
     cv_auto(json_decref) json_t *payload = json_pack(
-        "{s:s, s:s, s:I, s:I, s:i, s:s}", "video_id", clip->video_id, "clip_id", request->id,
+        "{s:s, s:s, s:I, s:I, s:I, s:s}", "video_id", clip->video_id, "clip_id", request->id,
         "t_start", (json_int_t)clip->t_start, "t_end", (json_int_t)clip->t_end, "padding_ms",
-        PADDING_MS, "s3_original_path", request->original);
+        (json_int_t)clip->padding_ms, "s3_original_path", request->original);
     char dedupe_key[64];
     (void)snprintf(dedupe_key, sizeof(dedupe_key), "clip:%s", request->id);
     if (!payload) {

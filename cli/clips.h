@@ -7,11 +7,14 @@ struct cli_clip {
     const char *video_id;
     int64_t t_start; /* ms */
     int64_t t_end;
+    int64_t padding_ms; /* added on both sides */
 };
+
+enum { CLI_CLIP_PADDING_MS = 2000 }; /* unless somebody says otherwise */
 
 /* Has a clip cut and waits for it; its object's key is written to *ret_key (free() it). The same
  * clip asked for again is the same object and costs nothing. A local installation's worker is
- * started when it does not run. `padding_ms` is added on both sides by the job. */
+ * started when it does not run. */
 CV_MUST_CHECK int cli_clip_make(struct cli_session *session, struct cli_workers *workers,
                                 const struct cli_clip *clip, struct cv_cancel *cancel,
                                 char **ret_key, struct cv_error *error);

@@ -73,20 +73,25 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
 {
     static const struct option options[] = {{"data", required_argument, NULL, 'd'},
                                             {"output", required_argument, NULL, 'o'},
+                                            {"padding", required_argument, NULL, 'p'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     struct cli_session_params params = {.cancel = cancel};
     const char *output = NULL;
+    struct cli_clip clip = {.padding_ms = CLI_CLIP_PADDING_MS};
     for (int option; (option = cli_next_option(command, argc, argv, ":ho:", options)) != -1;) {
         if (option == 'd') {
             params.data = optarg;
         } else if (option == 'o') {
             output = optarg;
+        } else if (option == 'p') {
+            if (!cli_parse_time(optarg, &clip.padding_ms)) {
+                return cli_usage(command, "'%s' is no time: 500 (ms), 0.5s or 0", optarg);
+            }
         } else {
             return option == 'h' ? CLI_EXIT_OK : CLI_EXIT_USAGE;
         }
     }
-    struct cli_clip clip = {0};
     if (argc - optind != 3) {
         return cli_usage(command, "name a video, where the clip starts and where it ends");
     }
@@ -105,11 +110,13 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
 const struct cli_command cli_command_clip = {
     .name = "clip",
     .summary = "cut a clip out of a video",
-    .help = "usage: cortana clip VIDEO|last T_START T_END [-o FILE] [--data DIR]\n\n"
-            "Cuts from two seconds before T_START to two seconds after T_END, exact to the frame,\n"
-            "through a clip_generate job, and prints where the clip lies. Times are milliseconds\n"
-            "(12500), seconds (12.5s) or a clock (0:12.500).\n\n"
-            "  -o FILE      copy the clip there\n"
-            "  --data DIR   the installation in DIR, even if DATABASE_URL is set\n",
+    .help =
+        "usage: cortana clip VIDEO|last T_START T_END [--padding TIME] [-o FILE] [--data DIR]\n\n"
+        "Cuts from two seconds before T_START to two seconds after T_END, exact to the frame,\n"
+        "through a clip_generate job, and prints where the clip lies. Times are milliseconds\n"
+        "(12500), seconds (12.5s) or a clock (0:12.500).\n\n"
+        "  --padding TIME  what is added on both sides (2s); 0 cuts at the times themselves\n"
+        "  -o FILE         copy the clip there\n"
+        "  --data DIR      the installation in DIR, even if DATABASE_URL is set\n",
     .run = run,
 };

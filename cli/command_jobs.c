@@ -7,7 +7,8 @@
 #include <getopt.h>
 #include <string.h>
 
-#define LIST_LIMIT "50" /* a screen or two; older ones are in the table */
+enum { FIELD_COLUMNS = 600 }; /* some lines; a payload can be megabytes */
+#define LIST_LIMIT "50"       /* a screen or two; older ones are in the table */
 
 static const char *text_or(const struct cv_db_result *rows, int row, const char *column,
                            const char *fallback)
@@ -47,7 +48,7 @@ static int list(struct cli_session *session, struct cv_error *error)
         cli_put_column(stdout, running_time(rows, i, duration), 10);
         cli_put_column(stdout, text_or(rows, i, "video", ""), 18);
         (void)fputs("  ", stdout);
-        cli_put_column(stdout, text_or(rows, i, "note", ""), 18);
+        cli_put_cut(stdout, text_or(rows, i, "note", ""), 18);
         (void)putchar('\n');
     }
     return 0;
@@ -78,7 +79,7 @@ static void print_field(const char *name, const char *value)
 {
     if (value && value[0] != '\0') {
         (void)printf("%-10s ", name);
-        cli_put(stdout, value);
+        cli_put_cut(stdout, value, FIELD_COLUMNS);
         (void)putchar('\n');
     }
 }
@@ -110,7 +111,7 @@ static int show_attempts(struct cli_session *session, const char *id, struct cv_
         cli_put_column(stdout, text_or(rows, i, "exit_code", ""), 6);
         cli_put_column(stdout, text_or(rows, i, "cpu", ""), 9);
         cli_put_column(stdout, text_or(rows, i, "memory", ""), 9);
-        cli_put_column(stdout, failure, 48);
+        cli_put_cut(stdout, failure, 48);
         (void)putchar('\n');
     }
     return 0;
@@ -133,7 +134,7 @@ static int show_events(struct cli_session *session, const char *id, struct cv_er
         cli_put_column(stdout, cv_db_text(rows, i, "at"), 25);
         cli_put_column(stdout, cv_db_text(rows, i, "level"), 6);
         cli_put_column(stdout, cv_db_text(rows, i, "source"), 22);
-        cli_put_column(stdout, cv_db_text(rows, i, "message"), 46);
+        cli_put_cut(stdout, cv_db_text(rows, i, "message"), 46);
         (void)putchar('\n');
     }
     return 0;

@@ -41,7 +41,7 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
                        11);
         cli_put_column(stdout, cv_db_text(rows, i, "version") ? cv_db_text(rows, i, "version") : "",
                        11);
-        cli_put_column(stdout, cv_db_text(rows, i, "id"), 44);
+        cli_put_cut(stdout, cv_db_text(rows, i, "id"), 44);
         (void)putchar('\n');
     }
     return CLI_EXIT_OK;

@@ -97,6 +97,7 @@ int cli_report_example(struct cli_session *session, struct cli_workers *workers,
         return result;
     }
     struct cli_clip clip = {
+        .padding_ms = CLI_CLIP_PADDING_MS,
         .video_id = video_id,
         .t_start = cv_db_int(rows, 0, "t_start", 0),
         .t_end = cv_db_int(rows, 0, "t_end", 0),

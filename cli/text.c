@@ -126,7 +126,8 @@ int cli_width(const char *text)
     return width;
 }
 
-void cli_put_column(FILE *file, const char *text, int width)
+/* Returns how many columns were used. */
+static int put_bounded(FILE *file, const char *text, int width)
 {
     size_t length = strlen(text);
     int whole = cli_width(text);
@@ -145,5 +146,16 @@ void cli_put_column(FILE *file, const char *text, int width)
         put_character(file, 0x2026);
         used++;
     }
+    return used;
+}
+
+void cli_put_cut(FILE *file, const char *text, int width)
+{
+    (void)put_bounded(file, text, width);
+}
+
+void cli_put_column(FILE *file, const char *text, int width)
+{
+    int used = put_bounded(file, text, width);
     (void)fprintf(file, "%*s", width > used ? width - used : 0, "");
 }

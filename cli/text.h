@@ -21,5 +21,8 @@ void cli_put(FILE *file, const char *text);
 /* Columns that a text takes on a terminal. */
 int cli_width(const char *text);
 
+/* Prints `text` in at most `width` columns, the last of them "…" where it was cut. */
+void cli_put_cut(FILE *file, const char *text, int width);
+
 /* Prints `text` in exactly `width` columns: cut with "…", or filled with blanks. */
 void cli_put_column(FILE *file, const char *text, int width);

@@ -11,11 +11,27 @@ enum {
 
 CV_DEFINE_CLEANUP(struct cv_db *, cv_db_rollback)
 
-/* What the API shows: the result's own "summary" where it has one, else all of it. */
-static const json_t *shown_result(const json_t *result)
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* What the API shows: the result's own "summary" where it has one, else its members but the lists:
+ * those have become rows. */
+static json_t *shown_result(const json_t *result)
 {
-    const json_t *summary = json_object_get(result, "summary");
-    return json_is_object(summary) ? summary : result;
+    json_t *summary = json_object_get(result, "summary");
+    if (json_is_object(summary)) {
+        return json_incref(summary);
+    }
+    json_t *shown = json_object();
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)result, name, value)
+    {
+        if (!json_is_array(value) && json_object_set(shown, name, value) != 0) {
+            json_decref(shown);
+            return NULL;
+        }
+    }
+    return shown;
 }
 
 /* Everything that a successful attempt changes, in one transaction. */
@@ -40,7 +56,11 @@ static int commit_result(struct cv_supervisor *supervisor, struct cv_slot *slot,
             return r;
         }
     }
-    r = cv_queue_complete(db, slot->job, shown_result(verdict->result), &slot->report, error);
+    cv_auto(json_decref) json_t *shown = shown_result(verdict->result);
+    if (!shown) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the job's result");
+    }
+    r = cv_queue_complete(db, slot->job, shown, &slot->report, error);
     return r != 0 ? r : cv_db_commit(db, error);
 }
 

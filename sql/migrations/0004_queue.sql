@@ -240,11 +240,17 @@ $$;
 CREATE FUNCTION fence_job(p_job_id uuid, p_token bigint) RETURNS boolean
 LANGUAGE plpgsql AS
 $$
+DECLARE
+    held job_type;
 BEGIN
-    PERFORM FROM jobs
+    SELECT job_type INTO held FROM jobs
     WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
     FOR UPDATE;
-    RETURN FOUND;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM set_config('cortana.source', 'worker:' || held, true); -- who the events are from
+    RETURN true;
 END
 $$;
 
@@ -328,6 +334,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'lost';
     END IF;
+    PERFORM set_config('cortana.source', 'worker:' || job.job_type, true);
     RETURN settle_failure(job, p_error_type, p_message, p_retryable, NULL,
         CASE p_error_type WHEN 'Timeout' THEN 'timeout'
                           WHEN 'StageCrashed' THEN 'crashed' ELSE 'failed' END,

@@ -48,6 +48,13 @@ def processes_of(data):
     return found
 
 
+def frames_of(path):
+    counted = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v",
+                              "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0", path],
+                             check=True, capture_output=True, text=True)
+    return int(counted.stdout)
+
+
 def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, fixtures_dir):
     export = data.parent / "out.json"
     code, output, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
@@ -64,6 +71,12 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
     code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4"))
     assert code == 0, again + errors
     assert "is known already" in again and str(clip) in again and "started" not in again
+
+    exact = data.parent / "exact.mp4"
+    code, _, errors = finish(start(program, data, "clip", "last", "1000", "2.5s", "--padding", "0",
+                                   "-o", exact))
+    assert code == 0, errors
+    assert frames_of(exact) == 90  # a second and a half at 60 a second
 
 
 def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
