@@ -98,7 +98,8 @@ CREATE TABLE search_materialized (
 CREATE INDEX search_materialized_video ON search_materialized (video_id, t_start);
 CREATE INDEX search_materialized_document ON search_materialized USING gin (document);
 
--- Videos whose segments have changed since they were last made searchable.
+-- Videos whose segments have changed since they were last made searchable; refresh_search_materialized()
+-- (0005_search.sql) brings them up to date.
 CREATE TABLE search_pending (
     video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE
 );
@@ -118,45 +119,6 @@ CREATE TRIGGER segments_inserted AFTER INSERT ON segments
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_search_pending();
 CREATE TRIGGER segments_updated AFTER UPDATE ON segments
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_search_pending();
-
--- Brings one video, or every video that is marked, up to date. Returns how many rows were written.
--- Deleted segments take their search rows with them (foreign key).
-CREATE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
-$$
-DECLARE
-    written bigint;
-BEGIN
-    WITH due AS (
-        DELETE FROM search_pending p WHERE p_video_id IS NULL OR p.video_id = p_video_id
-        RETURNING p.video_id
-    )
-    INSERT INTO search_materialized AS m
-        (segment_id, video_id, owner_id, team_id, platform, text, normalized_text, language,
-         confidence, t_start, t_end, bounding_box)
-    SELECT s.id, s.video_id, s.owner_id, s.team_id, v.platform, s.text, s.normalized_text,
-           s.language, s.confidence, s.t_start, s.t_end, s.bounding_box
-    FROM (SELECT due.video_id FROM due UNION SELECT p_video_id WHERE p_video_id IS NOT NULL) AS d
-    JOIN videos v ON v.id = d.video_id
-    JOIN segments s ON s.video_id = d.video_id
-    ON CONFLICT (segment_id) DO UPDATE SET
-        owner_id = excluded.owner_id, team_id = excluded.team_id, platform = excluded.platform,
-        text = excluded.text, normalized_text = excluded.normalized_text,
-        language = excluded.language, confidence = excluded.confidence,
-        t_start = excluded.t_start, t_end = excluded.t_end, bounding_box = excluded.bounding_box
-    WHERE (m.owner_id, m.team_id, m.platform, m.text, m.normalized_text, m.language, m.confidence,
-           m.t_start, m.t_end, m.bounding_box)
-          IS DISTINCT FROM
-          (excluded.owner_id, excluded.team_id, excluded.platform, excluded.text,
-           excluded.normalized_text, excluded.language, excluded.confidence, excluded.t_start,
-           excluded.t_end, excluded.bounding_box);
-    GET DIAGNOSTICS written = ROW_COUNT;
-    RETURN written;
-END
-$$;
-COMMENT ON FUNCTION refresh_search_materialized(uuid) IS
-    'Makes one video (or, without argument, every changed one) searchable; costs what the video costs.';
 
 -- A video that changes hands takes its text along: row-level security reads the owner on each row.
 CREATE FUNCTION videos_before_update() RETURNS trigger
@@ -217,7 +179,5 @@ CREATE POLICY search_pending_service ON search_pending TO service_role USING (tr
 REVOKE ALL ON videos, segments, entities, search_materialized, search_pending FROM anon, authenticated;
 GRANT SELECT ON videos, segments, entities, search_materialized TO authenticated;
 GRANT ALL ON videos, segments, entities, search_materialized, search_pending TO service_role;
-REVOKE ALL ON FUNCTION refresh_search_materialized(uuid) FROM PUBLIC, anon, authenticated;
 -- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
 REVOKE ALL ON FUNCTION mark_search_pending(), videos_owner_changed() FROM PUBLIC, anon, authenticated;
-GRANT EXECUTE ON FUNCTION refresh_search_materialized(uuid) TO service_role;

@@ -67,6 +67,23 @@ COMMENT ON FUNCTION enqueue_job IS
 
 -- ---- bringing jobs back --------------------------------------------------------------------------
 
+-- Closes the history of one attempt. `p_report` is what the worker knows of it: pid, exit_code, tails,
+-- cpu_seconds, peak_memory_bytes; any of it may be missing. Not for use outside.
+CREATE FUNCTION end_attempt(
+    p_job_id uuid, p_token bigint, p_status text, p_error_type text, p_error_message text,
+    p_report jsonb) RETURNS void
+LANGUAGE sql AS
+$$
+    UPDATE job_attempts SET
+        finished_at = clock_timestamp(), status = p_status,
+        error_type = p_error_type, error_message = p_error_message,
+        pid = (p_report ->> 'pid')::int, exit_code = (p_report ->> 'exit_code')::int,
+        stdout_tail = p_report ->> 'stdout_tail', stderr_tail = p_report ->> 'stderr_tail',
+        cpu_seconds = (p_report ->> 'cpu_seconds')::double precision,
+        peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
+    WHERE job_id = p_job_id AND lease_token = p_token
+$$;
+
 -- What a failure means for a job whose row the caller has locked: its last state before the dead
 -- letters, or a retry. Not for use outside.
 CREATE FUNCTION settle_failure(
@@ -86,14 +103,7 @@ BEGIN
             + delays[least(p_job.retry_count + 1, cardinality(delays))] * (0.8 + 0.4 * random()));
     END IF;
 
-    UPDATE job_attempts SET
-        finished_at = clock_timestamp(), status = p_attempt_status,
-        error_type = p_error_type, error_message = p_message,
-        pid = (p_report ->> 'pid')::int, exit_code = (p_report ->> 'exit_code')::int,
-        stdout_tail = p_report ->> 'stdout_tail', stderr_tail = p_report ->> 'stderr_tail',
-        cpu_seconds = (p_report ->> 'cpu_seconds')::double precision,
-        peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
-    WHERE job_id = p_job.id AND attempt = p_job.attempt;
+    PERFORM end_attempt(p_job.id, p_job.lease_token, p_attempt_status, p_error_type, p_message, p_report);
 
     IF p_job.cancel_requested_at IS NOT NULL THEN  -- it was to be stopped, and it has stopped
         UPDATE jobs SET status = 'canceled' WHERE id = p_job.id;
@@ -262,13 +272,7 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    UPDATE job_attempts SET
-        finished_at = clock_timestamp(), status = 'succeeded',
-        pid = (p_report ->> 'pid')::int, exit_code = coalesce((p_report ->> 'exit_code')::int, 0),
-        stdout_tail = p_report ->> 'stdout_tail', stderr_tail = p_report ->> 'stderr_tail',
-        cpu_seconds = (p_report ->> 'cpu_seconds')::double precision,
-        peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
-    WHERE job_id = p_job_id AND lease_token = p_token;
+    PERFORM end_attempt(p_job_id, p_token, 'succeeded', NULL, NULL, p_report);
     UPDATE jobs SET status = 'done', result = p_result WHERE id = p_job_id;
     PERFORM release_dependents(ARRAY[p_job_id]);
     RETURN true;
@@ -351,14 +355,7 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    UPDATE job_attempts SET
-        finished_at = clock_timestamp(), status = 'canceled',
-        error_type = 'Released', error_message = p_reason,
-        pid = (p_report ->> 'pid')::int, exit_code = (p_report ->> 'exit_code')::int,
-        stderr_tail = p_report ->> 'stderr_tail',
-        cpu_seconds = (p_report ->> 'cpu_seconds')::double precision,
-        peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
-    WHERE job_id = p_job_id AND lease_token = p_token;
+    PERFORM end_attempt(p_job_id, p_token, 'canceled', 'Released', p_reason, p_report);
     UPDATE jobs SET status = CASE WHEN cancel_requested_at IS NULL THEN 'queued' ELSE 'canceled' END::job_status
     WHERE id = p_job_id;
     RETURN true;
@@ -374,14 +371,7 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    UPDATE job_attempts SET
-        finished_at = clock_timestamp(), status = 'canceled',
-        error_type = 'Canceled', error_message = 'canceled by a person',
-        pid = (p_report ->> 'pid')::int, exit_code = (p_report ->> 'exit_code')::int,
-        stderr_tail = p_report ->> 'stderr_tail',
-        cpu_seconds = (p_report ->> 'cpu_seconds')::double precision,
-        peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
-    WHERE job_id = p_job_id AND lease_token = p_token;
+    PERFORM end_attempt(p_job_id, p_token, 'canceled', 'Canceled', 'canceled by a person', p_report);
     UPDATE jobs SET status = 'canceled' WHERE id = p_job_id;
     RETURN true;
 END
@@ -490,7 +480,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY[
-        'enqueue_job', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
+        'enqueue_job', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
         'renew_lease', 'report_progress', 'fence_job', 'complete_job', 'release_dependents',
         'complete_jobs', 'fail_job', 'release_job', 'settle_canceled_job', 'record_artifacts',
         'cancel_job', 'retry_job', 'retry_failed_jobs', 'report_worker'] LOOP

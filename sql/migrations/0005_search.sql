@@ -90,8 +90,10 @@ COMMENT ON FUNCTION search_words_prune() IS
 REVOKE ALL ON FUNCTION search_words_prune() FROM PUBLIC, anon, authenticated;
 GRANT EXECUTE ON FUNCTION search_words_prune() TO service_role;
 
--- As before, and remembers the words of the rows that it writes.
-CREATE OR REPLACE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
+-- Brings one video, or every video that is marked, up to date, and remembers the words of the rows that
+-- it writes. Returns how many rows those were. Deleted segments take their search rows with them
+-- (foreign key).
+CREATE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
@@ -136,6 +138,10 @@ BEGIN
     RETURN written;
 END
 $$;
+COMMENT ON FUNCTION refresh_search_materialized(uuid) IS
+    'Makes one video (or, without argument, every changed one) searchable; costs what the video costs.';
+REVOKE ALL ON FUNCTION refresh_search_materialized(uuid) FROM PUBLIC, anon, authenticated;
+GRANT EXECUTE ON FUNCTION refresh_search_materialized(uuid) TO service_role;
 
 -- ---- reading a query ------------------------------------------------------------------------------
 
