@@ -277,8 +277,9 @@ def test_a_stage_is_shut_in(jobs, workers, tmp_path, program):
     job_id = jobs.enqueue({"do": "probe", "outside": str(outside), "secret": str(secret)})
     workers.start("test-stage", PGPASSWORD="p", API_TOKEN="t", HOME=str(tmp_path))
     job = jobs.wait_for(job_id, "done", "failed")
-    found = job["result"]
     assert job["status"] == "done", job["payload"]
+    assert "environment" not in job["result"], "lists are for rows"
+    found = jobs.results(job_id)[0]["result"]
     assert found["database_url"] is None
     assert not {"PGPASSWORD", "API_TOKEN"} & set(found["environment"])
     assert found["parent_environment"] == "EACCES"
