@@ -463,15 +463,23 @@ $$;
 
 -- ---- workers -------------------------------------------------------------------------------------
 
+-- The row of a worker: at its start, with every heartbeat, at its end. Heartbeats also see to it that
+-- next month's events have a partition.
 CREATE FUNCTION report_worker(p_id text, p_host text, p_version text, p_job_types text[],
                               p_slots int, p_running int, p_state text) RETURNS void
-LANGUAGE sql AS
+LANGUAGE plpgsql AS
 $$
+BEGIN
     INSERT INTO workers AS w (id, host, version, job_types, slots, running, state)
     VALUES (p_id, p_host, p_version, p_job_types, p_slots, p_running, p_state)
     ON CONFLICT (id) DO UPDATE SET
         version = excluded.version, job_types = excluded.job_types, slots = excluded.slots,
-        running = excluded.running, state = excluded.state, last_seen = now()
+        running = excluded.running, state = excluded.state, last_seen = now();
+    IF to_regclass('public.task_events_'
+                   || to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYY_MM')) IS NULL THEN
+        PERFORM create_event_partitions();
+    END IF;
+END
 $$;
 
 -- Only the service role works on the queue; people go through the API.

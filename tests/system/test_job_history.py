@@ -114,6 +114,14 @@ def test_partitions_of_the_months_ahead_exist(queue):
                        job_id) == expected[0]
 
 
+def test_a_heartbeat_makes_the_partition_that_is_missing(queue):
+    wanted = partitions(queue)
+    for name in wanted[1:-1]:  # of the months to come
+        queue.run(f"DROP TABLE {name}")
+    queue.run("SELECT report_worker('w', 'h', '1', ARRAY['ocr'], 1, 0, 'running')")
+    assert partitions(queue) == wanted
+
+
 @pytest.mark.parametrize("month", ["now() - interval '3 years'", "now() + interval '3 years'"])
 def test_an_event_of_an_unexpected_month_is_kept(queue, month):
     queue.run(f"INSERT INTO task_events (ts, source, type, message) VALUES ({month}, 's', 't', 'm')")
