@@ -52,21 +52,50 @@ void gate_deinit(struct gate *gate)
     gate->changed = NULL;
 }
 
+#if defined(__SSE2__)
+enum {
+    PAIR = 2 * GATE_BLOCK, /* pixels of one load */
+    PAIRS = 4,             /* side by side, so that a cache line is fetched once */
+};
+
+/* SAD of `pairs` pairs of blocks side by side, which begin at `a` and `b`. */
+static inline void sad_pairs(const uint8_t *a, ptrdiff_t a_stride, const uint8_t *b,
+                             ptrdiff_t b_stride, int rows, int pairs, uint16_t *sad)
+{
+    __m128i sum[PAIRS];
+    for (int i = 0; i < pairs; i++) {
+        sum[i] = _mm_setzero_si128();
+    }
+    for (int row = 0; row < rows; row++, a += a_stride, b += b_stride) {
+        for (int i = 0; i < pairs; i++) {
+            __m128i left = _mm_loadu_si128((const __m128i *)(a + (ptrdiff_t)i * PAIR));
+            __m128i right = _mm_loadu_si128((const __m128i *)(b + (ptrdiff_t)i * PAIR));
+            sum[i] = _mm_add_epi32(sum[i], _mm_sad_epu8(left, right));
+        }
+    }
+    for (int i = 0; i < pairs; i++) {
+        sad[2 * i] = (uint16_t)_mm_cvtsi128_si32(sum[i]);
+        sad[2 * i + 1] = (uint16_t)_mm_extract_epi16(sum[i], 4);
+    }
+}
+#endif
+
 /* SAD of the blocks of one block row, `rows` pixel rows `step` apart. */
 static void sad_row(const struct plane *a, const struct plane *b, int y, int rows, int step,
                     uint16_t *sad)
 {
     int x = 0;
 #if defined(__SSE2__)
-    for (; x + 16 <= a->width; x += 16) {
-        __m128i sum = _mm_setzero_si128();
-        for (int row = 0; row < rows; row += step) {
-            __m128i left = _mm_loadu_si128((const __m128i *)plane_at(a, x, y + row));
-            __m128i right = _mm_loadu_si128((const __m128i *)plane_at(b, x, y + row));
-            sum = _mm_add_epi32(sum, _mm_sad_epu8(left, right));
-        }
-        sad[x / GATE_BLOCK] = (uint16_t)_mm_cvtsi128_si32(sum);
-        sad[x / GATE_BLOCK + 1] = (uint16_t)_mm_extract_epi16(sum, 4);
+    int looked_at = (rows + step - 1) / step;
+    ptrdiff_t a_stride = (ptrdiff_t)a->stride * step;
+    ptrdiff_t b_stride = (ptrdiff_t)b->stride * step;
+    for (; x + PAIRS * PAIR <= a->width; x += PAIRS * PAIR) {
+        sad_pairs(plane_at(a, x, y), a_stride, plane_at(b, x, y), b_stride, looked_at, PAIRS,
+                  sad + x / GATE_BLOCK);
+    }
+    for (; x + PAIR <= a->width; x += PAIR) {
+        sad_pairs(plane_at(a, x, y), a_stride, plane_at(b, x, y), b_stride, looked_at, 1,
+                  sad + x / GATE_BLOCK);
     }
 #endif
     for (; x < a->width; x += GATE_BLOCK) {
@@ -114,25 +143,28 @@ static int count_noise(const uint16_t *sad, int count, uint32_t *histogram)
     return active;
 }
 
-/* Which of 8 pixels are strokes: brighter than both neighbours at one of two distances, or darker
+/* A pixel is of a stroke: brighter than both neighbours at one of two distances, or darker
  * than both. An edge between two surfaces is neither, however sharp. */
 enum { STROKE_THIN = 3, STROKE_WIDE = 8, STROKE_CONTRAST = 20 };
 
 #if defined(__SSE2__)
-static __m128i load8(const uint8_t *p)
+/* 8 pixels of one picture, and beside them the 8 at the same place of the other. */
+static __m128i load_both(const uint8_t *a, const uint8_t *b)
 {
-    return _mm_loadl_epi64((const __m128i *)p);
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)a),
+                              _mm_loadl_epi64((const __m128i *)b));
 }
 
-static unsigned strokes(const uint8_t *p)
+/* In how many of the 8 pixels the one picture has a stroke that the other has not. */
+static int strokes_differing(const uint8_t *a, const uint8_t *b)
 {
-    __m128i here = load8(p);
+    __m128i here = load_both(a, b);
     __m128i ridge = _mm_setzero_si128();
     __m128i valley = ridge;
     static const int distances[] = {STROKE_THIN, STROKE_WIDE};
     for (size_t i = 0; i < CV_COUNT(distances); i++) {
-        __m128i left = load8(p - distances[i]);
-        __m128i right = load8(p + distances[i]);
+        __m128i left = load_both(a - distances[i], b - distances[i]);
+        __m128i right = load_both(a + distances[i], b + distances[i]);
         __m128i above = _mm_min_epu8(_mm_subs_epu8(here, left), _mm_subs_epu8(here, right));
         __m128i below = _mm_min_epu8(_mm_subs_epu8(left, here), _mm_subs_epu8(right, here));
         ridge = _mm_max_epu8(ridge, above);
@@ -142,7 +174,12 @@ static unsigned strokes(const uint8_t *p)
     __m128i zero = _mm_setzero_si128();
     __m128i no_ridge = _mm_cmpeq_epi8(_mm_subs_epu8(ridge, contrast), zero);
     __m128i no_valley = _mm_cmpeq_epi8(_mm_subs_epu8(valley, contrast), zero);
-    return (unsigned)_mm_movemask_epi8(_mm_unpacklo_epi64(no_ridge, no_valley));
+    __m128i of_a = _mm_unpacklo_epi64(no_ridge, no_valley);
+    __m128i of_b = _mm_unpackhi_epi64(no_ridge, no_valley);
+    /* a byte that differs is 255 in one and 0 in the other */
+    __m128i ones = _mm_and_si128(_mm_xor_si128(of_a, of_b), _mm_set1_epi8(1));
+    __m128i sum = _mm_sad_epu8(ones, zero);
+    return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
 }
 #else
 static unsigned strokes(const uint8_t *p)
@@ -159,6 +196,11 @@ static unsigned strokes(const uint8_t *p)
     }
     return mask;
 }
+
+static int strokes_differing(const uint8_t *a, const uint8_t *b)
+{
+    return __builtin_popcount(strokes(a) ^ strokes(b));
+}
 #endif
 
 /* Have strokes come, gone or moved in this block? */
@@ -172,12 +214,12 @@ static bool strokes_differ(const struct plane *a, const struct plane *b, int x, 
         return true;
     }
     x = x < low ? low : x > high ? high : x;
+    int enough = sad < FAINT_SAD ? STROKE_PIXELS_FAINT : STROKE_PIXELS;
     int differing = 0;
-    for (int row = 0; row < height; row++) {
-        differing +=
-            __builtin_popcount(strokes(plane_at(a, x, y + row)) ^ strokes(plane_at(b, x, y + row)));
+    for (int row = 0; row < height && differing < enough; row++) {
+        differing += strokes_differing(plane_at(a, x, y + row), plane_at(b, x, y + row));
     }
-    return differing >= (sad < FAINT_SAD ? STROKE_PIXELS_FAINT : STROKE_PIXELS);
+    return differing >= enough;
 }
 
 /* A lone block just above the threshold is noise; text leaves its mark on a neighbour too. */

@@ -301,6 +301,18 @@ static bool is_flat(const struct plane *plane, int x, int y, int threshold)
     int width = plane->width - x < GATE_BLOCK ? plane->width - x : GATE_BLOCK;
     int height = plane->height - y < GATE_BLOCK ? plane->height - y : GATE_BLOCK;
     uint32_t variation = 0;
+#if defined(__SSE2__)
+    if (width == GATE_BLOCK) {
+        const __m128i all_but_last = _mm_set_epi32(0, 0, 0x00ffffff, -1);
+        __m128i total = _mm_setzero_si128();
+        for (int row = 0; row < height; row++) {
+            __m128i here = _mm_loadl_epi64((const __m128i *)plane_at(plane, x, y + row));
+            __m128i right = _mm_srli_si128(here, 1);
+            total = _mm_add_epi32(total, _mm_sad_epu8(_mm_and_si128(here, all_but_last), right));
+        }
+        return (uint32_t)_mm_cvtsi128_si32(total) < (uint32_t)threshold / 2;
+    }
+#endif
     for (int row = 0; row < height; row++) {
         const uint8_t *p = plane_at(plane, x, y + row);
         variation += bytes_sum(p, p + 1, width - 1);
