@@ -59,19 +59,21 @@ int cli_report_texts(struct cli_session *session, const char *video_id, struct c
     return result;
 }
 
-/* The longest word of the text that was read best: what a person would look for. Empty when the
- * video holds no word. */
+/* The longest word of the text that was read best: what a person would look for. A video without
+ * words has a number or some signs looked for; empty when it holds no text. */
 static int choose_query(struct cli_session *session, const char *video_id, char *query, size_t size,
                         struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(session->db, &rows, error,
                            "SELECT word FROM segments s,"
-                           " regexp_split_to_table(s.text, '[^[:alnum:]]+') AS word"
-                           " WHERE s.video_id = $1::uuid AND length(word) BETWEEN 3 AND 24"
-                           " AND word ~ '[[:alpha:]]' AND s.t_end > s.t_start"
-                           " ORDER BY s.confidence >= 0.9 DESC, length(word) BETWEEN 5 AND 12 DESC,"
-                           " s.confidence DESC, length(word) DESC, word LIMIT 1",
+                           " regexp_split_to_table(s.text, '\\s+') AS piece,"
+                           " btrim(piece, '.,;:!?()[]\"''') AS word"
+                           " WHERE s.video_id = $1::uuid AND length(word) BETWEEN 1 AND 24"
+                           " AND s.t_end > s.t_start"
+                           " ORDER BY word ~ '^[[:alpha:]]{3,}$' DESC, s.confidence >= 0.9 DESC,"
+                           " length(word) BETWEEN 5 AND 12 DESC, s.confidence DESC,"
+                           " length(word) DESC, word LIMIT 1",
                            video_id);
     if (result == 0) {
         (void)snprintf(query, size, "%s", cv_db_rows(rows) > 0 ? cv_db_text(rows, 0, "word") : "");
