@@ -98,7 +98,8 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
 static void tell_change(struct watch *watch, const struct cv_db_result *rows, int row)
 {
     size_t video = video_index(watch->list, cv_db_text(rows, row, "video_id"));
-    int stage = stage_index(cv_db_text(rows, row, "step"));
+    const char *step = cv_db_text(rows, row, "step");
+    int stage = stage_index(step);
     if (video == watch->list->count || stage < 0) {
         return;
     }
@@ -114,8 +115,7 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
         tell_failure(watch, name, rows, row);
     } else if (!watch->is_terminal && strcmp(status, "queued") != 0) {
         cli_put(stdout, name);
-        (void)printf(": %s %s", stages[stage],
-                     strcmp(status, "processing") == 0 ? "started" : status);
+        (void)printf(": %s %s", step, strcmp(status, "processing") == 0 ? "started" : status);
         if (strcmp(status, "done") == 0) {
             (void)printf(" in %s", cli_duration(cv_db_int(rows, row, "running_ms", 0), duration));
         }
