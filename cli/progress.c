@@ -115,7 +115,10 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
         tell_failure(watch, name, rows, row);
     } else if (!watch->is_terminal && strcmp(status, "queued") != 0) {
         cli_put(stdout, name);
-        (void)printf(": %s %s", step, strcmp(status, "processing") == 0 ? "started" : status);
+        (void)fputs(": ", stdout);
+        cli_put(stdout, step);
+        (void)putchar(' ');
+        cli_put(stdout, strcmp(status, "processing") == 0 ? "started" : status);
         if (strcmp(status, "done") == 0) {
             (void)printf(" in %s", cli_duration(cv_db_int(rows, row, "running_ms", 0), duration));
         }
