@@ -175,6 +175,15 @@ def test_a_changed_digit_is_another_line(ocr):
     assert texts(ocr.read(keys)) == counts
 
 
+def test_a_line_that_moved_tells_where_it_ended(ocr):
+    keys = [ocr.draw(0, ["", *TEXT[:2]]), ocr.draw(100, TEXT[:2])]
+    frames = [{"t_start": 0, "t_end": 100}, {"t_start": 100, "t_end": 200, "dx": 0, "dy": -90}]
+    rows = ocr.read(keys, frames=frames)["detections"]
+    assert [row["text"] for row in rows] == TEXT[:2]
+    for row in rows:
+        assert row["end_box"] == {**row["bounding_box"], "y": row["bounding_box"]["y"] - 90}
+
+
 def test_the_same_frames_give_the_same_rows(ocr):
     keys = [ocr.draw(i * 100, TEXT[i % 3:]) for i in range(6)]
     first = ocr.read(keys)

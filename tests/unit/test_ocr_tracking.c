@@ -58,6 +58,48 @@ static void test_the_same_line_is_known_and_another_is_not(void **state)
     assert_false(match_at(&crop, "1,476 watching new", 200, 200).whole);
 }
 
+/* Blurs as a codec does that saves bits: every pixel takes a fifth of each neighbour. */
+static void soften(struct ocr_frame *frame)
+{
+    for (int c = 0; c < 3; c++) {
+        uint8_t *plane = frame->plane[c], left = plane[0];
+        for (int i = 1; i + 1 < frame->width * frame->height; i++) {
+            uint8_t here = plane[i];
+            plane[i] = (uint8_t)((left + 3 * here + plane[i + 1]) / 5);
+            left = here;
+        }
+    }
+    ocr_frame_luma(frame);
+}
+
+/* Whether a line of small letters, drawn again, blurred and under noise, counts as the same. */
+static bool same_small(const char *before, const char *after)
+{
+    cv_auto(ocr_frame_deinit) struct ocr_frame first = new_frame(WIDTH, HEIGHT, white);
+    cv_auto(ocr_frame_deinit) struct ocr_frame second = new_frame(WIDTH, HEIGHT, white);
+    struct ocr_match match;
+    struct cv_error error;
+
+    (void)draw_text(&first, before, 40, 100, 12, black);
+    (void)draw_text(&second, after, 40, 100, 12, black);
+    soften(&second);
+    add_noise(&first, 12, 7);
+    add_noise(&second, 12, 21);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = crop_of(&first);
+    assert_int_equal(ocr_match(&crop, &second, 40, 100, &match, &error), 0);
+    return match.whole;
+}
+
+static void test_small_letters_are_known_when_they_blur(void **state)
+{
+    (void)state;
+    assert_true(same_small("wiki", "wiki"));
+    assert_true(same_small("that was so close", "that was so close"));
+    assert_false(same_small("wiki", "wild"));
+    assert_false(same_small("that was so close", "that was so closs"));
+    assert_false(same_small("rate is 3.5", "rate is 3 5"));
+}
+
 /* A page of lines, `scrolled` pixels up, between a status bar and a tab bar. */
 static struct ocr_frame page_at(int scrolled, unsigned noise)
 {
@@ -273,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_line_is_known_and_another_is_not),
+        cmocka_unit_test(test_small_letters_are_known_when_they_blur),
         cmocka_unit_test(test_the_viewport_is_what_moves),
         cmocka_unit_test(test_a_standing_line_is_read_once),
         cmocka_unit_test(test_a_scrolled_page_gives_each_line_once),

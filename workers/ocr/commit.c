@@ -51,14 +51,27 @@ static const char *find_fault(const json_t *row)
                     OCR_TIME_MAX_MS + OCR_LAST_FRAME_MS)) {
         return "\"t_start\" and \"t_end\" are not a range of time";
     }
-    return box_is_good(json_object_get(row, "bounding_box")) ? NULL : "\"bounding_box\" is no box";
+    if (!box_is_good(json_object_get(row, "bounding_box"))) {
+        return "\"bounding_box\" is no box";
+    }
+    const json_t *end_box = json_object_get(row, "end_box");
+    return !end_box || box_is_good(end_box) ? NULL : "\"end_box\" is no box";
+}
+
+/* The four numbers of a checked box and nothing else. */
+static json_t *copy_box(const json_t *box)
+{
+    return json_pack("{s:I, s:I, s:I, s:I}", "x", json_integer_value(json_object_get(box, "x")),
+                     "y", json_integer_value(json_object_get(box, "y")), "width",
+                     json_integer_value(json_object_get(box, "width")), "height",
+                     json_integer_value(json_object_get(box, "height")));
 }
 
 /* One row of jsonb_to_recordset; *ret_row stays NULL for a text without a letter in it. */
 static int make_row(const json_t *detection, json_t **ret_row, struct cv_error *error)
 {
     const char *text = json_string_value(json_object_get(detection, "text"));
-    const json_t *box = json_object_get(detection, "bounding_box");
+    const json_t *end_box = json_object_get(detection, "end_box");
     cv_auto_free char *normalized = NULL;
     char hash[CV_TEXT_HASH_SIZE];
 
@@ -70,16 +83,14 @@ static int make_row(const json_t *detection, json_t **ret_row, struct cv_error *
     if (result < 0) {
         return result;
     }
-    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:{s:I, s:I, s:I, s:I}}", "text",
-                            text, "normalized_text", normalized, "text_hash", hash, "confidence",
+    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:o, s:o*}", "text", text,
+                            "normalized_text", normalized, "text_hash", hash, "confidence",
                             json_number_value(json_object_get(detection, "confidence")), "language",
                             json_string_value(json_object_get(detection, "language")), "t_start",
                             json_integer_value(json_object_get(detection, "t_start")), "t_end",
                             json_integer_value(json_object_get(detection, "t_end")), "bounding_box",
-                            "x", json_integer_value(json_object_get(box, "x")), "y",
-                            json_integer_value(json_object_get(box, "y")), "width",
-                            json_integer_value(json_object_get(box, "width")), "height",
-                            json_integer_value(json_object_get(box, "height")));
+                            copy_box(json_object_get(detection, "bounding_box")), "end_box",
+                            end_box ? copy_box(end_box) : NULL);
     if (!row) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
     }
@@ -120,13 +131,13 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
 {
     static const char *const insert =
         "INSERT INTO segments (id, video_id, owner_id, team_id, text, normalized_text, text_hash,"
-        " confidence, language, t_start, t_end, bounding_box)"
+        " confidence, language, t_start, t_end, bounding_box, end_box)"
         " SELECT segment_id(v.id, d.text_hash, d.t_start, d.bounding_box), v.id, v.owner_id,"
         " v.team_id, d.text, d.normalized_text, d.text_hash, d.confidence, d.language, d.t_start,"
-        " d.t_end, d.bounding_box"
+        " d.t_end, d.bounding_box, d.end_box"
         " FROM videos v, jsonb_to_recordset($2::jsonb) AS d(text text, normalized_text text,"
         " text_hash text, confidence real, language text, t_start int, t_end int,"
-        " bounding_box jsonb)"
+        " bounding_box jsonb, end_box jsonb)"
         " WHERE v.id = $1::uuid ON CONFLICT (id) DO NOTHING";
     cv_auto_free char *rows = NULL;
     cv_auto(json_decref) json_t *payload = NULL;

@@ -5,8 +5,12 @@
 enum {
     CELL_DIFFERENCE = 34, /* mean levels in one cell: a changed dot of a digit is above, codec noise
                              at ordinary quality is half of it */
-    MEAN_DIFFERENCE = 10, /* mean levels over the line */
-    ROW_DIFFERENCE = 14,  /* mean levels over one row */
+    STRONG_DIFFERENCE =
+        110,           /* levels of one pixel: ink became paper; noise spreads and stays below */
+    STRONG_PIXELS = 2, /* such pixels in a cell that shows something else */
+    CELL_DIFFERENCE_MAX = 90, /* mean levels that no noise reaches, strong pixels or not */
+    MEAN_DIFFERENCE = 18,     /* mean levels over the line; small dense letters have 11 of noise */
+    ROW_DIFFERENCE = 14,      /* mean levels over one row */
     SIDE = 2 * OCR_MATCH_REACH,
 };
 
@@ -39,6 +43,33 @@ static int64_t total_difference(const struct pair *pair, int step)
     return sum;
 }
 
+static int strong_pixels(const struct pair *pair, const struct ocr_box *cell)
+{
+    int strong = 0;
+
+    for (int y = cell->y; y < ocr_bottom(cell); y++) {
+        const uint8_t *a = pair->a + (size_t)y * (size_t)pair->a_stride;
+        const uint8_t *b = pair->b + (size_t)y * (size_t)pair->b_stride;
+        for (int x = cell->x; x < ocr_right(cell); x++) {
+            strong += abs(a[x] - b[x]) > STRONG_DIFFERENCE;
+        }
+    }
+    return strong;
+}
+
+static bool same_cell(const struct pair *pair, const struct ocr_box *cell)
+{
+    int sum = 0, area = cell->width * cell->height;
+
+    for (int y = cell->y; y < ocr_bottom(cell); y++) {
+        sum += row_difference(pair, y, cell->x, ocr_right(cell));
+    }
+    if (sum <= CELL_DIFFERENCE * area) {
+        return true;
+    }
+    return sum <= CELL_DIFFERENCE_MAX * area && strong_pixels(pair, cell) < STRONG_PIXELS;
+}
+
 /* No cell of about a third of a letter differs: one changed digit is enough to tell two lines. */
 static bool same_cells(const struct pair *pair, int tall)
 {
@@ -47,14 +78,11 @@ static bool same_cells(const struct pair *pair, int tall)
     for (int y = 0; y < pair->height; y += ocr_max(cell / 2, 1)) {
         int rows = ocr_min(cell, pair->height - y);
         for (int x = 0; x < pair->width; x += ocr_max(cell / 2, 1)) {
-            int columns = ocr_min(cell, pair->width - x), sum = 0;
-            if (rows < cell / 2 || columns < cell / 2) {
+            struct ocr_box here = {x, y, ocr_min(cell, pair->width - x), rows};
+            if (rows < cell / 2 || here.width < cell / 2) {
                 continue;
             }
-            for (int row = 0; row < rows; row++) {
-                sum += row_difference(pair, y + row, x, x + columns);
-            }
-            if (sum > CELL_DIFFERENCE * rows * columns) {
+            if (!same_cell(pair, &here)) {
                 return false;
             }
         }

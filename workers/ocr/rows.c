@@ -115,17 +115,32 @@ static int compare_rows(const void *left, const void *right)
     return (a->row->line > b->row->line) - (a->row->line < b->row->line);
 }
 
+/* NULL when there is no memory. */
+static json_t *box_json(const struct ocr_row *row, const struct ocr_sighting *sighting,
+                        int reduction)
+{
+    return json_pack("{s:i, s:i, s:i, s:i}", "x", sighting->x * reduction, "y",
+                     sighting->y * reduction, "width", row->stretch.width * reduction, "height",
+                     row->stretch.height * reduction);
+}
+
 static json_t *row_json(const struct timed_row *timed, int reduction)
 {
     const struct ocr_row *row = timed->row;
+    const struct ocr_sighting *first = &row->stretch.first, *last = &row->stretch.last;
     double confidence = (double)(int64_t)(row->confidence * 10000 + 0.5) / 10000;
+    bool moved = first->x != last->x || first->y != last->y;
+    json_t *json = json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I}", "text", row->text, "confidence",
+                             confidence, "language", row->language, "bounding_box",
+                             box_json(row, first, reduction), "t_start", (json_int_t)timed->start,
+                             "t_end", (json_int_t)timed->end, "line", (json_int_t)row->line);
 
-    return json_pack("{s:s, s:f, s:s, s:{s:i, s:i, s:i, s:i}, s:I, s:I, s:I}", "text", row->text,
-                     "confidence", confidence, "language", row->language, "bounding_box", "x",
-                     row->stretch.first.x * reduction, "y", row->stretch.first.y * reduction,
-                     "width", row->stretch.width * reduction, "height",
-                     row->stretch.height * reduction, "t_start", (json_int_t)timed->start, "t_end",
-                     (json_int_t)timed->end, "line", (json_int_t)row->line);
+    if (json && moved &&
+        json_object_set_new(json, "end_box", box_json(row, last, reduction)) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 static json_t *rows_json(const struct ocr_session *session, double min_confidence,

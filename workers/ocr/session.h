@@ -20,7 +20,8 @@ CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct ocr_fram
                                     struct cv_error *error);
 
 /* Ends all lines; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",
- * "readings"}. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"},
- * ordered by t_start, then place; those below `min_confidence` are left out. */
+ * "readings"}. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"}
+ * and, when the line moved, "end_box", where it was last seen whole; ordered by t_start, then place.
+ * Those below `min_confidence` are left out. */
 CV_MUST_CHECK int ocr_session_finish(struct ocr_session *session, double min_confidence,
                                      json_t **ret_result, struct cv_error *error);
