@@ -35,18 +35,32 @@ struct cv_store {
 /* Contracts are those of the functions of the same name in store.h. */
 struct cv_store_backend {
     void (*close)(struct cv_store *store);
+    /* `metadata` is NULL or empty, and filled. */
     int (*head)(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
-                struct cv_error *error);
+                struct cv_metadata *metadata, struct cv_error *error);
     int (*open_reader)(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
                        struct cv_error *error);
     int (*put)(struct cv_store *store, const char *key, const struct cv_store_input *input,
                const struct cv_put_params *params, struct cv_object_info *ret_info,
                struct cv_error *error);
     int (*delete)(struct cv_store *store, const char *key, struct cv_error *error);
-    int (*list)(struct cv_store *store, const char *prefix, const char *continuation, size_t limit,
-                struct cv_object_list *ret_list, struct cv_error *error);
+    /* At most CV_STORE_PAGE_MAX keys; NULL: one by one. */
+    int (*delete_many)(struct cv_store *store, const char *const *keys, size_t count,
+                       struct cv_error *error);
+    int (*copy)(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                struct cv_object_info *ret_info, struct cv_error *error);
+    int (*move)(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                struct cv_object_info *ret_info, struct cv_error *error);
+    /* At most one of `start_after` and `continuation` is given. */
+    int (*list)(struct cv_store *store, const char *prefix, const char *start_after,
+                const char *continuation, size_t limit, struct cv_object_list *ret_list,
+                struct cv_error *error);
     int (*presign)(struct cv_store *store, const char *key, const char *method, int64_t seconds,
                    char **ret_url, struct cv_error *error);
+    /* NULL: the store is no bucket. */
+    int (*bucket_request)(struct cv_store *store, const char *method, const char *subresource,
+                          const char *body, int *ret_status, char **ret_body,
+                          struct cv_error *error);
 };
 
 /* A directory as a store; made when it is missing. */
@@ -56,6 +70,9 @@ CV_MUST_CHECK int cv_directory_store_open(const char *path, struct cv_store **re
 /* The media type of a key by its extension; static, never NULL. */
 const char *cv_content_type_of_key(const char *key);
 
-/* Adds an entry to a list that grows; copies the key. */
-CV_MUST_CHECK int cv_object_list_add(struct cv_object_list *list, const char *key, int64_t size,
-                                     int64_t modified_ms, struct cv_error *error);
+/* Adds an entry to a list that grows; copies key and ETag. */
+CV_MUST_CHECK int cv_object_list_add(struct cv_object_list *list, const char *key,
+                                     const struct cv_object_info *info, struct cv_error *error);
+
+/* Checks what a put was given besides the bytes. */
+CV_MUST_CHECK int cv_store_check_put(const struct cv_put_params *params, struct cv_error *error);

@@ -16,9 +16,8 @@ static struct cv_directory_store *of_store(struct cv_store *store)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Opens the object's file; CV_STORE_NOT_FOUND also for what is no regular file. */
-static int open_object(struct cv_store *store, const char *key, int *ret_fd,
-                       struct stat *ret_status, struct cv_error *error)
+int cv_directory_open_object(const struct cv_directory_store *directory, const char *key,
+                             int *ret_fd, struct stat *ret_status, struct cv_error *error)
 {
     int result = cv_directory_check_key(key, error);
     if (result) {
@@ -26,7 +25,7 @@ static int open_object(struct cv_store *store, const char *key, int *ret_fd,
     }
     size_t parent_length = cv_directory_parent_length(key);
     cv_auto_fd int parent = -1;
-    result = cv_directory_walk(of_store(store), key, parent_length, &parent, error);
+    result = cv_directory_walk(directory, key, parent_length, &parent, error);
     if (result) {
         return result;
     }
@@ -51,11 +50,14 @@ static int open_object(struct cv_store *store, const char *key, int *ret_fd,
 }
 
 static int head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
-                struct cv_error *error)
+                struct cv_metadata *metadata, struct cv_error *error)
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = open_object(store, key, &fd, &status, error);
+    int result = cv_directory_open_object(of_store(store), key, &fd, &status, error);
+    if (result == 0 && metadata) {
+        result = cv_directory_read_metadata(fd, metadata, error);
+    }
     if (result == 0) {
         cv_directory_read_info(fd, &status, key, ret_info);
     }
@@ -102,7 +104,7 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = open_object(store, key, &fd, &status, error);
+    int result = cv_directory_open_object(of_store(store), key, &fd, &status, error);
     if (result) {
         return result;
     }
@@ -119,9 +121,9 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
 
 /* ---- deleting -------------------------------------------------------------------------------- */
 
-/* Removes the directories above that are empty now. A writer that finds its directory gone makes it
- * again; rmdir never takes one that holds something. */
-static void remove_empty_parents(struct cv_directory_store *directory, const char *key)
+/* A writer that finds its directory gone makes it again; rmdir never takes one that holds something.
+ */
+void cv_directory_remove_empty(const struct cv_directory_store *directory, const char *key)
 {
     char path[CV_STORE_KEY_MAX + 1];
     (void)snprintf(path, sizeof(path), "%s", key);
@@ -141,7 +143,7 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
 {
     cv_auto_fd int object = -1;
     struct stat status;
-    int result = open_object(store, key, &object, &status, error);
+    int result = cv_directory_open_object(of_store(store), key, &object, &status, error);
     if (result) {
         return result == CV_STORE_NOT_FOUND ? 0 : result;
     }
@@ -157,7 +159,7 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
     if (fsync(parent)) {
         return cv_fail_errno(error, errno, "write the deletion of %s to disk", key);
     }
-    remove_empty_parents(of_store(store), key);
+    cv_directory_remove_empty(of_store(store), key);
     return 0;
 }
 
@@ -205,6 +207,8 @@ static const struct cv_store_backend directory_backend = {
     .open_reader = open_reader,
     .put = cv_directory_put,
     .delete = delete_object,
+    .copy = cv_directory_copy,
+    .move = cv_directory_move,
     .list = cv_directory_list,
     .presign = presign,
 };

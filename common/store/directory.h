@@ -37,13 +37,33 @@ CV_MUST_CHECK int cv_directory_make(const struct cv_directory_store *directory, 
 /* Bytes of `key` before its last segment, without the slash: 0 for a key of one segment. */
 size_t cv_directory_parent_length(const char *key);
 
-/* The backend's put and list. */
+/* Renames a whole file to its key. CV_STORE_NOT_FOUND when there is none of that name,
+ * CV_STORE_EXISTS with `create_only` and an object in its place. */
+CV_MUST_CHECK int cv_directory_publish(const struct cv_directory_store *directory, const char *key,
+                                       int from_directory, const char *from_name, bool create_only,
+                                       struct cv_error *error);
+
+/* Opens an object's file; CV_STORE_NOT_FOUND also for what is no regular file. */
+CV_MUST_CHECK int cv_directory_open_object(const struct cv_directory_store *directory,
+                                           const char *key, int *ret_fd, struct stat *ret_status,
+                                           struct cv_error *error);
+
+/* Removes the directories above a deleted object that are empty now. */
+void cv_directory_remove_empty(const struct cv_directory_store *directory, const char *key);
+
+/* The backend's put, copy, move and list. */
+CV_MUST_CHECK int cv_directory_copy(struct cv_store *store, const char *from, const char *to,
+                                    const char *if_etag, struct cv_object_info *ret_info,
+                                    struct cv_error *error);
+CV_MUST_CHECK int cv_directory_move(struct cv_store *store, const char *from, const char *to,
+                                    const char *if_etag, struct cv_object_info *ret_info,
+                                    struct cv_error *error);
 CV_MUST_CHECK int cv_directory_put(struct cv_store *store, const char *key,
                                    const struct cv_store_input *input,
                                    const struct cv_put_params *params,
                                    struct cv_object_info *ret_info, struct cv_error *error);
 CV_MUST_CHECK int cv_directory_list(struct cv_store *store, const char *prefix,
-                                    const char *continuation, size_t limit,
+                                    const char *start_after, const char *continuation, size_t limit,
                                     struct cv_object_list *ret_list, struct cv_error *error);
 
 /* Removes what killed writers left in `.incoming/`: older than an hour and locked by nobody. Never
@@ -57,5 +77,12 @@ void cv_directory_read_info(int fd, const struct stat *status, const char *key,
 /* Notes content type and SHA-256 on the file (extended attributes), as far as it can hold them. */
 void cv_directory_write_notes(int fd, const struct stat *status, const char *content_type,
                               const char *sha256);
+
+/* User metadata as extended attributes of the file; a file system that cannot hold them is a
+ * failure. */
+CV_MUST_CHECK int cv_directory_write_metadata(int fd, const struct cv_metadata *metadata,
+                                              struct cv_error *error);
+CV_MUST_CHECK int cv_directory_read_metadata(int fd, struct cv_metadata *metadata,
+                                             struct cv_error *error);
 
 int64_t cv_directory_modified_ms(const struct stat *status);

@@ -160,8 +160,11 @@ static int add_object(struct walk *walk, int fd, const char *name, struct cv_err
     }
     char key[CV_STORE_KEY_MAX + 2];
     (void)snprintf(key, sizeof(key), "%s%s", walk->path, name);
-    return cv_object_list_add(walk->list, key, status.st_size, cv_directory_modified_ms(&status),
-                              error);
+    /* Opened for the part of the ETag that is noted on the file. */
+    cv_auto_fd int object = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct cv_object_info info;
+    cv_directory_read_info(object, &status, key, &info);
+    return cv_object_list_add(walk->list, key, &info, error);
 }
 
 static int list_directory(struct walk *walk, int fd, struct cv_error *error);
@@ -196,13 +199,16 @@ static int list_directory(struct walk *walk, int fd, struct cv_error *error)
     return result;
 }
 
-int cv_directory_list(struct cv_store *store, const char *prefix, const char *continuation,
-                      size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
+int cv_directory_list(struct cv_store *store, const char *prefix, const char *start_after,
+                      const char *continuation, size_t limit, struct cv_object_list *ret_list,
+                      struct cv_error *error)
 {
     struct cv_directory_store *directory = (struct cv_directory_store *)store;
     struct walk walk = {
         .prefix = prefix,
-        .continuation = continuation ? continuation : "",
+        .continuation = continuation  ? continuation
+                        : start_after ? start_after
+                                      : "",
         .limit = limit,
         .list = ret_list,
     };

@@ -18,7 +18,7 @@ enum {
 };
 
 /* Outcome of one way of writing: this file system needs the other. */
-enum { NEEDS_NAME = 1 };
+enum { NEEDS_NAME = 100 };
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
@@ -202,8 +202,9 @@ static int name_it(struct incoming *incoming, struct cv_error *error)
     return 0;
 }
 
-static int publish(struct cv_directory_store *directory, const char *key, struct incoming *incoming,
-                   struct cv_error *error)
+int cv_directory_publish(const struct cv_directory_store *directory, const char *key,
+                         int from_directory, const char *from_name, bool create_only,
+                         struct cv_error *error)
 {
     size_t parent_length = cv_directory_parent_length(key);
     const char *name = parent_length > 0 ? key + parent_length + 1 : key;
@@ -216,9 +217,22 @@ static int publish(struct cv_directory_store *directory, const char *key, struct
         if (result) {
             return result;
         }
-        if (renameat(incoming->directory, incoming->name, parent, name) == 0) {
-            incoming->name[0] = '\0';
+        unsigned flags = create_only ? RENAME_NOREPLACE : 0;
+        int renamed = renameat2(from_directory, from_name, parent, name, flags);
+        if (renamed && errno == EINVAL && create_only) {
+            /* This file system does not know the flag: looked first, nearly as good. */
+            struct stat there;
+            bool exists = fstatat(parent, name, &there, AT_SYMLINK_NOFOLLOW) == 0;
+            errno = EEXIST;
+            renamed = exists ? -1 : renameat(from_directory, from_name, parent, name);
+        }
+        if (renamed == 0) {
             return fsync(parent) ? cv_fail_errno(error, errno, "write %s to disk", key) : 0;
+        }
+        struct stat status;
+        if (create_only && errno == EEXIST &&
+            fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(status.st_mode)) {
+            return CV_STORE_EXISTS;
         }
         if (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST) {
             return cv_fail(error, CV_ERROR_INVALID_KEY,
@@ -227,8 +241,24 @@ static int publish(struct cv_directory_store *directory, const char *key, struct
         if (errno != ENOENT) {
             return cv_fail_errno(error, errno, "publish %s", key);
         }
+        if (faccessat(from_directory, from_name, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT) {
+            return CV_STORE_NOT_FOUND;
+        }
     }
     return cv_fail(error, CV_ERROR_CONFLICT, "the directory of %s is deleted again and again", key);
+}
+
+static int publish(struct cv_directory_store *directory, const char *key, struct incoming *incoming,
+                   bool create_only, struct cv_error *error)
+{
+    int result = cv_directory_publish(directory, key, incoming->directory, incoming->name,
+                                      create_only, error);
+    if (result == 0) {
+        incoming->name[0] = '\0';
+    }
+    return result == CV_STORE_NOT_FOUND ? cv_fail(error, CV_ERROR_CONFLICT,
+                                                  "somebody removed the file of %s on its way", key)
+                                        : result;
 }
 
 static int open_incoming(struct cv_directory_store *directory, struct incoming *incoming,
@@ -269,34 +299,23 @@ static int put_once(struct cv_directory_store *directory, bool named, const char
         return cv_fail_errno(error, errno, "look at %s", key);
     }
     cv_directory_write_notes(incoming.file, &status, params->content_type, sha256);
+    if (params->metadata) {
+        result = cv_directory_write_metadata(incoming.file, params->metadata, error);
+        if (result) {
+            return cv_fail_context(error, result, "%s", key);
+        }
+    }
     if (fsync(incoming.file)) {
         return cv_fail_errno(error, errno, "write %s to disk", key);
     }
     result = name_it(&incoming, error);
     if (result == 0) {
-        result = publish(directory, key, &incoming, error);
+        result = publish(directory, key, &incoming, params->create_only, error);
     }
     if (result == 0) {
         cv_directory_read_info(incoming.file, &status, key, ret_info);
     }
     return result;
-}
-
-static int check_params(const struct cv_put_params *params, struct cv_error *error)
-{
-    if (!params->content_type) {
-        return 0;
-    }
-    for (const char *c = params->content_type; *c; c++) {
-        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) {
-            return cv_fail(error, CV_ERROR_INTERNAL, "content type holds a control character");
-        }
-    }
-    if (strlen(params->content_type) >= CV_STORE_TYPE_SIZE) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "content type is longer than %d bytes",
-                       CV_STORE_TYPE_SIZE - 1);
-    }
-    return 0;
 }
 
 int cv_directory_put(struct cv_store *store, const char *key, const struct cv_store_input *input,
@@ -305,9 +324,6 @@ int cv_directory_put(struct cv_store *store, const char *key, const struct cv_st
 {
     struct cv_directory_store *directory = (struct cv_directory_store *)store;
     int result = cv_directory_check_key(key, error);
-    if (result == 0) {
-        result = check_params(params, error);
-    }
     if (result) {
         return result;
     }

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LIST_LIMIT_MAX = 1000 };
-
 int cv_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)
 {
     const char *where = url ? url : cv_env("STORE_URL", NULL);
@@ -47,11 +45,32 @@ int cv_store_head(struct cv_store *store, const char *key, struct cv_object_info
         return result;
     }
     struct cv_object_info info;
-    result = store->backend->head(store, key, &info, error);
+    result = store->backend->head(store, key, &info, NULL, error);
     if (result == 0 && ret_info) {
         *ret_info = info;
     }
     return result;
+}
+
+int cv_store_head_metadata(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
+                           struct cv_metadata *ret_metadata, struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    if (result) {
+        return result;
+    }
+    struct cv_object_info info;
+    cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
+    result = store->backend->head(store, key, &info, &metadata, error);
+    if (result) {
+        return result;
+    }
+    if (ret_info) {
+        *ret_info = info;
+    }
+    *ret_metadata = metadata;
+    metadata = (struct cv_metadata){0};
+    return 0;
 }
 
 int cv_store_get_range(struct cv_store *store, const char *key, int64_t offset, void *data,
@@ -103,9 +122,11 @@ static int put(struct cv_store *store, const char *key, const struct cv_store_in
                const struct cv_put_params *params, struct cv_object_info *ret_info,
                struct cv_error *error)
 {
-    static const struct cv_put_params defaults = {NULL, NULL};
+    static const struct cv_put_params defaults = {.create_only = false};
     struct cv_object_info info;
-    int result = store->backend->put(store, key, input, params ? params : &defaults, &info, error);
+    const struct cv_put_params *given = params ? params : &defaults;
+    int result = cv_store_check_put(given, error);
+    result = result ? result : store->backend->put(store, key, input, given, &info, error);
     if (result == 0 && ret_info) {
         *ret_info = info;
     }
@@ -157,6 +178,88 @@ int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *er
     return result ? result : store->backend->delete (store, key, error);
 }
 
+/* Deletes a batch; *ret_tried is how many keys that covers. */
+static int delete_batch(struct cv_store *store, const char *const *keys, size_t count,
+                        size_t *ret_tried, struct cv_error *error)
+{
+    if (!store->backend->delete_many) {
+        *ret_tried = 1;
+        return cv_store_delete(store, keys[0], error);
+    }
+    const char *valid[CV_STORE_PAGE_MAX];
+    size_t valid_count = 0, at = 0;
+    int result = 0;
+    for (; at < count && valid_count < CV_COUNT(valid); at++) {
+        struct cv_error other;
+        if (cv_store_check_key(keys[at], &other) == 0) {
+            valid[valid_count++] = keys[at];
+        } else if (result == 0) {
+            result = -1;
+            *error = other;
+        }
+    }
+    *ret_tried = at;
+    struct cv_error other;
+    int deleted =
+        valid_count > 0 ? store->backend->delete_many(store, valid, valid_count, &other) : 0;
+    if (deleted < 0 && result == 0) {
+        *error = other;
+        return deleted;
+    }
+    return result;
+}
+
+int cv_store_delete_many(struct cv_store *store, const char *const *keys, size_t count,
+                         struct cv_error *error)
+{
+    int first = 0;
+    for (size_t at = 0, tried = 0; at < count; at += tried) {
+        struct cv_error other;
+        int result = delete_batch(store, keys + at, count - at, &tried, &other);
+        if (result < 0 && first == 0) {
+            first = result;
+            *error = other;
+        }
+    }
+    return first;
+}
+
+typedef int transfer_function(struct cv_store *store, const char *from, const char *to,
+                              const char *if_etag, struct cv_object_info *ret_info,
+                              struct cv_error *error);
+
+static int transfer(transfer_function *function, struct cv_store *store, const char *from,
+                    const char *to, const char *if_etag, struct cv_object_info *ret_info,
+                    struct cv_error *error)
+{
+    int result = cv_store_check_key(from, error);
+    result = result ? result : cv_store_check_key(to, error);
+    if (result) {
+        return result;
+    }
+    if (strcmp(from, to) == 0) {
+        return cv_fail(error, CV_ERROR_INVALID_KEY, "cannot put %s in its own place", from);
+    }
+    struct cv_object_info info;
+    result = function(store, from, to, if_etag, &info, error);
+    if (result == 0 && ret_info) {
+        *ret_info = info;
+    }
+    return result;
+}
+
+int cv_store_copy(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                  struct cv_object_info *ret_info, struct cv_error *error)
+{
+    return transfer(store->backend->copy, store, from, to, if_etag, ret_info, error);
+}
+
+int cv_store_move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                  struct cv_object_info *ret_info, struct cv_error *error)
+{
+    return transfer(store->backend->move, store, from, to, if_etag, ret_info, error);
+}
+
 int cv_store_presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
                      char **ret_url, struct cv_error *error)
 {
@@ -166,25 +269,49 @@ int cv_store_presign(struct cv_store *store, const char *key, const char *method
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-int cv_store_list(struct cv_store *store, const char *prefix, const char *continuation,
-                  size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
+static int list_page(struct cv_store *store, const char *prefix, const char *start_after,
+                     const char *continuation, size_t limit, struct cv_object_list *ret_list,
+                     struct cv_error *error)
 {
-    if (limit < 1 || limit > LIST_LIMIT_MAX) {
+    if (limit < 1 || limit > CV_STORE_PAGE_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a page of a list has 1 to %d entries",
-                       LIST_LIMIT_MAX);
+                       CV_STORE_PAGE_MAX);
     }
     if (strnlen(prefix, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX ||
-        (continuation && strnlen(continuation, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX)) {
-        return cv_fail(error, CV_ERROR_INVALID_KEY, "prefix or continuation is longer than a key");
+        (start_after && strnlen(start_after, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX)) {
+        return cv_fail(error, CV_ERROR_INVALID_KEY, "prefix or start of a list exceeds a key");
     }
     struct cv_object_list list = {0};
-    int result = store->backend->list(store, prefix, continuation, limit, &list, error);
+    int result =
+        store->backend->list(store, prefix, start_after, continuation, limit, &list, error);
     if (result) {
         cv_object_list_deinit(&list);
         return result;
     }
     *ret_list = list;
     return 0;
+}
+
+int cv_store_list(struct cv_store *store, const char *prefix, const char *continuation,
+                  size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
+{
+    return list_page(store, prefix, NULL, continuation, limit, ret_list, error);
+}
+
+int cv_store_list_after(struct cv_store *store, const char *prefix, const char *start_after,
+                        size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
+{
+    return list_page(store, prefix, start_after, NULL, limit, ret_list, error);
+}
+
+int cv_store_bucket_request(struct cv_store *store, const char *method, const char *subresource,
+                            const char *body, int *ret_status, char **ret_body,
+                            struct cv_error *error)
+{
+    return store->backend->bucket_request
+               ? store->backend->bucket_request(store, method, subresource, body, ret_status,
+                                                ret_body, error)
+               : (int)CV_STORE_UNSUPPORTED;
 }
 
 void cv_object_list_deinit(struct cv_object_list *list)
@@ -197,8 +324,8 @@ void cv_object_list_deinit(struct cv_object_list *list)
     *list = (struct cv_object_list){0};
 }
 
-int cv_object_list_add(struct cv_object_list *list, const char *key, int64_t size,
-                       int64_t modified_ms, struct cv_error *error)
+int cv_object_list_add(struct cv_object_list *list, const char *key,
+                       const struct cv_object_info *info, struct cv_error *error)
 {
     /* Grows at powers of two, so that the count alone tells when. */
     if ((list->count & (list->count - 1)) == 0) {
@@ -214,8 +341,10 @@ int cv_object_list_add(struct cv_object_list *list, const char *key, int64_t siz
     if (!copy) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
     }
-    list->entries[list->count++] =
-        (struct cv_object_entry){.key = copy, .size = size, .modified_ms = modified_ms};
+    struct cv_object_entry *entry = &list->entries[list->count++];
+    *entry =
+        (struct cv_object_entry){.key = copy, .size = info->size, .modified_ms = info->modified_ms};
+    memcpy(entry->etag, info->etag, sizeof(entry->etag));
     return 0;
 }
 

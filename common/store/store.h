@@ -1,4 +1,4 @@
-/* The object store: keys to bytes, one interface over a directory (and, later, S3).
+/* The object store: keys to bytes, one interface over a directory and S3.
  *
  * A key is 1 to 1,024 bytes of UTF-8, segments parted by '/'; no empty, "." or ".." segment, no NUL
  * or control character, no '/' at either end. Whatever breaks this is CV_ERROR_INVALID_KEY and
@@ -21,6 +21,9 @@ struct cv_store;
 enum cv_store_outcome {
     CV_STORE_OK = 0,
     CV_STORE_NOT_FOUND = 1,
+    CV_STORE_EXISTS = 2,      /* create_only, and there is an object already */
+    CV_STORE_CHANGED = 3,     /* if_etag, and the object has another */
+    CV_STORE_UNSUPPORTED = 4, /* this kind of store has no such thing */
 };
 
 enum {
@@ -28,6 +31,9 @@ enum {
     CV_STORE_ETAG_SIZE = 80, /* buffer sizes, NUL included */
     CV_STORE_TYPE_SIZE = 96,
     CV_STORE_SHA256_SIZE = 65,
+    CV_STORE_PAGE_MAX = 1000,     /* entries of one page of a list, keys of one batch; S3's */
+    CV_STORE_METADATA_MAX = 2048, /* bytes of all names and values of an object; S3's */
+    CV_STORE_METADATA_NAME_MAX = 64,
 };
 
 struct cv_object_info {
@@ -38,9 +44,35 @@ struct cv_object_info {
     char sha256[CV_STORE_SHA256_SIZE]; /* lower-case hex, "" when the store does not know it */
 };
 
+/* What users note on an object (S3's x-amz-meta-NAME). A name is 1 to 64 of a…z, 0…9, '-', '_'; a
+ * value is printable UTF-8 without blanks at its ends. */
+struct cv_metadata_entry {
+    char *name;
+    char *value;
+};
+
+struct cv_metadata {
+    struct cv_metadata_entry *entries;
+    size_t count;
+};
+
+void cv_metadata_deinit(struct cv_metadata *metadata);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_metadata, cv_metadata_deinit)
+
+/* Sets (or replaces) an entry; copies both. What breaks the rules is CV_ERROR_CONSTRAINT. */
+CV_MUST_CHECK int cv_metadata_set(struct cv_metadata *metadata, const char *name, const char *value,
+                                  struct cv_error *error);
+
+/* The value of that name, borrowed; NULL when there is none. */
+const char *cv_metadata_get(const struct cv_metadata *metadata, const char *name);
+
 struct cv_put_params {
     const char *content_type; /* NULL: by the key's extension, else application/octet-stream */
     const char *sha256;       /* expected, lower-case hex; a mismatch fails and publishes nothing */
+    const struct cv_metadata *metadata; /* NULL: none */
+    /* CV_STORE_EXISTS when there is an object. A server may not know this: correctness must not
+     * rest on it. */
+    bool create_only;
 };
 
 /* `url`: "dir:PATH" or a plain path. NULL: STORE_URL from the environment. The directory is made
@@ -59,6 +91,11 @@ CV_MUST_CHECK int cv_store_check_key(const char *key, struct cv_error *error);
 /* CV_STORE_NOT_FOUND, or 0 and *ret_info (may be NULL). */
 CV_MUST_CHECK int cv_store_head(struct cv_store *store, const char *key,
                                 struct cv_object_info *ret_info, struct cv_error *error);
+
+/* The same with what users noted on the object; *ret_metadata is initialised here. */
+CV_MUST_CHECK int cv_store_head_metadata(struct cv_store *store, const char *key,
+                                         struct cv_object_info *ret_info,
+                                         struct cv_metadata *ret_metadata, struct cv_error *error);
 
 /* Reads up to `length` bytes from `offset`; *ret_read < length only at the object's end. */
 CV_MUST_CHECK int cv_store_get_range(struct cv_store *store, const char *key, int64_t offset,
@@ -82,10 +119,28 @@ CV_MUST_CHECK int cv_store_put_file(struct cv_store *store, const char *key, con
 /* Deleting what is not there is a success, as on S3. */
 CV_MUST_CHECK int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error);
 
+/* Deletes any number of objects, in few requests where the store can. All are tried; a failure names
+ * the first that could not be deleted. */
+CV_MUST_CHECK int cv_store_delete_many(struct cv_store *store, const char *const *keys,
+                                       size_t count, struct cv_error *error);
+
+/* Copies or moves an object with its type and metadata; what lies at `to` is replaced. With
+ * `if_etag` (may be NULL) only while the object at `from` has that ETag: else CV_STORE_CHANGED and
+ * nothing is done. CV_STORE_NOT_FOUND is an outcome. `ret_info` (may be NULL) is of the new object;
+ * its ETag may differ from the old one's. A move on S3 is a copy and a delete: when it fails, the
+ * object may lie at both places, and moving it again ends that. */
+CV_MUST_CHECK int cv_store_copy(struct cv_store *store, const char *from, const char *to,
+                                const char *if_etag, struct cv_object_info *ret_info,
+                                struct cv_error *error);
+CV_MUST_CHECK int cv_store_move(struct cv_store *store, const char *from, const char *to,
+                                const char *if_etag, struct cv_object_info *ret_info,
+                                struct cv_error *error);
+
 struct cv_object_entry {
     char *key;
     int64_t size;
     int64_t modified_ms;
+    char etag[CV_STORE_ETAG_SIZE]; /* the one that head would give */
 };
 
 struct cv_object_list {
@@ -97,11 +152,26 @@ struct cv_object_list {
 void cv_object_list_deinit(struct cv_object_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_object_list, cv_object_list_deinit)
 
-/* One page (up to `limit` entries, 1…1000) of the keys that start with `prefix` (may be ""), in
- * byte order. `continuation` is NULL for the first page. The list is initialised here. */
+/* One page (up to `limit` entries, 1…CV_STORE_PAGE_MAX) of the keys that start with `prefix` (may be
+ * ""), in byte order. `continuation` is NULL for the first page; with a continuation a page may be
+ * short or empty and not be the last. What is no key by the rules above (folders that a console has
+ * made, "a//b") is left out. The list is initialised here. */
 CV_MUST_CHECK int cv_store_list(struct cv_store *store, const char *prefix,
                                 const char *continuation, size_t limit,
                                 struct cv_object_list *ret_list, struct cv_error *error);
+
+/* The same, from behind the key `start_after` on (NULL: from the first): the first page of a list
+ * that goes on where an earlier one ended. The pages after it continue as above. */
+CV_MUST_CHECK int cv_store_list_after(struct cv_store *store, const char *prefix,
+                                      const char *start_after, size_t limit,
+                                      struct cv_object_list *ret_list, struct cv_error *error);
+
+/* A request to the bucket itself, in S3's own language: `subresource` is "" (make it, look at it),
+ * "lifecycle", "cors", "versioning" …, `body` NULL or XML. *ret_status is the server's answer (200,
+ * 404, 501 …), *ret_body its text (free() it). CV_STORE_UNSUPPORTED for a store that is no bucket. */
+CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store, const char *method,
+                                          const char *subresource, const char *body,
+                                          int *ret_status, char **ret_body, struct cv_error *error);
 
 /* A URL under which `method` ("GET" or "PUT") works without credentials for `seconds`; free() it.
  * The directory store has file:// URLs for GET and refuses PUT (CV_ERROR_CONFIGURATION). */

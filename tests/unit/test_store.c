@@ -372,8 +372,129 @@ static void test_list_is_in_byte_order_page_by_page(void **state)
         cv_object_list_deinit(&list);
     }
     struct cv_object_list list;
+    assert_int_equal(cv_store_list_after(fixture->store, "a/", "a/b/1", 2, &list, &error), 0);
+    assert_int_equal(list.count, 2);
+    assert_string_equal(list.entries[0].key, "a/b/2");
+    struct cv_object_info info;
+    assert_int_equal(cv_store_head(fixture->store, "a/b/2", &info, &error), 0);
+    assert_string_equal(list.entries[0].etag, info.etag);
+    assert_int_equal(list.entries[0].modified_ms, info.modified_ms);
+    assert_non_null(list.continuation);
+    cv_object_list_deinit(&list);
     assert_int_equal(cv_store_list(fixture->store, "", NULL, 0, &list, &error), -1);
     assert_int_equal(cv_store_list(fixture->store, "", NULL, 1001, &list, &error), -1);
+}
+
+static void test_metadata_is_kept(void **state)
+{
+    struct fixture *fixture = *state;
+    cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
+    assert_int_equal(cv_metadata_set(&metadata, "owner-id", "someone", &error), 0);
+    assert_int_equal(cv_metadata_set(&metadata, "title", "caf\xc3\xa9, 2nd take", &error), 0);
+    assert_int_equal(cv_metadata_set(&metadata, "owner-id", "me", &error), 0);
+    assert_int_equal(metadata.count, 2);
+    char long_value[CV_STORE_METADATA_MAX + 1];
+    memset(long_value, 'x', sizeof(long_value) - 1);
+    long_value[sizeof(long_value) - 1] = '\0';
+    static const char *const names[] = {"", "Owner", "a b", "a\n", "\xc3\xa9", "a:"};
+    for (size_t i = 0; i < CV_COUNT(names); i++) {
+        assert_int_equal(cv_metadata_set(&metadata, names[i], "x", &error), -1);
+        assert_int_equal(error.type, CV_ERROR_CONSTRAINT);
+    }
+    const char *const values[] = {" x", "x ", "a\r\nb", "\xff", long_value};
+    for (size_t i = 0; i < CV_COUNT(values); i++) {
+        assert_int_equal(cv_metadata_set(&metadata, "x", values[i], &error), -1);
+        assert_int_equal(error.type, CV_ERROR_CONSTRAINT);
+    }
+    struct cv_put_params params = {.metadata = &metadata};
+    assert_int_equal(cv_store_put(fixture->store, "in/a", "x", 1, &params, NULL, &error), 0);
+    cv_auto(cv_metadata_deinit) struct cv_metadata found = {0};
+    struct cv_object_info info;
+    assert_int_equal(cv_store_head_metadata(fixture->store, "in/a", &info, &found, &error), 0);
+    assert_int_equal(info.size, 1);
+    assert_int_equal(found.count, 2);
+    assert_string_equal(cv_metadata_get(&found, "owner-id"), "me");
+    assert_string_equal(cv_metadata_get(&found, "title"), "caf\xc3\xa9, 2nd take");
+    assert_null(cv_metadata_get(&found, "other"));
+    assert_int_equal(cv_store_head_metadata(fixture->store, "none", NULL, &found, &error),
+                     CV_STORE_NOT_FOUND);
+}
+
+static void test_create_only_keeps_what_is_there(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cv_put_params params = {.create_only = true};
+    for (int named = 0; named < 2; named++) {
+        ((struct cv_directory_store *)fixture->store)->named_only = named;
+        const char *key = named ? "dir/b" : "dir/a";
+        assert_int_equal(cv_store_put(fixture->store, key, "x", 1, &params, NULL, &error), 0);
+        assert_int_equal(cv_store_put(fixture->store, key, "y", 1, &params, NULL, &error),
+                         CV_STORE_EXISTS);
+        assert_text(fixture->store, key, "x");
+    }
+    assert_int_equal(cv_store_put(fixture->store, "dir", "y", 1, &params, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+    assert_int_equal(count_incoming(fixture), 0);
+}
+
+static void test_copy_and_move(void **state)
+{
+    struct fixture *fixture = *state;
+    struct cv_store *store = fixture->store;
+    cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
+    assert_int_equal(cv_metadata_set(&metadata, "owner", "me", &error), 0);
+    struct cv_put_params params = {.metadata = &metadata, .content_type = "video/own"};
+    struct cv_object_info put;
+    struct cv_object_info info;
+    assert_int_equal(cv_store_put(store, "in/me/a", "text", 4, &params, &put, &error), 0);
+    assert_int_equal(cv_store_copy(store, "in/me/a", "b/c", "other", &info, &error),
+                     CV_STORE_CHANGED);
+    assert_int_equal(cv_store_move(store, "in/me/a", "b/c", "other", &info, &error),
+                     CV_STORE_CHANGED);
+    assert_int_equal(cv_store_head(store, "b/c", NULL, &error), CV_STORE_NOT_FOUND);
+    assert_int_equal(cv_store_copy(store, "in/me/a", "b/c", put.etag, &info, &error), 0);
+    assert_string_equal(info.content_type, "video/own");
+    assert_string_equal(info.sha256, put.sha256);
+    assert_int_equal(cv_store_move(store, "in/me/a", "b/d/e", put.etag, &info, &error), 0);
+    assert_int_equal(cv_store_move(store, "in/me/a", "b/d/e", NULL, NULL, &error),
+                     CV_STORE_NOT_FOUND);
+    assert_int_equal(cv_store_copy(store, "in/me/a", "b/d/e", NULL, NULL, &error),
+                     CV_STORE_NOT_FOUND);
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/in", fixture->objects);
+    assert_int_equal(access(path, F_OK), -1);
+    static const char *const keys[] = {"b/c", "b/d/e"};
+    for (size_t i = 0; i < CV_COUNT(keys); i++) {
+        cv_auto(cv_metadata_deinit) struct cv_metadata found = {0};
+        assert_int_equal(cv_store_head_metadata(store, keys[i], &info, &found, &error), 0);
+        assert_string_equal(cv_metadata_get(&found, "owner"), "me");
+        assert_text(store, keys[i], "text");
+    }
+    assert_int_equal(cv_store_move(store, "b/c", "b", NULL, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+    assert_int_equal(cv_store_move(store, "b/c", "b/c", NULL, NULL, &error), -1);
+    assert_int_equal(cv_store_move(store, "b/c", ".incoming/x", NULL, NULL, &error), -1);
+    assert_text(store, "b/c", "text");
+}
+
+static void test_delete_many_tries_all(void **state)
+{
+    struct fixture *fixture = *state;
+    put_text(fixture->store, "d/1", "x");
+    put_text(fixture->store, "d/2", "x");
+    const char *const keys[] = {"d/1", "d/none", "../x", "d/2"};
+    assert_int_equal(cv_store_delete_many(fixture->store, keys, CV_COUNT(keys), &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+    struct cv_object_list list;
+    assert_int_equal(cv_store_list(fixture->store, "d/", NULL, 10, &list, &error), 0);
+    assert_int_equal(list.count, 0);
+    cv_object_list_deinit(&list);
+    assert_int_equal(cv_store_delete_many(fixture->store, keys, 2, &error), 0);
+    int status = 0;
+    char *body = NULL;
+    assert_int_equal(
+        cv_store_bucket_request(fixture->store, "GET", "cors", NULL, &status, &body, &error),
+        CV_STORE_UNSUPPORTED);
 }
 
 static void test_delete_takes_empty_directories_along(void **state)
@@ -574,6 +695,10 @@ int main(void)
         TEST(test_big_and_empty_objects_and_ranges),
         TEST(test_reader_keeps_the_object_it_opened),
         TEST(test_list_is_in_byte_order_page_by_page),
+        TEST(test_metadata_is_kept),
+        TEST(test_create_only_keeps_what_is_there),
+        TEST(test_copy_and_move),
+        TEST(test_delete_many_tries_all),
         TEST(test_delete_takes_empty_directories_along),
         TEST(test_eight_writers_at_once),
         TEST(test_killed_writers_leave_whole_objects_alone),
