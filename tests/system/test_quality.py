@@ -73,6 +73,15 @@ def score(truth, exported):
     return flat
 
 
+def test_a_film_without_text_gives_none(program, database, sql, queue, store_dir, tmp_path,
+                                        fixtures_dir):
+    """A hand-held film of a man and a dog: corners and edges look like letters in every frame."""
+    pipeline = Pipeline(program, database, sql, store_dir, tmp_path)
+    film = fixtures_dir / "awkward" / "internal_emulator_transformer_output_270_rotated.mp4"
+    video = read_clip(queue, pipeline, film, ["eng"])
+    assert export(queue, video)["segments"] == []
+
+
 @pytest.mark.parametrize("clip, languages", [
     ("feed", ["eng"]), ("chat", ["eng"]), ("subtitles", ["eng"])])
 def test_fixture_is_read_well(program, database, sql, queue, store_dir, tmp_path, fixtures_dir,

@@ -1,3 +1,4 @@
+#include "workers/ocr/evidence.h"
 #include "workers/ocr/session_internal.h"
 
 #include <string.h>
@@ -150,6 +151,7 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
     if (fresh->reading.confidence > known->reading.confidence) {
         struct ocr_reading swap = known->reading;
         known->reading = fresh->reading;
+        known->weight = fresh->weight;
         fresh->reading = swap;
     }
     session->tracks.bytes -= (size_t)known->crop.width * (size_t)known->crop.height;
@@ -206,6 +208,7 @@ int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct 
         return result;
     }
     track->is_read = true;
+    track->weight = ocr_text_weight(track->reading.text);
     track->number = session->next_line++;
     session->lines_read++;
     return 0;

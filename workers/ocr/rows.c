@@ -1,3 +1,4 @@
+#include "workers/ocr/evidence.h"
 #include "workers/ocr/session_internal.h"
 
 #include <string.h>
@@ -25,6 +26,9 @@ static int add_row(struct ocr_session *session, const struct ocr_track *track,
                           .confidence = track->reading.confidence,
                           .line = track->number,
                           .scene = track->scene,
+                          .ink = track->crop.ink,
+                          .weight = track->weight,
+                          .has_company = track->has_company,
                           .stretch = track->stretch};
     if (!row.text) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
@@ -154,11 +158,11 @@ static json_t *rows_json(const struct ocr_session *session, double min_confidenc
         if (row->confidence < min_confidence || is_cut(session, row)) {
             continue;
         }
-        timed[count].row = row;
+        struct timed_row *here = &timed[count];
+        here->row = row;
         ocr_timing_of(session->timings, session->timing_count, &row->stretch,
-                      &session->viewports[row->scene], &session->screen, &timed[count].start,
-                      &timed[count].end);
-        count++;
+                      &session->viewports[row->scene], &session->screen, &here->start, &here->end);
+        count += ocr_is_credible(row, here->end - here->start);
     }
     qsort(timed, count, sizeof(*timed), compare_rows);
     for (size_t i = 0; i < count; i++) {

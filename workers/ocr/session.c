@@ -1,3 +1,4 @@
+#include "workers/ocr/evidence.h"
 #include "workers/ocr/session_internal.h"
 
 /* Pixels by which the box of a line may differ from one frame to the next. */
@@ -157,6 +158,7 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     if (result < 0) {
         return result;
     }
+    ocr_note_company(&session->tracks);
     ocr_frame_deinit(&session->before);
     session->before = here;
     here = (struct ocr_frame){0};

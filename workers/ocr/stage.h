@@ -6,7 +6,8 @@
  * crop.c       a line, cut out                   reader.c, engine.c     its text, by Tesseract
  * match.c      the same pixels again?            viewport.c             which rows scroll
  * track.c      all lines known so far            follow.c, arrive.c     from frame to frame
- * timing.c     when a line was wholly visible    rows.c                 detections as JSON
+ * timing.c     when a line was wholly visible    evidence.c             is a short reading text?
+ * rows.c       detections as JSON
  * payload.c, run.c: the stage process            commit.c: the supervisor's side
  */
 #pragma once

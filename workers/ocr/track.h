@@ -11,13 +11,22 @@ enum {
     OCR_ROWS_MAX = 200000,                   /* detections of one video */
 };
 
+/* What the letters of a reading prove by themselves. */
+enum ocr_weight {
+    OCR_WEIGHT_NONE,  /* no letter, no digit, no emoji: a border, a corner, a dash */
+    OCR_WEIGHT_SHORT, /* up to three letters or digits */
+    OCR_WEIGHT_WORDS, /* more, or emoji */
+};
+
 enum ocr_place { OCR_PLACE_UNKNOWN, OCR_PLACE_MOVES, OCR_PLACE_FIXED };
 
 struct ocr_track {
     int64_t number; /* "line" of the rows: 1, 2, … in the order in which lines were first read */
     struct ocr_crop crop;
     struct ocr_reading reading;
-    bool is_read; /* else it waits to be seen whole */
+    bool is_read;           /* else it waits to be seen whole */
+    enum ocr_weight weight; /* of the reading */
+    bool has_company;       /* was seen beside a line of words */
     enum ocr_place place;
 
     bool present;        /* somewhere in the last frame, whole or cut */
@@ -37,6 +46,9 @@ struct ocr_row {
     double confidence;
     int64_t line;
     int scene;
+    struct ocr_ink ink;
+    enum ocr_weight weight;
+    bool has_company;
     struct ocr_stretch stretch;
 };
 
