@@ -157,6 +157,28 @@ static void test_outlined_letters(void **state)
     assert_true(ink.light);
 }
 
+/* A glow behind light letters stays paper: read as ink it would join two words or add a digit. */
+static void test_a_glow_behind_letters_is_paper(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, night);
+    for (int x = 0; x < 500; x++) {
+        uint8_t glow = (uint8_t)(x < 250 ? 20 + x / 2 : 270 - x / 2);
+        struct colour here = {glow, 230, 240};
+        fill_box(&frame, (struct ocr_box){x, 0, 1, 120}, here);
+    }
+    struct ocr_box box = draw_text(&frame, "0800 555 017", 60, 40, 32, white);
+    struct ocr_ink ink;
+    ocr_ink_measure(&frame, &box, &ink);
+    assert_int_equal(ink.kind, OCR_INK_LIGHT);
+    struct ocr_box middle = {240, 90, 20, 20};
+    uint8_t levels[400];
+    ocr_ink_apply(&ink, &frame, &middle, levels);
+    for (size_t i = 0; i < sizeof(levels); i++) {
+        assert_true(levels[i] > 190);
+    }
+}
+
 static size_t emoji_in(struct ocr_frame *frame)
 {
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(frame);
@@ -237,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_noise_and_gradients_hold_no_lines),
         cmocka_unit_test(test_ink_is_dark_on_light_whatever_the_theme),
         cmocka_unit_test(test_outlined_letters),
+        cmocka_unit_test(test_a_glow_behind_letters_is_paper),
         cmocka_unit_test(test_emoji_are_cut_out_and_coloured_words_are_not),
         cmocka_unit_test(test_text_is_cleaned_of_lone_marks),
     };

@@ -213,8 +213,10 @@ static void measure_picture(const struct ocr_frame *frame, const struct ocr_box 
     }
     ink->kind = light_ink ? OCR_INK_LIGHT : OCR_INK_DARK;
     ink->light = light_ink;
-    ink->low = (int)(light_ink ? light.low_mean : dark.low_mean);
-    ink->high = (int)(light_ink ? light.high_mean : dark.high_mean);
+    /* The side of the paper begins half-way to the threshold: the picture behind the letters varies,
+     * and what moves there is not to be read, nor to make the line look like another one. */
+    ink->low = light_ink ? ((int)light.low_mean + light.threshold) / 2 : (int)dark.low_mean;
+    ink->high = light_ink ? (int)light.high_mean : ((int)dark.high_mean + dark.threshold) / 2;
     ink->clarity = light_ink ? light.quality : dark.quality;
 }
 
