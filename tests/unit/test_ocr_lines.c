@@ -233,9 +233,17 @@ static void test_text_is_cleaned_of_lone_marks(void **state)
     static const struct {
         const char *read, *clean;
     } cases[] = {
-        {"© 752", "752"}, {"nice @ #", "nice"},     {"@nora #coffee", "@nora #coffee"},
-        {"# 12", "12"},   {"a  b", "a b"},          {"", ""},
-        {"@", ""},        {"50 ¢ each", "50 each"},
+        {"© 752", "752"},
+        {"nice @ #", "nice"},
+        {"@nora #coffee", "@nora #coffee"},
+        {"# 12", "12"},
+        {"a  b", "a b"},
+        {"", ""},
+        {"@", ""},
+        {"50 ¢ each", "50 each"},
+        {"| have never", "I have never"},
+        {"|'m here", "I'm here"},
+        {"| Home | About", "Home About"},
     };
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
         char text[64];

@@ -1,4 +1,4 @@
-#include "workers/ocr/reader.h"
+#include "workers/ocr/dots.h"
 
 #include <ctype.h>
 #include <leptonica/allheaders.h>
@@ -132,11 +132,24 @@ static bool is_mark_word(const char *word, size_t length)
     return false;
 }
 
+/* The English pronoun at the start of a line is read as a bar: a separator has nothing before it to
+ * separate there, and no small letter behind it. */
+static void restore_pronoun(char *text)
+{
+    bool before_word = text[0] == '|' && text[1] == ' ' && islower((unsigned char)text[2]);
+    bool contracted = text[0] == '|' && (text[1] == '\'' || strncmp(text + 1, "’", 3) == 0);
+
+    if (before_word || contracted) {
+        text[0] = 'I';
+    }
+}
+
 void ocr_text_clean(char *text)
 {
     char *to = text;
     const char *from = text;
 
+    restore_pronoun(text);
     while (*from) {
         size_t length = strcspn(from, " ");
         if (length && !is_mark_word(from, length)) {
@@ -179,11 +192,14 @@ int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
     }
     bool better = second.text && second.text[0] &&
                   second.confidence + second.worst_word > first.confidence + first.worst_word;
-    *ret_reading = better ? second : first;
-    if (better) {
-        second = (struct ocr_reading){0};
-    } else {
-        first = (struct ocr_reading){0};
+    struct ocr_reading *chosen = better ? &second : &first;
+    int middles[OCR_DOTS_MAX];
+    size_t dots = ocr_dots_find(crop, middles);
+    result = ocr_dots_restore(middles, dots, crop->width, &chosen->text, error);
+    if (result < 0) {
+        return result;
     }
+    *ret_reading = *chosen;
+    *chosen = (struct ocr_reading){0};
     return 0;
 }

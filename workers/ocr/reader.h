@@ -29,7 +29,8 @@ CV_MUST_CHECK int ocr_read(struct ocr_engine *engine, const struct ocr_crop *cro
                            struct ocr_reading *ret_reading, int64_t *readings,
                            struct cv_error *error);
 
-/* Takes off what no text has: lone marks that pictures beside the text were read as. In place. */
+/* Takes off what no text has: lone marks that pictures beside the text were read as. A bar that is
+ * an "I" becomes one. In place. */
 void ocr_text_clean(char *text);
 
 /* Whether a word of the text is what dictionaries get wrong: @name, #tag, address, number. */
