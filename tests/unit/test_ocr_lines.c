@@ -86,6 +86,26 @@ static void test_pictures_beside_text_stay_out_of_the_line(void **state)
     assert_true(found_label);
 }
 
+/* A cup with its steam and saucer behind a sentence: pieces half as high as the letters, which are not
+ * to be taken for the line's letters and put the @ out. */
+static void test_an_emoji_in_pieces_puts_no_letter_out(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, white);
+    struct ocr_box text = draw_text(&frame, "(dev) vinyl", 40, 40, 26, black);
+    int x = ocr_right(&text) + 12, bottom = ocr_bottom(&text);
+    fill_box(&frame, (struct ocr_box){x, text.y - 8, 30, 51}, blue);
+    fill_box(&frame, (struct ocr_box){x + 46, bottom - 36, 43, 14}, blue);
+    fill_box(&frame, (struct ocr_box){x + 46, bottom - 14, 26, 14}, blue);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    bool whole = false;
+    for (size_t i = 0; i < lines.count; i++) {
+        whole = whole || (lines.items[i].box.x <= text.x + 2 &&
+                          ocr_right(&lines.items[i].box) >= ocr_right(&text) - 2);
+    }
+    assert_true(whole);
+}
+
 static void test_noise_and_gradients_hold_no_lines(void **state)
 {
     (void)state;
@@ -264,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_sizes_from_small_to_large),
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),
+        cmocka_unit_test(test_an_emoji_in_pieces_puts_no_letter_out),
         cmocka_unit_test(test_noise_and_gradients_hold_no_lines),
         cmocka_unit_test(test_ink_is_dark_on_light_whatever_the_theme),
         cmocka_unit_test(test_outlined_letters),

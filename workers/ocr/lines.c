@@ -1,31 +1,9 @@
-#include "workers/ocr/lines.h"
+#include "workers/ocr/grouping.h"
 
 #include <string.h>
 
 enum {
-    BAND = 4,        /* last letters whose height and place a line is continued at */
     OPEN_MAX = 4096, /* lines under construction at one place from left to right */
-    NONE = -1,
-};
-
-/* A line under construction. */
-struct growing {
-    struct ocr_box box;
-    int tall; /* tallest letter */
-    int band_top[BAND], band_bottom[BAND];
-    int band_count;
-    int glyphs;
-    int merged_into; /* NONE, or the line that took it */
-};
-
-struct grouping {
-    const struct ocr_component *items;
-    size_t count;
-    int *line_of; /* component → line */
-    struct growing *lines;
-    int line_count;
-    int *open;
-    int open_count;
 };
 
 void ocr_lines_deinit(struct ocr_lines *lines)
@@ -35,19 +13,19 @@ void ocr_lines_deinit(struct ocr_lines *lines)
     *lines = (struct ocr_lines){0};
 }
 
-static int band_top(const struct growing *line)
+static int band_top(const struct ocr_growing *line)
 {
     int top = line->band_top[0];
-    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
+    for (int i = 1; i < ocr_min(line->band_count, OCR_BAND); i++) {
         top = ocr_min(top, line->band_top[i]);
     }
     return top;
 }
 
-static int band_bottom(const struct growing *line)
+static int band_bottom(const struct ocr_growing *line)
 {
     int bottom = line->band_bottom[0];
-    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
+    for (int i = 1; i < ocr_min(line->band_count, OCR_BAND); i++) {
         bottom = ocr_max(bottom, line->band_bottom[i]);
     }
     return bottom;
@@ -69,7 +47,7 @@ static bool mark_fits(int top, int bottom, int band_from, int band_to)
 }
 
 /* How well `box` continues `line`: larger is better, negative is not at all. */
-static int score(const struct growing *line, const struct ocr_box *box)
+static int score(const struct ocr_growing *line, const struct ocr_box *box)
 {
     int gap = box->x - ocr_right(&line->box);
     int from = band_top(line), to = band_bottom(line);
@@ -94,7 +72,7 @@ static int score(const struct growing *line, const struct ocr_box *box)
     return 1000 + 1000 * overlap / large - ocr_max(gap, 0) * 200 / (large + 1);
 }
 
-static void extend(struct growing *line, const struct ocr_box *box)
+static void extend(struct ocr_growing *line, const struct ocr_box *box)
 {
     int band = line->band_count ? band_bottom(line) - band_top(line) : 0;
 
@@ -105,19 +83,19 @@ static void extend(struct growing *line, const struct ocr_box *box)
         if (band * 20 < box->height * 9) {
             line->band_count = 0;
         }
-        line->band_top[line->band_count % BAND] = box->y;
-        line->band_bottom[line->band_count % BAND] = ocr_bottom(box);
+        line->band_top[line->band_count % OCR_BAND] = box->y;
+        line->band_bottom[line->band_count % OCR_BAND] = ocr_bottom(box);
         line->band_count++;
         line->tall = ocr_max(line->tall, box->height);
     }
 }
 
-static void close_passed(struct grouping *all, int x)
+static void close_passed(struct ocr_grouping *all, int x)
 {
     int kept = 0;
 
     for (int i = 0; i < all->open_count; i++) {
-        const struct growing *line = &all->lines[all->open[i]];
+        const struct ocr_growing *line = &all->lines[all->open[i]];
         if (x - ocr_right(&line->box) <= gap_limit(ocr_max(line->tall, 8)) * 2) {
             all->open[kept++] = all->open[i];
         }
@@ -125,10 +103,10 @@ static void close_passed(struct grouping *all, int x)
     all->open_count = kept;
 }
 
-static void place(struct grouping *all, size_t item)
+static void place(struct ocr_grouping *all, size_t item)
 {
     const struct ocr_box *box = &all->items[item].box;
-    int best = NONE, best_score = -1;
+    int best = OCR_NO_LINE, best_score = -1;
 
     for (int i = 0; i < all->open_count; i++) {
         int mark = score(&all->lines[all->open[i]], box);
@@ -137,33 +115,25 @@ static void place(struct grouping *all, size_t item)
             best = all->open[i];
         }
     }
-    if (best == NONE) {
+    if (best == OCR_NO_LINE) {
         if (all->open_count == OPEN_MAX) {
             return;
         }
         best = all->line_count++;
-        all->lines[best] = (struct growing){.merged_into = NONE};
+        all->lines[best] = (struct ocr_growing){.merged_into = OCR_NO_LINE};
         all->open[all->open_count++] = best;
     }
     extend(&all->lines[best], box);
     all->line_of[item] = best;
 }
 
-static int root_of(const struct grouping *all, int line)
-{
-    while (all->lines[line].merged_into != NONE) {
-        line = all->lines[line].merged_into;
-    }
-    return line;
-}
-
 /* Whether two finished pieces are one line: same height and place, or a stray mark beside letters. */
-static bool same_line(const struct growing *a, const struct growing *b)
+static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
 {
-    const struct growing *left = a->box.x <= b->box.x ? a : b, *right = left == a ? b : a;
+    const struct ocr_growing *left = a->box.x <= b->box.x ? a : b, *right = left == a ? b : a;
     int gap = right->box.x - ocr_right(&left->box);
-    const struct growing *large = a->box.height >= b->box.height ? a : b;
-    const struct growing *small = large == a ? b : a;
+    const struct ocr_growing *large = a->box.height >= b->box.height ? a : b;
+    const struct ocr_growing *small = large == a ? b : a;
     int height = large->box.height,
         overlap = ocr_min(ocr_bottom(&a->box), ocr_bottom(&b->box)) - ocr_max(a->box.y, b->box.y);
 
@@ -178,8 +148,8 @@ static bool same_line(const struct growing *a, const struct growing *b)
 
 static int compare_tops(const void *left, const void *right, void *lines)
 {
-    const struct growing *a = &((const struct growing *)lines)[*(const int *)left];
-    const struct growing *b = &((const struct growing *)lines)[*(const int *)right];
+    const struct ocr_growing *a = &((const struct ocr_growing *)lines)[*(const int *)left];
+    const struct ocr_growing *b = &((const struct ocr_growing *)lines)[*(const int *)right];
 
     if (a->box.y != b->box.y) {
         return a->box.y < b->box.y ? -1 : 1;
@@ -188,7 +158,7 @@ static int compare_tops(const void *left, const void *right, void *lines)
 }
 
 /* Joins pieces of one line that left-to-right growth kept apart. */
-static void merge_pieces(struct grouping *all)
+static void merge_pieces(struct ocr_grouping *all)
 {
     int *order = all->open; /* free by now, and large enough */
     int count = ocr_min(all->line_count, OPEN_MAX);
@@ -199,8 +169,8 @@ static void merge_pieces(struct grouping *all)
     qsort_r(order, (size_t)count, sizeof(*order), compare_tops, all->lines);
     for (int i = 0; i < count; i++) {
         for (int k = i + 1; k < count; k++) {
-            int a = root_of(all, order[i]), b = root_of(all, order[k]);
-            struct growing *into = &all->lines[a], *from = &all->lines[b];
+            int a = ocr_grouping_root(all, order[i]), b = ocr_grouping_root(all, order[k]);
+            struct ocr_growing *into = &all->lines[a], *from = &all->lines[b];
             if (all->lines[order[k]].box.y > ocr_bottom(&into->box) + into->box.height / 2) {
                 break;
             }
@@ -257,7 +227,7 @@ static int compare_lines(const void *left, const void *right)
 }
 
 /* Glyph boxes sorted by their line (components are in order of x already), and the lines' marks. */
-static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error *error)
+static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_error *error)
 {
     cv_auto_free size_t *start = calloc((size_t)all->line_count + 2, sizeof(*start));
     cv_auto_free int *scratch = calloc(all->count + 1, sizeof(*scratch));
@@ -268,8 +238,8 @@ static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d lines", all->line_count);
     }
     for (size_t i = 0; i < all->count; i++) {
-        if (all->line_of[i] != NONE) {
-            all->line_of[i] = root_of(all, all->line_of[i]);
+        if (all->line_of[i] != OCR_NO_LINE) {
+            all->line_of[i] = ocr_grouping_root(all, all->line_of[i]);
             start[all->line_of[i] + 1]++;
         }
     }
@@ -277,14 +247,14 @@ static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error
         start[i + 1] += start[i];
     }
     for (size_t i = 0; i < all->count; i++) {
-        if (all->line_of[i] != NONE) {
+        if (all->line_of[i] != OCR_NO_LINE) {
             lines->glyphs[start[all->line_of[i]]++] = all->items[i].box;
         }
     }
     lines->glyph_count = all->count;
     for (int i = 0; i < all->line_count && lines->count < OCR_LINES_MAX; i++) {
         size_t first = i ? start[i - 1] : 0, count = start[i] - first;
-        if (all->lines[i].merged_into != NONE || !count) {
+        if (all->lines[i].merged_into != OCR_NO_LINE || !count) {
             continue;
         }
         struct ocr_line line = {all->lines[i].box, tall_of(lines->glyphs + first, count, scratch),
@@ -297,12 +267,12 @@ static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error
     return 0;
 }
 
-static void grow_all(struct grouping *all, const bool *left_out)
+static void grow_all(struct ocr_grouping *all, const bool *left_out)
 {
     all->line_count = 0;
     all->open_count = 0;
     for (size_t i = 0; i < all->count; i++) {
-        all->line_of[i] = NONE;
+        all->line_of[i] = OCR_NO_LINE;
         if (i % 16 == 0) {
             close_passed(all, all->items[i].box.x);
         }
@@ -313,71 +283,24 @@ static void grow_all(struct grouping *all, const bool *left_out)
     merge_pieces(all);
 }
 
-/* Whether a component lies inside of another that is no wider than a letter or two: the hole of an
- * o, or the inner outline of a bold letter. */
-static bool is_hole(const struct grouping *all, size_t item)
-{
-    const struct ocr_box *box = &all->items[item].box;
-
-    for (size_t i = item; i-- > 0 && box->x - all->items[i].box.x <= OCR_GLYPH_HEIGHT_MAX * 2;) {
-        const struct ocr_box *around = &all->items[i].box;
-        if (ocr_right(around) >= ocr_right(box) && around->y <= box->y &&
-            ocr_bottom(around) >= ocr_bottom(box) && around->width <= 2 * around->height) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Marks what is more than twice as tall as the letters it was grouped with: an avatar, a picture or
- * a button's frame that drew letters to itself as if they were its dots and commas. */
-static bool find_misfits(const struct grouping *all, bool *left_out, int *letters_tall,
-                         int *letters_width)
-{
-    bool found = false;
-
-    memset(letters_tall, 0, (size_t)all->line_count * sizeof(*letters_tall));
-    memset(letters_width, 0, (size_t)all->line_count * sizeof(*letters_width));
-    for (size_t i = 0; i < all->count; i++) {
-        int line = all->line_of[i] == NONE ? NONE : root_of(all, all->line_of[i]);
-        const struct ocr_box *box = &all->items[i].box;
-        if (line != NONE && box->height * 20 < all->lines[line].tall * 9 &&
-            box->height * 5 >= all->lines[line].tall && !is_hole(all, i)) {
-            letters_tall[line] = ocr_max(letters_tall[line], box->height);
-            letters_width[line] += box->width;
-        }
-    }
-    for (size_t i = 0; i < all->count; i++) {
-        int line = all->line_of[i] == NONE ? NONE : root_of(all, all->line_of[i]);
-        if (line != NONE && letters_tall[line] >= OCR_GLYPH_HEIGHT_MIN + 2 &&
-            letters_width[line] * 4 >= all->lines[line].tall * 3 &&
-            all->items[i].box.height * 10 > letters_tall[line] * 22) {
-            left_out[i] = true;
-            found = true;
-        }
-    }
-    return found;
-}
-
 int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *ret_lines,
                     struct cv_error *error)
 {
     enum { PASSES = 3 };
     size_t count = components->count;
     cv_auto_free int *line_of = malloc((count + 1) * sizeof(*line_of));
-    cv_auto_free struct growing *growing = malloc((count + 1) * sizeof(*growing));
+    cv_auto_free struct ocr_growing *growing = malloc((count + 1) * sizeof(*growing));
     cv_auto_free int *open = malloc(OPEN_MAX * sizeof(*open));
     cv_auto_free bool *left_out = calloc(count + 1, sizeof(*left_out));
-    cv_auto_free int *tall = malloc((count + 1) * sizeof(*tall));
-    cv_auto_free int *wide = malloc((count + 1) * sizeof(*wide));
+    cv_auto_free struct ocr_letters *letters = malloc((count + 1) * sizeof(*letters));
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
 
-    if (!line_of || !growing || !open || !left_out || !tall || !wide) {
+    if (!line_of || !growing || !open || !left_out || !letters) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to group %zu components", count);
     }
-    struct grouping all = {components->items, count, line_of, growing, 0, open, 0};
+    struct ocr_grouping all = {components->items, count, line_of, growing, 0, open, 0};
     grow_all(&all, left_out);
-    for (int i = 1; i < PASSES && find_misfits(&all, left_out, tall, wide); i++) {
+    for (int i = 1; i < PASSES && ocr_misfits_find(&all, left_out, letters); i++) {
         grow_all(&all, left_out);
     }
     int result = gather(&all, &lines, error);

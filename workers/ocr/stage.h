@@ -1,7 +1,7 @@
 /* The "ocr" stage: reads the kept frames of a video and turns what is written on them into rows of
  * `segments`.
  *
- * frame.c      a JPEG as colour planes           lines.c, components.c  where lines of text are
+ * frame.c      a JPEG as colour planes           lines.c, misfits.c, components.c  where text is
  * ink.c        polarity and grey mapping         emoji.c                colour emoji to be cut out
  * crop.c       a line, cut out                   reader.c, engine.c     its text, by Tesseract
  * match.c      the same pixels again?            viewport.c             which rows scroll
