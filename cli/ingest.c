@@ -163,22 +163,22 @@ static int store_original(struct cv_store *store, const struct original *origina
     return cv_store_put_file(store, original->key, original->path, &params, NULL, error);
 }
 
-static int enqueue(struct cv_db *db, const struct original *original, const json_t *options,
-                   struct cv_error *error)
+static int start_run(struct cv_db *db, const struct original *original, const json_t *options,
+                     struct cv_error *error)
 {
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s, s:s}", "video_id", original->id, "s3_original_path", original->key);
     if (!payload || json_object_update(payload, (json_t *)options)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
     }
-    const struct cv_enqueue_params params = {
-        .job_type = "transcode",
+    const struct cv_run_params params = {
+        .workflow = "video_pipeline",
         .video_id = original->id,
-        .payload = payload,
+        .input = payload,
         .priority = -1,
     };
-    char job_id[CV_UUID_SIZE];
-    int result = cv_queue_enqueue(db, &params, job_id, error);
+    char run_id[CV_UUID_SIZE];
+    int result = cv_queue_start_run(db, &params, run_id, error);
     return result == CV_QUEUE_DUPLICATE ? 0 : result;
 }
 
@@ -189,13 +189,14 @@ static int push_on(struct cv_db *db, const struct original *original, const json
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(db, &rows, error,
                            "SELECT job_id, status FROM pipeline_stages WHERE video_id = $1::uuid"
-                           " AND status <> 'done' LIMIT 1",
+                           " AND status <> 'done'"
+                           " ORDER BY status NOT IN ('failed', 'canceled') LIMIT 1",
                            original->id);
     if (result) {
         return result;
     }
     if (cv_db_rows(rows) == 0) {
-        return enqueue(db, original, options, error);
+        return start_run(db, original, options, error);
     }
     const char *status = cv_db_text(rows, 0, "status");
     if (strcmp(status, "failed") == 0 || strcmp(status, "canceled") == 0) {

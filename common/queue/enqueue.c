@@ -34,15 +34,12 @@ int cv_queue_enqueue(struct cv_db *db, const struct cv_enqueue_params *params,
 int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_job *job, const char *job_type,
                                const json_t *payload, struct cv_error *error)
 {
-    struct cv_enqueue_params params = {
-        .job_type = job_type,
-        .video_id = job->video_id[0] ? job->video_id : NULL,
-        .payload = payload,
-        .priority = job->priority,
-        .correlation_id = job->correlation_id,
-        .sequence = job->sequence,
-    };
-    char id[CV_UUID_SIZE];
-    int result = cv_queue_enqueue(db, &params, id, error);
-    return result == CV_QUEUE_DUPLICATE ? 0 : result;
+    cv_auto_free char *text = NULL;
+    int result = cv_queue_dump(payload, &text, error);
+    if (result) {
+        return result;
+    }
+    return cv_queue_run(
+        db, error, "SELECT hand_on($1::uuid, $2::bigint, $3, coalesce($4, '{}')::jsonb) AS outcome",
+        job->id, cv_queue_number(job->token).text, job_type, text);
 }

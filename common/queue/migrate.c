@@ -34,13 +34,13 @@ static int checksum(const char *sql, char ret_hex[SHA256_HEX_SIZE], struct cv_er
     return 0;
 }
 
-static int count_known(void)
+static int newest_known(void)
 {
-    int count = 0;
-    while (cv_migrations[count].version) {
-        count++;
+    int version = 0;
+    for (const struct cv_migration *known = cv_migrations; known->version; known++) {
+        version = known->version;
     }
-    return count;
+    return version;
 }
 
 static const struct cv_migration *find_known(int64_t version)
@@ -61,7 +61,7 @@ static int check_applied(const struct cv_db_result *rows, int row, struct cv_err
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "the database is newer than this program: it holds migration %lld (%s), "
                        "this program knows up to %d; use the program that made it, or a later one",
-                       (long long)version, cv_db_text(rows, row, "name"), count_known());
+                       (long long)version, cv_db_text(rows, row, "name"), newest_known());
     }
     char hex[SHA256_HEX_SIZE];
     int result = checksum(known->sql, hex, error);

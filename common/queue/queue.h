@@ -68,11 +68,33 @@ struct cv_enqueue_params {
 CV_MUST_CHECK int cv_queue_enqueue(struct cv_db *db, const struct cv_enqueue_params *params,
                                    char ret_job_id[CV_UUID_SIZE], struct cv_error *error);
 
-/* The next stage of a pipeline: same video, run order, priority and correlation id as `job`. A
- * successor that waits or runs already counts as success. */
+/* Gives `payload` to the next stage, inside the transaction that ends `job`. In a run it waits for
+ * the steps of that type behind the job's; a job on its own enqueues the next at once, with the
+ * same video, run order, priority and correlation id, where one that waits or runs already counts
+ * as success. CV_LEASE_LOST is an outcome. */
 CV_MUST_CHECK int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_job *job,
                                              const char *job_type, const json_t *payload,
                                              struct cv_error *error);
+
+struct cv_run_params {
+    const char *workflow;
+    const char *video_id; /* NULL: none */
+    const json_t *input;  /* an object; NULL: {} */
+    int priority;         /* 0..10; -1: the highest base priority of its types */
+};
+
+/* Starts the active version of a workflow with all its jobs; part of the caller's transaction when
+ * one is open. CV_QUEUE_DUPLICATE when the video is on its way already: the id is that run's. */
+CV_MUST_CHECK int cv_queue_start_run(struct cv_db *db, const struct cv_run_params *params,
+                                     char ret_run_id[CV_UUID_SIZE], struct cv_error *error);
+
+/* The failed and canceled steps of a run once more; *ret_count says how many.
+ * CV_QUEUE_NO_SUCH_JOB when there is no such run. */
+CV_MUST_CHECK int cv_queue_restart_run(struct cv_db *db, const char *run_id, int64_t *ret_count,
+                                       struct cv_error *error);
+
+/* Stops every job of a run that is not done. */
+CV_MUST_CHECK int cv_queue_cancel_run(struct cv_db *db, const char *run_id, struct cv_error *error);
 
 /* ---- claim and lease ------------------------------------------------------------------------- */
 

@@ -12,16 +12,36 @@ CREATE TABLE job_types (
     time_limit interval NOT NULL DEFAULT '1 hour' CHECK (time_limit > '0'),
     retry_delays interval[] NOT NULL DEFAULT '{1 minute,5 minutes,15 minutes}',
     one_per_video boolean NOT NULL DEFAULT false,  -- a stage of the pipeline, not work on demand
+    is_public boolean NOT NULL DEFAULT false,      -- application roles may enqueue it
+    -- The rules that claims obey from the next one on, whatever is running.
+    cpu_weight int NOT NULL DEFAULT 1 CHECK (cpu_weight BETWEEN 1 AND 5),
+    max_running int CHECK (max_running >= 0),
+    max_running_per_tenant int CHECK (max_running_per_tenant >= 1),
+    interactive_adjustment int NOT NULL DEFAULT 0 CHECK (interactive_adjustment BETWEEN -10 AND 0),
+    put_off_while_interactive boolean NOT NULL DEFAULT false,
+    put_off_until timestamptz,                     -- set by the claim that met a session
+    paused_at timestamptz,
+    pause_reason text,
     updated_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE job_types IS
+    'What kinds of work there are, and the rules by which each is claimed; may be changed at any time.';
 COMMENT ON COLUMN job_types.retry_delays IS 'One entry a retry; each is taken with 20 % jitter.';
+COMMENT ON COLUMN job_types.cpu_weight IS 'What a running job takes of its host''s budget (hosts.cpu_budget).';
+COMMENT ON COLUMN job_types.max_running IS 'Over the whole fleet; null: no limit.';
+COMMENT ON COLUMN job_types.max_running_per_tenant IS 'Over the whole fleet; null: no limit.';
+COMMENT ON COLUMN job_types.interactive_adjustment IS
+    'Added to base_priority while somebody searches or plays, where types compete for a host''s CPUs.';
+COMMENT ON COLUMN job_types.put_off_while_interactive IS
+    'Claims nothing for 30 s at a time while somebody searches or plays.';
 
-INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video) VALUES
-    ('transcode', 'original to HLS and poster', 5, '1 hour', true),
-    ('sample', 'original to the frames worth reading', 5, '1 hour', true),
-    ('ocr', 'frames to text detections', 5, '1 hour', true),
-    ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true),
-    ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false);
+INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video, is_public,
+                       cpu_weight) VALUES
+    ('transcode', 'original to HLS and poster', 5, '1 hour', true, true, 4),
+    ('sample', 'original to the frames worth reading', 5, '1 hour', true, true, 3),
+    ('ocr', 'frames to text detections', 5, '1 hour', true, true, 3),
+    ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true, true, 1),
+    ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false, true, 2);
 
 CREATE SEQUENCE job_sequence;      -- the runs' global order
 CREATE SEQUENCE job_lease_tokens;  -- fencing tokens: only ever grow
@@ -29,7 +49,7 @@ CREATE SEQUENCE job_lease_tokens;  -- fencing tokens: only ever grow
 CREATE TABLE jobs (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     video_id uuid REFERENCES videos ON DELETE CASCADE,
-    job_type job_type NOT NULL REFERENCES job_types (name),
+    job_type job_type NOT NULL,            -- registered: see jobs_before_insert
     status job_status NOT NULL DEFAULT 'queued',
     retry_count int NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
     payload jsonb NOT NULL DEFAULT '{}',
@@ -42,9 +62,9 @@ CREATE TABLE jobs (
     priority int NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 10),
     depends_on uuid[],
 
-    max_retries int NOT NULL DEFAULT 3 CHECK (max_retries >= 0),
+    max_retries int NOT NULL CHECK (max_retries >= 0),
     scheduled_for timestamptz,             -- queued: not before; failed: when it is tried again
-    is_ready boolean NOT NULL DEFAULT true, -- queued, due, and waiting for no other job
+    is_ready boolean NOT NULL,             -- queued, due, and waiting for no other job
     unmet_dependencies int NOT NULL DEFAULT 0 CHECK (unmet_dependencies >= 0),
     lease_token bigint NOT NULL DEFAULT 0,
     attempt int NOT NULL DEFAULT 0,
@@ -57,7 +77,10 @@ CREATE TABLE jobs (
     sequence bigint NOT NULL DEFAULT nextval('job_sequence'),
     tenant_id uuid,
     dedupe_key text,
-    correlation_id uuid NOT NULL DEFAULT gen_random_uuid()
+    correlation_id uuid NOT NULL DEFAULT gen_random_uuid(),
+    run_id uuid,
+    part int NOT NULL DEFAULT 0,           -- of a step that fans out
+    has_dependents boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON COLUMN jobs.payload IS
     'What the job is to do; of a failed job {"error": …, "original_payload": …}.';
@@ -75,17 +98,22 @@ CREATE INDEX jobs_retry_due ON jobs (job_type, scheduled_for)
 CREATE INDEX jobs_running ON jobs (job_type) WHERE status = 'processing';
 CREATE INDEX jobs_waiting ON jobs USING gin (depends_on)
     WHERE status = 'queued' AND unmet_dependencies > 0;
-CREATE INDEX jobs_video ON jobs (video_id, created_at);
+CREATE INDEX jobs_video ON jobs (video_id, created_at) WHERE video_id IS NOT NULL;
+CREATE INDEX jobs_run_open ON jobs (run_id) WHERE run_id IS NOT NULL AND status <> 'done';
+CREATE INDEX jobs_run ON jobs (run_id, step, part) WHERE run_id IS NOT NULL;
+-- Where a tenant's next job belongs, and whose jobs there are beside those of a tenant at its limit.
+CREATE INDEX jobs_tenant ON jobs (job_type, tenant_id, priority DESC, sequence)
+    WHERE status = 'queued' AND is_ready AND tenant_id IS NOT NULL;
 CREATE INDEX jobs_dead ON jobs (job_type, finished_at)
     WHERE status = 'failed' AND scheduled_for IS NULL;
 
-CREATE UNIQUE INDEX jobs_one_in_flight ON jobs (video_id, step)
+CREATE UNIQUE INDEX jobs_one_in_flight ON jobs (video_id, step, part)
     WHERE exclusive AND video_id IS NOT NULL AND status IN ('queued', 'processing');
 CREATE UNIQUE INDEX jobs_dedupe ON jobs (dedupe_key, tenant_id) NULLS NOT DISTINCT
     WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'processing');
 
 CREATE TABLE job_attempts (
-    job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    job_id uuid NOT NULL,                  -- goes with its job: see jobs_deleted
     attempt int NOT NULL,
     worker_id text NOT NULL,
     lease_token bigint NOT NULL,
@@ -102,8 +130,8 @@ CREATE TABLE job_attempts (
     cpu_seconds double precision,
     peak_memory_bytes bigint,
     PRIMARY KEY (job_id, attempt)
-);
-CREATE INDEX job_attempts_worker ON job_attempts (worker_id, started_at);
+) WITH (fillfactor = 80);                  -- the end of an attempt stays on its page
+CREATE INDEX job_attempts_started ON job_attempts USING brin (started_at);
 
 CREATE SEQUENCE task_event_ids;
 CREATE TABLE task_events (
@@ -112,16 +140,17 @@ CREATE TABLE task_events (
     job_id uuid,
     video_id uuid,
     correlation_id uuid,
+    run_id uuid,                           -- of a run's own events
     source text NOT NULL,
     level text NOT NULL DEFAULT 'info' CHECK (level IN ('debug', 'info', 'warn', 'error')),
     type text NOT NULL,
     message text NOT NULL,
-    data jsonb,
-    PRIMARY KEY (ts, id)
+    data jsonb
 ) PARTITION BY RANGE (ts);
 COMMENT ON TABLE task_events IS 'Append-only timeline; one partition a month (UTC).';
-CREATE INDEX task_events_job ON task_events (job_id, ts);
-CREATE INDEX task_events_video ON task_events (video_id, ts);
+CREATE INDEX task_events_job ON task_events (job_id, ts) WHERE job_id IS NOT NULL;
+CREATE INDEX task_events_video ON task_events (video_id, ts) WHERE video_id IS NOT NULL;
+CREATE INDEX task_events_run ON task_events (run_id, ts) WHERE run_id IS NOT NULL;
 -- Catches what no month was made for, so that an event is never a reason to fail.
 CREATE TABLE task_events_default PARTITION OF task_events DEFAULT;
 
@@ -178,6 +207,7 @@ CREATE TABLE workers (
     slots int NOT NULL DEFAULT 1,
     running int NOT NULL DEFAULT 0,
     state text NOT NULL CHECK (state IN ('running', 'draining', 'stopped')),
+    drain_requested_at timestamptz,
     started_at timestamptz NOT NULL DEFAULT now(),
     last_seen timestamptz NOT NULL DEFAULT now()
 );
@@ -197,6 +227,7 @@ $$
     END
 $$;
 
+-- Fills in what an INSERT left open. The functions that enqueue fill in everything themselves.
 CREATE FUNCTION jobs_before_insert() RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
@@ -205,18 +236,23 @@ DECLARE
     kind job_types;
 BEGIN
     SELECT * INTO kind FROM job_types WHERE name = NEW.job_type;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'job type % is not registered', NEW.job_type
+            USING ERRCODE = 'foreign_key_violation', HINT = 'Insert it into job_types.';
+    END IF;
     NEW.step := coalesce(NEW.step, NEW.job_type);
-    NEW.exclusive := NEW.exclusive OR coalesce(kind.one_per_video, false);
-    NEW.max_retries := coalesce(cardinality(kind.retry_delays), NEW.max_retries);
+    NEW.exclusive := NEW.exclusive OR kind.one_per_video;
+    NEW.max_retries := coalesce(NEW.max_retries, cardinality(kind.retry_delays));
     IF NEW.tenant_id IS NULL AND NEW.video_id IS NOT NULL THEN
         SELECT coalesce(team_id, owner_id) INTO NEW.tenant_id FROM videos WHERE id = NEW.video_id;
     END IF;
     IF cardinality(NEW.depends_on) > 0 THEN
         -- The lock makes a parent that is just completing wait, so that it will see this child.
-        PERFORM FROM jobs WHERE id = ANY (NEW.depends_on) ORDER BY id FOR SHARE;
+        PERFORM FROM jobs WHERE id = ANY (NEW.depends_on) ORDER BY id FOR NO KEY UPDATE;
+        UPDATE jobs SET has_dependents = true WHERE id = ANY (NEW.depends_on) AND NOT has_dependents;
         SELECT count(*) INTO NEW.unmet_dependencies
-        FROM unnest(NEW.depends_on) AS parent
-        LEFT JOIN jobs j ON j.id = parent
+        FROM (SELECT DISTINCT unnest(NEW.depends_on) AS id) AS parent
+        LEFT JOIN jobs j USING (id)
         WHERE j.status IS DISTINCT FROM 'done';
     END IF;
     NEW.is_ready := NEW.status = 'queued' AND NEW.unmet_dependencies = 0
@@ -225,7 +261,9 @@ BEGIN
 END
 $$;
 CREATE TRIGGER jobs_before_insert BEFORE INSERT ON jobs
-    FOR EACH ROW EXECUTE FUNCTION jobs_before_insert();
+    FOR EACH ROW WHEN (NEW.is_ready IS NULL OR NEW.max_retries IS NULL OR NEW.step IS NULL
+                       OR NEW.depends_on IS NOT NULL)
+    EXECUTE FUNCTION jobs_before_insert();
 
 CREATE FUNCTION jobs_change_status() RETURNS trigger
 LANGUAGE plpgsql AS
@@ -290,8 +328,22 @@ BEGIN
     RETURN NEW;
 END
 $$;
+-- A claim and a completion that set all that belongs to them, as the queue's functions do, are what
+-- almost every change is: they pass without the call.
 CREATE TRIGGER jobs_change_status BEFORE UPDATE ON jobs
-    FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
+    FOR EACH ROW WHEN (
+        OLD.status IS DISTINCT FROM NEW.status
+        AND NOT (OLD.status = 'queued' AND NEW.status = 'processing' AND NOT NEW.is_ready
+                 AND NEW.lease_token > OLD.lease_token AND NEW.attempt = OLD.attempt + 1
+                 AND NEW.locked_by IS NOT NULL AND NEW.locked_until IS NOT NULL
+                 AND NEW.started_at = NEW.updated_at AND NEW.updated_at > OLD.updated_at
+                 AND NEW.finished_at IS NULL AND NEW.scheduled_for IS NULL
+                 AND NEW.progress = 0 AND NEW.progress_message IS NULL
+                 AND NEW.cancel_requested_at IS NULL)
+        AND NOT (OLD.status = 'processing' AND NEW.status = 'done' AND NOT NEW.is_ready
+                 AND NEW.finished_at = NEW.updated_at AND NEW.updated_at > OLD.updated_at
+                 AND NEW.progress = 1 AND NEW.progress_message IS NULL
+                 AND NEW.locked_by IS NULL AND NEW.locked_until IS NULL))
     EXECUTE FUNCTION jobs_change_status();
 
 -- ---- what follows from a change ------------------------------------------------------------------
@@ -306,9 +358,11 @@ CREATE FUNCTION jobs_inserted() RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
+DECLARE
+    speaker text := event_source();
 BEGIN
     INSERT INTO task_events (job_id, video_id, correlation_id, source, type, message, data)
-    SELECT id, video_id, correlation_id, event_source(), 'status', 'queued',
+    SELECT id, video_id, correlation_id, speaker, 'status', 'queued',
            jsonb_build_object('to', status, 'job_type', job_type)
     FROM changed;
     PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
@@ -319,52 +373,111 @@ $$;
 CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION jobs_inserted();
 
--- An event for every change of status; workers are woken for what has become ready; the video shows
--- what its pipeline is doing.
+-- An event for every change of status; workers are woken for what has become ready; the run and the
+-- video show what has become of them.
 CREATE FUNCTION jobs_updated() RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
+    speaker text := event_source();
     status_changes bigint;
+    has_videos boolean;
+    woken text[];
+    run_ids uuid[];
+    woken_type text;
 BEGIN
-    INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
-    SELECT n.id, n.video_id, n.correlation_id, event_source(),
-           CASE WHEN n.status <> 'failed' THEN 'info'
-                WHEN n.scheduled_for IS NULL THEN 'error' ELSE 'warn' END,
-           CASE WHEN o.status = 'failed' AND n.status = 'queued' THEN 'retry' ELSE 'status' END,
-           CASE WHEN n.status = 'failed'
-                THEN concat_ws(': ', 'failed', n.payload #>> '{error,type}', n.payload #>> '{error,message}')
-                ELSE n.status::text END,
-           jsonb_strip_nulls(jsonb_build_object(
-               'from', o.status, 'to', n.status, 'job_type', n.job_type, 'attempt', n.attempt,
-               'lease_token', n.lease_token, 'worker', coalesce(n.locked_by, o.locked_by),
-               'retry_at', CASE WHEN n.status = 'failed' THEN n.scheduled_for END))
-    FROM changed n JOIN before o USING (id)
-    WHERE n.status <> o.status;
-    GET DIAGNOSTICS status_changes = ROW_COUNT;
+    SELECT count(*) FILTER (WHERE n.status <> o.status),
+           coalesce(bool_or(n.exclusive AND n.video_id IS NOT NULL), false),
+           array_agg(DISTINCT n.job_type::text) FILTER (WHERE n.is_ready AND NOT o.is_ready),
+           array_agg(DISTINCT n.run_id) FILTER (
+               -- complete_job() sees to 'done': what waited for it begins first
+               WHERE n.run_id IS NOT NULL AND n.status NOT IN ('processing', 'done')
+                 AND (n.status <> o.status OR n.scheduled_for IS DISTINCT FROM o.scheduled_for))
+    INTO status_changes, has_videos, woken, run_ids
+    FROM changed n JOIN before o USING (id);
 
-    PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
-    FROM (SELECT DISTINCT n.job_type FROM changed n JOIN before o USING (id)
-          WHERE n.is_ready AND NOT o.is_ready) AS woken;
-    IF status_changes = 0 THEN
-        RETURN NULL; -- a renewal or progress
+    IF woken IS NOT NULL THEN
+        FOREACH woken_type IN ARRAY woken LOOP
+            PERFORM pg_notify('cv_jobs_' || woken_type, '');
+        END LOOP;
     END IF;
-
-    UPDATE videos v SET status = 'processing'
-    FROM changed n JOIN before o USING (id)
-    WHERE v.id = n.video_id AND n.exclusive AND n.status = 'processing' AND o.status <> n.status
-      AND v.status <> 'processing';
-    UPDATE videos v SET status = 'failed'
-    FROM changed n JOIN before o USING (id)
-    WHERE v.id = n.video_id AND n.exclusive AND o.status <> n.status
-      AND (n.status = 'canceled' OR (n.status = 'failed' AND n.scheduled_for IS NULL));
+    IF status_changes > 0 THEN
+        INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+        SELECT n.id, n.video_id, n.correlation_id, speaker,
+               CASE WHEN n.status <> 'failed' THEN 'info'
+                    WHEN n.scheduled_for IS NULL THEN 'error' ELSE 'warn' END,
+               CASE WHEN o.status = 'failed' AND n.status = 'queued' THEN 'retry' ELSE 'status' END,
+               CASE WHEN n.status = 'failed'
+                    THEN concat_ws(': ', 'failed', n.payload #>> '{error,type}',
+                                   n.payload #>> '{error,message}')
+                    ELSE n.status::text END,
+               jsonb_strip_nulls(jsonb_build_object(
+                   'from', o.status, 'to', n.status, 'job_type', n.job_type, 'attempt', n.attempt,
+                   'lease_token', n.lease_token, 'worker', coalesce(n.locked_by, o.locked_by),
+                   'retry_at', CASE WHEN n.status = 'failed' THEN n.scheduled_for END))
+        FROM changed n JOIN before o USING (id)
+        WHERE n.status <> o.status;
+    END IF;
+    IF has_videos AND status_changes > 0 THEN
+        UPDATE videos v SET status = 'processing'
+        FROM changed n JOIN before o USING (id)
+        WHERE v.id = n.video_id AND n.exclusive AND n.status = 'processing' AND o.status <> n.status
+          AND v.status <> 'processing';
+        UPDATE videos v SET status = 'failed'
+        FROM changed n JOIN before o USING (id)
+        WHERE v.id = n.video_id AND n.exclusive AND o.status <> n.status
+          AND (n.status = 'canceled' OR (n.status = 'failed' AND n.scheduled_for IS NULL));
+    END IF;
+    IF run_ids IS NOT NULL THEN
+        PERFORM settle_runs(run_ids);
+    END IF;
     RETURN NULL;
 END
 $$;
 CREATE TRIGGER jobs_updated AFTER UPDATE ON jobs
     REFERENCING OLD TABLE AS before NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION jobs_updated();
+
+-- What foreign keys would do row by row, and at a price on every claim.
+CREATE FUNCTION jobs_deleted() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    DELETE FROM job_attempts a USING gone WHERE a.job_id = gone.id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER jobs_deleted AFTER DELETE ON jobs
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION jobs_deleted();
+
+CREATE FUNCTION job_types_deleted() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    IF EXISTS (SELECT FROM jobs WHERE job_type = OLD.name) THEN
+        RAISE EXCEPTION 'there are jobs of type %', OLD.name USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    RETURN OLD;
+END
+$$;
+CREATE TRIGGER job_types_deleted BEFORE DELETE ON job_types
+    FOR EACH ROW EXECUTE FUNCTION job_types_deleted();
+
+-- Workers look at once, for what a rule held back may run now.
+CREATE FUNCTION job_types_updated() RETURNS trigger
+LANGUAGE plpgsql AS
+$$
+BEGIN
+    PERFORM pg_notify('cv_jobs_' || NEW.name, '');
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
+    FOR EACH ROW WHEN (OLD.put_off_until IS NOT DISTINCT FROM NEW.put_off_until)
+    EXECUTE FUNCTION job_types_updated();
 
 -- ---- who may read --------------------------------------------------------------------------------
 
@@ -395,6 +508,7 @@ GRANT ALL ON job_types, jobs, job_attempts, task_events, task_artifacts, workers
 GRANT USAGE ON SEQUENCE job_sequence, job_lease_tokens, task_event_ids TO service_role;
 REVOKE ALL ON FUNCTION create_event_partitions(int) FROM PUBLIC, anon, authenticated;
 -- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION jobs_before_insert(), jobs_inserted(), jobs_updated()
+REVOKE ALL ON FUNCTION jobs_before_insert(), jobs_inserted(), jobs_updated(), jobs_deleted(),
+    job_types_deleted(), job_types_updated()
     FROM PUBLIC, anon, authenticated;
 GRANT EXECUTE ON FUNCTION create_event_partitions(int) TO service_role;

@@ -4,6 +4,33 @@
 
 -- ---- enqueue -------------------------------------------------------------------------------------
 
+-- Where a tenant's next job belongs in the order of its type: behind the tenant's own, but beside the
+-- head of the queue if the tenant has none waiting. So tenants take turns, whoever came first with
+-- however many, and a claim reads one index in order and knows nothing of tenants. Without a backlog,
+-- and for jobs of no tenant, it is the end of the global order.
+CREATE FUNCTION fair_sequence(p_job_type text, p_priority int, p_tenant_id uuid) RETURNS bigint
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    place bigint := nextval('job_sequence');
+    head bigint;
+    own bigint;
+BEGIN
+    IF p_tenant_id IS NOT NULL THEN
+        SELECT sequence INTO head FROM jobs
+        WHERE job_type = p_job_type AND status = 'queued' AND is_ready AND priority = p_priority
+        ORDER BY sequence LIMIT 1;
+        SELECT sequence + 1 INTO own FROM jobs
+        WHERE job_type = p_job_type AND status = 'queued' AND is_ready AND priority = p_priority
+          AND tenant_id = p_tenant_id
+        ORDER BY sequence DESC LIMIT 1;
+        place := least(place, greatest(head, own));
+    END IF;
+    RETURN place;
+END
+$$;
+
+-- What only the service may do, everybody else does for their own tenant alone: see 0009_fleet.sql.
 CREATE FUNCTION enqueue_job(
     p_job_type text,
     p_payload jsonb,
@@ -13,13 +40,17 @@ CREATE FUNCTION enqueue_job(
     p_depends_on uuid[] DEFAULT NULL,
     p_dedupe_key text DEFAULT NULL,
     p_correlation_id uuid DEFAULT NULL,
-    p_sequence bigint DEFAULT NULL,          -- NULL: the end of the global order
+    p_sequence bigint DEFAULT NULL,          -- NULL: the tenant's turn, or the end of the global order
+    p_tenant_id uuid DEFAULT NULL,           -- NULL: the video's
     OUT job_id uuid,
     OUT is_new boolean)
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
     kind job_types;
+    tenant uuid := p_tenant_id;
+    rank int;
 BEGIN
     SELECT * INTO kind FROM job_types WHERE name = p_job_type;
     IF NOT FOUND THEN
@@ -30,14 +61,24 @@ BEGIN
         RAISE EXCEPTION 'the payload of a job must be a JSON object'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    IF p_video_id IS NOT NULL AND tenant IS NULL THEN
+        SELECT coalesce(team_id, owner_id) INTO tenant FROM videos WHERE id = p_video_id;
+    END IF;
+    IF NOT acts_for_everyone() THEN
+        tenant := check_own_job(kind, p_payload, p_video_id, tenant, p_depends_on);
+        p_sequence := NULL;
+    END IF;
+    rank := coalesce(p_priority, kind.base_priority);
 
     LOOP
         INSERT INTO jobs (job_type, payload, video_id, priority, scheduled_for, depends_on,
-                          dedupe_key, correlation_id, sequence)
-        VALUES (p_job_type, p_payload, p_video_id, coalesce(p_priority, kind.base_priority),
-                p_scheduled_for, p_depends_on, p_dedupe_key,
+                          dedupe_key, correlation_id, sequence, tenant_id, step, exclusive,
+                          max_retries, is_ready)
+        VALUES (p_job_type, p_payload, p_video_id, rank, p_scheduled_for, p_depends_on, p_dedupe_key,
                 coalesce(p_correlation_id, gen_random_uuid()),
-                coalesce(p_sequence, nextval('job_sequence')))
+                coalesce(p_sequence, fair_sequence(p_job_type, rank, tenant)), tenant, p_job_type,
+                kind.one_per_video, cardinality(kind.retry_delays),
+                p_scheduled_for IS NULL OR p_scheduled_for <= clock_timestamp())
         ON CONFLICT DO NOTHING
         RETURNING id INTO job_id;
         IF FOUND THEN
@@ -51,8 +92,7 @@ BEGIN
         IF NOT FOUND THEN
             SELECT j.id INTO job_id FROM jobs j
             WHERE j.dedupe_key = p_dedupe_key AND j.status IN ('queued', 'processing')
-              AND j.tenant_id IS NOT DISTINCT FROM
-                  (SELECT coalesce(v.team_id, v.owner_id) FROM videos v WHERE v.id = p_video_id);
+              AND j.tenant_id IS NOT DISTINCT FROM tenant;
         END IF;
         IF FOUND THEN
             is_new := false;
@@ -64,6 +104,53 @@ END
 $$;
 COMMENT ON FUNCTION enqueue_job IS
     'Adds a job, in the caller''s transaction. Where the same work is queued or processing already, its id comes back with is_new = false.';
+
+-- Many jobs of one type at once, without videos or dedupe keys; returns their ids in order.
+CREATE FUNCTION enqueue_jobs(
+    p_job_type text,
+    p_payloads jsonb[],
+    p_priority int DEFAULT NULL,
+    p_tenant_id uuid DEFAULT NULL,
+    p_scheduled_for timestamptz DEFAULT NULL) RETURNS SETOF uuid
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    kind job_types;
+    rank int;
+    first bigint;
+BEGIN
+    SELECT * INTO kind FROM job_types WHERE name = p_job_type;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'job type % is not registered', p_job_type
+            USING ERRCODE = 'foreign_key_violation', HINT = 'Insert it into job_types.';
+    END IF;
+    IF EXISTS (SELECT FROM unnest(p_payloads) AS payload
+               WHERE jsonb_typeof(payload) IS DISTINCT FROM 'object') THEN
+        RAISE EXCEPTION 'the payload of a job must be a JSON object'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF NOT acts_for_everyone() THEN
+        p_tenant_id := check_own_job(kind, payload, NULL, p_tenant_id, NULL)
+                       FROM unnest(p_payloads) AS payload;
+    END IF;
+    rank := coalesce(p_priority, kind.base_priority);
+    IF p_tenant_id IS NOT NULL THEN
+        first := fair_sequence(p_job_type, rank, p_tenant_id);
+    END IF;
+    RETURN QUERY
+    INSERT INTO jobs (job_type, payload, priority, scheduled_for, sequence, tenant_id, step, exclusive,
+                      max_retries, is_ready)
+    SELECT p_job_type, payload, rank, p_scheduled_for,
+           least(nextval('job_sequence'), first + number - 1), p_tenant_id, p_job_type,
+           kind.one_per_video, cardinality(kind.retry_delays),
+           p_scheduled_for IS NULL OR p_scheduled_for <= clock_timestamp()
+    FROM unnest(p_payloads) WITH ORDINALITY AS given (payload, number)
+    RETURNING id;
+END
+$$;
+COMMENT ON FUNCTION enqueue_jobs IS
+    'Adds many jobs of one type in one statement, in the caller''s transaction.';
 
 -- ---- bringing jobs back --------------------------------------------------------------------------
 
@@ -152,15 +239,19 @@ LANGUAGE plpgsql AS
 $$
 DECLARE
     due_id uuid;
-    promoted int;
+    promoted int := 0;
 BEGIN
-    UPDATE jobs SET is_ready = true
-    WHERE id IN (SELECT id FROM jobs
-                 WHERE job_type = p_job_type AND status = 'queued' AND NOT is_ready
-                   AND scheduled_for <= clock_timestamp() AND unmet_dependencies = 0
-                 ORDER BY scheduled_for LIMIT 1000
-                 FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS promoted = ROW_COUNT;
+    IF EXISTS (SELECT FROM jobs
+               WHERE job_type = p_job_type AND status = 'queued' AND NOT is_ready
+                 AND scheduled_for <= clock_timestamp()) THEN
+        UPDATE jobs SET is_ready = true
+        WHERE id IN (SELECT id FROM jobs
+                     WHERE job_type = p_job_type AND status = 'queued' AND NOT is_ready
+                       AND scheduled_for <= clock_timestamp() AND unmet_dependencies = 0
+                     ORDER BY scheduled_for LIMIT 1000
+                     FOR UPDATE SKIP LOCKED);
+        GET DIAGNOSTICS promoted = ROW_COUNT;
+    END IF;
 
     FOR due_id IN
         SELECT id FROM jobs
@@ -179,41 +270,147 @@ BEGIN
 END
 $$;
 
+-- When a type was last looked through for expired leases and due retries. A claim that finds enough to
+-- do leaves that to the first one of each second.
+CREATE TABLE job_type_upkeep (
+    job_type job_type PRIMARY KEY REFERENCES job_types (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    due_at timestamptz NOT NULL DEFAULT '-infinity'
+) WITH (fillfactor = 20);
+INSERT INTO job_type_upkeep (job_type) SELECT name FROM job_types;
+CREATE FUNCTION job_types_inserted() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    INSERT INTO job_type_upkeep (job_type) VALUES (NEW.name);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER job_types_inserted AFTER INSERT ON job_types
+    FOR EACH ROW EXECUTE FUNCTION job_types_inserted();
+REVOKE ALL ON FUNCTION job_types_inserted() FROM PUBLIC, anon, authenticated;
+ALTER TABLE job_type_upkeep ENABLE ROW LEVEL SECURITY;
+REVOKE ALL ON job_type_upkeep FROM PUBLIC, anon, authenticated;
+GRANT SELECT, INSERT, UPDATE, DELETE ON job_type_upkeep TO service_role;
+CREATE POLICY job_type_upkeep_service ON job_type_upkeep TO service_role
+    USING (true) WITH CHECK (true);
+
+-- Whether it is this caller's turn to look a type through.
+CREATE FUNCTION take_upkeep(p_job_type text) RETURNS boolean
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    turn timestamptz;
+BEGIN
+    SELECT due_at INTO turn FROM job_type_upkeep WHERE job_type = p_job_type;
+    IF NOT FOUND OR turn > clock_timestamp() THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM job_type_upkeep WHERE job_type = p_job_type AND due_at = turn FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE job_type_upkeep SET due_at = clock_timestamp() + interval '1 second'
+    WHERE job_type = p_job_type;
+    RETURN true;
+END
+$$;
+
 -- ---- claim and lease -----------------------------------------------------------------------------
+
+-- The claim itself. With p_chosen, those of the given jobs that nobody else has taken meanwhile.
+CREATE FUNCTION lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
+                           p_chosen uuid[]) RETURNS SETOF jobs
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    IF p_chosen IS NULL THEN
+        RETURN QUERY
+        WITH next AS MATERIALIZED (  -- the fence keeps the planner from locking more than the limit
+            SELECT id FROM jobs
+            WHERE job_type = p_job_type AND status = 'queued' AND is_ready
+            ORDER BY priority DESC, sequence, created_at, id
+            LIMIT p_limit
+            FOR UPDATE SKIP LOCKED
+        ), claimed AS (
+            UPDATE jobs j SET
+                status = 'processing', is_ready = false, locked_by = p_worker_id,
+                locked_until = moment + p_lease, started_at = moment, updated_at = moment,
+                finished_at = NULL, scheduled_for = NULL, progress = 0, progress_message = NULL,
+                cancel_requested_at = NULL,
+                lease_token = nextval('job_lease_tokens'), attempt = j.attempt + 1
+            FROM next WHERE j.id = next.id
+            RETURNING j.*
+        ), started AS (
+            INSERT INTO job_attempts (job_id, attempt, worker_id, lease_token, started_at)
+            SELECT id, attempt, p_worker_id, lease_token, moment FROM claimed
+        )
+        SELECT * FROM claimed ORDER BY priority DESC, sequence, created_at, id;
+    ELSE
+        RETURN QUERY
+        WITH next AS MATERIALIZED (
+            SELECT id FROM jobs
+            WHERE id = ANY (p_chosen) AND status = 'queued' AND is_ready
+            FOR UPDATE SKIP LOCKED
+        ), claimed AS (
+            UPDATE jobs j SET
+                status = 'processing', is_ready = false, locked_by = p_worker_id,
+                locked_until = moment + p_lease, started_at = moment, updated_at = moment,
+                finished_at = NULL, scheduled_for = NULL, progress = 0, progress_message = NULL,
+                cancel_requested_at = NULL,
+                lease_token = nextval('job_lease_tokens'), attempt = j.attempt + 1
+            FROM next WHERE j.id = next.id
+            RETURNING j.*
+        ), started AS (
+            INSERT INTO job_attempts (job_id, attempt, worker_id, lease_token, started_at)
+            SELECT id, attempt, p_worker_id, lease_token, moment FROM claimed
+        )
+        SELECT * FROM claimed ORDER BY priority DESC, sequence, created_at, id;
+    END IF;
+END
+$$;
 
 CREATE FUNCTION claim_jobs(
     p_worker_id text, p_job_type text, p_limit int DEFAULT 1,
     p_lease interval DEFAULT '5 minutes') RETURNS SETOF jobs
 LANGUAGE plpgsql AS
 $$
+DECLARE
+    room int := p_limit;
+    taken int := 0;
+    step int;
+    chosen uuid[];
+    has_looked boolean;
+    blocked uuid[];
+    kind job_types;
 BEGIN
     PERFORM set_config('cortana.source', 'worker:' || p_job_type, true);
-    PERFORM rescue_expired_jobs(p_job_type);
-    PERFORM promote_due_jobs(p_job_type);
+    has_looked := take_upkeep(p_job_type);
+    IF has_looked THEN
+        PERFORM rescue_expired_jobs(p_job_type);
+        PERFORM promote_due_jobs(p_job_type);
+    END IF;
+    SELECT * INTO kind FROM job_types WHERE name = p_job_type;
+    SELECT r.room, r.blocked INTO room, blocked FROM claim_room(kind, p_worker_id, p_limit) AS r;
 
-    RETURN QUERY
-    WITH next AS MATERIALIZED (  -- the fence keeps the planner from locking more than the limit
-        SELECT id FROM jobs
-        WHERE job_type = p_job_type AND status = 'queued' AND is_ready
-        ORDER BY priority DESC, sequence, created_at, id
-        LIMIT p_limit
-        FOR UPDATE SKIP LOCKED
-    ), claimed AS (
-        UPDATE jobs j SET
-            status = 'processing', locked_by = p_worker_id,
-            locked_until = clock_timestamp() + p_lease,
-            lease_token = nextval('job_lease_tokens'), attempt = j.attempt + 1
-        FROM next WHERE j.id = next.id
-        RETURNING j.*
-    ), started AS (
-        INSERT INTO job_attempts (job_id, attempt, worker_id, lease_token)
-        SELECT id, attempt, p_worker_id, lease_token FROM claimed
-    )
-    SELECT * FROM claimed ORDER BY priority DESC, sequence, created_at, id;
+    WHILE room > 0 LOOP
+        IF kind.max_running_per_tenant IS NOT NULL OR blocked IS NOT NULL THEN
+            chosen := choose_among_tenants(p_job_type, room, blocked, kind.max_running_per_tenant);
+        END IF;
+        RETURN QUERY SELECT * FROM lease_jobs(p_worker_id, p_job_type, room, p_lease, chosen);
+        GET DIAGNOSTICS step = ROW_COUNT;
+        taken := taken + step;
+        room := room - step;
+        EXIT WHEN has_looked OR room = 0;
+        has_looked := true;
+        EXIT WHEN rescue_expired_jobs(p_job_type) + promote_due_jobs(p_job_type) = 0;
+    END LOOP;
 END
 $$;
 COMMENT ON FUNCTION claim_jobs IS
-    'Leases up to p_limit jobs of a type to a worker, in order of priority, run and age, after bringing back expired leases and due retries.';
+    'Leases up to p_limit jobs of a type to a worker, in order of priority, run and age and as the rules of the type allow, after bringing back expired leases and due retries.';
 
 -- 'ok', 'lost', or 'cancel' when somebody wants the job stopped.
 CREATE FUNCTION renew_lease(p_job_id uuid, p_token bigint, p_lease interval DEFAULT '5 minutes')
@@ -268,34 +465,57 @@ CREATE FUNCTION complete_job(p_job_id uuid, p_token bigint, p_result jsonb DEFAU
                              p_report jsonb DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql AS
 $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    has_children boolean;
+    run uuid;
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
     PERFORM end_attempt(p_job_id, p_token, 'succeeded', NULL, NULL, p_report);
-    UPDATE jobs SET status = 'done', result = p_result WHERE id = p_job_id;
-    PERFORM release_dependents(ARRAY[p_job_id]);
+    UPDATE jobs SET status = 'done', result = p_result, finished_at = moment, updated_at = moment,
+                    progress = 1, progress_message = NULL, locked_by = NULL, locked_until = NULL
+    WHERE id = p_job_id
+    RETURNING has_dependents, run_id INTO has_children, run;
+    IF has_children THEN
+        PERFORM release_dependents(ARRAY[p_job_id]);
+    END IF;
+    IF run IS NOT NULL THEN
+        PERFORM settle_runs(ARRAY[run]);
+    END IF;
     RETURN true;
 END
 $$;
 
 -- Jobs that waited for these have one parent less to wait for each. Locked in order of id, so that two
--- parents completing at once cannot deadlock.
+-- parents completing at once cannot deadlock. A step of a run gets its payload when its turn comes.
 CREATE FUNCTION release_dependents(p_done uuid[]) RETURNS void
-LANGUAGE sql AS
+LANGUAGE plpgsql AS
 $$
-    UPDATE jobs SET
-        unmet_dependencies = unmet_dependencies - met.parents,
-        is_ready = unmet_dependencies = met.parents
-                   AND (scheduled_for IS NULL OR scheduled_for <= clock_timestamp())
-    FROM (SELECT child.id,
-                 (SELECT count(*)::int FROM unnest(child.depends_on) AS d WHERE d = ANY (p_done)) AS parents
-          FROM jobs child
-          WHERE child.status = 'queued' AND child.unmet_dependencies > 0
-            AND child.depends_on && p_done
-          ORDER BY child.id
-          FOR UPDATE) AS met
-    WHERE jobs.id = met.id
+DECLARE
+    child record;
+    met int;
+BEGIN
+    FOR child IN
+        SELECT id, depends_on, unmet_dependencies, run_id FROM jobs
+        WHERE status = 'queued' AND unmet_dependencies > 0 AND depends_on && p_done
+        ORDER BY id
+        FOR UPDATE
+    LOOP
+        SELECT count(*) INTO met FROM (SELECT DISTINCT unnest(child.depends_on) AS id) AS parent
+        WHERE id = ANY (p_done);
+        IF child.run_id IS NOT NULL AND met >= child.unmet_dependencies THEN
+            PERFORM begin_step(child.id);
+        ELSE
+            UPDATE jobs SET
+                unmet_dependencies = greatest(unmet_dependencies - met, 0),
+                is_ready = unmet_dependencies <= met
+                           AND (scheduled_for IS NULL OR scheduled_for <= clock_timestamp())
+            WHERE id = child.id;
+        END IF;
+    END LOOP;
+END
 $$;
 
 -- Many jobs at once, without results; returns how many leases still held.
@@ -303,23 +523,37 @@ CREATE FUNCTION complete_jobs(p_job_ids uuid[], p_tokens bigint[]) RETURNS bigin
 LANGUAGE plpgsql AS
 $$
 DECLARE
-    completed uuid[];
+    moment timestamptz := clock_timestamp();
+    completed bigint;
+    parents uuid[];
+    runs_of uuid[];
 BEGIN
     WITH held AS MATERIALIZED (
-        SELECT j.id, j.lease_token
+        SELECT j.id, j.lease_token, j.attempt
         FROM unnest(p_job_ids, p_tokens) AS given (id, token)
         JOIN jobs j ON j.id = given.id AND j.lease_token = given.token AND j.status = 'processing'
         ORDER BY j.id
         FOR UPDATE OF j
     ), done AS (
-        UPDATE jobs j SET status = 'done' FROM held WHERE j.id = held.id RETURNING j.id
+        UPDATE jobs j SET status = 'done', finished_at = moment, updated_at = moment, progress = 1,
+                          progress_message = NULL, locked_by = NULL, locked_until = NULL
+        FROM held WHERE j.id = held.id
+        RETURNING j.id, j.has_dependents, j.run_id
     ), ended AS (
-        UPDATE job_attempts a SET finished_at = clock_timestamp(), status = 'succeeded', exit_code = 0
-        FROM held WHERE a.job_id = held.id AND a.lease_token = held.lease_token
+        UPDATE job_attempts a SET finished_at = moment, status = 'succeeded', exit_code = 0
+        FROM held
+        WHERE a.job_id = held.id AND a.attempt = held.attempt AND a.lease_token = held.lease_token
     )
-    SELECT coalesce(array_agg(id), '{}') INTO completed FROM done;
-    PERFORM release_dependents(completed);
-    RETURN cardinality(completed);
+    SELECT count(*), array_agg(id) FILTER (WHERE has_dependents),
+           array_agg(DISTINCT run_id) FILTER (WHERE run_id IS NOT NULL)
+    INTO completed, parents, runs_of FROM done;
+    IF parents IS NOT NULL THEN
+        PERFORM release_dependents(parents);
+    END IF;
+    IF runs_of IS NOT NULL THEN
+        PERFORM settle_runs(runs_of);
+    END IF;
+    RETURN completed;
 END
 $$;
 
@@ -404,12 +638,13 @@ $$;
 
 -- 'canceled', 'requested' (a running job: its worker is told), 'wrong_state' or 'not_found'.
 CREATE FUNCTION cancel_job(p_job_id uuid) RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
     job jobs;
 BEGIN
-    SELECT * INTO job FROM jobs WHERE id = p_job_id FOR UPDATE;
+    SELECT * INTO job FROM jobs WHERE id = p_job_id AND may_touch(tenant_id) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'not_found';
     ELSIF job.status = 'queued' OR (job.status = 'failed' AND job.scheduled_for IS NOT NULL) THEN
@@ -427,23 +662,35 @@ $$;
 
 -- 'queued', 'wrong_state', 'duplicate' (the same work is in flight already) or 'not_found'.
 CREATE FUNCTION retry_job(p_job_id uuid) RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
     job jobs;
+    unmet int;
 BEGIN
-    SELECT * INTO job FROM jobs WHERE id = p_job_id FOR UPDATE;
+    -- What it waits for first, as everywhere: parents before children.
+    PERFORM FROM jobs
+    WHERE id IN (SELECT unnest(depends_on) FROM jobs WHERE id = p_job_id AND status = 'canceled')
+    ORDER BY id FOR NO KEY UPDATE;
+    SELECT * INTO job FROM jobs WHERE id = p_job_id AND may_touch(tenant_id) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'not_found';
     ELSIF job.status NOT IN ('failed', 'canceled') THEN
         RETURN 'wrong_state';
     END IF;
+    SELECT count(*) INTO unmet
+    FROM (SELECT DISTINCT unnest(job.depends_on) AS id) AS parent LEFT JOIN jobs j USING (id)
+    WHERE j.status IS DISTINCT FROM 'done';
     BEGIN
         UPDATE jobs SET
-            status = 'queued', scheduled_for = NULL,
+            status = 'queued', scheduled_for = NULL, unmet_dependencies = unmet,
             max_retries = retry_count + CASE WHEN job.status = 'failed' THEN 1 ELSE 0 END
                 + (SELECT cardinality(retry_delays) FROM job_types WHERE name = job.job_type)
         WHERE id = p_job_id;
+        IF job.run_id IS NOT NULL AND job.unmet_dependencies > 0 AND unmet = 0 THEN
+            PERFORM begin_step(p_job_id);  -- its parents were done after it had been canceled
+        END IF;
     EXCEPTION WHEN unique_violation THEN
         RETURN 'duplicate';
     END;
@@ -451,36 +698,46 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION retry_failed_jobs(p_job_type text) RETURNS bigint
+-- Every dead letter of a type, of an error, or of both; those that wait for their retry go on at once.
+CREATE FUNCTION retry_failed_jobs(p_job_type text DEFAULT NULL, p_error_type text DEFAULT NULL)
+RETURNS bigint
 LANGUAGE sql AS
 $$
     SELECT count(*) FILTER (WHERE outcome = 'queued')
     FROM (SELECT retry_job(id) AS outcome
           FROM (SELECT id FROM jobs
-                WHERE job_type = p_job_type AND status = 'failed'
+                WHERE status = 'failed' AND (p_job_type IS NULL OR job_type = p_job_type)
+                  AND (p_error_type IS NULL OR payload #>> '{error,type}' = p_error_type)
                 ORDER BY sequence, created_at) AS dead) AS retried
 $$;
 
 -- ---- workers -------------------------------------------------------------------------------------
 
 -- The row of a worker: at its start, with every heartbeat, at its end. Heartbeats also see to it that
--- next month's events have a partition.
+-- next month's events have a partition, and carry the answer whether the worker is to go.
 CREATE FUNCTION report_worker(p_id text, p_host text, p_version text, p_job_types text[],
-                              p_slots int, p_running int, p_state text) RETURNS void
+                              p_slots int, p_running int, p_state text) RETURNS text
 LANGUAGE plpgsql AS
 $$
+DECLARE
+    is_to_drain boolean;
 BEGIN
     INSERT INTO workers AS w (id, host, version, job_types, slots, running, state)
     VALUES (p_id, p_host, p_version, p_job_types, p_slots, p_running, p_state)
     ON CONFLICT (id) DO UPDATE SET
         version = excluded.version, job_types = excluded.job_types, slots = excluded.slots,
-        running = excluded.running, state = excluded.state, last_seen = now();
+        running = excluded.running, state = excluded.state, last_seen = now()
+    RETURNING drain_requested_at IS NOT NULL INTO is_to_drain;
+    INSERT INTO hosts (name) VALUES (p_host) ON CONFLICT DO NOTHING;
     IF to_regclass('public.task_events_'
                    || to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYY_MM')) IS NULL THEN
         PERFORM create_event_partitions();
     END IF;
+    RETURN CASE WHEN is_to_drain THEN 'drain' ELSE 'ok' END;
 END
 $$;
+COMMENT ON FUNCTION report_worker IS
+    '''ok'', or ''drain'' when somebody wants the worker to finish what it has and go.';
 
 -- Only the service role works on the queue; people go through the API.
 DO $$
@@ -488,7 +745,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY[
-        'enqueue_job', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
+        'fair_sequence', 'enqueue_job', 'enqueue_jobs', 'take_upkeep', 'lease_jobs', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
         'renew_lease', 'report_progress', 'fence_job', 'complete_job', 'release_dependents',
         'complete_jobs', 'fail_job', 'release_job', 'settle_canceled_job', 'record_artifacts',
         'cancel_job', 'retry_job', 'retry_failed_jobs', 'report_worker'] LOOP

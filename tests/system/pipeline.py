@@ -55,8 +55,9 @@ class Pipeline:
             cursor.execute(statement, parameters)
             return cursor.fetchall() if cursor.description else []
 
-    def submit(self, path, video_id=None, owner=None, **payload):
-        """Puts an original and its transcode job in, as an uploader would. Returns the video's id."""
+    def submit(self, path, video_id=None, owner=None, workflow="video_pipeline", **payload):
+        """Puts an original and its run in, as an uploader would; without a workflow, its transcode job
+        alone, which brings its successors forth. Returns the video's id."""
         video_id = video_id or str(uuid.uuid4())
         key = f"videos/original/{video_id}/master{path.suffix}"
         target = self.store / key
@@ -64,8 +65,11 @@ class Pipeline:
         target.write_bytes(path.read_bytes())
         self.query("INSERT INTO videos (id, owner_id, s3_original_path) VALUES (%s, %s, %s)",
                    video_id, owner, key)
-        self.query("SELECT enqueue_job('transcode', %s, %s)",
-                   json.dumps({"video_id": video_id, "s3_original_path": key, **payload}), video_id)
+        if workflow:
+            self.query("SELECT start_run(%s, %s, %s)", workflow, json.dumps(payload), video_id)
+        else:
+            payload = {"video_id": video_id, "s3_original_path": key, **payload}
+            self.query("SELECT enqueue_job('transcode', %s, %s)", json.dumps(payload), video_id)
         return video_id
 
     def status(self, video_id):

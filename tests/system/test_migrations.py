@@ -49,7 +49,8 @@ def test_every_migration_is_applied_once(program, empty_database):
     assert code == 0, err
     assert json.loads(out) == {"applied": before["pending"], "pending": 0}
     first = execute(empty_database, "SELECT * FROM schema_migrations ORDER BY version")
-    assert [row[0] for row in first] == list(range(1, before["pending"] + 1))
+    versions = [row[0] for row in first]
+    assert versions == sorted(set(versions)) and len(versions) == before["pending"]
 
     assert migrate(program, empty_database)[0] == 0
     assert execute(empty_database, "SELECT * FROM schema_migrations ORDER BY version") == first

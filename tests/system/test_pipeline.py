@@ -26,7 +26,7 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir)
     assert pipeline.wait(video) == "ready", pipeline.failures()
 
     jobs = pipeline.query("SELECT job_type, status::text, attempt, retry_count FROM jobs"
-                          " WHERE video_id = %s ORDER BY created_at", video)
+                          " WHERE video_id = %s ORDER BY started_at", video)
     assert jobs == [(kind, "done", 1, 0) for kind in ("transcode", "sample", "ocr", "segment_index")]
     assert pipeline.query("SELECT count(DISTINCT sequence), count(DISTINCT correlation_id) FROM jobs"
                           " WHERE video_id = %s", video) == [(1, 1)]
@@ -78,6 +78,57 @@ def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir):
     assert pipeline.objects() == objects
 
 
+def texts(pipeline, video):
+    return [text for text, in pipeline.query("SELECT normalized_text FROM segments WHERE video_id = %s"
+                                             " ORDER BY t_start, id", video)]
+
+
+def test_a_workflow_with_two_languages_side_by_side(pipeline, fixtures_dir):
+    """Made by SQL alone: OCR twice over the same frames, in parts, and one index over both."""
+    pipeline.query("INSERT INTO workflows (name, steps) VALUES ('bilingual', %s)", json.dumps([
+        {"key": "transcode", "job_type": "transcode",
+         "params": {"s3_original_path": "{{video.s3_original_path}}"}},
+        {"key": "sample", "job_type": "sample", "depends_on": ["transcode"]},
+        {"key": "ocr_english", "job_type": "ocr", "depends_on": ["sample"],
+         "params": {"languages": ["eng"]}},
+        {"key": "ocr_german", "job_type": "ocr", "depends_on": ["sample"],
+         "params": {"languages": ["deu"]}, "fan_out": {"over": ["frame_paths", "frames"], "size": 4}},
+        {"key": "index", "job_type": "segment_index", "depends_on": ["ocr_english", "ocr_german"]}]))
+    pipeline.start("transcode", "sample", "ocr", "segment_index")
+    video = pipeline.submit(fixtures_dir / "subtitles.mp4", VIDEO, workflow="bilingual")
+    assert pipeline.wait(video) == "ready", pipeline.failures()
+    assert pipeline.query("SELECT status FROM runs") == [("done",)]
+    steps = dict(pipeline.query("SELECT step, count(*) FROM jobs GROUP BY step"))
+    frames, = pipeline.query("SELECT jsonb_array_length(payload -> 'frame_paths') FROM jobs"
+                             " WHERE step = 'ocr_english'")[0]
+    assert steps == {"transcode": 1, "sample": 1, "ocr_english": 1, "ocr_german": -(-frames // 4),
+                     "index": 1} and steps["ocr_german"] > 1
+    languages = {language for language, in pipeline.query("SELECT DISTINCT language FROM segments")}
+    assert languages <= {"eng", "deu"} and languages
+    truth = json.loads((fixtures_dir / "subtitles.truth.json").read_text())["lines"]
+    found = " ".join(texts(pipeline, video))
+    assert any(line["text"].casefold() in found for line in truth)
+
+    before = texts(pipeline, video)
+    pipeline.query("SELECT start_run('bilingual', '{}', %s)", video)
+    pipeline.query("UPDATE videos SET status = 'new' WHERE id = %s", video)
+    assert pipeline.wait(video) == "ready", pipeline.failures()
+    assert texts(pipeline, video) == before, "a second run leaves the same text"
+
+
+def test_a_workflow_without_the_transcode(pipeline, fixtures_dir):
+    pipeline.query("INSERT INTO workflows (name, steps) VALUES ('text_only', %s)", json.dumps([
+        {"key": "sample", "job_type": "sample",
+         "params": {"s3_original_path": "{{video.s3_original_path}}"}},
+        {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
+        {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]))
+    pipeline.start("sample", "ocr", "segment_index")
+    video = pipeline.submit(fixtures_dir / "subtitles.mp4", VIDEO, workflow="text_only")
+    assert pipeline.wait(video) == "ready", pipeline.failures()
+    assert texts(pipeline, video)
+    assert not [key for key in pipeline.objects() if key.startswith(("videos/proxy", "thumbs"))]
+
+
 NO_VIDEOS = ["audio_only", "garbage", "text", "truncated_index", "zero_bytes"]
 
 
@@ -88,7 +139,7 @@ def test_what_is_no_video_fails_once_and_for_all(pipeline, fixtures_dir):
         assert pipeline.wait(video) == "failed", name
         (status, retries, scheduled, payload), = pipeline.query(
             "SELECT status::text, retry_count, scheduled_for, payload FROM jobs"
-            " WHERE video_id = %s", video)
+            " WHERE video_id = %s AND step = 'transcode'", video)
         assert (status, retries, scheduled) == ("failed", 0, None), name
         assert payload["error"]["type"] == "NotAVideo" and payload["error"]["message"], name
         assert payload["original_payload"]["video_id"] == video, name

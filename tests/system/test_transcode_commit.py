@@ -17,7 +17,7 @@ def next_job(pipeline, video):
 
 def run(pipeline, path, **payload):
     pipeline.start("transcode")
-    video = pipeline.submit(path, **payload)
+    video = pipeline.submit(path, workflow=None, **payload)
     job, = pipeline.query("SELECT id FROM jobs WHERE video_id = %s", video)[0]
     pipeline.wait_for_job(job)
     return video, f"videos/original/{video}/master{path.suffix}"

@@ -131,14 +131,21 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
 {
     static const char *const insert =
         "INSERT INTO segments (id, video_id, owner_id, team_id, text, normalized_text, text_hash,"
-        " confidence, language, t_start, t_end, bounding_box, end_box)"
+        " confidence, language, t_start, t_end, bounding_box, end_box, detected_by)"
         " SELECT segment_id(v.id, d.text_hash, d.t_start, d.bounding_box), v.id, v.owner_id,"
         " v.team_id, d.text, d.normalized_text, d.text_hash, d.confidence, d.language, d.t_start,"
-        " d.t_end, d.bounding_box, d.end_box"
-        " FROM videos v, jsonb_to_recordset($2::jsonb) AS d(text text, normalized_text text,"
-        " text_hash text, confidence real, language text, t_start int, t_end int,"
-        " bounding_box jsonb, end_box jsonb)"
-        " WHERE v.id = $1::uuid ON CONFLICT (id) DO NOTHING";
+        " d.t_end, d.bounding_box, d.end_box, j.step || '/' || j.part"
+        " FROM videos v, jobs j, jsonb_to_recordset($2::jsonb) AS d(text text,"
+        " normalized_text text, text_hash text, confidence real, language text, t_start int,"
+        " t_end int, bounding_box jsonb, end_box jsonb)"
+        " WHERE v.id = $1::uuid AND j.id = $3::uuid ON CONFLICT (id) DO NOTHING";
+    /* What an earlier run of this step left, and what no other step of the run has read: several
+     * may read one video side by side. */
+    static const char *const clear =
+        "DELETE FROM segments s USING jobs j WHERE j.id = $2::uuid AND s.video_id = $1::uuid"
+        " AND (s.detected_by IS NULL OR s.detected_by = j.step || '/' || j.part"
+        " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
+        " AND other.job_type = j.job_type AND other.step || '/' || other.part = s.detected_by))";
     cv_auto_free char *rows = NULL;
     cv_auto(json_decref) json_t *payload = NULL;
 
@@ -146,12 +153,11 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
     if (outcome < 0) {
         return outcome;
     }
-    outcome =
-        cv_db_run(db, NULL, error, "DELETE FROM segments WHERE video_id = $1::uuid", job->video_id);
+    outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);
     if (outcome < 0) {
         return outcome;
     }
-    outcome = cv_db_run(db, NULL, error, insert, job->video_id, rows);
+    outcome = cv_db_run(db, NULL, error, insert, job->video_id, rows, job->id);
     if (outcome < 0) {
         return outcome;
     }
