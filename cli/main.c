@@ -6,8 +6,9 @@
 #include <string.h>
 
 static const struct cli_command *const commands[] = {
-    &cli_command_run,  &cli_command_search,  &cli_command_export,  &cli_command_clip,
-    &cli_command_jobs, &cli_command_workers, &cli_command_migrate, &cli_command_doctor,
+    &cli_command_run,     &cli_command_search, &cli_command_export,    &cli_command_clip,
+    &cli_command_jobs,    &cli_command_runs,   &cli_command_workflows, &cli_command_workers,
+    &cli_command_migrate, &cli_command_doctor,
 };
 
 /* For the signal handler; set once, before it is installed. */

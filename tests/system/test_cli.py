@@ -154,6 +154,35 @@ def test_jobs_are_listed_shown_canceled_and_retried(cortana, sql, video):
     assert cortana("jobs", "show", "ffffffff").returncode == 1
 
 
+def test_workflows_and_runs(cortana, sql, video, tmp_path):
+    steps = tmp_path / "steps.json"
+    steps.write_text('[{"key": "a", "job_type": "clip_generate", "params": {"x": "{{input.x}}"}},'
+                     ' {"key": "b", "job_type": "clip_generate", "depends_on": ["a"]}]')
+    assert cortana("workflows", "add", "mine", steps).stdout == "mine version 1 is active\n"
+    listed = cortana("workflows").stdout
+    assert "video_pipeline" in listed and "mine" in listed
+    assert '"depends_on"' in cortana("workflows", "show", "mine").stdout
+    steps.write_text('[{"key": "a", "job_type": "clip_generate", "depends_on": ["a"]}]')
+    refused = cortana("workflows", "add", "mine", steps)
+    assert refused.returncode == 1 and "wait for one another" in refused.stderr
+
+    started = cortana("runs", "start", "mine", "--video", "film.mp4", "--input", '{"x": 1}').stdout
+    run_id = re.fullmatch(r"run (\S+) has started\n", started)[1]
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT id, lease_token, payload FROM claim_jobs('w', 'clip_generate')")
+        job, token, payload = cursor.fetchone()
+        assert payload["x"] == 1
+        cursor.execute("SELECT fail_job(%s, %s, 'DecodeError', 'no frames', false)", (job, token))
+    assert "a: DecodeError: no" in cortana("runs").stdout
+    shown = cortana("runs", "show", run_id[:8]).stdout
+    assert re.search(r"^\S+ +a +0 +failed ", shown, re.M) and re.search(r" b +0 +queued ", shown)
+    assert cortana("runs", "restart", run_id).stdout == "1 jobs are queued again\n"
+    assert cortana("runs", "cancel", run_id[:8]).returncode == 0
+    assert cortana("runs", "cancel", run_id).returncode == 1
+    assert cortana("runs", "start", "nothing").returncode == 1
+    assert cortana("runs", "start", "mine", "--input", "[]").returncode == 64
+
+
 def test_workers_shows_stale_ones(cortana, sql):
     with sql.cursor() as cursor:
         cursor.execute("SELECT report_worker('h:1:b', 'h', '1', '{ocr}', 2, 1, 'running')")
