@@ -29,6 +29,7 @@ struct cv_decoder {
     AVFrame *current; /* the frame that the caller looks at */
     AVFrame *sound;
     int64_t held_us, held_source_duration_us, last_interval_us;
+    int64_t key_us; /* of the first key frame sent since the last seek; INT64_MIN: none yet */
     bool holds, input_started, input_ended, video_ended, audio_ended;
     int64_t frames, damaged;
     bool key_frames_only;
@@ -102,6 +103,7 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
     }
     decoder->key_frames_only = params->key_frames_only;
+    decoder->key_us = INT64_MIN;
     int result = cv_input_open(source, params->cancel, &decoder->input, error);
     result = result ? result : open_codecs(decoder, params, error);
     result =
@@ -303,6 +305,11 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
         return 0;
     }
     bool is_video = decoder->packet->stream_index == decoder->input->video->index;
+    bool is_key = is_video && (decoder->packet->flags & AV_PKT_FLAG_KEY);
+    if (is_key && decoder->key_us == INT64_MIN && decoder->packet->pts != AV_NOPTS_VALUE) {
+        decoder->key_us =
+            cv_input_time_us(decoder->input, decoder->input->video, decoder->packet->pts);
+    }
     AVCodecContext *codec = is_video ? decoder->video : decoder->audio;
     result = codec ? avcodec_send_packet(codec, decoder->packet) : 0;
     if (result == AVERROR(ENOMEM)) {
@@ -370,10 +377,12 @@ static void forget(struct cv_decoder *decoder)
     av_frame_unref(decoder->held);
     decoder->holds = decoder->input_ended = decoder->video_ended = false;
     decoder->audio_ended = decoder->audio == NULL;
+    decoder->key_us = INT64_MIN;
     cv_frame_clock_reset(&decoder->clock);
 }
 
-/* Where the container's seek lands is known only by looking: the time of the first frame there. */
+/* Where the container's seek lands is known only by looking: the time of the first frame there, or
+ * of the key frame when that shows later, for what shows before it may need what was not read. */
 static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, int64_t *ret_us,
                                   struct cv_error *error)
 {
@@ -391,7 +400,8 @@ static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, i
     if (result < 0) {
         return result;
     }
-    *ret_us = result == CV_DECODER_FRAME ? frame.pts_us : INT64_MAX;
+    int64_t landed_us = result == CV_DECODER_FRAME ? frame.pts_us : INT64_MAX;
+    *ret_us = landed_us > decoder->key_us ? landed_us : decoder->key_us;
     result = cv_input_seek(decoder->input, time_us, error);
     forget(decoder);
     decoder->damaged = damaged;

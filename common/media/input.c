@@ -273,6 +273,9 @@ static int seek_start(struct cv_input *input)
         return av_seek_frame(input->format, -1, 0, AVSEEK_FLAG_BYTE);
     }
     int64_t start = stream->start_time == AV_NOPTS_VALUE ? 0 : stream->start_time;
+    /* An index goes by decoding times, and may begin before anything is shown. */
+    const AVIndexEntry *first = avformat_index_get_entry(input->video, 0);
+    start = first && first->timestamp < start ? first->timestamp : start;
     int result = avformat_seek_file(input->format, stream->index, INT64_MIN, start, INT64_MAX,
                                     AVSEEK_FLAG_BACKWARD);
     return result < 0 ? av_seek_frame(input->format, -1, 0, AVSEEK_FLAG_BYTE) : result;

@@ -11,24 +11,9 @@ enum {
     SOUND_BEHIND_US = 10 * 1000 * 1000, /* no sound this long after its time: silence */
     SOUND_BEYOND_US = 1000 * 1000, /* sound this much longer than the pictures is worth keeping */
     SILENCE_STEP_US = 1000 * 1000,
-    MP4_CLOCK_MIN = 10000,      /* ticks per second; coarser clocks are refined */
-    MP4_CLOCK_MAX = 400 * 1000, /* finer ones gain nothing over microseconds */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-/* The source's own clock keeps its ticks exact, refined where MP4 wants a finer one. */
-static AVRational mp4_clock(AVRational source)
-{
-    AVRational clock = {1, CV_PLAYLIST_CLOCK};
-    if (source.num == 1 && source.den > 0 && source.den <= MP4_CLOCK_MAX) {
-        clock.den = source.den;
-        while (clock.den < MP4_CLOCK_MIN) {
-            clock.den *= 2;
-        }
-    }
-    return clock;
-}
 
 int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_output,
                   struct cv_error *error)
@@ -41,7 +26,8 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
     }
     output->hls = params->kind == CV_OUTPUT_HLS;
     output->type = output->hls ? &cv_sink_hls : &cv_sink_mp4;
-    output->clock = output->hls ? (AVRational){1, CV_PLAYLIST_CLOCK} : mp4_clock(source->time_base);
+    output->clock =
+        output->hls ? (AVRational){1, CV_PLAYLIST_CLOCK} : cv_sink_mp4_clock(source->time_base);
     output->source = source;
     output->threads = params->threads < 1 ? 1 : params->threads;
     output->last_ticks = INT64_MIN;

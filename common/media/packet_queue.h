@@ -11,6 +11,7 @@ struct cv_packet_queue {
 };
 
 void cv_packet_queue_deinit(struct cv_packet_queue *queue);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_packet_queue, cv_packet_queue_deinit)
 
 /* Takes the packet's data and leaves it blank. */
 CV_MUST_CHECK int cv_packet_queue_push(struct cv_packet_queue *queue, AVPacket *packet,

@@ -4,6 +4,7 @@
 #include "common/media/cleanup.h"
 
 #include <libavutil/imgutils.h>
+#include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
 
 enum { STRIDE_ALIGN = 64 };
@@ -49,15 +50,61 @@ static const int *matrix_of(const AVFrame *picture)
     return sws_getCoefficients(unknown ? SWS_CS_DEFAULT : (int)picture->colorspace);
 }
 
+struct option {
+    const char *name;
+    int64_t value;
+};
+
+static bool has_options(struct SwsContext *context, const struct option *options, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t value;
+        if (av_opt_get_int(context, options[i].name, 0, &value) < 0 || value != options[i].value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* sws_getCachedContext knows no ranges, and takes two formats of one size that differ in nothing
+ * but their range for the same: such pictures would be copied as they are. */
+static struct SwsContext *context_for(struct SwsContext *cached, const struct option *options,
+                                      size_t count)
+{
+    if (cached && has_options(cached, options, count)) {
+        return cached;
+    }
+    sws_freeContext(cached);
+    struct SwsContext *context = sws_alloc_context();
+    bool good = context != NULL;
+    for (size_t i = 0; good && i < count; i++) {
+        good = av_opt_set_int(context, options[i].name, options[i].value, 0) >= 0;
+    }
+    if (!good || sws_init_context(context, NULL, NULL) < 0) {
+        sws_freeContext(context);
+        return NULL;
+    }
+    return context;
+}
+
 int cv_scale_picture(const AVFrame *picture, int width, int height, enum AVPixelFormat format,
                      bool full_range, struct SwsContext **cache, AVFrame **ret_frame,
                      struct cv_error *error)
 {
     const AVPixFmtDescriptor *target = av_pix_fmt_desc_get(format);
     bool same_size = width == picture->width && height == picture->height;
-    *cache = sws_getCachedContext(
-        *cache, picture->width, picture->height, cv_plain_format(picture->format), width, height,
-        format, same_size ? SWS_BILINEAR | SWS_ACCURATE_RND : SWS_BICUBIC, NULL, NULL, NULL);
+    const struct option options[] = {
+        {"srcw", picture->width},
+        {"srch", picture->height},
+        {"src_format", cv_plain_format(picture->format)},
+        {"src_range", cv_is_full_range(picture)},
+        {"dstw", width},
+        {"dsth", height},
+        {"dst_format", format},
+        {"dst_range", full_range},
+        {"sws_flags", same_size ? SWS_BILINEAR | SWS_ACCURATE_RND : SWS_BICUBIC},
+    };
+    *cache = context_for(*cache, options, CV_COUNT(options));
     if (!*cache) {
         return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA, "cannot convert %s pictures to %s",
                        av_get_pix_fmt_name(picture->format), target->name);

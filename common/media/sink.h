@@ -30,6 +30,10 @@ extern const struct cv_sink_type cv_sink_hls;
 /* `path` is the file. */
 extern const struct cv_sink_type cv_sink_mp4;
 
+/* The time base of an MP4's pictures: the source's own clock keeps its ticks exact, refined where MP4
+ * wants a finer one. */
+AVRational cv_sink_mp4_clock(AVRational source);
+
 /* Segments written so far. */
 int cv_sink_hls_segments(const void *sink);
 

@@ -2,6 +2,24 @@
 #include "common/media/cleanup.h"
 #include "common/media/sink.h"
 
+enum {
+    CLOCK_MIN = 10000,      /* ticks per second; coarser clocks are refined */
+    CLOCK_MAX = 400 * 1000, /* finer ones gain nothing over microseconds */
+    CLOCK_USUAL = 90000,    /* where the source's own cannot be used */
+};
+
+AVRational cv_sink_mp4_clock(AVRational source)
+{
+    AVRational clock = {1, CLOCK_USUAL};
+    if (source.num == 1 && source.den > 0 && source.den <= CLOCK_MAX) {
+        clock.den = source.den;
+        while (clock.den < CLOCK_MIN) {
+            clock.den *= 2;
+        }
+    }
+    return clock;
+}
+
 /* One MP4 file, its index in front of the pictures. */
 struct mp4 {
     AVFormatContext *muxer;

@@ -125,13 +125,76 @@ def test_variable_rate_and_standing_pictures(stage, tmp_path):
     assert difference(grey_frames(path)[0], originals[last]) < 3
 
 
-def test_rotation_is_applied(stage, fixtures_dir):
+def test_rotation(stage, fixtures_dir):
     source = fixtures_dir / "awkward" / "internal_emulator_transformer_output_270_rotated.mp4"
-    _, path = clip(stage, source, 1000, 2000)
+    result, path = clip(stage, source, 1000, 2000, mode="encode")
     video = streams(path)["video"]
     assert (video["width"], video["height"]) == (720, 1280)
     assert "side_data_list" not in video
     check_frames(source, path, 1, 2)
+    # Copied pictures lie as they were, and the players turn them.
+    result, path = clip(stage, source, 0, 2000)
+    video = streams(path)["video"]
+    assert (result["mode"], video["width"], video["height"]) == ("smart", 1280, 720)
+    assert (result["width"], result["height"]) == (720, 1280)
+    assert (video["side_data_list"][0]["rotation"]
+            == streams(source)["video"]["side_data_list"][0]["rotation"])
+    check_frames(source, path, 0, 2)
+
+
+def test_the_sound_of_a_copied_clip_is_exact(stage, tmp_path):
+    # A click every half second; the cut starts in the middle of a group of pictures.
+    source = make_clip(tmp_path / "a.mov", "-f lavfi -i testsrc2=s=320x240:r=30:d=10 -f lavfi -i "
+                       "aevalsrc='lt(mod(t,0.5),0.01)*sin(2*PI*2000*t)':d=10:s=48000 -c:v libx264 "
+                       "-g 30 -c:a pcm_s16le")
+    result, path = clip(stage, source, 2500, 6000)
+    assert (result["mode"], result["frames"], result["duration_us"]) == ("smart", 105, 3500000)
+    samples = sound(path)
+    for k in range(7):
+        onset = next(i for i in range(k * 24000 - 200 if k else 0, len(samples))
+                     if abs(samples[i]) > 6000)
+        assert onset == pytest.approx(k * 24000, abs=48)
+
+
+def test_what_is_copied_and_what_is_not(stage, tmp_path):
+    """Only what lies between the start and the next key frame is encoded, and no reordered tail."""
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc2=s=320x240:r=30:d=12 -c:v libx264 "
+                       "-g 60 -keyint_min 60 -sc_threshold 0 -bf 0")
+    for start, end, copied in ((2000, 9000, 210), (0, 5550, 167), (3000, 9010, 151)):
+        result, _ = clip(stage, source, start, end)
+        assert (result["mode"], result["copied_frames"]) == ("smart", copied)
+    result, path = clip(stage, source, 2000, 9000, mode="encode")
+    assert (result["mode"], result["copied_frames"]) == ("encode", 0)
+    assert "encoded_because" not in result
+    result, _ = clip(stage, source, 2100, 3900)
+    assert (result["mode"], result["encoded_because"]) == (
+        "encode", "no key frame starts within the range")
+
+
+@pytest.mark.parametrize("options, words", [
+    ("-c:v libx265 -x265-params log-level=none", "not H.264"),
+    ("-c:v libx264 -pix_fmt yuv444p", "4:2:0"),
+    ("-c:v libx264 -flags +ildct+ilme -x264-params interlaced=1", "interlaced"),
+    ("-c:v libx264 -x264-params intra-refresh=1:keyint=30", "no key frame"),
+])
+def test_what_cannot_be_copied_is_encoded(stage, tmp_path, options, words):
+    source = make_clip(tmp_path / "a.mkv", f"-f lavfi -i testsrc2=s=320x240:r=30:d=6 {options}")
+    result, path = clip(stage, source, 2100, 5900)
+    assert result["mode"] == "encode" and words in result["encoded_because"]
+    assert result["frames"] == 114
+
+
+def test_parameter_sets_that_change_are_encoded(stage, tmp_path):
+    """Two recordings with encoders of their own, joined in one stream."""
+    parts = [make_clip(tmp_path / f"{i}.ts", "-f lavfi -i testsrc2=s=320x240:r=30:d=3 -c:v libx264 "
+                       f"-g 30 -x264-params {params} -output_ts_offset {3 * i}")
+             for i, params in enumerate(("ref=1:cabac=0", "ref=4:cabac=1"))]
+    source = tmp_path / "joined.ts"
+    source.write_bytes(b"".join(part.read_bytes() for part in parts))
+    result, path = clip(stage, source, 1500, 4500)
+    assert (result["mode"], result["frames"]) == ("encode", 90)
+    result, path = clip(stage, source, 300, 1900)
+    assert (result["mode"], result["frames"]) == ("smart", 48)
 
 
 def test_an_existing_clip_is_left_alone(stage, tmp_path):
@@ -149,6 +212,24 @@ def test_an_existing_clip_is_left_alone(stage, tmp_path):
     assert (digest(path), path.stat().st_mtime_ns) == before
 
 
+def test_smaller_silent_and_cropped(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+    result, path = clip(stage, source, 1000, 3000, max_height=120)
+    assert (result["width"], result["height"], result["mode"]) == (160, 120, "encode")
+    check_frames(source, path, 1, 3)
+    result, path = clip(stage, source, 0, 6000, max_height=240, mute=True)
+    assert (result["height"], result["mode"], result["sound"]) == (240, "smart", False)
+    assert set(streams(path)) == {"video"}
+    result, path = clip(stage, source, 1000, 3000, mute=True, mode="encode")
+    assert set(streams(path)) == {"video"} and result["frames"] == 60
+    part = make_clip(tmp_path / "part.mp4", f"-i {source} -an -vf crop=130:90:64:48 -c:v libx264 "
+                     "-qp 0")
+    result, path = clip(stage, source, 1000, 3000,
+                        crop={"x": 64, "y": 48, "width": 130, "height": 90})
+    assert (result["width"], result["height"], result["frames"]) == (130, 90, 60)
+    check_frames(part, path, 1, 3)
+
+
 @pytest.mark.parametrize("change, words", [
     ({"t_start": 2000, "t_end": 2000}, "t_end"),
     ({"t_start": 3000, "t_end": 2000}, "t_end"),
@@ -159,6 +240,15 @@ def test_an_existing_clip_is_left_alone(stage, tmp_path):
     ({"t_end": 7_200_000}, "longer than the limit"),
     ({"padding_ms": -5}, "padding_ms"),
     ({"clip_id": "../../x"}, "clip_id"),
+    ({"mode": "fast"}, "\"smart\" or \"encode\""),
+    ({"mode": 1}, "mode"),
+    ({"max_height": 0}, "max_height"),
+    ({"max_height": "720"}, "max_height"),
+    ({"mute": 1}, "mute"),
+    ({"crop": [0, 0, 64, 64]}, "crop"),
+    ({"crop": {"x": 0, "y": 0, "width": 64}}, "height"),
+    ({"crop": {"x": -2, "y": 0, "width": 64, "height": 64}}, "x"),
+    ({"crop": {"x": 300, "y": 0, "width": 64, "height": 64}}, "edge of a picture of 320×240"),
     ({"t_start": 60_000, "t_end": 61_000}, "video's end"),
     ({"t_start": 8_100, "t_end": 9_000}, "video's end"),
 ])

@@ -4,66 +4,17 @@
 
 #include <inttypes.h>
 
-enum {
-    TIME_MAX_MS = INT32_MAX,        /* what the segments' columns hold: 24 days */
-    LENGTH_MAX_MS = 60 * 60 * 1000, /* a clip, not a copy: an hour is encoded in good time */
-    PADDING_MS = 2000,
-    PADDING_MAX_MS = 60 * 1000,
-    US_PER_MS = 1000,
+enum { US_PER_MS = 1000 };
+
+/* How much of the work is done when the clip is cut, and only has to be stored. */
+#define CUT_SHARE 0.95
+
+/* What became of a request. */
+struct outcome {
+    struct cut_report report;
+    int64_t copied, bytes_read;
+    char reason[CV_CUT_REASON_SIZE]; /* why everything was encoded; "" when that was asked for */
 };
-
-struct clip_request {
-    const char *video_id, *clip_id, *original;
-    int64_t t_start_ms, t_end_ms, padding_ms;
-    char *key;
-};
-
-static void clip_request_deinit(struct clip_request *request)
-{
-    free(request->key);
-}
-CV_DEFINE_CLEANUP_ADDRESS(struct clip_request, clip_request_deinit)
-
-static int read_request(const json_t *payload, struct clip_request *request, struct cv_error *error)
-{
-    int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
-    result = result ? result : cv_payload_uuid(payload, "clip_id", &request->clip_id, error);
-    result = result ? result
-                    : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
-    result = result
-                 ? result
-                 : cv_payload_int(payload, "t_start", 0, TIME_MAX_MS, &request->t_start_ms, error);
-    result = result ? result
-                    : cv_payload_int(payload, "t_end", 0, TIME_MAX_MS, &request->t_end_ms, error);
-    result = result ? result
-                    : cv_payload_int_or(payload, "padding_ms", PADDING_MS, 0, PADDING_MAX_MS,
-                                        &request->padding_ms, error);
-    if (result != 0) {
-        return result;
-    }
-    if (request->t_end_ms <= request->t_start_ms) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "payload: \"t_end\" (%" PRId64 " ms) must be after \"t_start\" (%" PRId64
-                       " ms)",
-                       request->t_end_ms, request->t_start_ms);
-    }
-    if (request->t_end_ms - request->t_start_ms > LENGTH_MAX_MS) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "payload: a clip of %" PRId64 " ms is longer than the limit of %d ms",
-                       request->t_end_ms - request->t_start_ms, LENGTH_MAX_MS);
-    }
-    return cv_format(&request->key, error, "videos/clips/%s/%s.mp4", request->video_id,
-                     request->clip_id);
-}
-
-static struct cut_range padded_range(const struct clip_request *request)
-{
-    int64_t start_ms = request->t_start_ms - request->padding_ms;
-    return (struct cut_range){
-        .start_us = (start_ms > 0 ? start_ms : 0) * US_PER_MS,
-        .end_us = (request->t_end_ms + request->padding_ms) * US_PER_MS,
-    };
-}
 
 static int fail_beyond_end(const struct clip_request *request, int64_t end_us,
                            struct cv_error *error)
@@ -76,54 +27,123 @@ static int fail_beyond_end(const struct clip_request *request, int64_t end_us,
 
 static void report_progress(void *opaque, double fraction)
 {
-    cv_stage_progress(opaque, 0.95 * fraction, "cut");
+    cv_stage_progress(opaque, CUT_SHARE * fraction, "cut");
+}
+
+/* ---- the original, with its bytes counted ---------------------------------------------------- */
+
+struct counted {
+    struct cv_byte_source inner;
+    int64_t bytes;
+};
+
+static int read_counted(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
+                        struct cv_error *error)
+{
+    struct counted *counted = opaque;
+    int result = counted->inner.read(counted->inner.opaque, offset, data, length, ret_read, error);
+    counted->bytes += result == 0 ? (int64_t)*ret_read : 0;
+    return result;
+}
+
+/* ---- cutting --------------------------------------------------------------------------------- */
+
+static int encode(struct cv_stage_context *context, const struct clip_request *request,
+                  const struct cv_byte_source *source, const char *path, struct cut_report *report,
+                  struct cv_error *error)
+{
+    struct cv_decoder_params decoder_params = {
+        .threads = cv_stage_threads(context),
+        .cancel = cv_stage_cancel(context),
+        .sound = !request->mute,
+    };
+    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
+    int result = cv_decoder_open(source, &decoder_params, &decoder, error);
+    if (result != 0) {
+        return result;
+    }
+    struct cut_params params = {
+        .range = {clip_request_start_us(request), clip_request_end_us(request)},
+        .path = path,
+        .crop = request->crop,
+        .max_height = request->max_height,
+        .mute = request->mute,
+        .threads = cv_stage_threads(context),
+        .progress = report_progress,
+        .opaque = context,
+    };
+    result = cut_by_encoding(decoder, &params, report, error);
+    return result == CUT_BEYOND_END ? fail_beyond_end(request, report->source_end_us, error)
+                                    : result;
+}
+
+static int copy(struct cv_stage_context *context, const struct clip_request *request,
+                const struct cv_byte_source *source, const char *path, struct outcome *outcome,
+                struct cv_error *error)
+{
+    struct cv_cut_params params = {
+        .start_us = clip_request_start_us(request),
+        .end_us = clip_request_end_us(request),
+        .late_us = CUT_STANDING_US,
+        .max_side = CUT_LONG_SIDE_MAX,
+        .max_height = request->max_height,
+        .path = path,
+        .sound = !request->mute,
+        .threads = cv_stage_threads(context),
+        .cancel = cv_stage_cancel(context),
+        .progress = report_progress,
+        .opaque = context,
+    };
+    struct cv_cut_report cut;
+    int result = cv_cut(source, &params, &cut, error);
+    if (result >= 0) {
+        (void)snprintf(outcome->reason, sizeof(outcome->reason), "%s", cut.reason);
+    }
+    if (result == CV_CUT_DONE) {
+        outcome->copied = cut.copied;
+        outcome->report = (struct cut_report){
+            .first_us = cut.first_us,
+            .last_us = cut.last_us,
+            .source_end_us = cut.source_end_us,
+            .summary = cut.summary,
+        };
+    }
+    return result;
 }
 
 static int cut(struct cv_stage_context *context, const struct clip_request *request,
-               const char *path, struct cut_report *ret_report, struct cv_error *error)
+               const char *path, struct outcome *outcome, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     int result = cv_stage_open_input(context, request->original, &reader, error);
     if (result != 0) {
         return result;
     }
-    struct cv_byte_source source = cv_store_reader_source(reader);
-    struct cv_decoder_params decoder_params = {
-        .threads = cv_stage_threads(context),
-        .cancel = cv_stage_cancel(context),
-        .sound = true,
-    };
-    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    result = cv_decoder_open(&source, &decoder_params, &decoder, error);
-    if (result != 0) {
-        return cv_fail_context(error, result, "%s", request->original);
+    struct counted counted = {.inner = cv_store_reader_source(reader)};
+    struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
+    result = CV_CUT_REFUSED;
+    if (request->mode == CLIP_SMART && request->crop.width == 0) {
+        result = copy(context, request, &source, path, outcome, error);
     }
-    struct cut_params params = {
-        .range = padded_range(request),
-        .path = path,
-        .threads = cv_stage_threads(context),
-        .progress = report_progress,
-        .opaque = context,
-    };
-    struct cut_report report = {0};
-    result = cut_by_encoding(decoder, &params, &report, error);
+    if (result == CV_CUT_REFUSED) {
+        result = encode(context, request, &source, path, &outcome->report, error);
+    }
     if (result < 0) {
         return cv_fail_context(error, result, "%s", request->original);
     }
-    if (result == CUT_BEYOND_END || request->t_start_ms * US_PER_MS >= report.source_end_us) {
-        return fail_beyond_end(request, report.source_end_us, error);
-    }
-    *ret_report = report;
-    return 0;
+    outcome->bytes_read = counted.bytes;
+    bool beyond = request->t_start_ms * US_PER_MS >= outcome->report.source_end_us;
+    return beyond ? fail_beyond_end(request, outcome->report.source_end_us, error) : 0;
 }
+
+/* ---- the result ------------------------------------------------------------------------------ */
 
 static int skipped_result(const struct clip_request *request, const struct cv_object_info *info,
                           json_t **ret_result, struct cv_error *error)
 {
-    struct cut_range range = padded_range(request);
     json_t *object = json_pack("{s:s, s:I, s:I, s:I, s:b}", "clip_path", request->key, "t_start",
-                               (json_int_t)(range.start_us / US_PER_MS), "t_end",
-                               (json_int_t)(range.end_us / US_PER_MS), "size",
+                               (json_int_t)(clip_request_start_us(request) / US_PER_MS), "t_end",
+                               (json_int_t)(clip_request_end_us(request) / US_PER_MS), "size",
                                (json_int_t)info->size, "skipped", true);
     if (!object) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
@@ -132,20 +152,25 @@ static int skipped_result(const struct clip_request *request, const struct cv_ob
     return 0;
 }
 
-static int cut_result(const struct clip_request *request, const struct cut_report *report,
+static int cut_result(const struct clip_request *request, const struct outcome *outcome,
                       json_t **ret_result, struct cv_error *error)
 {
-    int64_t start_us = padded_range(request).start_us;
+    const struct cut_report *report = &outcome->report;
     int64_t end_us = report->first_us + report->summary.duration_us;
-    json_t *object =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b}", "clip_path",
-                  request->key, "t_start", (json_int_t)(start_us / US_PER_MS), "t_end",
-                  (json_int_t)((end_us + US_PER_MS / 2) / US_PER_MS), "first_frame_us",
-                  (json_int_t)report->first_us, "last_frame_us", (json_int_t)report->last_us,
-                  "duration_us", (json_int_t)report->summary.duration_us, "frames",
-                  (json_int_t)report->summary.frames, "width", report->summary.width, "height",
-                  report->summary.height, "sound", report->summary.sound, "skipped", false);
-    if (!object) {
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:i, s:i, s:b, s:b}", "clip_path",
+        request->key, "t_start", (json_int_t)(clip_request_start_us(request) / US_PER_MS), "t_end",
+        (json_int_t)((end_us + US_PER_MS / 2) / US_PER_MS), "first_frame_us",
+        (json_int_t)report->first_us, "last_frame_us", (json_int_t)report->last_us, "duration_us",
+        (json_int_t)report->summary.duration_us, "frames", (json_int_t)report->summary.frames,
+        "copied_frames", (json_int_t)outcome->copied, "mode",
+        outcome->copied > 0 ? "smart" : "encode", "bytes_read", (json_int_t)outcome->bytes_read,
+        "width", report->summary.width, "height", report->summary.height, "sound",
+        report->summary.sound, "skipped", false);
+    bool explains = outcome->copied == 0 && outcome->reason[0] != '\0';
+    if (!object || (explains && json_object_set_new(object, "encoded_because",
+                                                    json_string(outcome->reason)) != 0)) {
+        json_decref(object);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
     }
     *ret_result = object;
@@ -156,7 +181,7 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
              struct cv_error *error)
 {
     cv_auto(clip_request_deinit) struct clip_request request = {0};
-    int result = read_request(payload, &request, error);
+    int result = clip_request_read(payload, &request, error);
     if (result != 0) {
         return result;
     }
@@ -166,15 +191,15 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
         return result < 0 ? result : skipped_result(&request, &info, ret_result, error);
     }
     cv_auto_free char *path = NULL;
-    struct cut_report report = {0};
+    struct outcome outcome = {0};
     result = cv_format(&path, error, "%s/clip.mp4", cv_stage_scratch(context));
-    result = result ? result : cut(context, &request, path, &report, error);
+    result = result ? result : cut(context, &request, path, &outcome, error);
     if (result != 0) {
         return result;
     }
-    cv_stage_progress(context, 0.95, "publish");
+    cv_stage_progress(context, CUT_SHARE, "publish");
     result = cv_stage_put_file(context, request.key, path, "video/mp4", error);
-    return result ? result : cut_result(&request, &report, ret_result, error);
+    return result ? result : cut_result(&request, &outcome, ret_result, error);
 }
 
 /* A clip lives in the object store alone; its path is in the job's result. */

@@ -1,7 +1,14 @@
-/* Cutting a stretch out of a video, exact to the frame and to the sample of sound. */
+/* Cutting a stretch out of a video by encoding it, exact to the frame and to the sample of sound. */
 #pragma once
 
 #include "common/media/media.h"
+
+#include "workers/clip_generate/request.h"
+
+enum {
+    CUT_LONG_SIDE_MAX = 3840,    /* what browsers decode in hardware */
+    CUT_STANDING_US = 500 * 1000 /* a first frame this late: the picture before it is on screen */
+};
 
 /* A stretch of the presentation: frames with start_us <= pts < end_us. */
 struct cut_range {
@@ -18,6 +25,9 @@ struct cut_report {
 struct cut_params {
     struct cut_range range;
     const char *path; /* the MP4 to write */
+    struct clip_box crop;
+    int max_height; /* 0: as it is */
+    bool mute;
     int threads;
     /* Told how far the cut is, 0..1; may be NULL. */
     void (*progress)(void *opaque, double fraction);
@@ -30,7 +40,8 @@ enum cut_outcome {
     CUT_BEYOND_END = 1, /* the source ends before the range starts; nothing was written */
 };
 
-/* Decodes and encodes the whole range. `decoder` was opened with sound. *ret_report is written for
- * both outcomes. */
+/* Decodes and encodes the whole range. `decoder` was opened with sound, unless it is muted. A crop
+ * that reaches over the picture's edge is CV_ERROR_INVALID_PAYLOAD. *ret_report is written for both
+ * outcomes. */
 CV_MUST_CHECK int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
                                   struct cut_report *ret_report, struct cv_error *error);

@@ -1,0 +1,213 @@
+#include "common/media/averror.h"
+#include "common/media/cleanup.h"
+#include "common/media/cut_internal.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    GRID = 4,         /* every fourth pixel of every fourth row is compared */
+    DIFFERENCE = 8,   /* mean of 256 levels; encoding at the ends stays below 3 */
+    OFFSET_US = 1000, /* between the ends of sound and picture */
+};
+
+/* ---- a file as a byte source ----------------------------------------------------------------- */
+
+static int read_file(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
+                     struct cv_error *error)
+{
+    const int *file = opaque;
+    ssize_t got = pread(*file, data, length, offset);
+    if (got < 0) {
+        return cv_fail_errno(error, errno, "cannot read the clip");
+    }
+    *ret_read = (size_t)got;
+    return 0;
+}
+
+static int open_file(const char *path, int *ret_file, struct cv_byte_source *ret_source,
+                     struct cv_error *error)
+{
+    struct stat status;
+    *ret_file = open(path, O_RDONLY | O_CLOEXEC);
+    if (*ret_file < 0 || fstat(*ret_file, &status) != 0) {
+        return cv_fail_errno(error, errno, "cannot open %s", path);
+    }
+    *ret_source = (struct cv_byte_source){
+        .opaque = ret_file,
+        .size = status.st_size,
+        .read = read_file,
+    };
+    return 0;
+}
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+struct view {
+    const struct cv_cut_check *check;
+    struct cv_input *input;
+    AVCodecContext *decoder;
+    AVPacket *packet;
+    AVFrame *frame;
+    int64_t last_dts;
+    size_t packets, frames;
+};
+
+static void view_deinit(struct view *view)
+{
+    avcodec_free_context(&view->decoder);
+    av_packet_free(&view->packet);
+    av_frame_free(&view->frame);
+    cv_input_close(view->input);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct view, view_deinit)
+
+static int open_view(struct view *view, const struct cv_byte_source *source, struct cv_error *error)
+{
+    int result = cv_input_open(source, view->check->cancel, &view->input, error);
+    if (result != 0) {
+        return result;
+    }
+    const AVStream *stream = view->input->video;
+    const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
+    view->decoder = avcodec_alloc_context3(codec);
+    view->packet = av_packet_alloc();
+    view->frame = av_frame_alloc();
+    if (!view->decoder || !view->packet || !view->frame ||
+        avcodec_parameters_to_context(view->decoder, stream->codecpar) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a clip's check");
+    }
+    view->decoder->pkt_timebase = stream->time_base;
+    view->decoder->thread_count = view->check->threads;
+    result = avcodec_open2(view->decoder, codec, NULL);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_DECODE, "cannot open the decoder") : 0;
+}
+
+/* Mean difference of the brightness of two pictures; huge when they are of different kinds. */
+static double difference(const AVFrame *one, const AVFrame *other)
+{
+    if (one->width != other->width || one->height != other->height ||
+        one->format != other->format) {
+        return INFINITY;
+    }
+    int64_t sum = 0, count = 0;
+    for (int y = 0; y < one->height; y += GRID) {
+        const uint8_t *a = one->data[0] + (ptrdiff_t)y * one->linesize[0];
+        const uint8_t *b = other->data[0] + (ptrdiff_t)y * other->linesize[0];
+        for (int x = 0; x < one->width; x += GRID, count++) {
+            sum += abs(a[x] - b[x]);
+        }
+    }
+    return count > 0 ? (double)sum / (double)count : INFINITY;
+}
+
+static int look_at_frame(struct view *view, struct cv_error *error)
+{
+    const struct cv_cut_check *check = view->check;
+    const AVFrame *frame = view->frame;
+    (void)error;
+    size_t number = view->frames++;
+    if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags) {
+        return cv_cut_refuse(check->reason, "picture %zu of the cut is damaged", number);
+    }
+    if (number >= check->count ||
+        av_rescale_q(frame->pts, view->input->video->time_base, check->clock) !=
+            check->times[number] - check->times[0]) {
+        return cv_cut_refuse(check->reason, "picture %zu of the cut is not at its time", number);
+    }
+    const AVFrame *wanted = number == 0 ? check->first : NULL;
+    wanted = number == check->count - 1 && check->last ? check->last : wanted;
+    if (wanted && difference(frame, wanted) > DIFFERENCE) {
+        return cv_cut_refuse(check->reason, "picture %zu of the cut shows something else", number);
+    }
+    return 0;
+}
+
+/* NULL: the end. */
+static int decode(struct view *view, const AVPacket *packet, struct cv_error *error)
+{
+    int result = avcodec_send_packet(view->decoder, packet);
+    while (result >= 0) {
+        av_frame_unref(view->frame);
+        result = avcodec_receive_frame(view->decoder, view->frame);
+        if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) {
+            return 0;
+        }
+        if (result >= 0) {
+            result = look_at_frame(view, error);
+            if (result != 0) {
+                return result;
+            }
+        }
+    }
+    return cv_cut_refuse(view->check->reason, "the cut does not decode");
+}
+
+static int look_at_packet(struct view *view, struct cv_error *error)
+{
+    int64_t dts = view->packet->dts;
+    if (view->packets > 0 && dts <= view->last_dts) {
+        return cv_cut_refuse(view->check->reason, "decoding times of the cut do not grow");
+    }
+    view->last_dts = dts;
+    view->packets++;
+    return decode(view, view->packet, error);
+}
+
+static int look_at_pictures(struct view *view, struct cv_error *error)
+{
+    int result;
+    while ((result = cv_input_read(view->input, view->packet, error)) == CV_INPUT_PACKET) {
+        if (view->packet->stream_index == view->input->video->index) {
+            result = look_at_packet(view, error);
+        }
+        if (result != 0) {
+            return result;
+        }
+    }
+    result = result < 0 ? result : decode(view, NULL, error);
+    if (result == 0 && (view->frames != view->check->count || view->packets != view->frames)) {
+        return cv_cut_refuse(view->check->reason, "the cut has %zu pictures in place of %zu",
+                             view->frames, view->check->count);
+    }
+    return result;
+}
+
+/* ---- lengths --------------------------------------------------------------------------------- */
+
+static int64_t end_of(const AVStream *stream)
+{
+    int64_t start = stream->start_time == AV_NOPTS_VALUE ? 0 : stream->start_time;
+    return av_rescale_q(start + stream->duration, stream->time_base, AV_TIME_BASE_Q);
+}
+
+static int look_at_lengths(const struct view *view)
+{
+    const struct cv_cut_check *check = view->check;
+    int64_t wanted = av_rescale_q(check->end, check->clock, AV_TIME_BASE_Q);
+    if (llabs(end_of(view->input->video) - wanted) > OFFSET_US) {
+        return cv_cut_refuse(check->reason, "the cut is %lld µs long in place of %lld",
+                             (long long)end_of(view->input->video), (long long)wanted);
+    }
+    if (check->sound != (view->input->audio != NULL)) {
+        return cv_cut_refuse(check->reason, "the cut has lost its sound");
+    }
+    if (check->sound && llabs(end_of(view->input->audio) - wanted) > OFFSET_US) {
+        return cv_cut_refuse(check->reason, "the sound of the cut is %lld µs long in place of %lld",
+                             (long long)end_of(view->input->audio), (long long)wanted);
+    }
+    return 0;
+}
+
+int cv_cut_check(const struct cv_cut_check *check, struct cv_error *error)
+{
+    cv_auto_fd int file = -1;
+    struct cv_byte_source source;
+    int result = open_file(check->path, &file, &source, error);
+    cv_auto(view_deinit) struct view view = {.check = check};
+    result = result ? result : open_view(&view, &source, error);
+    result = result ? result : look_at_lengths(&view);
+    return result ? result : look_at_pictures(&view, error);
+}

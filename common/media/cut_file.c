@@ -1,0 +1,225 @@
+#include "common/media/averror.h"
+#include "common/media/cleanup.h"
+#include "common/media/cut_internal.h"
+
+#include <string.h>
+
+struct cv_cut_file {
+    AVFormatContext *muxer;
+    AVStream *video, *sound;
+    AVRational clock;
+    int depth;
+    int64_t step;
+    int64_t *times; /* of all pictures, growing */
+    size_t count, capacity, written;
+    struct cv_packet_queue held; /* the newest group, until it is known what follows it */
+    char *reason;
+};
+
+void cv_cut_file_close(struct cv_cut_file *file)
+{
+    if (file) {
+        cv_packet_queue_deinit(&file->held);
+        if (file->muxer) {
+            (void)avio_closep(&file->muxer->pb);
+        }
+        avformat_free_context(file->muxer);
+        free(file->times);
+        free(file);
+    }
+}
+
+const int64_t *cv_cut_file_times(const struct cv_cut_file *file, size_t *ret_count)
+{
+    *ret_count = file->count;
+    return file->times;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int describe_pictures(AVStream *video, const struct cv_cut_file_params *params,
+                             struct cv_error *error)
+{
+    const AVStream *source = params->source;
+    size_t size = 0;
+    const uint8_t *matrix = av_stream_get_side_data(source, AV_PKT_DATA_DISPLAYMATRIX, &size);
+    uint8_t *copy = NULL;
+    if (avcodec_parameters_copy(video->codecpar, source->codecpar) < 0 ||
+        (matrix && !(copy = av_stream_new_side_data(video, AV_PKT_DATA_DISPLAYMATRIX, size)))) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an MP4 file");
+    }
+    if (copy) {
+        (void)memcpy(copy, matrix, size);
+    }
+    video->codecpar->codec_tag = 0;
+    av_freep(&video->codecpar->extradata);
+    video->codecpar->extradata_size = 0;
+    video->time_base = params->clock;
+    video->sample_aspect_ratio = source->sample_aspect_ratio.num > 0
+                                     ? source->sample_aspect_ratio
+                                     : source->codecpar->sample_aspect_ratio;
+    video->codecpar->sample_aspect_ratio = video->sample_aspect_ratio;
+    return cv_h264_sets_write(params->sets, &video->codecpar->extradata,
+                              &video->codecpar->extradata_size, error);
+}
+
+static int add_streams(struct cv_cut_file *file, const struct cv_cut_file_params *params,
+                       struct cv_error *error)
+{
+    file->video = avformat_new_stream(file->muxer, NULL);
+    file->sound = params->sound ? avformat_new_stream(file->muxer, NULL) : NULL;
+    bool bad = !file->video || (params->sound && !file->sound);
+    if (!bad && file->sound) {
+        bad = avcodec_parameters_from_context(file->sound->codecpar, params->sound) < 0;
+        file->sound->time_base = params->sound->time_base;
+    }
+    if (bad) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an MP4 file");
+    }
+    return describe_pictures(file->video, params, error);
+}
+
+int cv_cut_file_open(const struct cv_cut_file_params *params, struct cv_cut_file **ret_file,
+                     struct cv_error *error)
+{
+    cv_auto(cv_cut_file_close) struct cv_cut_file *file = calloc(1, sizeof(*file));
+    if (!file) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an MP4 file");
+    }
+    file->clock = params->clock;
+    file->depth = params->depth;
+    file->step = params->step;
+    file->reason = params->reason;
+    int result = avformat_alloc_output_context2(&file->muxer, NULL, "mp4", params->path);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MP4 muxer");
+    }
+    result = add_streams(file, params, error);
+    if (result != 0) {
+        return result;
+    }
+    result = avio_open2(&file->muxer->pb, params->path, AVIO_FLAG_WRITE, NULL, NULL);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", params->path);
+    }
+    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
+    result = av_dict_set(&options, "movflags", "+faststart", 0);
+    result = result < 0 ? result : avformat_write_header(file->muxer, &options);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write MP4");
+    }
+    *ret_file = cv_take(file);
+    return 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int write_packet(struct cv_cut_file *file, AVPacket *packet, const AVStream *stream,
+                        AVRational time_base, struct cv_error *error)
+{
+    packet->stream_index = stream->index;
+    packet->pos = -1;
+    av_packet_rescale_ts(packet, time_base, stream->time_base);
+    int result = av_interleaved_write_frame(file->muxer, packet);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write MP4") : 0;
+}
+
+int cv_cut_file_sound(struct cv_cut_file *file, AVPacket *packet, struct cv_error *error)
+{
+    return write_packet(file, packet, file->sound, (AVRational){1, CV_SOUND_RATE}, error);
+}
+
+static int compare_times(const void *one, const void *other)
+{
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
+static int64_t duration_of(const struct cv_cut_file *file, int64_t time, int64_t end)
+{
+    const int64_t *found =
+        bsearch(&time, file->times, file->count, sizeof(*file->times), compare_times);
+    bool last = !found || found == file->times + file->count - 1;
+    int64_t next = last ? end : found[1];
+    return next > time ? next - time : 1;
+}
+
+/* Decoding times are the presentation times themselves, `depth` pictures late: they grow, and no
+ * picture is to be shown before it is decoded, for any order and any rate. */
+static int write_held(struct cv_cut_file *file, int64_t end, struct cv_error *error)
+{
+    while (file->held.count > 0) {
+        cv_auto(cv_av_packet_free) AVPacket *packet = cv_packet_queue_pop(&file->held);
+        size_t depth = (size_t)file->depth;
+        packet->dts = file->written >= depth
+                          ? file->times[file->written - depth]
+                          : file->times[0] - (int64_t)(depth - file->written) * file->step;
+        if (packet->dts > packet->pts) {
+            int refused = cv_cut_refuse(file->reason, "pictures are reordered over more than %d",
+                                        file->depth);
+            return refused == CV_CUT_REFUSED ? CV_CUT_TOO_DEEP : refused;
+        }
+        packet->duration = duration_of(file, packet->pts, end);
+        file->written++;
+        int result = write_packet(file, packet, file->video, file->clock, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+static int note_times(struct cv_cut_file *file, const struct cv_packet_queue *pictures,
+                      struct cv_error *error)
+{
+    size_t needed = file->count + pictures->count;
+    if (needed > file->capacity) {
+        size_t capacity = 2 * needed;
+        int64_t *times = reallocarray(file->times, capacity, sizeof(*times));
+        if (!times) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a clip's times");
+        }
+        file->times = times;
+        file->capacity = capacity;
+    }
+    size_t start = file->count;
+    for (size_t i = 0; i < pictures->count; i++) {
+        file->times[file->count++] = pictures->packets[pictures->first + i]->pts;
+    }
+    qsort(file->times + start, pictures->count, sizeof(*file->times), compare_times);
+    for (size_t i = start > 0 ? start : 1; i < file->count; i++) {
+        if (file->times[i] <= file->times[i - 1]) {
+            return cv_cut_refuse(file->reason, "two pictures have the same time");
+        }
+    }
+    return 0;
+}
+
+int cv_cut_file_pictures(struct cv_cut_file *file, struct cv_packet_queue *pictures,
+                         struct cv_error *error)
+{
+    if (pictures->count == 0) {
+        return 0;
+    }
+    int result = note_times(file, pictures, error);
+    result = result ? result : write_held(file, INT64_MAX, error);
+    while (result == 0 && pictures->count > 0) {
+        cv_auto(cv_av_packet_free) AVPacket *packet = cv_packet_queue_pop(pictures);
+        result = cv_packet_queue_push(&file->held, packet, error);
+    }
+    return result;
+}
+
+int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, struct cv_error *error)
+{
+    int result = write_held(file, end, error);
+    if (result != 0) {
+        return result;
+    }
+    result = av_write_trailer(file->muxer);
+    result = result < 0 ? result : file->muxer->pb->error;
+    int closed = avio_closep(&file->muxer->pb);
+    result = result < 0 ? result : closed;
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot finish the MP4 file")
+                      : 0;
+}

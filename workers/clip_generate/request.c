@@ -1,0 +1,150 @@
+#include "workers/clip_generate/request.h"
+
+#include "common/media/media.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    TIME_MAX_MS = INT32_MAX,        /* what the segments' columns hold: 24 days */
+    LENGTH_MAX_MS = 60 * 60 * 1000, /* a clip, not a copy: an hour is encoded in good time */
+    PADDING_MS = 2000,
+    PADDING_MAX_MS = 60 * 1000,
+    HEIGHT_MIN = 16, /* one block of the encoder */
+    CROP_MIN = 16,
+    US_PER_MS = 1000,
+};
+
+void clip_request_deinit(struct clip_request *request)
+{
+    free(request->key);
+    request->key = NULL;
+}
+
+/* NULL when the member is missing or null. */
+static const json_t *member(const json_t *payload, const char *key)
+{
+    const json_t *value = json_object_get(payload, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* One of `words`, or the first when the payload says nothing. */
+static int read_word(const json_t *payload, const char *key, const char *const *words, size_t count,
+                     size_t *ret_index, struct cv_error *error)
+{
+    const json_t *value = member(payload, key);
+    const char *text = json_string_value(value);
+    for (size_t i = 0; i < count; i++) {
+        if (!value || (text && strcmp(text, words[i]) == 0)) {
+            *ret_index = i;
+            return 0;
+        }
+    }
+    cv_auto(cv_buffer_deinit) struct cv_buffer list = CV_BUFFER_INIT;
+    for (size_t i = 0; i < count; i++) {
+        cv_buffer_printf(&list, "%s\"%s\"", i == 0 ? "" : " or ", words[i]);
+    }
+    return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" must be %s", key,
+                   list.failed ? "a known word" : list.data);
+}
+
+static int read_flag(const json_t *payload, const char *key, bool *ret_flag, struct cv_error *error)
+{
+    const json_t *value = member(payload, key);
+    if (value && !json_is_boolean(value)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" must be true or false",
+                       key);
+    }
+    *ret_flag = json_is_true(value);
+    return 0;
+}
+
+static int read_crop(const json_t *payload, struct clip_box *ret_box, struct cv_error *error)
+{
+    const json_t *value = member(payload, "crop");
+    if (!value) {
+        return 0;
+    }
+    if (!json_is_object(value)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: \"crop\" must be an object with x, y, width and height");
+    }
+    int64_t x = 0, y = 0, width = 0, height = 0;
+    int result = cv_payload_int(value, "x", 0, CV_MEDIA_SIDE_MAX, &x, error);
+    result = result ? result : cv_payload_int(value, "y", 0, CV_MEDIA_SIDE_MAX, &y, error);
+    result = result ? result
+                    : cv_payload_int(value, "width", CROP_MIN, CV_MEDIA_SIDE_MAX, &width, error);
+    result = result ? result
+                    : cv_payload_int(value, "height", CROP_MIN, CV_MEDIA_SIDE_MAX, &height, error);
+    if (result != 0) {
+        return cv_fail_context(error, result, "crop");
+    }
+    *ret_box = (struct clip_box){(int)x, (int)y, (int)width, (int)height};
+    return 0;
+}
+
+static int read_options(const json_t *payload, struct clip_request *request, struct cv_error *error)
+{
+    static const char *const modes[] = {[CLIP_SMART] = "smart", [CLIP_ENCODE] = "encode"};
+    size_t mode = CLIP_SMART;
+    int64_t height = 0;
+    int result = read_word(payload, "mode", modes, CV_COUNT(modes), &mode, error);
+    if (result == 0 && member(payload, "max_height")) {
+        result =
+            cv_payload_int(payload, "max_height", HEIGHT_MIN, CV_MEDIA_SIDE_MAX, &height, error);
+    }
+    result = result ? result : read_flag(payload, "mute", &request->mute, error);
+    result = result ? result : read_crop(payload, &request->crop, error);
+    request->mode = (enum clip_mode)mode;
+    request->max_height = (int)height;
+    return result;
+}
+
+static int read_range(const json_t *payload, struct clip_request *request, struct cv_error *error)
+{
+    int result = cv_payload_int(payload, "t_start", 0, TIME_MAX_MS, &request->t_start_ms, error);
+    result = result ? result
+                    : cv_payload_int(payload, "t_end", 0, TIME_MAX_MS, &request->t_end_ms, error);
+    result = result ? result
+                    : cv_payload_int_or(payload, "padding_ms", PADDING_MS, 0, PADDING_MAX_MS,
+                                        &request->padding_ms, error);
+    if (result != 0) {
+        return result;
+    }
+    if (request->t_end_ms <= request->t_start_ms) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: \"t_end\" (%" PRId64 " ms) must be after \"t_start\" (%" PRId64
+                       " ms)",
+                       request->t_end_ms, request->t_start_ms);
+    }
+    if (request->t_end_ms - request->t_start_ms > LENGTH_MAX_MS) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: a clip of %" PRId64 " ms is longer than the limit of %d ms",
+                       request->t_end_ms - request->t_start_ms, LENGTH_MAX_MS);
+    }
+    return 0;
+}
+
+int clip_request_read(const json_t *payload, struct clip_request *request, struct cv_error *error)
+{
+    int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
+    result = result ? result : cv_payload_uuid(payload, "clip_id", &request->clip_id, error);
+    result = result ? result
+                    : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
+    result = result ? result : read_range(payload, request, error);
+    result = result ? result : read_options(payload, request, error);
+    return result ? result
+                  : cv_format(&request->key, error, "videos/clips/%s/%s.mp4", request->video_id,
+                              request->clip_id);
+}
+
+int64_t clip_request_start_us(const struct clip_request *request)
+{
+    int64_t start_ms = request->t_start_ms - request->padding_ms;
+    return (start_ms > 0 ? start_ms : 0) * US_PER_MS;
+}
+
+int64_t clip_request_end_us(const struct clip_request *request)
+{
+    return (request->t_end_ms + request->padding_ms) * US_PER_MS;
+}

@@ -1,0 +1,36 @@
+/* What a clip_generate payload asks for. */
+#pragma once
+
+#include "common/worker/worker.h"
+
+enum clip_mode {
+    CLIP_SMART,  /* copied where the source allows it, encoded where it does not */
+    CLIP_ENCODE, /* encoded, every picture */
+};
+
+/* A part of the upright picture, pixels. */
+struct clip_box {
+    int x, y, width, height; /* width 0: all of it */
+};
+
+struct clip_request {
+    const char *video_id, *clip_id, *original; /* borrowed from the payload */
+    int64_t t_start_ms, t_end_ms, padding_ms;
+    enum clip_mode mode;
+    int max_height; /* pixels; 0: as it is */
+    bool mute;
+    struct clip_box crop;
+    char *key; /* of the clip's object */
+};
+
+void clip_request_deinit(struct clip_request *request);
+CV_DEFINE_CLEANUP_ADDRESS(struct clip_request, clip_request_deinit)
+
+/* Reads and checks a payload: whatever cannot be done is CV_ERROR_INVALID_PAYLOAD and names the
+ * member. */
+CV_MUST_CHECK int clip_request_read(const json_t *payload, struct clip_request *request,
+                                    struct cv_error *error);
+
+/* The range with its padding, from the video's start on. */
+int64_t clip_request_start_us(const struct clip_request *request);
+int64_t clip_request_end_us(const struct clip_request *request);
