@@ -57,6 +57,8 @@ static void test_the_dot_comes_back_into_the_text(void **state)
         {"theo.builds 2Oh", 76, "theo.builds · 20h"},
         {"order : id", 75, "order · id"},
         {"very : low", 68, "very · low"},
+        {"wolf_mm - iih", 76, "wolf_mm · 11h"},
+        {"entre : ils", 68, "entre · ils"},
         {"a - b on page one", 90, "a - b on page · one"},
         {"word", 50, "word"},
     };

@@ -65,6 +65,19 @@ static void test_columns_are_split_and_words_are_not(void **state)
     expect_box(&lines.items[0].box, lines.items[0].box.x < 200 ? &left : &right, 2);
 }
 
+/* A tall emoji in front does not let a line reach over the gap between two columns. */
+static void test_an_emoji_does_not_join_columns(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 120, white);
+    fill_box(&frame, (struct ocr_box){40, 30, 44, 46}, blue);
+    struct ocr_box left = draw_text(&frame, "460", 96, 40, 26, black);
+    struct ocr_box right = draw_text(&frame, "71 comments", ocr_right(&left) + 60, 40, 26, black);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 2);
+    expect_box(&lines.items[lines.items[0].box.x < 200 ? 1 : 0].box, &right, 2);
+}
+
 /* An avatar at the left and a frame around do not swallow the line beside or inside of them. */
 static void test_pictures_beside_text_stay_out_of_the_line(void **state)
 {
@@ -74,16 +87,21 @@ static void test_pictures_beside_text_stay_out_of_the_line(void **state)
     struct ocr_box name = draw_text(&frame, "kitchen nora", 150, 70, 23, black);
     fill_box(&frame, (struct ocr_box){40, 200, 500, 60}, (struct colour){20, 60, 100});
     struct ocr_box label = draw_text(&frame, "Live from Porto", 60, 218, 22, white);
+    fill_box(&frame, (struct ocr_box){40, 290, 90, 90}, (struct colour){60, 120, 90});
+    struct ocr_box small = draw_text(&frame, "so none use a ruse", 152, 328, 15, black);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
-    bool found_name = false, found_label = false;
+    bool found_name = false, found_label = false, found_small = false;
     for (size_t i = 0; i < lines.count; i++) {
         const struct ocr_box *box = &lines.items[i].box;
         found_name = found_name || (abs(box->x - name.x) <= 2 && abs(box->width - name.width) <= 4);
+        found_small =
+            found_small || (abs(box->x - small.x) <= 2 && abs(box->width - small.width) <= 4);
         found_label =
             found_label || (abs(box->x - label.x) <= 2 && abs(box->width - label.width) <= 4);
     }
     assert_true(found_name);
     assert_true(found_label);
+    assert_true(found_small);
 }
 
 /* A cup with its steam and saucer behind a sentence: pieces half as high as the letters, which are not
@@ -283,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_dark_light_and_coloured_lines_are_found),
         cmocka_unit_test(test_sizes_from_small_to_large),
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
+        cmocka_unit_test(test_an_emoji_does_not_join_columns),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),
         cmocka_unit_test(test_an_emoji_in_pieces_puts_no_letter_out),
         cmocka_unit_test(test_noise_and_gradients_hold_no_lines),

@@ -210,8 +210,8 @@ static size_t digit_like(const char *at)
     return 0;
 }
 
-/* Digits and the letter of a unit, misread digits included. Without any digit only a lone one, and
- * not where it makes a word ("id", "im", "is"). */
+/* Digits and the letter of a unit, misread digits included. Without any digit only ones, and not
+ * where they make a word ("id", "im", "is", "ils"). */
 static bool is_age(const struct word *word)
 {
     const char *at = word->start, *end = word->start + word->bytes;
@@ -228,9 +228,11 @@ static bool is_age(const struct word *word)
         has_digit = has_digit || (*at >= '0' && *at <= '9');
         at += step;
     }
-    bool is_word = *word->start == 'i' && end[-1] != 'h' && end[-1] != 'w';
-    bool is_nought = *word->start == 'o' || *word->start == 'O';
-    return has_digit || (word->letters == 2 && !is_word && !is_nought);
+    bool is_word = *word->start == 'i' && (word->letters == 2 || end[-1] == 's') &&
+                   end[-1] != 'h' && end[-1] != 'w';
+    bool has_nought =
+        memchr(word->start, 'o', word->bytes) || memchr(word->start, 'O', word->bytes);
+    return has_digit || (!is_word && !has_nought);
 }
 
 static void append_age(struct cv_buffer *line, const struct word *word)

@@ -59,7 +59,8 @@ static int score(const struct ocr_growing *line, const struct ocr_box *box)
     }
     if (height * 20 < band * 9) {
         bool fits = mark_fits(box->y, ocr_bottom(box), from, to);
-        return fits && gap <= band ? 1000 - ocr_max(gap, 0) * 100 / (band + 1) : -1;
+        return fits && gap <= gap_limit(line->tall) ? 1000 - ocr_max(gap, 0) * 100 / (band + 1)
+                                                    : -1;
     }
     if (band * 20 < height * 9) {
         bool fits = mark_fits(from, to, box->y, ocr_bottom(box));
@@ -226,13 +227,45 @@ static int compare_lines(const void *left, const void *right)
     return (a->x > b->x) - (a->x < b->x);
 }
 
+/* Takes one piece of a line in, if it can be text. */
+static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
+{
+    struct ocr_line line = {lines->glyphs[first], tall_of(lines->glyphs + first, count, scratch),
+                            (int)count, first, count};
+
+    for (size_t i = first + 1; i < first + count; i++) {
+        line.box = ocr_box_union(&line.box, &lines->glyphs[i]);
+    }
+    if (lines->count < OCR_LINES_MAX && is_text(&line)) {
+        lines->items[lines->count++] = line;
+    }
+}
+
+/* A line grew over gaps that fitted its tallest glyph. Where that was an emoji or a picture, they may
+ * be columns to its letters ("12 likes", "3 comments"), which are known only now. */
+static void take_pieces(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
+{
+    int limit = gap_limit(tall_of(lines->glyphs + first, count, scratch));
+    int right = ocr_right(&lines->glyphs[first]);
+    size_t piece = first;
+
+    for (size_t i = first + 1; i < first + count; i++) {
+        if (lines->glyphs[i].x - right > limit) {
+            take_piece(lines, piece, i - piece, scratch);
+            piece = i;
+        }
+        right = ocr_max(right, ocr_right(&lines->glyphs[i]));
+    }
+    take_piece(lines, piece, first + count - piece, scratch);
+}
+
 /* Glyph boxes sorted by their line (components are in order of x already), and the lines' marks. */
 static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_error *error)
 {
     cv_auto_free size_t *start = calloc((size_t)all->line_count + 2, sizeof(*start));
     cv_auto_free int *scratch = calloc(all->count + 1, sizeof(*scratch));
 
-    lines->items = calloc((size_t)all->line_count + 1, sizeof(*lines->items));
+    lines->items = calloc(OCR_LINES_MAX, sizeof(*lines->items));
     lines->glyphs = calloc(all->count + 1, sizeof(*lines->glyphs));
     if (!start || !scratch || !lines->items || !lines->glyphs) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d lines", all->line_count);
@@ -254,13 +287,8 @@ static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_e
     lines->glyph_count = all->count;
     for (int i = 0; i < all->line_count && lines->count < OCR_LINES_MAX; i++) {
         size_t first = i ? start[i - 1] : 0, count = start[i] - first;
-        if (all->lines[i].merged_into != OCR_NO_LINE || !count) {
-            continue;
-        }
-        struct ocr_line line = {all->lines[i].box, tall_of(lines->glyphs + first, count, scratch),
-                                (int)count, first, count};
-        if (is_text(&line)) {
-            lines->items[lines->count++] = line;
+        if (all->lines[i].merged_into == OCR_NO_LINE && count) {
+            take_pieces(lines, first, count, scratch);
         }
     }
     qsort(lines->items, lines->count, sizeof(*lines->items), compare_lines);

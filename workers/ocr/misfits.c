@@ -32,7 +32,7 @@ bool ocr_misfits_find(const struct ocr_grouping *all, bool *left_out, struct ocr
         }
         if (box->height * 20 >= all->lines[line].tall * 9) {
             letters[line].rest += box->width;
-        } else if (box->height * 5 >= all->lines[line].tall && !is_hole(all, i)) {
+        } else if (box->height * 10 >= all->lines[line].tall && !is_hole(all, i)) {
             letters[line].tall = ocr_max(letters[line].tall, box->height);
             letters[line].width += box->width;
         }
