@@ -115,7 +115,8 @@ int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder);
 CV_MUST_CHECK int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int stride,
                                   struct cv_error *error);
 
-/* A JPEG (4:4:4, so that coloured text stays sharp) of the picture in fresh memory; free() it.
+/* A JPEG of the picture in fresh memory; free() it. Chroma keeps the resolution that it has: 4:2:0
+ * stays 4:2:0, all else becomes 4:4:4, so that coloured text stays as sharp as it was.
  * `quality` 1 (worst) … 100. `max_side` scales down to fit, 0 = as it is. */
 CV_MUST_CHECK int cv_picture_jpeg(const AVFrame *picture, int quality, int max_side,
                                   void **ret_data, size_t *ret_size, struct cv_error *error);
