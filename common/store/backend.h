@@ -38,6 +38,9 @@ struct cv_store_backend {
     /* `metadata` is NULL or empty, and filled. */
     int (*head)(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
                 struct cv_metadata *metadata, struct cv_error *error);
+    /* As cv_store_get; NULL: by a reader. */
+    int (*get)(struct cv_store *store, const char *key, size_t limit, void **ret_data,
+               size_t *ret_size, struct cv_error *error);
     int (*open_reader)(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
                        struct cv_error *error);
     int (*put)(struct cv_store *store, const char *key, const struct cv_store_input *input,
@@ -61,11 +64,18 @@ struct cv_store_backend {
     int (*bucket_request)(struct cv_store *store, const char *method, const char *subresource,
                           const char *body, int *ret_status, char **ret_body,
                           struct cv_error *error);
+    /* NULL: nothing is waited for, nothing is read. */
+    void (*set_cancel)(struct cv_store *store, struct cv_cancel *cancel);
+    size_t (*read_paths)(const struct cv_store *store, const char *paths[CV_STORE_READ_PATHS_MAX]);
 };
 
 /* A directory as a store; made when it is missing. */
 CV_MUST_CHECK int cv_directory_store_open(const char *path, struct cv_store **ret_store,
                                           struct cv_error *error);
+
+/* A bucket as a store; `url` "s3://BUCKET[/PREFIX]", or NULL: S3_BUCKET. Asks nobody yet. */
+CV_MUST_CHECK int cv_s3_store_open(const char *url, struct cv_store **ret_store,
+                                   struct cv_error *error);
 
 /* The media type of a key by its extension; static, never NULL. */
 const char *cv_content_type_of_key(const char *key);

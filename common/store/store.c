@@ -7,20 +7,22 @@
 int cv_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)
 {
     const char *where = url ? url : cv_env("STORE_URL", NULL);
+    if (!where && cv_env("S3_BUCKET", NULL)) {
+        return cv_s3_store_open(NULL, ret_store, error);
+    }
     if (!where || !where[0]) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "no object store is configured: set STORE_URL=dir:PATH");
+                       "no object store is configured: set STORE_URL to s3://BUCKET or dir:PATH");
     }
     if (strncmp(where, "dir:", 4) == 0) {
         return cv_directory_store_open(where + 4, ret_store, error);
     }
     if (strncmp(where, "s3://", 5) == 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "this version has no S3 store; set STORE_URL=dir:PATH");
+        return cv_s3_store_open(where, ret_store, error);
     }
     if (strstr(where, "://")) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "unknown kind of object store in STORE_URL; use dir:PATH");
+                       "unknown kind of object store in STORE_URL; use s3://BUCKET or dir:PATH");
     }
     return cv_directory_store_open(where, ret_store, error);
 }
@@ -30,6 +32,18 @@ void cv_store_close(struct cv_store *store)
     if (store) {
         store->backend->close(store);
     }
+}
+
+void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel)
+{
+    if (store->backend->set_cancel) {
+        store->backend->set_cancel(store, cancel);
+    }
+}
+
+size_t cv_store_read_paths(const struct cv_store *store, const char *paths[CV_STORE_READ_PATHS_MAX])
+{
+    return store->backend->read_paths ? store->backend->read_paths(store, paths) : 0;
 }
 
 const char *cv_store_name(const struct cv_store *store)
@@ -88,8 +102,12 @@ int cv_store_get_range(struct cv_store *store, const char *key, int64_t offset, 
 int cv_store_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
                  size_t *ret_size, struct cv_error *error)
 {
+    int result = cv_store_check_key(key, error);
+    if (result == 0 && store->backend->get) {
+        return store->backend->get(store, key, limit, ret_data, ret_size, error);
+    }
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_store_reader_open(store, key, &reader, error);
+    result = result ? result : cv_store_reader_open(store, key, &reader, error);
     if (result) {
         return result;
     }

@@ -34,6 +34,7 @@ enum {
     CV_STORE_PAGE_MAX = 1000,     /* entries of one page of a list, keys of one batch; S3's */
     CV_STORE_METADATA_MAX = 2048, /* bytes of all names and values of an object; S3's */
     CV_STORE_METADATA_NAME_MAX = 64,
+    CV_STORE_READ_PATHS_MAX = 4,
 };
 
 struct cv_object_info {
@@ -75,12 +76,22 @@ struct cv_put_params {
     bool create_only;
 };
 
-/* `url`: "dir:PATH" or a plain path. NULL: STORE_URL from the environment. The directory is made
- * when it is missing. */
+/* `url`: "s3://BUCKET[/PREFIX]", "dir:PATH" or a plain path. NULL: STORE_URL from the environment,
+ * else S3_BUCKET. A directory is made when it is missing; a bucket is not asked for yet, its
+ * endpoint and credentials come from the environment (docs/environment.md). */
 CV_MUST_CHECK int cv_store_open(const char *url, struct cv_store **ret_store,
                                 struct cv_error *error);
 void cv_store_close(struct cv_store *store);
 CV_DEFINE_CLEANUP(struct cv_store *, cv_store_close)
+
+/* Requests wait no longer than until `cancel` (borrowed, NULL: never) asks to abort, and then fail
+ * with CV_ERROR_CANCELED. */
+void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel);
+
+/* Files and directories outside of the store that it reads while it works (certificates, tokens
+ * that are renewed): for a sandbox. Borrowed; returns how many. */
+size_t cv_store_read_paths(const struct cv_store *store,
+                           const char *paths[CV_STORE_READ_PATHS_MAX]);
 
 /* What the bucket is called in task_artifacts and logs; borrowed. */
 const char *cv_store_name(const struct cv_store *store);

@@ -81,17 +81,12 @@ static int missing_object(const char *key, struct cv_error *error)
 int cv_stage_open_input(struct cv_stage_context *context, const char *key,
                         struct cv_store_reader **ret_reader, struct cv_error *error)
 {
-    struct cv_object_info info;
-    int r = cv_store_head(context->store, key, &info, error);
-    if (r != 0) {
-        return r < 0 ? r : missing_object(key, error);
-    }
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    r = cv_store_reader_open(context->store, key, &reader, error);
+    int r = cv_store_reader_open(context->store, key, &reader, error);
     if (r != 0) {
         return r < 0 ? r : missing_object(key, error);
     }
-    r = cv_stage_artifact(context, CV_ARTIFACT_INPUT, key, &info, error);
+    r = cv_stage_artifact(context, CV_ARTIFACT_INPUT, key, cv_store_reader_info(reader), error);
     if (r < 0) {
         return r;
     }

@@ -1,0 +1,317 @@
+#include "common/store/s3_answer.h"
+
+#include "common/store/s3_metadata.h"
+#include "common/store/s3_xml.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    CODE_SIZE = 64,
+    CLOCK_SKEW_MAX_MS = 15 * 60 * 1000, /* what S3 allows */
+    RETRY_AFTER_MAX_S = 60,
+};
+
+/* ---- the head -------------------------------------------------------------------------------- */
+
+void cv_s3_answer_init(struct cv_s3_answer *answer)
+{
+    *answer = (struct cv_s3_answer){.content_length = -1, .range_start = -1};
+}
+
+void cv_s3_answer_deinit(struct cv_s3_answer *answer)
+{
+    cv_metadata_deinit(&answer->metadata);
+}
+
+static void copy_etag(struct cv_s3_answer *answer, const char *value)
+{
+    if (strncasecmp(value, "W/", 2) == 0) {
+        value += 2;
+    }
+    size_t length = strlen(value);
+    if (length >= 2 && value[0] == '"' && value[length - 1] == '"') {
+        value++;
+        length -= 2;
+    }
+    (void)snprintf(answer->etag, sizeof(answer->etag), "%.*s", (int)length, value);
+}
+
+static void note_metadata(struct cv_s3_answer *answer, const char *name, char *value)
+{
+    struct cv_error ignored;
+    cv_s3_metadata_decode(value);
+    if (strcmp(name, CV_S3_DIGEST_NAME) == 0) {
+        if (strlen(value) == CV_STORE_SHA256_SIZE - 1) {
+            memcpy(answer->sha256, value, CV_STORE_SHA256_SIZE);
+        }
+    } else if (cv_metadata_set(&answer->metadata, name, value, &ignored)) {
+        return; /* a stranger's, against our rules */
+    }
+}
+
+static int64_t date_ms(const char *value)
+{
+    time_t time = curl_getdate(value, NULL);
+    return time > 0 ? (int64_t)time * 1000 : 0;
+}
+
+static void note_header(struct cv_s3_answer *answer, const char *name, char *value)
+{
+    static const char metadata_prefix[] = "x-amz-meta-";
+    int64_t number = 0;
+    if (strcmp(name, "etag") == 0) {
+        copy_etag(answer, value);
+    } else if (strcmp(name, "content-length") == 0) {
+        answer->content_length = cv_parse_int(value, 0, INT64_MAX, &number) ? number : -1;
+    } else if (strcmp(name, "content-type") == 0) {
+        (void)snprintf(answer->content_type, sizeof(answer->content_type), "%s", value);
+    } else if (strcmp(name, "content-range") == 0) {
+        if (sscanf(value, "bytes %" SCNd64 "-%" SCNd64 "/%" SCNd64, &answer->range_start,
+                   &answer->range_end, &answer->range_size) != 3) {
+            answer->range_start = -1;
+        }
+    } else if (strcmp(name, "last-modified") == 0) {
+        answer->modified_ms = date_ms(value);
+    } else if (strcmp(name, "date") == 0) {
+        answer->date_ms = date_ms(value);
+    } else if (strcmp(name, "retry-after") == 0) {
+        answer->retry_after_ms =
+            cv_parse_int(value, 0, RETRY_AFTER_MAX_S, &number) ? number * 1000 : 0;
+    } else if (strcmp(name, "x-amz-bucket-region") == 0) {
+        (void)snprintf(answer->region, sizeof(answer->region), "%s", value);
+    } else if (strcmp(name, "x-amz-server-side-encryption") == 0) {
+        answer->etag_is_no_md5 |= strncmp(value, "aws:", 4) == 0;
+    } else if (strcmp(name, "x-amz-server-side-encryption-customer-algorithm") == 0) {
+        answer->etag_is_no_md5 = true;
+    } else if (strncmp(name, metadata_prefix, strlen(metadata_prefix)) == 0) {
+        note_metadata(answer, name + strlen(metadata_prefix), value);
+    }
+}
+
+void cv_s3_answer_header(struct cv_s3_answer *answer, const char *line, size_t length)
+{
+    char text[8192]; /* servers allow less for all headers together */
+    if (length >= sizeof(text)) {
+        return;
+    }
+    memcpy(text, line, length);
+    text[length] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    if (strncmp(text, "HTTP/", 5) == 0) {
+        cv_s3_answer_deinit(answer);
+        cv_s3_answer_init(answer);
+        const char *blank = strchr(text, ' ');
+        answer->status = blank ? (int)strtol(blank, NULL, 10) : 0;
+        return;
+    }
+    char *colon = strchr(text, ':');
+    if (!colon) {
+        return;
+    }
+    *colon = '\0';
+    char *value = colon + 1 + strspn(colon + 1, " \t");
+    for (size_t end = strlen(value); end > 0 && strchr(" \t", value[end - 1]); end--) {
+        value[end - 1] = '\0';
+    }
+    for (char *c = text; *c; c++) {
+        *c = (char)tolower((unsigned char)*c);
+    }
+    note_header(answer, text, value);
+}
+
+void cv_s3_answer_info(const struct cv_s3_answer *answer, const char *key,
+                       struct cv_object_info *ret_info)
+{
+    *ret_info = (struct cv_object_info){
+        .size = answer->range_start >= 0 ? answer->range_size : answer->content_length,
+        .modified_ms = answer->modified_ms,
+    };
+    memcpy(ret_info->etag, answer->etag, sizeof(ret_info->etag));
+    memcpy(ret_info->sha256, answer->sha256, sizeof(ret_info->sha256));
+    (void)snprintf(ret_info->content_type, sizeof(ret_info->content_type), "%s",
+                   answer->content_type[0] ? answer->content_type : cv_content_type_of_key(key));
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* The one table of what a server may say; the first row that fits, codes before statuses. */
+static const struct {
+    const char *code; /* NULL: any */
+    int status;       /* 0: any; 500: all of its hundred */
+    enum cv_error_type type;
+    enum cv_s3_remedy remedy;
+} meanings[] = {
+    {"SlowDown", 0, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {"Throttling", 0, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {"ThrottlingException", 0, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {"TooManyRequests", 0, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {"RequestLimitExceeded", 0, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {"BandwidthLimitExceeded", 0, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {"InternalError", 0, CV_ERROR_SERVER, CV_S3_RETRY},
+    {"ServiceUnavailable", 0, CV_ERROR_SERVER, CV_S3_RETRY_SLOWLY},
+    {"OperationAborted", 0, CV_ERROR_SERVER, CV_S3_RETRY},
+    {"ConcurrentModification", 0, CV_ERROR_SERVER, CV_S3_RETRY},
+    {"RequestTimeout", 0, CV_ERROR_TIMEOUT, CV_S3_RETRY},
+    /* Damaged on the way: the same bytes again will do. */
+    {"IncompleteBody", 0, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {"BadDigest", 0, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {"InvalidDigest", 0, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {"XAmzContentSHA256Mismatch", 0, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {"RequestTimeTooSkewed", 0, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {"ExpiredToken", 0, CV_ERROR_AUTHENTICATION, CV_S3_RENEW},
+    {"TokenRefreshRequired", 0, CV_ERROR_AUTHENTICATION, CV_S3_RENEW},
+    {"InvalidToken", 0, CV_ERROR_AUTHENTICATION, CV_S3_RENEW},
+    {"InvalidAccessKeyId", 0, CV_ERROR_AUTHENTICATION, CV_S3_RENEW},
+    {"SignatureDoesNotMatch", 0, CV_ERROR_AUTHENTICATION, CV_S3_GIVE_UP},
+    {"NoSuchBucket", 0, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {"AuthorizationHeaderMalformed", 0, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {"PermanentRedirect", 0, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {"KeyTooLongError", 0, CV_ERROR_INVALID_KEY, CV_S3_GIVE_UP},
+    {"EntityTooLarge", 0, CV_ERROR_LIMIT_EXCEEDED, CV_S3_GIVE_UP},
+    {"QuotaExceeded", 0, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
+    {"XMinioStorageFull", 0, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
+    {NULL, 301, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {NULL, 307, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {NULL, 401, CV_ERROR_AUTHENTICATION, CV_S3_GIVE_UP},
+    {NULL, 403, CV_ERROR_AUTHORIZATION, CV_S3_GIVE_UP},
+    {NULL, 404, CV_ERROR_OBJECT_NOT_FOUND, CV_S3_GIVE_UP},
+    {NULL, 408, CV_ERROR_TIMEOUT, CV_S3_RETRY},
+    {NULL, 409, CV_ERROR_CONFLICT, CV_S3_GIVE_UP},
+    {NULL, 412, CV_ERROR_CONFLICT, CV_S3_GIVE_UP},
+    {NULL, 425, CV_ERROR_SERVER, CV_S3_RETRY},
+    {NULL, 429, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {NULL, 501, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {NULL, 503, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
+    {NULL, 507, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
+    {NULL, 500, CV_ERROR_SERVER, CV_S3_RETRY},
+    {NULL, 0, CV_ERROR_INTERNAL, CV_S3_GIVE_UP},
+};
+
+struct told {
+    char code[CODE_SIZE];
+    char message[256];
+    char region[64];
+};
+
+static int read_error(void *opaque, const char *path, const char *text, struct cv_error *error)
+{
+    struct told *told = opaque;
+    (void)error;
+    if (strcmp(path, "Error/Code") == 0) {
+        (void)snprintf(told->code, sizeof(told->code), "%s", text);
+    } else if (strcmp(path, "Error/Message") == 0) {
+        (void)snprintf(told->message, sizeof(told->message), "%s", text);
+    } else if (strcmp(path, "Error/Region") == 0) {
+        (void)snprintf(told->region, sizeof(told->region), "%s", text);
+    }
+    return 0;
+}
+
+void cv_s3_error_code(const char *body, size_t size, char code[64])
+{
+    struct told told = {.code = ""};
+    struct cv_error ignored;
+    code[0] = '\0';
+    if (size > 0 && cv_s3_xml_read(body, size, read_error, &told, &ignored) == 0) {
+        memcpy(code, told.code, sizeof(told.code));
+    }
+}
+
+static size_t find_meaning(const char *code, int status)
+{
+    size_t i = 0;
+    for (; i + 1 < CV_COUNT(meanings); i++) {
+        if (meanings[i].code ? strcmp(meanings[i].code, code) == 0
+                             : meanings[i].status == status ||
+                                   (meanings[i].status == 500 && status / 100 == 5)) {
+            break;
+        }
+    }
+    return i;
+}
+
+static int describe_skew(const struct cv_s3_answer *answer, struct cv_error *error)
+{
+    int64_t behind_s = (answer->date_ms - cv_wall_ms()) / 1000;
+    return cv_fail(error, CV_ERROR_CONFIGURATION,
+                   "the clock of this machine is %" PRId64 " s %s the object store's: set it right",
+                   behind_s < 0 ? -behind_s : behind_s, behind_s < 0 ? "ahead of" : "behind");
+}
+
+/* A HEAD has no body to say it in. */
+static bool is_skewed(const struct cv_s3_answer *answer, const char *code)
+{
+    int64_t skew = answer->date_ms > 0 ? answer->date_ms - cv_wall_ms() : 0;
+    return strcmp(code, "RequestTimeTooSkewed") == 0 ||
+           (answer->status == 403 && !code[0] &&
+            (skew > CLOCK_SKEW_MAX_MS || skew < -CLOCK_SKEW_MAX_MS));
+}
+
+enum cv_s3_remedy cv_s3_answer_failure(const struct cv_s3_answer *answer, const char *body,
+                                       size_t size, struct cv_error *error)
+{
+    struct told told = {.code = ""};
+    struct cv_error ignored;
+    if (size == 0 || cv_s3_xml_read(body, size, read_error, &told, &ignored)) {
+        told = (struct told){.code = ""};
+    }
+    size_t i = find_meaning(told.code, answer->status);
+    const char *region = told.region[0] ? told.region : answer->region;
+    int result;
+    if (is_skewed(answer, told.code) && answer->date_ms > 0) {
+        result = describe_skew(answer, error);
+    } else if (meanings[i].type == CV_ERROR_CONFIGURATION && region[0]) {
+        result = cv_fail(error, CV_ERROR_CONFIGURATION,
+                         "the bucket lies in region %s: set S3_REGION=%s (%d %s)", region, region,
+                         answer->status, told.code);
+    } else {
+        result =
+            cv_fail(error, meanings[i].type, "the object store answers %d%s%s%s%s", answer->status,
+                    told.code[0] ? " " : "", told.code, told.message[0] ? ": " : "", told.message);
+    }
+    (void)result;
+    return meanings[i].remedy;
+}
+
+/* ---- transfers without an answer ------------------------------------------------------------- */
+
+static const struct {
+    CURLcode code;
+    enum cv_error_type type;
+    enum cv_s3_remedy remedy;
+} transfer_meanings[] = {
+    {CURLE_OPERATION_TIMEDOUT, CV_ERROR_TIMEOUT, CV_S3_RETRY},
+    {CURLE_COULDNT_RESOLVE_HOST, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_COULDNT_RESOLVE_PROXY, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_COULDNT_CONNECT, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_SEND_ERROR, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_RECV_ERROR, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_GOT_NOTHING, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_PARTIAL_FILE, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_SSL_CONNECT_ERROR, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_WEIRD_SERVER_REPLY, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_UNSUPPORTED_PROTOCOL, CV_ERROR_CONNECTION, CV_S3_RETRY}, /* garbage for a status line */
+    {CURLE_BAD_CONTENT_ENCODING, CV_ERROR_CONNECTION, CV_S3_RETRY},
+    {CURLE_PEER_FAILED_VERIFICATION, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {CURLE_SSL_CACERT_BADFILE, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {CURLE_SSL_CERTPROBLEM, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {CURLE_OUT_OF_MEMORY, CV_ERROR_OUT_OF_MEMORY, CV_S3_GIVE_UP},
+};
+
+enum cv_s3_remedy cv_s3_transfer_failure(CURLcode code, const char *detail, struct cv_error *error)
+{
+    enum cv_error_type type = CV_ERROR_INTERNAL;
+    enum cv_s3_remedy remedy = CV_S3_GIVE_UP;
+    for (size_t i = 0; i < CV_COUNT(transfer_meanings); i++) {
+        if (transfer_meanings[i].code == code) {
+            type = transfer_meanings[i].type;
+            remedy = transfer_meanings[i].remedy;
+        }
+    }
+    int result = cv_fail(error, type, "%s", detail[0] ? detail : curl_easy_strerror(code));
+    (void)result;
+    return remedy;
+}

@@ -1,0 +1,24 @@
+/* One attempt at a request: signed at this moment, on an easy handle of curl's. */
+#pragma once
+
+#include "common/store/s3_client.h"
+
+struct cv_s3_attempt {
+    struct cv_s3_request *request;
+    CURL *easy;
+    struct curl_slist *lines; /* the headers as curl takes them */
+    char detail[CURL_ERROR_SIZE];
+    size_t sent;      /* bytes of the body so far */
+    int error_number; /* of reading the body's file */
+    bool is_too_long; /* the answer has more bytes than were asked for */
+};
+
+/* Sets `easy` up. Starts the request's answer over. */
+CV_MUST_CHECK int cv_s3_attempt_begin(struct cv_s3_attempt *attempt, struct cv_s3_client *client,
+                                      struct cv_s3_request *request, CURL *easy,
+                                      struct cv_error *error);
+void cv_s3_attempt_end(struct cv_s3_attempt *attempt);
+
+/* What came of it: CV_S3_GIVE_UP with *ret_result 0 is success. */
+enum cv_s3_remedy cv_s3_attempt_judge(struct cv_s3_attempt *attempt, CURLcode code, int *ret_result,
+                                      struct cv_error *error);

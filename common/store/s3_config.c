@@ -1,0 +1,193 @@
+#include "common/store/s3_config.h"
+
+#include <curl/curl.h>
+#include <string.h>
+
+enum {
+    BUCKET_MIN = 3,
+    BUCKET_MAX = 63,
+    CONNECT_TIMEOUT_MS = 10 * 1000,
+    STALL_TIMEOUT_S = 30,
+    ATTEMPTS = 8, /* with their pauses half a minute and more; then the job's own retries begin */
+};
+
+CV_DEFINE_CLEANUP(CURLU *, curl_url_cleanup)
+
+const char *cv_s3_env(const char *first, const char *second)
+{
+    return cv_env(first, cv_env(second, NULL));
+}
+
+void cv_s3_config_deinit(struct cv_s3_config *config)
+{
+    free(config->bucket);
+    free(config->prefix);
+    free(config->scheme);
+    free(config->host);
+    free(config->base);
+    free(config->region);
+    free(config->ca_file);
+    *config = (struct cv_s3_config){0};
+}
+
+static bool is_bucket_name(const char *name)
+{
+    size_t length =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
+    return name[length] == '\0' && length >= BUCKET_MIN && length <= BUCKET_MAX && name[0] != '.' &&
+           name[0] != '-';
+}
+
+static int read_name(struct cv_s3_config *config, const char *url, struct cv_error *error)
+{
+    const char *name = url ? url + strlen("s3://") : cv_env("S3_BUCKET", "");
+    size_t length = strcspn(name, "/");
+    int result = cv_format(&config->bucket, error, "%.*s", (int)length, name);
+    if (result) {
+        return result;
+    }
+    if (!is_bucket_name(config->bucket)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "'%s' is no name of a bucket: use s3://BUCKET or s3://BUCKET/PREFIX",
+                       config->bucket);
+    }
+    const char *prefix = name[length] == '/' ? name + length + 1 : "";
+    size_t prefix_length = strlen(prefix);
+    while (prefix_length > 0 && prefix[prefix_length - 1] == '/') {
+        prefix_length--;
+    }
+    return cv_format(&config->prefix, error, "%.*s%s", (int)prefix_length, prefix,
+                     prefix_length > 0 ? "/" : "");
+}
+
+static int read_region(struct cv_s3_config *config, struct cv_error *error)
+{
+    const char *region = cv_s3_env("S3_REGION", "AWS_REGION");
+    region = region ? region : cv_env("AWS_DEFAULT_REGION", "us-east-1");
+    if (region[strspn(region,
+                      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")]) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "S3_REGION is no name of a region");
+    }
+    return cv_format(&config->region, error, "%s", region);
+}
+
+static bool is_address(const char *host)
+{
+    return host[0] == '[' || host[strspn(host, "0123456789.")] == '\0';
+}
+
+/* Path style works with every server but AWS's newest regions; virtual-host style needs DNS for
+ * each bucket, and TLS certificates do not cover names with dots. */
+static int is_path_style(const struct cv_s3_config *config, bool is_aws, bool *ret_path_style,
+                         struct cv_error *error)
+{
+    const char *style = cv_env("S3_ADDRESSING", "auto");
+    if (strcmp(style, "path") == 0 || strcmp(style, "virtual") == 0) {
+        *ret_path_style = style[0] == 'p';
+        return 0;
+    }
+    if (strcmp(style, "auto") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "S3_ADDRESSING is 'path', 'virtual' or 'auto', not '%s'", style);
+    }
+    *ret_path_style = !is_aws || strchr(config->bucket, '.');
+    return 0;
+}
+
+static int take_part(CURLU *url, CURLUPart part, char **ret_text, struct cv_error *error)
+{
+    char *text = NULL;
+    CURLUcode code = curl_url_get(url, part, &text, 0);
+    if (code == CURLUE_NO_PORT) {
+        return cv_format(ret_text, error, "%s", "");
+    }
+    if (code != CURLUE_OK) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "S3_ENDPOINT cannot be understood");
+    }
+    int result = cv_format(ret_text, error, "%s", text);
+    curl_free(text);
+    return result;
+}
+
+static int parse_endpoint(struct cv_s3_config *config, const char *endpoint, bool is_aws,
+                          struct cv_error *error)
+{
+    cv_auto(curl_url_cleanup) CURLU *url = curl_url();
+    if (!url || curl_url_set(url, CURLUPART_URL, endpoint, 0) != CURLUE_OK) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "S3_ENDPOINT is no URL: use https://HOST[:PORT]");
+    }
+    cv_auto_free char *host = NULL;
+    cv_auto_free char *port = NULL;
+    cv_auto_free char *path = NULL;
+    bool path_style = true;
+    int result = take_part(url, CURLUPART_SCHEME, &config->scheme, error);
+    result = result ? result : take_part(url, CURLUPART_HOST, &host, error);
+    result = result ? result : take_part(url, CURLUPART_PORT, &port, error);
+    result = result ? result : take_part(url, CURLUPART_PATH, &path, error);
+    result = result ? result : is_path_style(config, is_aws, &path_style, error);
+    if (result) {
+        return result;
+    }
+    config->tls = strcmp(config->scheme, "https") == 0;
+    if (!config->tls && strcmp(config->scheme, "http") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "S3_ENDPOINT is neither http nor https");
+    }
+    if (strcmp(path, "/") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "S3_ENDPOINT has a path; the bucket belongs into STORE_URL=s3://BUCKET");
+    }
+    if (!path_style && is_address(host)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "S3_ADDRESSING=virtual needs a host name in S3_ENDPOINT, not an address");
+    }
+    /* A port that is the scheme's own is not sent, and so must not be signed. */
+    bool usual = strcmp(port, config->tls ? "443" : "80") == 0 || port[0] == '\0';
+    result = cv_format(&config->host, error, "%s%s%s%s%s", path_style ? "" : config->bucket,
+                       path_style ? "" : ".", host, usual ? "" : ":", usual ? "" : port);
+    return result ? result
+                  : cv_format(&config->base, error, "%s%s", path_style ? "/" : "",
+                              path_style ? config->bucket : "");
+}
+
+static int read_endpoint(struct cv_s3_config *config, struct cv_error *error)
+{
+    cv_auto_free char *own = NULL;
+    const char *endpoint = cv_s3_env("S3_ENDPOINT", "AWS_ENDPOINT_URL_S3");
+    endpoint = endpoint ? endpoint : cv_env("AWS_ENDPOINT_URL", NULL);
+    bool is_aws = !endpoint || strstr(endpoint, ".amazonaws.com");
+    int result = 0;
+    if (!endpoint) {
+        const char *suffix = strncmp(config->region, "cn-", 3) == 0 ? ".cn" : "";
+        result = cv_format(&own, error, "https://s3.%s.amazonaws.com%s", config->region, suffix);
+    } else if (!strstr(endpoint, "://")) {
+        result = cv_format(&own, error, "https://%s", endpoint);
+    }
+    return result ? result : parse_endpoint(config, own ? own : endpoint, is_aws, error);
+}
+
+static int read_limits(struct cv_s3_config *config, struct cv_error *error)
+{
+    int result = cv_env_int("S3_CONNECT_TIMEOUT_MS", CONNECT_TIMEOUT_MS, 1, 600 * 1000,
+                            &config->connect_timeout_ms, error);
+    result = result ? result
+                    : cv_env_int("S3_STALL_TIMEOUT_S", STALL_TIMEOUT_S, 1, 3600,
+                                 &config->stall_timeout_s, error);
+    result =
+        result ? result : cv_env_int("S3_ATTEMPTS", ATTEMPTS, 1, 100, &config->attempts, error);
+    const char *ca_file = cv_s3_env("S3_CA_FILE", "AWS_CA_BUNDLE");
+    return result || !ca_file ? result : cv_format(&config->ca_file, error, "%s", ca_file);
+}
+
+int cv_s3_config_init(struct cv_s3_config *config, const char *url, struct cv_error *error)
+{
+    *config = (struct cv_s3_config){0};
+    int result = read_name(config, url, error);
+    result = result ? result : read_region(config, error);
+    result = result ? result : read_endpoint(config, error);
+    result = result ? result : read_limits(config, error);
+    if (result) {
+        cv_s3_config_deinit(config);
+    }
+    return result;
+}

@@ -1,0 +1,282 @@
+/* A cache of blocks with read-ahead. A block that is asked for after a seek is small, and each that
+ * goes on from another is twice as large, up to a megabyte; the next one is fetched while the
+ * current one is used, and more of them the longer a run of reading gets. Each run is followed by
+ * itself, so that a file whose picture and sound lie far apart is two runs. */
+#include "common/store/s3_store.h"
+
+#include <string.h>
+
+enum {
+    BLOCK_MIN = 256 << 10,  /* what demuxers read at once after a seek */
+    BLOCK_MAX = 1 << 20,    /* larger ones fetch more that is not used than they save in requests */
+    BLOCKS = 16,            /* 16 MiB at most */
+    RUN_FOR_TWO = 16 << 20, /* bytes read on end after which two blocks are fetched ahead … */
+    RUN_FOR_FOUR = 48 << 20, /* … and four: whoever reads this much reads it all */
+};
+
+struct block {
+    char *data; /* NULL: the slot is free */
+    int64_t offset;
+    size_t size;
+    int64_t run;   /* bytes read on end before this block */
+    uint64_t used; /* the clock's time of the last use */
+    bool is_loading;
+    struct cv_s3_request request;
+    int64_t object_size; /* what the answer must say */
+};
+
+struct s3_reader {
+    struct cv_store_reader reader;
+    struct cv_s3_client *client;
+    char *key;
+    uint64_t clock;
+    struct block blocks[BLOCKS];
+};
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static void drop_block(struct s3_reader *reader, struct block *block)
+{
+    if (block->is_loading) {
+        cv_s3_cancel(reader->client, &block->request);
+        cv_s3_request_deinit(&block->request);
+    }
+    free(block->data);
+    *block = (struct block){.data = NULL};
+}
+
+/* The block that holds the byte at `offset`. */
+static struct block *find_block(struct s3_reader *reader, int64_t offset)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        struct block *block = &reader->blocks[i];
+        if (block->data && offset >= block->offset &&
+            offset < block->offset + (int64_t)block->size) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
+static const struct block *find_end(const struct s3_reader *reader, int64_t offset)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        const struct block *block = &reader->blocks[i];
+        if (block->data && block->offset + (int64_t)block->size == offset) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
+/* How far a new block may go before it meets another or the end. */
+static int64_t free_bytes(const struct s3_reader *reader, int64_t offset)
+{
+    int64_t end = reader->reader.info.size;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        const struct block *block = &reader->blocks[i];
+        if (block->data && block->offset > offset && block->offset < end) {
+            end = block->offset;
+        }
+    }
+    return end - offset;
+}
+
+/* A free slot, else the one that was not used for longest; `kept` stays. */
+static struct block *make_room(struct s3_reader *reader, const struct block *kept)
+{
+    struct block *oldest = NULL;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        struct block *block = &reader->blocks[i];
+        if (!block->data) {
+            return block;
+        }
+        if (block != kept && (!oldest || block->used < oldest->used)) {
+            oldest = block;
+        }
+    }
+    drop_block(reader, oldest);
+    return oldest;
+}
+
+/* The server must have sent the very range that was asked for, of an object of the known size. */
+static int check_range(struct cv_s3_request *request, struct cv_error *error)
+{
+    const struct block *block = request->opaque;
+    const struct cv_s3_answer *answer = &request->answer;
+    bool is_part = answer->status == 206 && answer->range_start == block->offset &&
+                   answer->range_end == block->offset + (int64_t)block->size - 1 &&
+                   answer->range_size == block->object_size;
+    bool is_whole =
+        answer->status == 200 && block->offset == 0 && (int64_t)block->size == block->object_size;
+    return is_part || is_whole ? 0
+                               : cv_fail(error, CV_ERROR_SERVER,
+                                         "the object store does not answer the range asked for");
+}
+
+static int request_block(struct s3_reader *reader, struct block *block, struct cv_error *error)
+{
+    struct cv_s3_request *request = &block->request;
+    int result = cv_s3_request_init(request, reader->client, "GET", reader->key, error);
+    if (result) {
+        return result;
+    }
+    cv_s3_pairs_format(&request->headers, "range", "bytes=%lld-%lld", (long long)block->offset,
+                       (long long)(block->offset + (int64_t)block->size - 1));
+    if (reader->reader.info.etag[0]) {
+        cv_s3_pairs_format(&request->headers, "if-match", "\"%s\"", reader->reader.info.etag);
+    }
+    request->target = block->data;
+    request->target_size = block->size;
+    request->check = check_range;
+    request->opaque = block;
+    result = cv_s3_start(reader->client, request, error);
+    if (result) {
+        cv_s3_request_deinit(request);
+    }
+    return result;
+}
+
+static size_t block_size(const struct s3_reader *reader, const struct block *before, int64_t offset)
+{
+    int64_t size = before ? (int64_t)before->size * 2 : BLOCK_MIN;
+    if (before && before->run + (int64_t)before->size >= BLOCK_MAX) {
+        size = BLOCK_MAX; /* the block before was cut short by another */
+    }
+    size = size < BLOCK_MAX ? size : BLOCK_MAX;
+    int64_t most = free_bytes(reader, offset);
+    return (size_t)(size < most ? size : most);
+}
+
+/* Begins to fetch the block at `offset`; `kept` must not give way to it. */
+static int fetch(struct s3_reader *reader, int64_t offset, const struct block *kept,
+                 struct block **ret_block, struct cv_error *error)
+{
+    const struct block *before = find_end(reader, offset);
+    int64_t run = before ? before->run + (int64_t)before->size : 0;
+    size_t size = block_size(reader, before, offset);
+    struct block *block = make_room(reader, kept);
+    block->data = malloc(size);
+    if (!block->data) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read an object");
+    }
+    block->offset = offset;
+    block->size = size;
+    block->run = run;
+    block->used = ++reader->clock;
+    block->object_size = reader->reader.info.size;
+    int result = request_block(reader, block, error);
+    if (result) {
+        free(block->data);
+        *block = (struct block){.data = NULL};
+        return result;
+    }
+    block->is_loading = true;
+    *ret_block = block;
+    return 0;
+}
+
+static int await(struct s3_reader *reader, struct block *block, struct cv_error *error)
+{
+    if (!block->is_loading) {
+        return 0;
+    }
+    int result = cv_s3_finish(reader->client, &block->request, error);
+    int status = block->request.answer.status;
+    if (result && (status == 412 || (status == 404 && error->type == CV_ERROR_OBJECT_NOT_FOUND))) {
+        result = cv_fail(error, CV_ERROR_CONFLICT, "%s was %s while it was read", reader->key,
+                         status == 412 ? "overwritten" : "deleted");
+    }
+    block->is_loading = false;
+    cv_s3_request_deinit(&block->request);
+    if (result) {
+        drop_block(reader, block);
+    }
+    return result;
+}
+
+/* Fetches what comes after `block`, which was read up to `offset`. Failures show when the bytes are
+ * asked for. */
+static void read_ahead(struct s3_reader *reader, const struct block *block, int64_t offset)
+{
+    int64_t run = block->run + (int64_t)block->size;
+    int64_t end = block->offset + (int64_t)block->size;
+    bool is_reading_on = block->run > 0;
+    /* Not before half of it is used: the last block that is fetched is often not wanted. */
+    if (!is_reading_on || (run < RUN_FOR_TWO && end - offset > (int64_t)block->size / 2)) {
+        return;
+    }
+    int ahead = run >= RUN_FOR_FOUR ? 4 : run >= RUN_FOR_TWO ? 2 : 1;
+    for (int i = 0; i < ahead && end < reader->reader.info.size; i++) {
+        struct cv_error ignored;
+        struct block *next = find_block(reader, end);
+        if (!next && fetch(reader, end, block, &next, &ignored)) {
+            return;
+        }
+        end = next->offset + (int64_t)next->size;
+    }
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int read_at(struct cv_store_reader *base, int64_t offset, void *data, size_t length,
+                   size_t *ret_read, struct cv_error *error)
+{
+    struct s3_reader *reader = (struct s3_reader *)base;
+    size_t done = 0;
+    while (done < length) {
+        int64_t at = offset + (int64_t)done;
+        struct block *block = find_block(reader, at);
+        int result = block ? 0 : fetch(reader, at, NULL, &block, error);
+        result = result ? result : await(reader, block, error);
+        if (result) {
+            return result;
+        }
+        size_t begin = (size_t)(at - block->offset);
+        size_t count = block->size - begin < length - done ? block->size - begin : length - done;
+        memcpy((char *)data + done, block->data + begin, count);
+        block->used = ++reader->clock;
+        done += count;
+        read_ahead(reader, block, at + (int64_t)count);
+    }
+    *ret_read = done;
+    return 0;
+}
+
+static void close_reader(struct cv_store_reader *base)
+{
+    struct s3_reader *reader = (struct s3_reader *)base;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        drop_block(reader, &reader->blocks[i]);
+    }
+    free(reader->key);
+    free(reader);
+}
+
+static const struct cv_store_reader_backend reader_backend = {
+    .read = read_at,
+    .close = close_reader,
+};
+
+int cv_s3_open_reader(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
+                      struct cv_error *error)
+{
+    struct cv_object_info info;
+    int result = cv_s3_head(store, key, &info, NULL, error);
+    if (result) {
+        return result;
+    }
+    struct s3_reader *reader = calloc(1, sizeof(*reader));
+    if (!reader) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reader");
+    }
+    reader->reader = (struct cv_store_reader){.backend = &reader_backend, .info = info};
+    reader->client = cv_s3_of(store)->client;
+    result = cv_format(&reader->key, error, "%s", key);
+    if (result) {
+        close_reader(&reader->reader);
+        return result;
+    }
+    *ret_reader = &reader->reader;
+    return 0;
+}

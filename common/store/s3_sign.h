@@ -1,0 +1,74 @@
+/* Signature Version 4, as AWS describes it for S3: the path is encoded once and not normalised.
+ * Pure functions on libcrypto; nothing here knows of connections. */
+#pragma once
+
+#include "common/base/base.h"
+
+enum { CV_S3_HASH_SIZE = 65, CV_S3_DATE_SIZE = 17 };
+
+/* The payload is not part of the signature; only over TLS. */
+#define CV_S3_UNSIGNED "UNSIGNED-PAYLOAD"
+/* SHA-256 of nothing. */
+#define CV_S3_EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+struct cv_s3_pair {
+    char *name;
+    char *value;
+};
+
+/* Query parameters (not encoded) or headers (names in lower case). A failed allocation is
+ * remembered, callers check `failed` once. */
+struct cv_s3_pairs {
+    struct cv_s3_pair *items;
+    size_t count;
+    bool failed;
+};
+
+void cv_s3_pairs_deinit(struct cv_s3_pairs *pairs);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_s3_pairs, cv_s3_pairs_deinit)
+void cv_s3_pairs_add(struct cv_s3_pairs *pairs, const char *name, const char *value);
+void cv_s3_pairs_format(struct cv_s3_pairs *pairs, const char *name, const char *format, ...)
+    CV_PRINTF(3, 4);
+
+struct cv_s3_signing {
+    const char *access_key;
+    const char *secret_key;
+    const char *session_token; /* NULL: none. In a header it is the caller's to add and to have
+                                  signed; in a URL it is added here */
+    const char *region;
+    const char *service; /* "s3" */
+    int64_t time_s;      /* seconds since 1970 */
+};
+
+struct cv_s3_message {
+    const char *method;
+    const char *path; /* not encoded, begins with '/' */
+    const struct cv_s3_pairs *query;
+    const struct cv_s3_pairs *headers; /* all that are signed, "host" among them */
+    const char *payload_hash;          /* lower-case hex, or CV_S3_UNSIGNED */
+};
+
+/* Percent-encodes all but RFC 3986's unreserved characters, and '/' where `keep_slash`. */
+void cv_s3_encode(struct cv_buffer *buffer, const char *text, bool keep_slash);
+
+/* "name=value&…" in canonical order: what is signed and what is sent. */
+CV_MUST_CHECK int cv_s3_query_text(const struct cv_s3_pairs *query, char **ret_text,
+                                   struct cv_error *error);
+
+/* "20150830T123600Z" */
+void cv_s3_format_date(int64_t time_s, char text[CV_S3_DATE_SIZE]);
+
+/* The value of the Authorization header; free() it. */
+CV_MUST_CHECK int cv_s3_sign(const struct cv_s3_signing *signing,
+                             const struct cv_s3_message *message, char **ret_authorization,
+                             struct cv_error *error);
+
+/* The whole query of a URL that works for `seconds` without credentials; free() it. The headers of
+ * the message (at least "host") must be sent with it as they are. */
+CV_MUST_CHECK int cv_s3_presign(const struct cv_s3_signing *signing,
+                                const struct cv_s3_message *message, int64_t seconds,
+                                char **ret_query, struct cv_error *error);
+
+/* SHA-256 of memory in lower-case hex. */
+CV_MUST_CHECK int cv_s3_sha256(const void *data, size_t size, char hex[CV_S3_HASH_SIZE],
+                               struct cv_error *error);

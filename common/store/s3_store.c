@@ -1,0 +1,357 @@
+#include "common/store/s3_store.h"
+
+#include "common/store/s3_xml.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+
+enum {
+    PRESIGN_SECONDS_MAX = 7 * 24 * 3600, /* Signature Version 4's own */
+};
+
+bool cv_s3_is_md5(const char *etag)
+{
+    return strlen(etag) == CV_S3_MD5_SIZE - 1 &&
+           strspn(etag, "0123456789abcdefABCDEF") == CV_S3_MD5_SIZE - 1;
+}
+
+/* ---- head and get ---------------------------------------------------------------------------- */
+
+int cv_s3_head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
+               struct cv_metadata *metadata, struct cv_error *error)
+{
+    struct cv_s3_client *client = cv_s3_of(store)->client;
+    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    int result = cv_s3_request_init(&request, client, "HEAD", key, error);
+    result = result ? result : cv_s3_perform(client, &request, error);
+    if (result) {
+        return request.answer.status == 404 ? (int)CV_STORE_NOT_FOUND : result;
+    }
+    if (request.answer.content_length < 0) {
+        return cv_fail(error, CV_ERROR_SERVER, "HEAD %s: the answer has no length", key);
+    }
+    cv_s3_answer_info(&request.answer, key, ret_info);
+    if (metadata) {
+        *metadata = request.answer.metadata;
+        request.answer.metadata = (struct cv_metadata){0};
+    }
+    return 0;
+}
+
+/* The bytes against the length that was announced, and against the MD5 where the ETag is one. */
+static int check_whole(struct cv_s3_request *request, struct cv_error *error)
+{
+    const struct cv_s3_answer *answer = &request->answer;
+    const struct cv_s3_store *store = request->opaque;
+    if (answer->content_length >= 0 && (uint64_t)answer->content_length != request->text.length) {
+        return cv_fail(error, CV_ERROR_CONNECTION, "the answer has %zu bytes instead of %lld",
+                       request->text.length, (long long)answer->content_length);
+    }
+    if (!store->etag_is_md5 || answer->etag_is_no_md5 || !cv_s3_is_md5(answer->etag)) {
+        return 0;
+    }
+    char md5[CV_S3_MD5_SIZE];
+    const struct cv_store_input input = {.data = request->text.data, .fd = -1};
+    int result = cv_s3_digest(&input, 0, request->text.length, NULL, md5, error);
+    if (result == 0 && strcasecmp(md5, answer->etag) != 0) {
+        return cv_fail(error, CV_ERROR_CONNECTION,
+                       "the bytes were damaged on their way: MD5 %s, ETag %s", md5, answer->etag);
+    }
+    return result;
+}
+
+static int get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
+               size_t *ret_size, struct cv_error *error)
+{
+    struct cv_s3_client *client = cv_s3_of(store)->client;
+    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    int result = cv_s3_request_init(&request, client, "GET", key, error);
+    if (result) {
+        return result;
+    }
+    request.text_limit = limit;
+    request.check = check_whole;
+    request.opaque = store;
+    result = cv_s3_perform(client, &request, error);
+    if (result == 0) {
+        char *data = NULL;
+        size_t size = request.text.length;
+        result = cv_buffer_take(&request.text, &data, error);
+        if (result == 0) {
+            *ret_data = data;
+            *ret_size = size;
+        }
+        return result;
+    }
+    if (request.answer.status == 404 && error->type == CV_ERROR_OBJECT_NOT_FOUND) {
+        return CV_STORE_NOT_FOUND;
+    }
+    if (request.answer.status / 100 == 2 && request.answer.content_length > (int64_t)limit) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "%s has %lld bytes, more than %zu", key,
+                       (long long)request.answer.content_length, limit);
+    }
+    return result;
+}
+
+/* ---- delete ---------------------------------------------------------------------------------- */
+
+int cv_s3_delete(struct cv_store *store, const char *key, struct cv_error *error)
+{
+    struct cv_s3_client *client = cv_s3_of(store)->client;
+    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    int result = cv_s3_request_init(&request, client, "DELETE", key, error);
+    result = result ? result : cv_s3_perform(client, &request, error);
+    return result && error->type == CV_ERROR_OBJECT_NOT_FOUND ? 0 : result;
+}
+
+struct deletion {
+    char key[CV_STORE_KEY_MAX + 1];
+    char code[64];
+    int failed;
+    char first_key[CV_STORE_KEY_MAX + 1];
+    char first_code[64];
+};
+
+static int read_deletion(void *opaque, const char *path, const char *text, struct cv_error *error)
+{
+    struct deletion *deletion = opaque;
+    (void)error;
+    if (strcmp(path, "DeleteResult/Error/Key") == 0) {
+        (void)snprintf(deletion->key, sizeof(deletion->key), "%s", text);
+    } else if (strcmp(path, "DeleteResult/Error/Code") == 0) {
+        (void)snprintf(deletion->code, sizeof(deletion->code), "%s", text);
+    } else if (strcmp(path, "DeleteResult/Error") == 0 &&
+               strcmp(deletion->code, "NoSuchKey") != 0) {
+        if (deletion->failed++ == 0) {
+            memcpy(deletion->first_key, deletion->key, sizeof(deletion->key));
+            memcpy(deletion->first_code, deletion->code, sizeof(deletion->code));
+        }
+    }
+    return 0;
+}
+
+/* Some keys may have failed while others are gone; those that an overloaded server left are tried
+ * again with the whole batch, for deleting twice is no harm. */
+static int check_deletion(struct cv_s3_request *request, struct cv_error *error)
+{
+    struct deletion deletion = {.failed = 0};
+    int result =
+        cv_s3_xml_read(request->text.data, request->text.length, read_deletion, &deletion, error);
+    if (result || deletion.failed == 0) {
+        return result;
+    }
+    bool overloaded = strcmp(deletion.first_code, "InternalError") == 0 ||
+                      strcmp(deletion.first_code, "SlowDown") == 0;
+    bool denied = strcmp(deletion.first_code, "AccessDenied") == 0;
+    return cv_fail(error,
+                   overloaded ? CV_ERROR_SERVER
+                   : denied   ? CV_ERROR_AUTHORIZATION
+                              : CV_ERROR_INTERNAL,
+                   "%d objects were not deleted, the first is %s: %s", deletion.failed,
+                   deletion.first_key, deletion.first_code);
+}
+
+int cv_s3_delete_many(struct cv_store *store, const char *const *keys, size_t count,
+                      struct cv_error *error)
+{
+    struct cv_s3_client *client = cv_s3_of(store)->client;
+    cv_auto(cv_buffer_deinit) struct cv_buffer body = CV_BUFFER_INIT;
+    cv_buffer_text(&body, "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+                          "<Quiet>true</Quiet>");
+    for (size_t i = 0; i < count; i++) {
+        cv_buffer_text(&body, "<Object><Key>");
+        cv_s3_xml_escape(&body, cv_s3_client_config(client)->prefix);
+        cv_s3_xml_escape(&body, keys[i]);
+        cv_buffer_text(&body, "</Key></Object>");
+    }
+    cv_buffer_text(&body, "</Delete>");
+    if (body.failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a deletion");
+    }
+    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    int result = cv_s3_request_init(&request, client, "POST", NULL, error);
+    const struct cv_store_input input = {.data = body.data, .size = body.length, .fd = -1};
+    char md5[CV_S3_MD5_SIZE];
+    result =
+        result ? result : cv_s3_request_body(&request, client, &input, 0, body.length, NULL, error);
+    result = result ? result : cv_s3_digest(&input, 0, body.length, NULL, md5, error);
+    if (result) {
+        return result;
+    }
+    if (cv_s3_client_config(client)->tls == false) { /* some servers insist on it here */
+        char base64[25];
+        cv_s3_md5_base64(md5, base64);
+        cv_s3_pairs_add(&request.headers, "content-md5", base64);
+    }
+    cv_s3_pairs_add(&request.query, "delete", "");
+    cv_s3_pairs_add(&request.headers, "content-type", "application/xml");
+    request.check = check_deletion;
+    return cv_s3_perform(client, &request, error);
+}
+
+/* ---- URLs and the bucket --------------------------------------------------------------------- */
+
+static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
+                   char **ret_url, struct cv_error *error)
+{
+    struct cv_s3_client *client = cv_s3_of(store)->client;
+    const struct cv_s3_config *config = cv_s3_client_config(client);
+    if (strcmp(method, "GET") != 0 && strcmp(method, "PUT") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "URLs are for GET and PUT, not for %s",
+                       method);
+    }
+    if (seconds < 1 || seconds > PRESIGN_SECONDS_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a URL works for 1 to %d seconds",
+                       PRESIGN_SECONDS_MAX);
+    }
+    cv_auto(cv_s3_credentials_deinit) struct cv_s3_credentials credentials = {0};
+    cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs headers = {0};
+    cv_auto_free char *path = NULL;
+    cv_auto_free char *query = NULL;
+    int result = cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error);
+    result =
+        result ? result : cv_format(&path, error, "%s/%s%s", config->base, config->prefix, key);
+    if (result) {
+        return result;
+    }
+    cv_s3_pairs_add(&headers, "host", config->host);
+    const struct cv_s3_signing signing = {
+        .access_key = credentials.access_key,
+        .secret_key = credentials.secret_key,
+        .session_token = credentials.session_token,
+        .region = config->region,
+        .service = "s3",
+        .time_s = cv_wall_ms() / 1000,
+    };
+    const struct cv_s3_message message = {
+        .method = method, .path = path, .headers = &headers, .payload_hash = CV_S3_UNSIGNED};
+    result = cv_s3_presign(&signing, &message, seconds, &query, error);
+    if (result) {
+        return result;
+    }
+    cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
+    cv_buffer_printf(&url, "%s://%s", config->scheme, config->host);
+    cv_s3_encode(&url, path, true);
+    cv_buffer_printf(&url, "?%s", query);
+    return cv_buffer_take(&url, ret_url, error);
+}
+
+static int bucket_request(struct cv_store *store, const char *method, const char *subresource,
+                          const char *body, int *ret_status, char **ret_body,
+                          struct cv_error *error)
+{
+    struct cv_s3_client *client = cv_s3_of(store)->client;
+    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    int result = cv_s3_request_init(&request, client, method, NULL, error);
+    if (result == 0 && body) {
+        const struct cv_store_input input = {.data = body, .size = strlen(body), .fd = -1};
+        char md5[CV_S3_MD5_SIZE];
+        char base64[25];
+        result = cv_s3_request_body(&request, client, &input, 0, input.size, NULL, error);
+        result = result ? result : cv_s3_digest(&input, 0, input.size, NULL, md5, error);
+        if (result == 0 && !cv_s3_client_config(client)->tls) {
+            cv_s3_md5_base64(md5, base64);
+            cv_s3_pairs_add(&request.headers, "content-md5", base64);
+        }
+        cv_s3_pairs_add(&request.headers, "content-type", "application/xml");
+    }
+    if (result) {
+        return result;
+    }
+    if (subresource[0]) {
+        cv_s3_pairs_add(&request.query, subresource, "");
+    }
+    result = cv_s3_perform(client, &request, error);
+    if (request.answer.status == 0 || (result && error->verdict == CV_VERDICT_RETRY)) {
+        return result;
+    }
+    int status = request.answer.status;
+    result = cv_buffer_take(&request.text, ret_body, error);
+    if (result == 0) {
+        *ret_status = status;
+    }
+    return result;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void close_store(struct cv_store *base)
+{
+    struct cv_s3_store *store = cv_s3_of(base);
+    cv_s3_client_close(store->client);
+    free(store->store.name);
+    free(store);
+}
+
+static void set_cancel(struct cv_store *store, struct cv_cancel *cancel)
+{
+    cv_s3_client_set_cancel(cv_s3_of(store)->client, cancel);
+}
+
+static size_t read_paths(const struct cv_store *base, const char *paths[CV_STORE_READ_PATHS_MAX])
+{
+    const struct cv_s3_client *client = ((const struct cv_s3_store *)base)->client;
+    const char *const candidates[] = {
+        cv_s3_client_config(client)->ca_file,
+        cv_s3_identity_directory(cv_s3_client_identity(client)),
+    };
+    size_t count = 0;
+    for (size_t i = 0; i < CV_COUNT(candidates); i++) {
+        if (candidates[i]) {
+            paths[count++] = candidates[i];
+        }
+    }
+    return count;
+}
+
+static const struct cv_store_backend backend = {
+    .close = close_store,
+    .head = cv_s3_head,
+    .get = get,
+    .open_reader = cv_s3_open_reader,
+    .put = cv_s3_put,
+    .delete = cv_s3_delete,
+    .delete_many = cv_s3_delete_many,
+    .copy = cv_s3_copy,
+    .move = cv_s3_move,
+    .list = cv_s3_list,
+    .presign = presign,
+    .bucket_request = bucket_request,
+    .set_cancel = set_cancel,
+    .read_paths = read_paths,
+};
+
+int cv_s3_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)
+{
+    struct cv_s3_store *store = calloc(1, sizeof(*store));
+    if (!store) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a store");
+    }
+    cv_auto(cv_store_close) struct cv_store *base = &store->store;
+    base->backend = &backend;
+    store->etag_is_md5 = strcmp(cv_env("S3_ETAG_MD5", "on"), "off") != 0;
+    struct cv_s3_config config;
+    int result = cv_s3_config_init(&config, url, error);
+    if (result) {
+        return result;
+    }
+    size_t prefix_length = strlen(config.prefix);
+    result =
+        cv_format(&base->name, error, "s3://%s%s%.*s", config.bucket, prefix_length > 0 ? "/" : "",
+                  prefix_length > 0 ? (int)prefix_length - 1 : 0, config.prefix);
+    if (result == 0 && prefix_length > 0) {
+        char *prefix = strndup(config.prefix, prefix_length - 1);
+        result = prefix ? cv_store_check_key(prefix, error)
+                        : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a store");
+        if (result && prefix) {
+            result = cv_fail(error, CV_ERROR_CONFIGURATION, "STORE_URL has an unusable prefix");
+        }
+        free(prefix);
+    }
+    result = result ? result : cv_s3_client_open(&config, &store->client, error);
+    cv_s3_config_deinit(&config);
+    if (result == 0) {
+        *ret_store = cv_take(base);
+    }
+    return result;
+}
