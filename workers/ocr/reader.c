@@ -1,4 +1,4 @@
-#include "workers/ocr/dots.h"
+#include "workers/ocr/marks.h"
 
 #include <ctype.h>
 #include <leptonica/allheaders.h>
@@ -193,9 +193,9 @@ int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
     bool better = second.text && second.text[0] &&
                   second.confidence + second.worst_word > first.confidence + first.worst_word;
     struct ocr_reading *chosen = better ? &second : &first;
-    int middles[OCR_DOTS_MAX];
-    size_t dots = ocr_dots_find(crop, middles);
-    result = ocr_dots_restore(middles, dots, crop->width, &chosen->text, error);
+    struct ocr_mark marks[OCR_MARKS_MAX];
+    size_t mark_count = ocr_marks_find(crop, marks);
+    result = ocr_marks_restore(marks, mark_count, crop->width, &chosen->text, error);
     if (result < 0) {
         return result;
     }

@@ -7,7 +7,7 @@
  * match.c      the same pixels again?            viewport.c             which rows scroll
  * track.c      all lines known so far            follow.c, arrive.c     from frame to frame
  * timing.c     when a line was wholly visible    evidence.c             is a short reading text?
- * rows.c       detections as JSON             dots.c                 the dot in "name · 1h"
+ * rows.c       detections as JSON              marks_*.c              "·" and "_" by their pixels
  * payload.c, run.c: the stage process            commit.c: the supervisor's side
  */
 #pragma once

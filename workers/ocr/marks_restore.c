@@ -1,101 +1,7 @@
-#include "workers/ocr/dots.h"
+#include "workers/ocr/marks.h"
 
 #include <string.h>
 #include <utf8proc.h>
-
-enum {
-    INK = 190,     /* darker is ink: a dot in faint grey counts, codec noise does not */
-    RUNS_MAX = 512 /* glyphs of a line, side by side */
-};
-
-/* Columns that hold ink without a blank one between them. */
-struct run {
-    int left, right; /* right exclusive */
-    int top, bottom; /* bottom exclusive */
-};
-
-static bool column_extent(const struct ocr_crop *crop, int x, struct run *run)
-{
-    bool found = false;
-
-    for (int y = 0; y < crop->height; y++) {
-        if (crop->grey[(size_t)y * (size_t)crop->width + (size_t)x] < INK) {
-            run->top = ocr_min(run->top, y);
-            run->bottom = ocr_max(run->bottom, y + 1);
-            found = true;
-        }
-    }
-    return found;
-}
-
-static size_t find_runs(const struct ocr_crop *crop, struct run *runs)
-{
-    size_t count = 0;
-    bool inside = false;
-
-    for (int x = 0; x < crop->width; x++) {
-        struct run here = {x, x + 1, crop->height, 0};
-        if (inside) {
-            here = runs[count - 1];
-        }
-        if (!column_extent(crop, x, &here)) {
-            inside = false;
-            continue;
-        }
-        if (!inside && count == RUNS_MAX) {
-            break;
-        }
-        count += !inside;
-        inside = true;
-        here.right = x + 1;
-        runs[count - 1] = here;
-    }
-    return count;
-}
-
-/* Where most tall letters stand; -1 when there are none. */
-static int find_baseline(const struct run *runs, size_t count, int tall, int height)
-{
-    int best = -1, most = 0;
-
-    for (int y = 1; y <= height; y++) {
-        int here = 0;
-        for (size_t i = 0; i < count; i++) {
-            bool letter = (runs[i].bottom - runs[i].top) * 10 >= tall * 6;
-            here += letter && abs(runs[i].bottom - y) <= 1;
-        }
-        if (here > most) {
-            most = here;
-            best = y;
-        }
-    }
-    return best;
-}
-
-static bool is_dot(const struct run *run, int baseline, int tall)
-{
-    int width = run->right - run->left, height = run->bottom - run->top;
-    int middle = baseline * 2 - run->top - run->bottom; /* twice the height of its middle */
-
-    return width * 10 <= tall * 3 && height * 10 <= tall * 3 && width * 2 <= height * 3 &&
-           height * 2 <= width * 3 && middle * 10 >= tall * 4 && middle * 10 <= tall * 11;
-}
-
-size_t ocr_dots_find(const struct ocr_crop *crop, int middles[OCR_DOTS_MAX])
-{
-    struct run runs[RUNS_MAX];
-    size_t count = find_runs(crop, runs), found = 0;
-    int baseline = find_baseline(runs, count, crop->tall, crop->height);
-
-    for (size_t i = 1; baseline > 0 && i + 1 < count && found < OCR_DOTS_MAX; i++) {
-        int before = runs[i].left - runs[i - 1].right, after = runs[i + 1].left - runs[i].right;
-        if (before * 8 >= crop->tall && after * 8 >= crop->tall &&
-            is_dot(&runs[i], baseline, crop->tall)) {
-            middles[found++] = (runs[i].left + runs[i].right) / 2;
-        }
-    }
-    return found;
-}
 
 /* A word of the text, and where its middle lies on the line, 0…1. */
 struct word {
@@ -248,58 +154,90 @@ static void append_age(struct cv_buffer *line, const struct word *word)
     }
 }
 
-static int join(const struct word *words, size_t count, const size_t *after, size_t after_count,
-                char **ret_text, struct cv_error *error)
+/* What is done to the words of a text. */
+struct edit {
+    struct word words[WORDS_MAX];
+    size_t count;
+    bool dot_after[WORDS_MAX];   /* a dot that was not read stands behind this word */
+    bool score_after[WORDS_MAX]; /* an underscore that was read as the blank behind it */
+};
+
+static void append_word(struct cv_buffer *line, const struct edit *edit, size_t i, bool dot_before)
+{
+    const struct word *word = &edit->words[i];
+
+    if (word->is_dot) {
+        cv_buffer_text(line, "·");
+    } else if (dot_before && i + 1 == edit->count && is_age(word)) {
+        append_age(line, word);
+    } else {
+        cv_buffer_append(line, word->start, word->bytes);
+    }
+}
+
+static int join(const struct edit *edit, char **ret_text, struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer line = CV_BUFFER_INIT;
     bool dot_before = false;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < edit->count; i++) {
         if (i) {
-            cv_buffer_printf(&line, " ");
+            cv_buffer_text(&line, edit->score_after[i - 1] ? "_" : " ");
         }
-        if (words[i].is_dot) {
-            cv_buffer_printf(&line, "·");
-        } else if (dot_before && i + 1 == count && is_age(&words[i])) {
-            append_age(&line, &words[i]);
-        } else {
-            cv_buffer_printf(&line, "%.*s", (int)words[i].bytes, words[i].start);
-        }
-        dot_before = words[i].is_dot;
-        for (size_t k = 0; k < after_count; k++) {
-            if (after[k] == i) {
-                cv_buffer_printf(&line, " ·");
-                dot_before = true;
-            }
+        append_word(&line, edit, i, dot_before);
+        dot_before = edit->words[i].is_dot || edit->dot_after[i];
+        if (edit->dot_after[i]) {
+            cv_buffer_text(&line, " ·");
         }
     }
     return cv_buffer_take(&line, ret_text, error);
 }
 
-int ocr_dots_restore(const int *middles, size_t count, int width, char **text,
-                     struct cv_error *error)
+/* Whether the text has an underscore about there. */
+static bool has_underscore(const char *text, double place)
 {
-    struct word words[WORDS_MAX];
-    size_t after[OCR_DOTS_MAX], after_count = 0;
-    size_t word_count = split(*text, words);
+    double total = (double)letters_in(text, strlen(text));
 
-    if (!count || word_count < 2 || word_count == WORDS_MAX || width <= 0) {
+    for (const char *at = strchr(text, '_'); at; at = strchr(at + 1, '_')) {
+        double here = ((double)letters_in(text, (size_t)(at - text)) + 0.5) / total;
+        if (apart(here, place) <= PLACE_REACH) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void restore_mark(struct edit *edit, const char *text, enum ocr_mark_kind kind, double place)
+{
+    if (kind == OCR_MARK_UNDERSCORE && has_underscore(text, place)) {
+        return;
+    }
+    size_t mark =
+        kind == OCR_MARK_DOT ? nearest_mark(edit->words, edit->count, place) : edit->count;
+    if (mark < edit->count) {
+        edit->words[mark].is_dot = true;
+        return;
+    }
+    size_t blank = nearest_blank(edit->words, edit->count, place);
+    if (blank < edit->count) {
+        (kind == OCR_MARK_DOT ? edit->dot_after : edit->score_after)[blank] = true;
+    }
+}
+
+int ocr_marks_restore(const struct ocr_mark *marks, size_t count, int width, char **text,
+                      struct cv_error *error)
+{
+    struct edit edit = {.count = 0};
+
+    edit.count = split(*text, edit.words);
+    if (!count || edit.count < 2 || edit.count == WORDS_MAX || width <= 0) {
         return 0;
     }
     for (size_t i = 0; i < count; i++) {
-        double place = (double)middles[i] / width;
-        size_t mark = nearest_mark(words, word_count, place);
-        if (mark < word_count) {
-            words[mark].is_dot = true;
-            continue;
-        }
-        size_t blank = nearest_blank(words, word_count, place);
-        if (blank < word_count) {
-            after[after_count++] = blank;
-        }
+        restore_mark(&edit, *text, marks[i].kind, (double)marks[i].middle / width);
     }
     char *joined = NULL;
-    int result = join(words, word_count, after, after_count, &joined, error);
+    int result = join(&edit, &joined, error);
     if (result < 0) {
         return result;
     }
