@@ -269,7 +269,7 @@ static void test_a_line_at_rest_on_an_edge(void **state)
 {
     (void)state;
     struct ocr_motion up[] = {{1000, 0, -3}, {1017, 0, -10}, {1033, 0, -20}};
-    struct ocr_motion down[] = {{2000, 0, 5}, {2017, 0, 16}, {2033, 0, 20}};
+    struct ocr_motion down[] = {{2000, 0, 5}, {2017, 0, 18}, {2033, 0, 20}};
     const struct ocr_timing timings[3] = {
         {.t_start = 0, .t_end = 1000},
         {.t_start = 1033,
