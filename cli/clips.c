@@ -10,11 +10,50 @@ enum { POLL_MS = 100 };
 CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 struct request {
-    char id[CLI_UUID_SIZE]; /* of the clip: follows from what it shows */
-    char original[1100];
+    char dedupe_key[CLI_UUID_SIZE + 8];
+    json_t *payload;
     char *key;
 };
 
+static void request_deinit(struct request *request)
+{
+    json_decref(request->payload);
+    free(request->key);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct request, request_deinit)
+
+/* The options as plan_clip() takes them: what is not asked for is left out. */
+static int options_text(const struct cli_clip *clip, char **ret_text, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *options = json_object();
+    bool good = options != NULL;
+    if (good && clip->mode) {
+        good = json_object_set_new(options, "mode", json_string(clip->mode)) == 0;
+    }
+    if (good && clip->format) {
+        good = json_object_set_new(options, "format", json_string(clip->format)) == 0;
+    }
+    if (good && clip->max_height > 0) {
+        good = json_object_set_new(options, "max_height", json_integer(clip->max_height)) == 0;
+    }
+    if (good && clip->mute) {
+        good = json_object_set_new(options, "mute", json_true()) == 0;
+    }
+    if (good && clip->crop.width > 0) {
+        good = json_object_set_new(options, "crop",
+                                   json_pack("{s:i, s:i, s:i, s:i}", "x", clip->crop.x, "y",
+                                             clip->crop.y, "width", clip->crop.width, "height",
+                                             clip->crop.height)) == 0;
+    }
+    char *text = good ? json_dumps(options, JSON_COMPACT) : NULL;
+    if (!text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a clip's options");
+    }
+    *ret_text = text;
+    return 0;
+}
+
+/* What the clip is called, where it lies, and the job that makes it: the database's words. */
 static int prepare(struct cli_session *session, const struct cli_clip *clip,
                    struct request *request, struct cv_error *error)
 {
@@ -24,44 +63,37 @@ static int prepare(struct cli_session *session, const struct cli_clip *clip,
     (void)snprintf(start, sizeof(start), "%lld", (long long)clip->t_start);
     (void)snprintf(end, sizeof(end), "%lld", (long long)clip->t_end);
     (void)snprintf(padding, sizeof(padding), "%lld", (long long)clip->padding_ms);
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_db_run(session->db, &rows, error,
-                  "SELECT s3_original_path AS original,"
-                  " md5(concat_ws('|', 'clip', id, $2::text, $3::text, $4::text))::uuid AS clip_id"
-                  " FROM videos WHERE id = $1::uuid",
-                  clip->video_id, start, end, padding);
+    cv_auto_free char *options = NULL;
+    int result = options_text(clip, &options, error);
     if (result) {
         return result;
     }
-    if (cv_db_rows(rows) == 0 || !cv_db_text(rows, 0, "original")) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "video %s has no original",
-                       clip->video_id);
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    result = cv_db_run(session->db, &rows, error,
+                       "SELECT clip_id, clip_path, payload"
+                       " FROM plan_clip($1::uuid, $2::int, $3::int, $4::int, $5::jsonb)",
+                       clip->video_id, start, end, padding, options);
+    if (result) {
+        return result;
     }
-    (void)snprintf(request->id, sizeof(request->id), "%s", cv_db_text(rows, 0, "clip_id"));
-    (void)snprintf(request->original, sizeof(request->original), "%s",
-                   cv_db_text(rows, 0, "original"));
-    return cv_format(&request->key, error, "videos/clips/%s/%s.mp4", clip->video_id, request->id);
+    (void)snprintf(request->dedupe_key, sizeof(request->dedupe_key), "clip:%s",
+                   cv_db_text(rows, 0, "clip_id"));
+    request->payload = json_loads(cv_db_text(rows, 0, "payload"), 0, NULL);
+    if (!request->payload) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    return cv_format(&request->key, error, "%s", cv_db_text(rows, 0, "clip_path"));
 }
 
 static int enqueue(struct cli_session *session, const struct cli_clip *clip,
                    const struct request *request, char job_id[CV_UUID_SIZE], struct cv_error *error)
 {
-    cv_auto(json_decref) json_t *payload = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:s}", "video_id", clip->video_id, "clip_id", request->id,
-        "t_start", (json_int_t)clip->t_start, "t_end", (json_int_t)clip->t_end, "padding_ms",
-        (json_int_t)clip->padding_ms, "s3_original_path", request->original);
-    char dedupe_key[64];
-    (void)snprintf(dedupe_key, sizeof(dedupe_key), "clip:%s", request->id);
-    if (!payload) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
     const struct cv_enqueue_params params = {
         .job_type = "clip_generate",
         .video_id = clip->video_id,
-        .payload = payload,
+        .payload = request->payload,
         .priority = -1,
-        .dedupe_key = dedupe_key,
+        .dedupe_key = request->dedupe_key,
     };
     int result = cv_queue_enqueue(session->db, &params, job_id, error);
     return result == CV_QUEUE_DUPLICATE ? 0 : result;
@@ -110,13 +142,12 @@ int cli_clip_make(struct cli_session *session, struct cli_workers *workers,
                   const struct cli_clip *clip, struct cv_cancel *cancel, char **ret_key,
                   struct cv_error *error)
 {
-    struct request request = {0};
+    cv_auto(request_deinit) struct request request = {0};
     int result = prepare(session, clip, &request, error);
-    cv_auto_free char *key = request.key;
     if (result) {
         return result;
     }
-    result = cv_store_head(session->store, key, NULL, error);
+    result = cv_store_head(session->store, request.key, NULL, error);
     if (result == CV_STORE_NOT_FOUND) {
         char job_id[CV_UUID_SIZE];
         result = session->is_local ? cli_workers_start(workers, "clip_generate", error) : 0;
@@ -124,7 +155,7 @@ int cli_clip_make(struct cli_session *session, struct cli_workers *workers,
         result = result ? result : wait_for_job(session, workers, job_id, cancel, error);
     }
     if (result == 0) {
-        *ret_key = cv_take(key);
+        *ret_key = cv_take(request.key);
     }
     return result;
 }

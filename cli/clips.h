@@ -5,9 +5,16 @@
 
 struct cli_clip {
     const char *video_id;
-    int64_t t_start; /* ms */
-    int64_t t_end;
+    int64_t t_start;    /* ms */
+    int64_t t_end;      /* not looked at where format is "jpg" */
     int64_t padding_ms; /* added on both sides */
+    const char *mode;   /* "smart", "encode"; NULL: the default, as below */
+    const char *format; /* "mp4", "jpg" */
+    int64_t max_height; /* pixels; 0: as it is */
+    bool mute;
+    struct {
+        int x, y, width, height; /* pixels of the upright picture; width 0: all of it */
+    } crop;
 };
 
 enum { CLI_CLIP_PADDING_MS = 2000 }; /* unless somebody says otherwise */

@@ -9,6 +9,7 @@
 
 enum {
     READ_BUFFER = 256 * 1024,        /* one store read; a few frames of a phone recording */
+    READ_FIRST = 32 * 1024,          /* behind a seek, when a few bytes of a header may be all */
     PROBE_BYTES = 32 * 1024 * 1024,  /* enough for one intra frame of 8K video */
     PROBE_US = 5 * 1000 * 1000,      /* of stream time, for containers without a header */
     STREAMS_MAX = 128,               /* a real recording has fewer than ten */
@@ -36,7 +37,11 @@ static int read_source(void *opaque, uint8_t *data, int size)
     if (input->position < 0 || input->position >= input->source.size) {
         return AVERROR_EOF;
     }
-    if (input->source.read(input->source.opaque, input->position, data, (size_t)size, &got,
+    if (input->position != input->read_end) {
+        input->read_size = READ_FIRST;
+    }
+    size_t wanted = size < input->read_size ? (size_t)size : (size_t)input->read_size;
+    if (input->source.read(input->source.opaque, input->position, data, wanted, &got,
                            &input->read_error) != 0) {
         input->read_failed = true;
         return AVERROR(EIO);
@@ -45,6 +50,8 @@ static int read_source(void *opaque, uint8_t *data, int size)
         return AVERROR_EOF;
     }
     input->position += (int64_t)got;
+    input->read_end = input->position;
+    input->read_size = input->read_size < READ_BUFFER ? 2 * input->read_size : READ_BUFFER;
     return (int)got;
 }
 
@@ -181,6 +188,7 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     }
     input->source = *source;
     input->cancel = cancel;
+    input->read_size = READ_FIRST;
     input->last_dts_us[0] = input->last_dts_us[1] = AV_NOPTS_VALUE;
     input->format = avformat_alloc_context();
     if (!input->format) {

@@ -20,6 +20,8 @@ struct cv_input {
     struct cv_byte_source source;
     struct cv_cancel *cancel;
     int64_t position;
+    int64_t read_end; /* behind the newest read; reads that go on there grow */
+    int read_size;
     struct cv_error read_error; /* what the byte source said, while read_failed */
     bool read_failed;
     AVIOContext *io;

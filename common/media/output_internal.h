@@ -5,6 +5,7 @@
 #include "common/media/cadence.h"
 #include "common/media/fit.h"
 #include "common/media/packet_queue.h"
+#include "common/media/poster.h"
 #include "common/media/sink.h"
 #include "common/media/sound_encoder.h"
 
@@ -30,7 +31,8 @@ struct cv_output {
     int threads;
     struct cv_fit *fit;
     struct cv_cadence cadence;
-    int width, height;
+    struct cv_poster poster;
+    bool hls;
     AVRational clock;      /* the pictures' time base */
     AVCodecContext *video; /* NULL before the first frame */
     struct cv_sound_encoder *sound;

@@ -47,7 +47,8 @@ def video(sql):
     ["run", "--languages", "../x", "x"], ["search"], ["search", "a", "b"],
     ["search", "a", "--limit", "0"], ["export"], ["export", "last", "--format", "doc"],
     ["export", "last", "--format"], ["clip", "last", "1s"], ["clip", "last", "2s", "1s"],
-    ["clip", "last", "soon", "later"], ["jobs", "eat"], ["jobs", "show"], ["jobs", "retry", "a"],
+    ["clip", "last", "soon", "later"], ["clip", "last", "1s", "2s", "--crop", "64x64"],
+    ["clip", "last", "1s", "2s", "--mode", "fast"], ["clip", "last", "1s", "2s", "--format", "jpg"], ["jobs", "eat"], ["jobs", "show"], ["jobs", "retry", "a"],
     ["workers", "x"], ["migrate", "--force"], ["doctor", "x"],
 ])
 def test_wrong_usage_is_explained(cortana, arguments):

@@ -230,6 +230,31 @@ def test_smaller_silent_and_cropped(stage, tmp_path):
     check_frames(part, path, 1, 3)
 
 
+def test_the_picture_of_one_moment(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+    originals = grey_frames(source)
+    key = stage.put_original(source)
+    for moment, frame in ((0, 0), (1040, 31), (1033, 30), (7999, 239)):
+        code, result = stage.run(s3_original_path=key, clip_id=str(uuid.uuid4()), t_start=moment,
+                                 format="jpg")
+        assert code == 0, result
+        assert result["first_frame_us"] == pytest.approx(frame * 1e6 / 30, abs=2)
+        path = stage.store / result["clip_path"]
+        assert path.suffix == ".jpg"
+        picture = grey_frames(path)[0]
+        near = [difference(picture, originals[k]) for k in range(max(frame - 1, 0),
+                                                                 min(frame + 2, 240))]
+        assert min(near) == difference(picture, originals[frame]) < 3
+    code, result = stage.run(s3_original_path=key, clip_id=str(uuid.uuid4()), t_start=500,
+                             format="jpg", crop={"x": 10, "y": 20, "width": 200, "height": 100},
+                             max_height=50)
+    video = streams(stage.store / result["clip_path"])["video"]
+    assert (video["width"], video["height"]) == (100, 50)
+    code, result = stage.run(s3_original_path=key, clip_id=str(uuid.uuid4()), t_start=8000,
+                             format="jpg")
+    assert (code, result["error"]["type"]) == (65, "InvalidPayload")
+
+
 @pytest.mark.parametrize("change, words", [
     ({"t_start": 2000, "t_end": 2000}, "t_end"),
     ({"t_start": 3000, "t_end": 2000}, "t_end"),
@@ -242,6 +267,7 @@ def test_smaller_silent_and_cropped(stage, tmp_path):
     ({"clip_id": "../../x"}, "clip_id"),
     ({"mode": "fast"}, "\"smart\" or \"encode\""),
     ({"mode": 1}, "mode"),
+    ({"format": "avi"}, "\"mp4\" or"),
     ({"max_height": 0}, "max_height"),
     ({"max_height": "720"}, "max_height"),
     ({"mute": 1}, "mute"),

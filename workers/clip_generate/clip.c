@@ -1,6 +1,7 @@
 #include "workers/clip_generate/clip.h"
 
 #include "workers/clip_generate/cut.h"
+#include "workers/clip_generate/still.h"
 
 #include <inttypes.h>
 
@@ -177,6 +178,65 @@ static int cut_result(const struct clip_request *request, const struct outcome *
     return 0;
 }
 
+static int make_clip(struct cv_stage_context *context, const struct clip_request *request,
+                     json_t **ret_result, struct cv_error *error)
+{
+    cv_auto_free char *path = NULL;
+    struct outcome outcome = {0};
+    int result = cv_format(&path, error, "%s/clip", cv_stage_scratch(context));
+    result = result ? result : cut(context, request, path, &outcome, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_stage_progress(context, CUT_SHARE, "publish");
+    result =
+        cv_stage_put_file(context, request->key, path, clip_request_content_type(request), error);
+    return result ? result : cut_result(request, &outcome, ret_result, error);
+}
+
+static int make_still(struct cv_stage_context *context, const struct clip_request *request,
+                      json_t **ret_result, struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    int result = cv_stage_open_input(context, request->original, &reader, error);
+    if (result != 0) {
+        return result;
+    }
+    struct counted counted = {.inner = cv_store_reader_source(reader)};
+    struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
+    struct cv_decoder_params params = {
+        .threads = cv_stage_threads(context),
+        .cancel = cv_stage_cancel(context),
+    };
+    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
+    result = cv_decoder_open(&source, &params, &decoder, error);
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    struct still_report report;
+    result = result ? result
+                    : still_take(decoder, request->t_start_ms * US_PER_MS, request, &data, &size,
+                                 &report, error);
+    if (result != 0) {
+        return cv_fail_context(error, result, "%s", request->original);
+    }
+    if (request->t_start_ms * US_PER_MS >= report.source_end_us) {
+        return fail_beyond_end(request, report.source_end_us, error);
+    }
+    result =
+        cv_stage_put(context, request->key, data, size, clip_request_content_type(request), error);
+    json_t *object = result
+                         ? NULL
+                         : json_pack("{s:s, s:I, s:I, s:I, s:I, s:b}", "clip_path", request->key,
+                                     "t_start", (json_int_t)request->t_start_ms, "first_frame_us",
+                                     (json_int_t)report.time_us, "size", (json_int_t)size,
+                                     "bytes_read", (json_int_t)counted.bytes, "skipped", false);
+    if (result == 0 && !object) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
+    }
+    *ret_result = object;
+    return result;
+}
+
 int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
              struct cv_error *error)
 {
@@ -190,16 +250,8 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
     if (result <= 0) {
         return result < 0 ? result : skipped_result(&request, &info, ret_result, error);
     }
-    cv_auto_free char *path = NULL;
-    struct outcome outcome = {0};
-    result = cv_format(&path, error, "%s/clip.mp4", cv_stage_scratch(context));
-    result = result ? result : cut(context, &request, path, &outcome, error);
-    if (result != 0) {
-        return result;
-    }
-    cv_stage_progress(context, CUT_SHARE, "publish");
-    result = cv_stage_put_file(context, request.key, path, "video/mp4", error);
-    return result ? result : cut_result(&request, &outcome, ret_result, error);
+    return request.format == CLIP_JPG ? make_still(context, &request, ret_result, error)
+                                      : make_clip(context, &request, ret_result, error);
 }
 
 /* A clip lives in the object store alone; its path is in the job's result. */

@@ -1,5 +1,7 @@
 #include "workers/clip_generate/cut.h"
 
+#include "workers/clip_generate/picture.h"
+
 struct cut {
     struct cv_decoder *decoder;
     struct cv_media_info source; /* as the output sees it: cropped, muted */
@@ -19,44 +21,15 @@ static void cut_deinit(struct cut *cut)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct cut, cut_deinit)
 
-static bool is_cropped(const struct cut *cut)
-{
-    return cut->params->crop.width > 0;
-}
-
-/* The part of the picture that was asked for; the same part of a picture whose size has changed. */
-static int crop_picture(const struct cut *cut, const AVFrame *picture, AVFrame **ret_part,
-                        struct cv_error *error)
-{
-    const struct clip_box *box = &cut->params->crop;
-    const struct cv_media_info *info = cv_decoder_info(cut->decoder);
-    AVFrame *part = av_frame_clone(picture);
-    if (!part) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
-    int right = info->width - box->x - box->width, below = info->height - box->y - box->height;
-    part->crop_left = (size_t)av_rescale(box->x, picture->width, info->width);
-    part->crop_right = (size_t)av_rescale(right, picture->width, info->width);
-    part->crop_top = (size_t)av_rescale(box->y, picture->height, info->height);
-    part->crop_bottom = (size_t)av_rescale(below, picture->height, info->height);
-    if (av_frame_apply_cropping(part, AV_FRAME_CROP_UNALIGNED) < 0) {
-        av_frame_free(&part);
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "payload: \"crop\" does not fit a picture of %d×%d pixels", picture->width,
-                       picture->height);
-    }
-    *ret_part = part;
-    return 0;
-}
-
 static int write_picture(struct cut *cut, const struct cv_video_frame *frame,
                          struct cv_error *error)
 {
+    struct cv_video_frame shown = *frame;
     AVFrame *part = NULL;
-    int result = is_cropped(cut) ? crop_picture(cut, frame->picture, &part, error) : 0;
+    int result = picture_part(&cut->params->crop, cv_decoder_info(cut->decoder), frame->picture,
+                              &part, error);
     if (result == 0) {
-        struct cv_video_frame shown = *frame;
-        shown.picture = part ? part : frame->picture;
+        shown.picture = part;
         result = cv_output_frame(cut->output, &shown, error);
     }
     av_frame_free(&part);
@@ -158,31 +131,13 @@ static int copy_range(struct cut *cut, bool *ret_ended, struct cv_error *error)
     return 0;
 }
 
-/* The longest side that keeps the picture within the height that was asked for. */
-static int longest_side(const struct cut *cut)
-{
-    int width = cut->source.width, height = cut->source.height;
-    int64_t side = width > height ? width : height;
-    int wanted = cut->params->max_height;
-    if (wanted > 0 && height > wanted) {
-        side = side * wanted / height;
-    }
-    side = side < CUT_LONG_SIDE_MAX ? side : CUT_LONG_SIDE_MAX;
-    return side < 2 ? 2 : (int)side;
-}
-
 static int open_output(struct cut *cut, struct cv_error *error)
 {
-    const struct clip_box *box = &cut->params->crop;
     cut->source = *cv_decoder_info(cut->decoder);
-    if (is_cropped(cut)) {
-        if (box->x + box->width > cut->source.width || box->y + box->height > cut->source.height) {
-            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                           "payload: \"crop\" reaches over the edge of a picture of %d×%d pixels",
-                           cut->source.width, cut->source.height);
-        }
-        cut->source.width = box->width;
-        cut->source.height = box->height;
+    int result = picture_size(&cut->params->crop, cv_decoder_info(cut->decoder), &cut->source.width,
+                              &cut->source.height, error);
+    if (result != 0) {
+        return result;
     }
     if (cut->params->mute) {
         cut->source.audio_codec[0] = '\0';
@@ -192,7 +147,8 @@ static int open_output(struct cut *cut, struct cv_error *error)
         .path = cut->params->path,
         .source = &cut->source,
         .threads = cut->params->threads,
-        .max_side = longest_side(cut),
+        .max_side = picture_longest_side(cut->source.width, cut->source.height,
+                                         cut->params->max_height, CUT_LONG_SIDE_MAX),
     };
     cut->sound_done = cut->source.audio_codec[0] == '\0';
     return cv_output_new(&params, &cut->output, error);

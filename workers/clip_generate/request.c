@@ -15,6 +15,13 @@ enum {
     US_PER_MS = 1000,
 };
 
+static const struct {
+    const char *name, *content_type;
+} formats[] = {
+    [CLIP_MP4] = {"mp4", "video/mp4"},
+    [CLIP_JPG] = {"jpg", "image/jpeg"},
+};
+
 void clip_request_deinit(struct clip_request *request)
 {
     free(request->key);
@@ -86,9 +93,14 @@ static int read_crop(const json_t *payload, struct clip_box *ret_box, struct cv_
 static int read_options(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
     static const char *const modes[] = {[CLIP_SMART] = "smart", [CLIP_ENCODE] = "encode"};
-    size_t mode = CLIP_SMART;
+    const char *names[CV_COUNT(formats)];
+    for (size_t i = 0; i < CV_COUNT(formats); i++) {
+        names[i] = formats[i].name;
+    }
+    size_t mode = CLIP_SMART, format = CLIP_MP4;
     int64_t height = 0;
     int result = read_word(payload, "mode", modes, CV_COUNT(modes), &mode, error);
+    result = result ? result : read_word(payload, "format", names, CV_COUNT(names), &format, error);
     if (result == 0 && member(payload, "max_height")) {
         result =
             cv_payload_int(payload, "max_height", HEIGHT_MIN, CV_MEDIA_SIDE_MAX, &height, error);
@@ -96,21 +108,13 @@ static int read_options(const json_t *payload, struct clip_request *request, str
     result = result ? result : read_flag(payload, "mute", &request->mute, error);
     result = result ? result : read_crop(payload, &request->crop, error);
     request->mode = (enum clip_mode)mode;
+    request->format = (enum clip_format)format;
     request->max_height = (int)height;
     return result;
 }
 
-static int read_range(const json_t *payload, struct clip_request *request, struct cv_error *error)
+static int check_range(const struct clip_request *request, struct cv_error *error)
 {
-    int result = cv_payload_int(payload, "t_start", 0, TIME_MAX_MS, &request->t_start_ms, error);
-    result = result ? result
-                    : cv_payload_int(payload, "t_end", 0, TIME_MAX_MS, &request->t_end_ms, error);
-    result = result ? result
-                    : cv_payload_int_or(payload, "padding_ms", PADDING_MS, 0, PADDING_MAX_MS,
-                                        &request->padding_ms, error);
-    if (result != 0) {
-        return result;
-    }
     if (request->t_end_ms <= request->t_start_ms) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                        "payload: \"t_end\" (%" PRId64 " ms) must be after \"t_start\" (%" PRId64
@@ -125,17 +129,38 @@ static int read_range(const json_t *payload, struct clip_request *request, struc
     return 0;
 }
 
+/* A picture of one moment has no end and no padding, and a payload may leave them out. */
+static int read_range(const json_t *payload, struct clip_request *request, struct cv_error *error)
+{
+    int result = cv_payload_int(payload, "t_start", 0, TIME_MAX_MS, &request->t_start_ms, error);
+    if (result == 0 && request->format == CLIP_JPG) {
+        request->t_end_ms = request->t_start_ms + 1;
+        return 0;
+    }
+    result = result ? result
+                    : cv_payload_int(payload, "t_end", 0, TIME_MAX_MS, &request->t_end_ms, error);
+    result = result ? result
+                    : cv_payload_int_or(payload, "padding_ms", PADDING_MS, 0, PADDING_MAX_MS,
+                                        &request->padding_ms, error);
+    return result ? result : check_range(request, error);
+}
+
 int clip_request_read(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
     int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
     result = result ? result : cv_payload_uuid(payload, "clip_id", &request->clip_id, error);
     result = result ? result
                     : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
-    result = result ? result : read_range(payload, request, error);
     result = result ? result : read_options(payload, request, error);
+    result = result ? result : read_range(payload, request, error);
     return result ? result
-                  : cv_format(&request->key, error, "videos/clips/%s/%s.mp4", request->video_id,
-                              request->clip_id);
+                  : cv_format(&request->key, error, "videos/clips/%s/%s.%s", request->video_id,
+                              request->clip_id, formats[request->format].name);
+}
+
+const char *clip_request_content_type(const struct clip_request *request)
+{
+    return formats[request->format].content_type;
 }
 
 int64_t clip_request_start_us(const struct clip_request *request)

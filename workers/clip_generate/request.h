@@ -8,6 +8,11 @@ enum clip_mode {
     CLIP_ENCODE, /* encoded, every picture */
 };
 
+enum clip_format {
+    CLIP_MP4,
+    CLIP_JPG, /* one moment: the picture that stands at t_start */
+};
+
 /* A part of the upright picture, pixels. */
 struct clip_box {
     int x, y, width, height; /* width 0: all of it */
@@ -17,6 +22,7 @@ struct clip_request {
     const char *video_id, *clip_id, *original; /* borrowed from the payload */
     int64_t t_start_ms, t_end_ms, padding_ms;
     enum clip_mode mode;
+    enum clip_format format;
     int max_height; /* pixels; 0: as it is */
     bool mute;
     struct clip_box crop;
@@ -30,6 +36,9 @@ CV_DEFINE_CLEANUP_ADDRESS(struct clip_request, clip_request_deinit)
  * member. */
 CV_MUST_CHECK int clip_request_read(const json_t *payload, struct clip_request *request,
                                     struct cv_error *error);
+
+/* "video/mp4", … */
+const char *clip_request_content_type(const struct clip_request *request);
 
 /* The range with its padding, from the video's start on. */
 int64_t clip_request_start_us(const struct clip_request *request);

@@ -1,0 +1,126 @@
+"""Clips through the queue: by SQL and by the command line, one object for one range and set of options."""
+import json
+import pathlib
+import subprocess
+import uuid
+
+import psycopg2
+import pytest
+from media_tools import make_clip, streams
+from workers import Jobs, Workers
+
+VIDEO = "5b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0002"
+ORIGINAL = f"videos/original/{VIDEO}/master.mp4"
+
+
+@pytest.fixture
+def workers(program, database, tmp_path):
+    started = Workers(program, database, tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def jobs(sql):
+    return Jobs(sql)
+
+
+@pytest.fixture
+def video(workers, jobs, tmp_path):
+    """A video of 6 s at 30 a second with its row; its original lies in the store."""
+    path = workers.store / ORIGINAL
+    path.parent.mkdir(parents=True)
+    make_clip(path, "-f lavfi -i testsrc2=s=320x240:r=30:d=6 -f lavfi -i sine=d=6 -c:v libx264 -g 15 "
+              "-c:a aac")
+    jobs.rows("INSERT INTO videos (id, original_name, s3_original_path) VALUES (%s, 'a.mp4', %s)",
+              VIDEO, ORIGINAL)
+    return VIDEO
+
+
+def request(jobs, start, end, padding=0, **options):
+    return jobs.row("SELECT * FROM request_clip(%s, %s, %s, %s, %s)", VIDEO, start, end, padding,
+                    json.dumps(options) if options else None)
+
+
+def cortana(program, workers, *arguments):
+    return subprocess.run([program("cortana"), "clip", VIDEO, *arguments], text=True, check=False,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
+                          env=workers.environment())
+
+
+def test_one_range_with_one_set_of_options_is_one_object(program, workers, jobs, video):
+    first = request(jobs, 1000, 3000)
+    again = request(jobs, 1000, 3000, mode="smart", mute=False, format=None)
+    assert first["is_new"] and not again["is_new"]
+    assert {k: again[k] for k in ("job_id", "clip_id", "clip_path")} == {
+        k: first[k] for k in ("job_id", "clip_id", "clip_path")}
+    others = [request(jobs, 1000, 3000, 1), request(jobs, 1000, 3001),
+              request(jobs, 1000, 3000, mute=True), request(jobs, 1000, 3000, mode="encode"),
+              request(jobs, 1000, 3000, crop={"x": 0, "y": 0, "width": 64, "height": 64})]
+    assert len({row["clip_id"] for row in [first, *others]}) == 6
+
+    workers.start("clip-generate-worker")
+    for row in [first, *others]:
+        job = jobs.wait_for(row["job_id"], "done", "failed")
+        assert job["status"] == "done", job["payload"]
+        assert job["result"]["clip_path"] == row["clip_path"]
+    assert set(streams(workers.store / others[2]["clip_path"])) == {"video"}
+    before = (workers.store / first["clip_path"]).stat().st_mtime_ns
+
+    # By the command line it is the same clip, and nothing is left to do.
+    done = cortana(program, workers, "1s", "3s", "--padding", "0")
+    assert done.returncode == 0, done.stderr
+    assert pathlib.Path(done.stdout.strip()) == workers.store / first["clip_path"]
+    count = jobs.row("SELECT count(*) AS n FROM jobs")["n"]
+    assert count == 6
+    # Asked for again by SQL there is a job, which finds the object.
+    late = request(jobs, 1000, 3000)
+    assert jobs.wait_for(late["job_id"], "done")["result"]["skipped"] is True
+    assert (workers.store / first["clip_path"]).stat().st_mtime_ns == before
+
+
+def test_the_command_line_has_the_options(program, workers, jobs, video, tmp_path):
+    workers.start("clip-generate-worker")
+    copy = tmp_path / "copy.mp4"
+    done = cortana(program, workers, "1s", "3s", "--padding", "0", "--max-height", "120", "--mute",
+                   "--crop", "160x120+16+8", "--mode", "encode", "-o", str(copy))
+    assert done.returncode == 0, done.stderr
+    found = streams(copy)
+    assert set(found) == {"video"} and (found["video"]["width"], found["video"]["height"]) == (160, 120)
+    same = request(jobs, 1000, 3000, crop={"width": 160, "height": 120, "x": 16, "y": 8}, mute=True,
+                   mode="encode", max_height=120)
+    assert jobs.wait_for(same["job_id"], "done")["result"]["skipped"] is True
+    done = cortana(program, workers, "1500", "--format", "jpg")
+    assert done.returncode == 0, done.stderr
+    picture = pathlib.Path(done.stdout.strip())
+    assert picture.suffix == ".jpg" and picture.read_bytes()[:2] == b"\xff\xd8"
+    assert request(jobs, 1500, None, format="jpg")["clip_path"].endswith(picture.name)
+
+
+def test_a_failing_clip_says_why(program, workers, jobs, video):
+    workers.start("clip-generate-worker")
+    done = cortana(program, workers, "50s", "51s")
+    assert done.returncode == 1 and "is not before the video's end" in done.stderr
+    done = cortana(program, workers, "1s", "2s", "--crop", "64x64+300+0")
+    assert done.returncode == 1 and "reaches over the edge" in done.stderr
+    done = cortana(program, workers, "1s", "2s", "--format", "avi")
+    assert done.returncode == 1 and '"format" must be' in done.stderr
+
+
+@pytest.mark.parametrize("start, end, options, words", [
+    (1000, 3000, {"colour": "red"}, "no option colour"),
+    (1000, 3000, [1], "JSON object"),
+    (3000, 1000, {}, "after its start"),
+    (1000, None, {}, "after its start"),
+    (1000, 3000, {"format": "../x"}, "the format"),
+])
+def test_requests_are_checked(sql, start, end, options, words):
+    with sql.cursor() as cursor:
+        cursor.execute("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", (VIDEO, ORIGINAL))
+        with pytest.raises(psycopg2.Error, match=words):
+            cursor.execute("SELECT * FROM request_clip(%s, %s, %s, 0, %s)",
+                           (VIDEO, start, end, json.dumps(options)))
+        with pytest.raises(psycopg2.Error, match="no original"):
+            cursor.execute("SELECT * FROM plan_clip(%s, 0, 1000)", (str(uuid.uuid4()),))
+        cursor.execute("SELECT count(*) FROM jobs")
+        assert cursor.fetchone()[0] == 0
