@@ -85,12 +85,46 @@ static bool at_sure_edge(const struct ocr_viewport *viewport, const struct ocr_b
            (bottom && viewport->bottom_cuts >= OCR_VIEWPORT_SURE);
 }
 
-static bool is_cut(const struct ocr_session *session, const struct ocr_row *row)
+/* Height of the middle one of all rows, in pixels; 0 when there are none. */
+static int typical_height(const struct ocr_session *session)
+{
+    size_t heights[OCR_GLYPH_HEIGHT_MAX * 3 + 1] = {0}, above = 0;
+
+    for (size_t i = 0; i < session->row_count; i++) {
+        int height = session->rows[i].stretch.height;
+        heights[ocr_min(height, (int)CV_COUNT(heights) - 1)]++;
+    }
+    for (int height = (int)CV_COUNT(heights) - 1; height > 0; height--) {
+        above += heights[height];
+        if (above * 2 > session->row_count) {
+            return height;
+        }
+    }
+    return 0;
+}
+
+/* The upper or lower half of a line that rested on an edge which nothing else was seen to cross: it
+ * stands there alone and is too low for a line of this video. */
+static bool is_half(const struct ocr_viewport *viewport, const struct ocr_box *first,
+                    const struct ocr_box *last, int typical)
+{
+    bool top = first->y <= viewport->top + 1 && last->y <= viewport->top + 1;
+    bool bottom = ocr_bottom(first) >= viewport->bottom - 1 &&
+                  ocr_bottom(last) >= viewport->bottom - 1 && last->y < viewport->bottom;
+
+    return ocr_viewport_known(viewport) && ocr_bottom(first) > viewport->top && (top || bottom) &&
+           first->height * 10 < typical * 7;
+}
+
+static bool is_cut(const struct ocr_session *session, const struct ocr_row *row, int typical)
 {
     struct ocr_box first = box_at(row, &row->stretch.first), last = box_at(row, &row->stretch.last);
     const struct ocr_viewport *viewport = &session->viewports[row->scene];
     int width = session->screen.width, height = session->screen.height;
 
+    if (row->stretch.moves && is_half(viewport, &first, &last, typical)) {
+        return true;
+    }
     if (!row->stretch.moves || !ocr_touches_edge(viewport, &first, width, height) ||
         !ocr_touches_edge(viewport, &last, width, height)) {
         return false;
@@ -151,11 +185,12 @@ static json_t *rows_json(const struct ocr_session *session, double min_confidenc
                          struct timed_row *timed)
 {
     json_t *detections = json_array();
+    int typical = typical_height(session);
     size_t count = 0;
 
     for (size_t i = 0; i < session->row_count; i++) {
         const struct ocr_row *row = &session->rows[i];
-        if (row->confidence < min_confidence || is_cut(session, row)) {
+        if (row->confidence < min_confidence || is_cut(session, row, typical)) {
             continue;
         }
         struct timed_row *here = &timed[count];
