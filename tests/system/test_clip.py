@@ -53,6 +53,20 @@ def check_frames(source, path, start, end):
                    for p in neighbours)
 
 
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory):
+    """MOVING at a rate, made once."""
+    made = {}
+
+    def make(rate=30):
+        if rate not in made:
+            made[rate] = make_clip(tmp_path_factory.mktemp("moving") / "a.mp4",
+                                   MOVING.format(rate=rate))
+        return made[rate]
+
+    return make
+
+
 # Every frame differs from its neighbours, key frames are far apart, B-frames are in use.
 MOVING = ("-f lavfi -i testsrc2=s=320x240:r={rate}:d=8 -f lavfi -i "
           "aevalsrc=0.5*sin(2*PI*(200+50*t)*t):d=8:s=48000 -c:v libx264 -g 100 -bf 3 -c:a aac")
@@ -60,8 +74,8 @@ MOVING = ("-f lavfi -i testsrc2=s=320x240:r={rate}:d=8 -f lavfi -i "
 
 @pytest.mark.parametrize("rate", ["30", "30000/1001", "60", "25"])
 @pytest.mark.parametrize("start, end", [(1317, 3204), (0, 1000), (6500, 9999), (4000, 4001)])
-def test_frames_are_exact(stage, tmp_path, rate, start, end):
-    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=rate))
+def test_frames_are_exact(stage, moving, rate, start, end):
+    source = moving(rate)
     if (start, end, rate) == (4000, 4001, "30000/1001"):
         end = 4040  # no frame starts within that millisecond
     result, path = clip(stage, source, start, end)
@@ -103,8 +117,8 @@ def test_sound_is_exact(stage, tmp_path):
         assert onset == pytest.approx(k * 24000, abs=48)
 
 
-def test_padding_and_clamping(stage, tmp_path):
-    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+def test_padding_and_clamping(stage, moving):
+    source = moving()
     result, path = clip(stage, source, 1000, 7500, padding_ms=2000)
     assert (result["t_start"], result["t_end"], result["frames"]) == (0, 8000, 240)
     code, result = stage.run(s3_original_path=stage.put_original(source), t_start=4000, t_end=5000,
@@ -197,8 +211,8 @@ def test_parameter_sets_that_change_are_encoded(stage, tmp_path):
     assert (result["mode"], result["frames"]) == ("smart", 48)
 
 
-def test_an_existing_clip_is_left_alone(stage, tmp_path):
-    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+def test_an_existing_clip_is_left_alone(stage, moving):
+    source = moving()
     clip_id = str(uuid.uuid4())
     payload = {"s3_original_path": stage.put_original(source), "clip_id": clip_id, "t_start": 1000,
                "t_end": 2000}
@@ -212,8 +226,8 @@ def test_an_existing_clip_is_left_alone(stage, tmp_path):
     assert (digest(path), path.stat().st_mtime_ns) == before
 
 
-def test_smaller_silent_and_cropped(stage, tmp_path):
-    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+def test_smaller_silent_and_cropped(stage, tmp_path, moving):
+    source = moving()
     result, path = clip(stage, source, 1000, 3000, max_height=120)
     assert (result["width"], result["height"], result["mode"]) == (160, 120, "encode")
     check_frames(source, path, 1, 3)
@@ -230,8 +244,8 @@ def test_smaller_silent_and_cropped(stage, tmp_path):
     check_frames(part, path, 1, 3)
 
 
-def test_the_picture_of_one_moment(stage, tmp_path):
-    source = make_clip(tmp_path / "a.mp4", MOVING.format(rate=30))
+def test_the_picture_of_one_moment(stage, moving):
+    source = moving()
     originals = grey_frames(source)
     key = stage.put_original(source)
     for moment, frame in ((0, 0), (1040, 31), (1033, 30), (7999, 239)):
@@ -278,8 +292,8 @@ def test_the_picture_of_one_moment(stage, tmp_path):
     ({"t_start": 60_000, "t_end": 61_000}, "video's end"),
     ({"t_start": 8_100, "t_end": 9_000}, "video's end"),
 ])
-def test_ranges_are_checked(stage, tmp_path, change, words):
-    key = stage.put_original(make_clip(tmp_path / "a.mp4", MOVING.format(rate=30)))
+def test_ranges_are_checked(stage, moving, change, words):
+    key = stage.put_original(moving())
     payload = {"s3_original_path": key, "clip_id": str(uuid.uuid4()), "t_start": 1000,
                "t_end": 2000, **change}
     code, result = stage.run(**payload)

@@ -1,6 +1,6 @@
 """Random cuts: exactly the source's frames of the range, at their times, the copied ones bit by bit.
 
-CORTANA_CLIP_CUTS=300         how many cuts (40)
+CORTANA_CLIP_CUTS=300         how many cuts (30)
 CORTANA_CLIP_FOLDERS=A:B      folders whose videos are cut, too
 CORTANA_CLIP_SEED=7           another draw
 """
@@ -15,7 +15,7 @@ import numpy
 import pytest
 from media_tools import Stage, probe
 
-CUTS = int(os.environ.get("CORTANA_CLIP_CUTS", "40"))
+CUTS = int(os.environ.get("CORTANA_CLIP_CUTS", "30"))
 SEED = int(os.environ.get("CORTANA_CLIP_SEED", "20261121"))
 FOLDERS = [pathlib.Path(name) for name in os.environ.get("CORTANA_CLIP_FOLDERS", "").split(":") if name]
 SUFFIXES = {".mp4", ".mov", ".mkv", ".webm", ".avi", ".flv", ".3gp", ".ts"}
