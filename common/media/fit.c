@@ -10,7 +10,8 @@
 enum { SIDE_MIN = 2, BLACK_LUMA = 16, BLACK_CHROMA = 128 };
 
 struct cv_fit {
-    int source_width, source_height; /* of the stream, as opened */
+    int source_width, source_height;
+    double aspect; /* of the source's pixels, where they are to become square, else 1 */
     int width, height;
     struct SwsContext *cache;
 };
@@ -32,15 +33,17 @@ void cv_fit_size(int width, int height, int max_side, int *ret_width, int *ret_h
     *ret_height = even(fitted_height);
 }
 
-int cv_fit_new(int width, int height, int max_side, struct cv_fit **ret_fit, struct cv_error *error)
+int cv_fit_new(const struct cv_fit_params *params, struct cv_fit **ret_fit, struct cv_error *error)
 {
     struct cv_fit *fit = calloc(1, sizeof(*fit));
     if (!fit) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for scaling");
     }
-    fit->source_width = width;
-    fit->source_height = height;
-    cv_fit_size(width, height, max_side, &fit->width, &fit->height);
+    fit->source_width = params->source_width;
+    fit->source_height = params->source_height;
+    fit->aspect = params->aspect.num > 0 && params->aspect.den > 0 ? av_q2d(params->aspect) : 1;
+    fit->width = params->width;
+    fit->height = params->height;
     *ret_fit = fit;
     return 0;
 }
@@ -51,16 +54,6 @@ void cv_fit_free(struct cv_fit *fit)
         sws_freeContext(fit->cache);
         free(fit);
     }
-}
-
-int cv_fit_width(const struct cv_fit *fit)
-{
-    return fit->width;
-}
-
-int cv_fit_height(const struct cv_fit *fit)
-{
-    return fit->height;
 }
 
 static void fill(AVFrame *frame, int plane, int width, int height, uint8_t value)
@@ -115,26 +108,51 @@ static int refer(const struct cv_fit *fit, const AVFrame *picture, AVFrame **ret
     return 0;
 }
 
-static int fit_ordinary(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
-                        struct cv_error *error)
+/* The size within the rendition that a picture of another shape gets. */
+static void inner_size(const struct cv_fit *fit, const AVFrame *picture, int *ret_width,
+                       int *ret_height)
+{
+    double shape = picture->width * fit->aspect / picture->height;
+    *ret_width = fit->width;
+    *ret_height = fit->height;
+    if (shape * fit->height > fit->width) {
+        *ret_height = even((int64_t)(fit->width / shape));
+    } else {
+        *ret_width = even((int64_t)(fit->height * shape));
+    }
+}
+
+static int scale(struct cv_fit *fit, const AVFrame *picture, int width, int height,
+                 AVFrame **ret_frame, struct cv_error *error)
+{
+    bool high = cv_tone_is_high(picture);
+    cv_auto(cv_av_frame_free) AVFrame *scaled = NULL;
+    int result =
+        cv_scale_picture(picture, width, height, high ? AV_PIX_FMT_YUV420P10LE : AV_PIX_FMT_YUV420P,
+                         false, &fit->cache, &scaled, error);
+    if (result == 0 && high) {
+        return cv_tone_map(scaled, ret_frame, error);
+    }
+    *ret_frame = result ? NULL : cv_take(scaled);
+    return result;
+}
+
+int cv_fit_picture(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
+                   struct cv_error *error)
 {
     bool usual_size = picture->width == fit->source_width && picture->height == fit->source_height;
     if (usual_size && picture->format == AV_PIX_FMT_YUV420P && !cv_is_full_range(picture) &&
-        picture->width - fit->width < 2 && picture->height - fit->height < 2 &&
-        picture->width >= fit->width && picture->height >= fit->height) {
+        !cv_tone_is_high(picture) && picture->width - fit->width < 2 &&
+        picture->height - fit->height < 2 && picture->width >= fit->width &&
+        picture->height >= fit->height) {
         return refer(fit, picture, ret_frame, error);
     }
     int width = fit->width, height = fit->height;
     if (!usual_size) {
-        if ((int64_t)picture->width * fit->height > (int64_t)picture->height * fit->width) {
-            height = even((int64_t)picture->height * fit->width / picture->width);
-        } else {
-            width = even((int64_t)picture->width * fit->height / picture->height);
-        }
+        inner_size(fit, picture, &width, &height);
     }
     cv_auto(cv_av_frame_free) AVFrame *scaled = NULL;
-    int result = cv_scale_picture(picture, width, height, AV_PIX_FMT_YUV420P, false, &fit->cache,
-                                  &scaled, error);
+    int result = scale(fit, picture, width, height, &scaled, error);
     if (result != 0) {
         return result;
     }
@@ -143,15 +161,4 @@ static int fit_ordinary(struct cv_fit *fit, const AVFrame *picture, AVFrame **re
     }
     *ret_frame = cv_take(scaled);
     return 0;
-}
-
-int cv_fit_picture(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
-                   struct cv_error *error)
-{
-    if (!cv_tone_is_high(picture)) {
-        return fit_ordinary(fit, picture, ret_frame, error);
-    }
-    cv_auto(cv_av_frame_free) AVFrame *ordinary = NULL;
-    int result = cv_tone_map(picture, &ordinary, error);
-    return result ? result : fit_ordinary(fit, ordinary, ret_frame, error);
 }

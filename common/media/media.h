@@ -121,18 +121,104 @@ CV_MUST_CHECK int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int str
 CV_MUST_CHECK int cv_picture_jpeg(const AVFrame *picture, int quality, int max_side,
                                   void **ret_data, size_t *ret_size, struct cv_error *error);
 
+/* ---- renditions ------------------------------------------------------------------------------ */
+
+enum {
+    CV_LADDER_RUNGS_MAX = 8,
+    CV_LADDER_NAME_SIZE = 16, /* "16384x16384", NUL included */
+};
+
+/* Whether there is a preset of this short side: 2160, 1440, 1080, 720, 480, 360, 240. */
+bool cv_ladder_is_rung(int short_side);
+
+enum cv_segment_format {
+    CV_SEGMENT_TS, /* MPEG-TS: segment_….ts */
+};
+
+/* Where a file belongs. */
+enum cv_ladder_part {
+    CV_LADDER_STREAM, /* playlists and what they name */
+    CV_LADDER_THUMBS, /* poster.jpg, sprite_000.jpg …, thumbnails.vtt */
+};
+
+/* A file that is complete. All texts are borrowed for the call. */
+struct cv_ladder_file {
+    enum cv_ladder_part part;
+    const char *name; /* as other files name it */
+    const char *path;
+    const char *content_type;
+};
+
+/* Told of every file as soon as it is complete, in an order in which they may be published: nothing
+ * names a file that was not told of before; index.m3u8 comes last. Called on the thread that calls
+ * the ladder, from within cv_ladder_frame, cv_ladder_sound and cv_ladder_finish; a failure is passed
+ * up. */
+typedef int (*cv_ladder_finished)(void *opaque, const struct cv_ladder_file *file,
+                                  struct cv_error *error);
+
+struct cv_ladder_params {
+    const char *directory;              /* an existing one, for all files */
+    const struct cv_media_info *source; /* borrowed until the ladder is freed */
+    int threads;                        /* for encoding, all renditions together; 0 = 1 */
+    const int *short_sides;             /* presets (cv_ladder_is_rung); NULL: 1080, 720, 480, 360 */
+    size_t short_side_count;
+    enum cv_segment_format format;
+    cv_ladder_finished finished;
+    void *opaque;
+};
+
+struct cv_rendition {
+    char name[CV_LADDER_NAME_SIZE]; /* NAME.m3u8 */
+    int width, height;
+    int64_t frames; /* shown; repeated ones included */
+    int segments;
+    int64_t bandwidth, average_bandwidth; /* bits per second: peak and mean, measured, no sound */
+    char codec[32];                       /* RFC 6381 */
+};
+
+struct cv_ladder_summary {
+    struct cv_rendition renditions[CV_LADDER_RUNGS_MAX]; /* largest first */
+    size_t count;
+    int64_t duration_us;
+    bool sound;
+    int sprite_tiles;
+};
+
+/* HLS out of one decoding: H.264 (High, 4:2:0, libx264) in several sizes, stereo AAC at 48 kHz as a
+ * group of its own, playlists of key frames, a poster, sheets of small pictures with their WebVTT.
+ *
+ * Time 0 of the playlists is time 0 of the presentation; the first picture stands from there on.
+ * Every rendition shows the same frames at the source's own times, exact to 1/90000 s, at most 60 a
+ * second in the long run; key frames every two seconds by time, the same ones everywhere. A picture
+ * that stands long is shown again at key times. Pixels are square, lines progressive, colours of
+ * ordinary range. Without threads to spare (1) all is done within the calls; else each rendition has
+ * a thread, and a few frames wait between them. */
+struct cv_ladder;
+CV_MUST_CHECK int cv_ladder_new(const struct cv_ladder_params *params,
+                                struct cv_ladder **ret_ladder, struct cv_error *error);
+void cv_ladder_free(struct cv_ladder *ladder);
+CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
+
+/* Frames and sound each in presentation order. The picture is referred to, not copied. */
+CV_MUST_CHECK int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
+                                  struct cv_error *error);
+CV_MUST_CHECK int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound,
+                                  struct cv_error *error);
+
+/* Ends picture and sound together, where the longer of the two ends, and completes the files. */
+CV_MUST_CHECK int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
+                                   struct cv_error *error);
+
 /* ---- encoding -------------------------------------------------------------------------------- */
 
 enum cv_output_kind {
-    CV_OUTPUT_HLS, /* segment_00000.ts … and index.m3u8 in a directory; time 0 of the playlist is
-                      time 0 of the presentation, key frames every two seconds, pauses filled */
     CV_OUTPUT_MP4, /* one file, index in front; time 0 is the first frame, and the sound is cut to
                       the sample at both ends */
 };
 
 struct cv_output_params {
     enum cv_output_kind kind;
-    const char *path;                   /* HLS: an existing directory; MP4: the file */
+    const char *path;                   /* the file */
     const struct cv_media_info *source; /* borrowed until the output is freed */
     int threads;                        /* 0 = 1 */
     int max_side;                       /* longest side in pixels; 0 = that of the source */
@@ -143,13 +229,11 @@ struct cv_output_summary {
     int width, height;
     int64_t frames;      /* shown; repeated ones included */
     int64_t duration_us; /* of the output */
-    int segments;        /* HLS only */
     bool sound;
 };
 
 /* Encodes H.264 (High, 4:2:0, libx264) and, when the source has sound, stereo AAC at 48 kHz. Even
- * sizes, never enlarged; times are those of the frames, exact to the output's tick (1/90000 s in
- * HLS, the source's own in MP4). */
+ * sizes, never enlarged; times are those of the frames, exact to the source's tick. */
 struct cv_output;
 CV_MUST_CHECK int cv_output_new(const struct cv_output_params *params,
                                 struct cv_output **ret_output, struct cv_error *error);
@@ -168,11 +252,6 @@ CV_MUST_CHECK int cv_output_sound(struct cv_output *output, const struct cv_soun
  * `end_us` on the source's presentation axis (INT64_MAX: no bound). Completes the files. */
 CV_MUST_CHECK int cv_output_finish(struct cv_output *output, int64_t end_us,
                                    struct cv_output_summary *ret_summary, struct cv_error *error);
-
-/* The most telling of the frames as a JPEG with square pixels; free() it. HLS only, after
- * cv_output_finish. `quality` and `max_side` as for cv_picture_jpeg. */
-CV_MUST_CHECK int cv_output_poster(struct cv_output *output, int quality, int max_side,
-                                   void **ret_data, size_t *ret_size, struct cv_error *error);
 
 /* ---- cutting without encoding ---------------------------------------------------------------- */
 

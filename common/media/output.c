@@ -1,13 +1,9 @@
 #include "common/media/averror.h"
 #include "common/media/cleanup.h"
 #include "common/media/output_internal.h"
-#include "common/media/playlist.h"
-#include "common/media/scale.h"
 #include "common/media/video_encoder.h"
 
 enum {
-    PAUSE_US = 500 * 1000, /* a picture that stands longer is repeated in HLS */
-    LEAD_US = 100 * 1000,  /* players start at a picture; a later first one is moved up */
     SOUND_BEHIND_US = 10 * 1000 * 1000, /* no sound this long after its time: silence */
     SOUND_BEYOND_US = 1000 * 1000, /* sound this much longer than the pictures is worth keeping */
     SILENCE_STEP_US = 1000 * 1000,
@@ -24,23 +20,19 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
     if (!output || !(output->packet = av_packet_alloc())) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an output");
     }
-    output->hls = params->kind == CV_OUTPUT_HLS;
-    output->type = output->hls ? &cv_sink_hls : &cv_sink_mp4;
-    output->clock =
-        output->hls ? (AVRational){1, CV_PLAYLIST_CLOCK} : cv_sink_mp4_clock(source->time_base);
+    output->type = &cv_sink_mp4;
+    output->clock = cv_sink_mp4_clock(source->time_base);
     output->source = source;
     output->threads = params->threads < 1 ? 1 : params->threads;
     output->last_ticks = INT64_MIN;
     int64_t frame_us = params->max_frame_rate > 0 ? AV_TIME_BASE / params->max_frame_rate : 0;
-    cv_cadence_init(&output->cadence, frame_us, output->hls ? CV_HLS_KEY_US : 0, PAUSE_US);
-    cv_poster_init(&output->poster, source->duration_us);
+    cv_cadence_init(&output->cadence, frame_us, 0, 0);
+    struct cv_fit_params fit = {.source_width = source->width, .source_height = source->height};
+    cv_fit_size(source->width, source->height, params->max_side, &fit.width, &fit.height);
+    output->width = fit.width;
+    output->height = fit.height;
     int result = cv_format(&output->path, error, "%s", params->path);
-    result = result
-                 ? result
-                 : cv_fit_new(source->width, source->height, params->max_side, &output->fit, error);
-    if (result == 0 && output->hls && source->audio_codec[0] != '\0') {
-        result = cv_sound_encoder_new(0, false, &output->sound, error);
-    }
+    result = result ? result : cv_fit_new(&fit, &output->fit, error);
     if (result != 0) {
         return result;
     }
@@ -59,7 +51,6 @@ void cv_output_free(struct cv_output *output)
         cv_sound_encoder_free(output->sound);
         cv_packet_queue_deinit(&output->video_packets);
         cv_packet_queue_deinit(&output->sound_packets);
-        cv_poster_deinit(&output->poster);
         cv_fit_free(output->fit);
         av_frame_free(&output->last);
         av_packet_free(&output->packet);
@@ -134,13 +125,12 @@ static int open_streams(struct cv_output *output, const AVFrame *first, int64_t 
                         struct cv_error *error)
 {
     struct cv_video_encoder_params params = {
-        .width = cv_fit_width(output->fit),
-        .height = cv_fit_height(output->fit),
+        .width = output->width,
+        .height = output->height,
         .time_base = output->clock,
         .frame_rate = output->source->frame_rate,
         .threads = output->threads,
         .global_header = output->type->global_header,
-        .forced_keys = output->hls,
         .first = first,
     };
     double rate_max = output->cadence.frame_us > 0 ? 1e6 / (double)output->cadence.frame_us : 0;
@@ -148,8 +138,8 @@ static int open_streams(struct cv_output *output, const AVFrame *first, int64_t 
         params.frame_rate = rate_max;
     }
     int result = cv_video_encoder_open(&params, &output->video, error);
-    output->origin_us = output->hls ? 0 : pts_us;
-    if (result == 0 && !output->hls && output->source->audio_codec[0] != '\0') {
+    output->origin_us = pts_us;
+    if (result == 0 && output->source->audio_codec[0] != '\0') {
         result = cv_sound_encoder_new(output->origin_us, true, &output->sound, error);
         result = result ? result : write_early(output, error);
     }
@@ -167,7 +157,6 @@ static int open_streams(struct cv_output *output, const AVFrame *first, int64_t 
 static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
                 struct cv_error *error)
 {
-    bool key = cv_cadence_show(&output->cadence, pts_us);
     int64_t ticks = av_rescale_q(pts_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
     if (ticks <= output->last_ticks) {
         return 0; /* two frames within one tick: no player could show both */
@@ -181,37 +170,13 @@ static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
 
     AVFrame *picture = output->last;
     picture->pts = ticks;
-    picture->pict_type = key && output->hls ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
+    picture->pict_type = AV_PICTURE_TYPE_NONE;
     int result = avcodec_send_frame(output->video, picture);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
     }
     result = output->sound ? pad_sound(output, pts_us - SOUND_BEHIND_US, error) : 0;
     return result ? result : cv_output_pump(output, error);
-}
-
-/* Shows the newest picture again wherever a pause until `until_us` asks for it. */
-static int fill_pause(struct cv_output *output, int64_t until_us, struct cv_error *error)
-{
-    int64_t pts_us;
-    while ((pts_us = cv_cadence_repeat(&output->cadence, until_us)) != INT64_MIN) {
-        int result = show(output, pts_us, until_us - pts_us, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-    return 0;
-}
-
-static int start(struct cv_output *output, int64_t pts_us, struct cv_error *error)
-{
-    int result = open_streams(output, output->last, pts_us, error);
-    bool late = pts_us > (output->sound ? LEAD_US : 0);
-    if (result == 0 && output->hls && late) {
-        result = show(output, 0, pts_us, error);
-        result = result ? result : fill_pause(output, pts_us, error);
-    }
-    return result;
 }
 
 int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,
@@ -221,21 +186,14 @@ int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame
     if (!cv_cadence_admit(&output->cadence, frame->pts_us)) {
         return 0;
     }
-    int result = output->video ? fill_pause(output, frame->pts_us, error) : 0;
-    if (result != 0) {
-        return result;
-    }
     av_frame_free(&output->last);
-    result = cv_fit_picture(output->fit, frame->picture, &output->last, error);
+    int result = cv_fit_picture(output->fit, frame->picture, &output->last, error);
     if (result != 0) {
         return result;
     }
     output->last->sample_aspect_ratio = output->source->sample_aspect;
-    if (output->hls) {
-        result = cv_poster_offer(&output->poster, output->last, frame->pts_us, error);
-    }
-    if (result == 0 && !output->video) {
-        result = start(output, frame->pts_us, error);
+    if (!output->video) {
+        result = open_streams(output, output->last, frame->pts_us, error);
     }
     return result ? result : show(output, frame->pts_us, frame->duration_us, error);
 }
@@ -246,7 +204,7 @@ static int64_t natural_end_us(const struct cv_output *output)
 {
     int64_t end_us = output->video_end_us;
     int64_t sound_us = output->sound ? cv_sound_encoder_end_us(output->sound) : 0;
-    bool sound_counts = sound_us > end_us + (output->hls ? 0 : SOUND_BEYOND_US);
+    bool sound_counts = sound_us > end_us + SOUND_BEYOND_US;
     return sound_counts ? sound_us : end_us;
 }
 
@@ -266,10 +224,7 @@ int cv_output_finish(struct cv_output *output, int64_t end_us,
     }
     int64_t natural_us = natural_end_us(output);
     end_us = natural_us < end_us ? natural_us : end_us;
-    int result = fill_pause(output, end_us, error);
-    if (result != 0) {
-        return result;
-    }
+    int result = 0;
     stretch_last(output, end_us);
     if (output->sound) {
         result = pad_sound(output, end_us, error);
@@ -286,36 +241,11 @@ int cv_output_finish(struct cv_output *output, int64_t end_us,
         return result;
     }
     *ret_summary = (struct cv_output_summary){
-        .width = cv_fit_width(output->fit),
-        .height = cv_fit_height(output->fit),
+        .width = output->width,
+        .height = output->height,
         .frames = output->frames,
         .duration_us = end_us - output->origin_us,
-        .segments = output->hls ? cv_sink_hls_segments(output->sink) : 0,
         .sound = output->sound != NULL,
     };
     return 0;
-}
-
-int cv_output_poster(struct cv_output *output, int quality, int max_side, void **ret_data,
-                     size_t *ret_size, struct cv_error *error)
-{
-    const AVFrame *best = output->poster.best;
-    if (!best) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "no picture to make a poster of");
-    }
-    AVRational aspect = best->sample_aspect_ratio;
-    if (aspect.num == aspect.den || aspect.num <= 0 || aspect.den <= 0) {
-        return cv_picture_jpeg(best, quality, max_side, ret_data, ret_size, error);
-    }
-    int64_t width = best->width, height = best->height;
-    if (aspect.num > aspect.den) {
-        height = av_rescale(height, aspect.den, aspect.num);
-    } else {
-        width = av_rescale(width, aspect.num, aspect.den);
-    }
-    cv_auto(sws_freeContext) struct SwsContext *cache = NULL;
-    cv_auto(cv_av_frame_free) AVFrame *square = NULL;
-    int result = cv_scale_picture(best, width < 1 ? 1 : (int)width, height < 1 ? 1 : (int)height,
-                                  AV_PIX_FMT_YUV444P, false, &cache, &square, error);
-    return result ? result : cv_picture_jpeg(square, quality, max_side, ret_data, ret_size, error);
 }

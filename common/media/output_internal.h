@@ -5,7 +5,6 @@
 #include "common/media/cadence.h"
 #include "common/media/fit.h"
 #include "common/media/packet_queue.h"
-#include "common/media/poster.h"
 #include "common/media/sink.h"
 #include "common/media/sound_encoder.h"
 
@@ -31,8 +30,7 @@ struct cv_output {
     int threads;
     struct cv_fit *fit;
     struct cv_cadence cadence;
-    struct cv_poster poster;
-    bool hls;
+    int width, height;
     AVRational clock;      /* the pictures' time base */
     AVCodecContext *video; /* NULL before the first frame */
     struct cv_sound_encoder *sound;

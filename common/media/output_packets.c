@@ -74,10 +74,6 @@ static int collect_sound(struct cv_output *output, struct cv_error *error)
         if (result != CV_SOUND_PACKET) {
             return result < 0 ? result : 0;
         }
-        if (output->type->drops_priming && output->packet->pts < 0) {
-            av_packet_unref(output->packet);
-            continue;
-        }
         result = cv_packet_queue_push(&output->sound_packets, output->packet, error);
         if (result != 0) {
             return result;

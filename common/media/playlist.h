@@ -1,4 +1,5 @@
-/* HLS media playlists (RFC 8216). Private to common/media. */
+/* HLS playlists (RFC 8216, and its second edition's draft) and the figures in them. Private to
+ * common/media; plain text from plain numbers. */
 #pragma once
 
 #include "common/base/base.h"
@@ -6,16 +7,78 @@
 /* Ticks of 90 kHz, as in MPEG-TS. */
 enum { CV_PLAYLIST_CLOCK = 90000 };
 
-struct cv_playlist {
-    int64_t *durations; /* of each segment, ticks */
-    size_t count, capacity;
+struct cv_segment {
+    int64_t start, duration; /* ticks */
+    int64_t bytes;
+    int64_t frames; /* pictures, or packets of sound */
 };
 
-void cv_playlist_deinit(struct cv_playlist *playlist);
+/* Where a key picture lies, so that a player can fetch it alone. */
+struct cv_key {
+    int64_t pts; /* ticks */
+    size_t segment;
+    int64_t offset, size; /* bytes */
+};
 
-CV_MUST_CHECK int cv_playlist_add(struct cv_playlist *playlist, int64_t ticks,
-                                  struct cv_error *error);
+/* The finished segments of one rendition. */
+struct cv_segment_list {
+    struct cv_segment *segments;
+    size_t count, capacity;
+    struct cv_key *keys;
+    size_t key_count, key_capacity;
+};
 
-/* The text of a complete playlist of segment_00000.ts, segment_00001.ts, …; free() it. */
-CV_MUST_CHECK int cv_playlist_text(const struct cv_playlist *playlist, char **ret_text,
-                                   struct cv_error *error);
+void cv_segment_list_deinit(struct cv_segment_list *list);
+CV_MUST_CHECK int cv_segment_list_add(struct cv_segment_list *list,
+                                      const struct cv_segment *segment, struct cv_error *error);
+CV_MUST_CHECK int cv_segment_list_add_key(struct cv_segment_list *list, const struct cv_key *key,
+                                          struct cv_error *error);
+
+/* Where the last segment ends, ticks. */
+int64_t cv_segment_list_end(const struct cv_segment_list *list);
+
+/* The least whole number of seconds that no rounded duration is above. */
+int cv_segment_list_target(const struct cv_segment_list *list);
+
+/* Bits per second over all, and at most: the peak over every run of neighbours that lasts half to one
+ * and a half times `target` seconds (and over the whole, when that is shorter). */
+int64_t cv_segment_list_average(const struct cv_segment_list *list);
+int64_t cv_segment_list_peak(const struct cv_segment_list *list, int target);
+
+/* The most pictures per second that a segment of at least a second shows; over the whole where none
+ * is that long; 0 for a single picture. */
+double cv_segment_list_frame_rate(const struct cv_segment_list *list);
+
+/* How the files of a rendition are called. */
+struct cv_playlist_names {
+    const char *name;      /* of the rendition: segment_NAME_00000 … */
+    const char *extension; /* "ts" */
+    bool has_map;          /* init_NAME.mp4 goes before every segment */
+};
+
+/* A media playlist; `ended` false: more segments follow. free() the text. */
+CV_MUST_CHECK int cv_playlist_media(const struct cv_segment_list *list,
+                                    const struct cv_playlist_names *names, int target, bool ended,
+                                    char **ret_text, struct cv_error *error);
+
+/* The key pictures alone, by byte range. */
+CV_MUST_CHECK int cv_playlist_key_frames(const struct cv_segment_list *list,
+                                         const struct cv_playlist_names *names, char **ret_text,
+                                         struct cv_error *error);
+
+/* One rendition as the multivariant playlist tells it. */
+struct cv_playlist_variant {
+    const char *name; /* NAME.m3u8, NAME_keys.m3u8 */
+    const char *codecs;
+    int width, height;
+    double frame_rate; /* 0: not told */
+    const struct cv_segment_list *list;
+};
+
+/* The multivariant playlist of `variants`, largest first; `sound` NULL: silent. The first that it
+ * names is what players begin with: the best that a telephone's connection carries. Without
+ * `key_frames` it names no playlists of key frames. */
+CV_MUST_CHECK int cv_playlist_multivariant(const struct cv_playlist_variant *variants, size_t count,
+                                           const struct cv_playlist_variant *sound, int target,
+                                           bool key_frames, char **ret_text,
+                                           struct cv_error *error);

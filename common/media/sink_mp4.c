@@ -107,5 +107,4 @@ const struct cv_sink_type cv_sink_mp4 = {
     .finish = mp4_finish,
     .close = mp4_close,
     .global_header = true,
-    .drops_priming = false,
 };

@@ -27,7 +27,7 @@ struct tone_table {
     uint16_t gain[CODES]; /* of chroma, by luma */
 };
 
-static struct tone_table pq_table;
+static struct tone_table pq_table, hlg_table;
 
 /* SMPTE ST 2084: signal to nits. */
 static double pq_nits(double signal)
@@ -36,6 +36,14 @@ static double pq_nits(double signal)
     const double c1 = 3424.0 / 4096, c2 = 2413.0 / 4096 * 32, c3 = 2392.0 / 4096 * 32;
     double power = pow(signal, 1 / m2);
     return 10000 * pow(fmax(power - c1, 0) / (c2 - c3 * power), 1 / m1);
+}
+
+/* ARIB STD-B67 / ITU-R BT.2100: signal to the nits of a screen of 1000, whose system gamma is 1.2. */
+static double hlg_nits(double signal)
+{
+    const double a = 0.17883277, b = 1 - 4 * a, c = 0.5 - a * log(4 * a);
+    double light = signal <= 0.5 ? signal * signal / 3 : (exp((signal - c) / a) + b) / 12;
+    return 1000 * pow(light, 1.2);
 }
 
 /* A Möbius curve: linear up to `knee`, then bent so that the peak becomes 1. */
@@ -51,20 +59,27 @@ static double roll_off(double light)
     return fmin(bent, 1);
 }
 
-static void fill_table(void)
+static void fill_table(struct tone_table *table, double (*nits)(double))
 {
     for (int code = 0; code < CODES; code++) {
         double signal = fmin(fmax((code - LUMA_BLACK) / (double)LUMA_RANGE, 0), 1);
-        double shown = pow(roll_off(pq_nits(signal) / white_nits), 1 / display_gamma);
+        double shown = pow(roll_off(nits(signal) / white_nits), 1 / display_gamma);
         double gain = signal > 0.01 ? shown / signal : 1;
-        pq_table.luma[code] = (uint8_t)lrint(16 + 219 * shown);
-        pq_table.gain[code] = (uint16_t)fmin(gain * (1 << GAIN_BITS), GAIN_MAX);
+        table->luma[code] = (uint8_t)lrint(16 + 219 * shown);
+        table->gain[code] = (uint16_t)fmin(gain * (1 << GAIN_BITS), GAIN_MAX);
     }
+}
+
+static void fill_tables(void)
+{
+    fill_table(&pq_table, pq_nits);
+    fill_table(&hlg_table, hlg_nits);
 }
 
 bool cv_tone_is_high(const AVFrame *picture)
 {
-    return picture->color_trc == AVCOL_TRC_SMPTE2084;
+    return picture->color_trc == AVCOL_TRC_SMPTE2084 ||
+           picture->color_trc == AVCOL_TRC_ARIB_STD_B67;
 }
 
 static const uint16_t *words(const AVFrame *frame, int plane, int row)
@@ -104,7 +119,7 @@ static void map_chroma(const struct tone_table *table, const AVFrame *from, AVFr
 int cv_tone_map(const AVFrame *picture, AVFrame **ret_frame, struct cv_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, fill_table);
+    (void)pthread_once(&once, fill_tables);
     const AVFrame *from = picture;
     cv_auto(cv_av_frame_free) AVFrame *converted = NULL;
     if (picture->format != AV_PIX_FMT_YUV420P10LE || cv_is_full_range(picture)) {
@@ -125,8 +140,10 @@ int cv_tone_map(const AVFrame *picture, AVFrame **ret_frame, struct cv_error *er
     if (!frame || av_frame_get_buffer(frame, 0) < 0) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
     }
-    map_luma(&pq_table, from, frame);
-    map_chroma(&pq_table, from, frame);
+    const struct tone_table *table =
+        picture->color_trc == AVCOL_TRC_ARIB_STD_B67 ? &hlg_table : &pq_table;
+    map_luma(table, from, frame);
+    map_chroma(table, from, frame);
     frame->colorspace = picture->colorspace;
     frame->color_primaries = picture->color_primaries;
     frame->color_trc = AVCOL_TRC_BT709;

@@ -4,7 +4,7 @@
 #include "common/media/media.h"
 
 /* Whether a picture has to be mapped: coded with PQ (SMPTE ST 2084), which ordinary screens show dull
- * and dark. HLG is made to be shown as it is. */
+ * and dark, or with HLG (ARIB STD-B67), which they show pale. */
 bool cv_tone_is_high(const AVFrame *picture);
 
 /* The picture as 8-bit limited-range 4:2:0 with an ordinary transfer curve. Highlights are rolled

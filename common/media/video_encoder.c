@@ -8,6 +8,7 @@
 enum {
     GOP_MAX = 600,  /* frames: more than two seconds can hold; keys are forced by time */
     GOP_CLIP = 120, /* frames between key frames where nobody forces them */
+    BUFFER_S = 2,   /* seconds at the highest rate that a decoder's buffer holds */
     FRAME_RATE_UNKNOWN = 30,
 };
 
@@ -52,6 +53,10 @@ int cv_video_encoder_open(const struct cv_video_encoder_params *params,
     encoder->thread_count = params->threads;
     encoder->gop_size = params->forced_keys ? GOP_MAX : GOP_CLIP;
     encoder->flags |= AV_CODEC_FLAG_CLOSED_GOP;
+    if (params->max_rate > 0) {
+        encoder->rc_max_rate = params->max_rate;
+        encoder->rc_buffer_size = params->max_rate * BUFFER_S;
+    }
     if (params->global_header) {
         encoder->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     }

@@ -10,6 +10,7 @@ struct cv_video_encoder_params {
     AVRational time_base;
     double frame_rate; /* for the level; 0: unknown */
     int threads;
+    int max_rate;         /* bits per second at most, in the short run; 0: what quality takes */
     bool global_header;   /* parameter sets beside the stream (MP4), not in it (MPEG-TS) */
     bool forced_keys;     /* key frames are where the caller says, and nowhere else */
     const AVFrame *first; /* its colours and aspect become the stream's */

@@ -83,6 +83,21 @@ def playlist(path):
     return [(d, path.parent / n) for d, n in zip(durations, names)], target
 
 
+def attributes(text):
+    """An attribute list of a playlist as a dict; quotes taken off."""
+    pairs = re.findall(r'([A-Z0-9-]+)=("[^"]*"|[^,]*)', text)
+    return {key: value.strip('"') for key, value in pairs}
+
+
+def multivariant(path):
+    """The variants of a multivariant playlist (their attributes, with "URI"), and its groups."""
+    lines = path.read_text().splitlines()
+    variants = [{**attributes(tag.partition(":")[2]), "URI": lines[i + 1]}
+                for i, tag in enumerate(lines) if tag.startswith("#EXT-X-STREAM-INF:")]
+    groups = [attributes(tag.partition(":")[2]) for tag in lines if tag.startswith("#EXT-X-MEDIA:")]
+    return variants, groups
+
+
 def grey_frames(path, width=64, height=64):
     """Every decoded frame, scaled down to grey bytes."""
     data = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-i", str(path), "-map", "0:v:0",

@@ -1,7 +1,7 @@
 """The transcode stage through --once: what comes out, measured with ffprobe."""
 import pytest
-from media_tools import (TS_OFFSET, Stage, digest, difference, frame_times, grey_frames, make_clip,
-                         packets, playlist, probe, sound, streams)
+from media_tools import (TS_OFFSET, Stage, difference, digest, frame_times, grey_frames, make_clip,
+                         multivariant, packets, playlist, probe, sound, streams)
 
 PROXY = "videos/proxy/{}/index.m3u8"
 POSTER = "thumbs/{}/poster.jpg"
@@ -13,57 +13,92 @@ def stage(program, store_dir):
 
 
 def transcode(stage, source, **options):
-    """Runs the stage on a file; checks what holds for every rendition; (result, playlist's path)"""
+    """Runs the stage on a file; checks what holds for every output; (result, path of the largest
+    rendition's playlist)"""
     code, result = stage.run(s3_original_path=stage.put_original(source), **options)
     assert code == 0, result
     assert result["s3_proxy_path"] == PROXY.format(stage.video_id)
     assert result["s3_thumb_path"] == POSTER.format(stage.video_id)
     path = stage.store / result["s3_proxy_path"]
-    check_rendition(path, result)
-    return result, path
+    check_output(path, result)
+    return result, path.parent / f"{result['renditions'][0]['name']}.m3u8"
 
 
-def check_rendition(path, result):
+def check_output(path, result):
+    variants, groups = multivariant(path)
+    names = [rendition["name"] for rendition in result["renditions"]]
+    assert sorted(variant["URI"] for variant in variants) == sorted(f"{n}.m3u8" for n in names)
+    named = {path, *(path.parent / variant["URI"] for variant in variants)}
+    for rendition in result["renditions"]:
+        named |= check_rendition(path.parent, rendition, result)
+    if result["audio_codec"] is None:
+        assert groups == [] and all("AUDIO" not in variant for variant in variants)
+    else:
+        assert [group["URI"] for group in groups] == ["sound.m3u8"]
+        named |= check_sound(path.parent / "sound.m3u8", result)
+    assert set(path.parent.iterdir()) == named | {path.parent / f"{n}_keys.m3u8" for n in names}
+
+
+def check_rendition(folder, rendition, result):
+    path = folder / f"{rendition['name']}.m3u8"
     segments, target = playlist(path)
-    assert sorted(path.parent.glob("segment_*")) == [segment for _, segment in segments]
     assert all(round(duration) <= target for duration, _ in segments)
     assert sum(duration for duration, _ in segments) == pytest.approx(result["duration"], abs=0.002)
-    assert result["rendition"]["segments"] == len(segments)
+    assert rendition["segments"] == len(segments)
 
     start = 0.0
     for duration, segment in segments:
         pictures = packets(segment, "v:0")
         times = sorted(float(p["pts_time"]) - TS_OFFSET for p in pictures)
         assert "K" in pictures[0]["flags"]
-        if start > 0:
-            assert times[0] == pytest.approx(start, abs=1e-4)
-            assert float(pictures[0]["pts_time"]) - TS_OFFSET == pytest.approx(times[0], abs=1e-6)
+        assert times[0] == pytest.approx(start, abs=1e-4)
+        assert float(pictures[0]["pts_time"]) - TS_OFFSET == pytest.approx(times[0], abs=1e-6)
         assert times[-1] < start + duration
         start += duration
 
     found = streams(path)
+    assert list(found) == ["video"]
     video = found["video"]
     assert (video["codec_name"], video["pix_fmt"], video["profile"]) == ("h264", "yuv420p", "High")
+    assert (video["width"], video["height"]) == (rendition["width"], rendition["height"])
     assert video["width"] % 2 == 0 and video["height"] % 2 == 0
-    if "audio" in found:
-        audio = found["audio"]
-        assert (audio["codec_name"], audio["channels"], audio["sample_rate"]) == ("aac", 2, "48000")
-        assert float(audio["start_time"]) == pytest.approx(TS_OFFSET, abs=1e-4)
+    assert video["sample_aspect_ratio"] == "1:1"
+    assert "side_data_list" not in video
+    return {path, *(segment for _, segment in segments)}
+
+
+def check_sound(path, result):
+    segments, _ = playlist(path)
+    assert sum(duration for duration, _ in segments) == pytest.approx(result["duration"], abs=0.002)
+    audio = streams(path)["audio"]
+    assert (audio["codec_name"], audio["channels"], audio["sample_rate"]) == ("aac", 2, "48000")
+    assert float(audio["start_time"]) == pytest.approx(TS_OFFSET, abs=1e-4)
+    return {path, *(segment for _, segment in segments)}
 
 
 def rendition_times(path):
     return [t - TS_OFFSET for t in sorted(float(p["pts_time"]) for p in packets(path, "v:0"))]
 
 
-def test_times_of_the_source_are_kept(stage, fixtures_dir):
-    source = fixtures_dir / "feed.mp4"
-    result, path = transcode(stage, source)
-    expected = frame_times(source)
-    assert rendition_times(path) == pytest.approx([t - expected[0] for t in expected], abs=2e-5)
-    assert result["resolution"] == "1080x1920"
-    assert result["fps"] == pytest.approx(60, abs=0.01)
-    keys = [float(p["pts_time"]) - TS_OFFSET for p in packets(path, "v:0") if "K" in p["flags"]]
-    assert keys == pytest.approx([2 * i for i in range(len(keys))], abs=1 / 60 + 1e-4)
+def sound_of(path):
+    return sound(path.parent / "sound.m3u8")
+
+
+def key_times(path):
+    return [float(p["pts_time"]) - TS_OFFSET for p in packets(path, "v:0") if "K" in p["flags"]]
+
+
+def test_times_of_the_source_are_kept_in_every_rendition(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=360x640:r=60:d=7 -c:v libx264 "
+                       "-preset ultrafast -bf 2")
+    result, path = transcode(stage, source, renditions=[360, 240])
+    expected = [t - frame_times(source)[0] for t in frame_times(source)]
+    assert (result["resolution"], result["fps"]) == ("360x640", pytest.approx(60, abs=0.01))
+    assert [r["name"] for r in result["renditions"]] == ["360x640", "240x426"]
+    for rendition in result["renditions"]:
+        path = path.with_name(f"{rendition['name']}.m3u8")
+        assert rendition_times(path) == pytest.approx(expected, abs=2e-5)
+        assert key_times(path) == pytest.approx([0, 2, 4, 6], abs=1e-4)
 
 
 def test_poster_shows_something(stage, tmp_path):
@@ -117,7 +152,7 @@ def test_sound_stays_with_the_picture(stage, tmp_path):
                        "drawbox=c=white:t=fill:enable='gte(t,3)' -c:v libx264 -c:a pcm_s16le "
                        "-f mov")
     _, path = transcode(stage, source)
-    samples = sound(path)
+    samples = sound_of(path)
     onset = next(i for i, s in enumerate(samples) if abs(s) > 8000) / 48000
     times = rendition_times(path)
     white = next(i for i, grey in enumerate(grey_frames(path)) if grey[0] > 128)
@@ -135,7 +170,6 @@ def test_rotation_is_applied_once(stage, tmp_path, rotate, size):
     assert result["resolution"] == size
     video = streams(path)["video"]
     assert f"{video['width']}x{video['height']}" == size
-    assert "side_data_list" not in video
     upright = grey_frames(source)[5]  # ffmpeg turns it by itself
     assert difference(grey_frames(path)[5], upright) < 4
 
@@ -144,9 +178,7 @@ def test_silent_and_odd(stage, fixtures_dir):
     result, path = transcode(stage, fixtures_dir / "awkward" / "bear-vp9-odd-dimensions.webm")
     assert result["resolution"] == "161x121"
     assert result["audio_codec"] is None and result["audio_channels"] is None
-    found = streams(path)
-    assert "audio" not in found
-    assert (found["video"]["width"], found["video"]["height"]) == (160, 120)
+    assert [(r["width"], r["height"]) for r in result["renditions"]] == [(160, 120)]
 
 
 def test_a_change_of_size_in_mid_stream(stage, tmp_path):
@@ -164,10 +196,11 @@ def test_a_change_of_size_in_mid_stream(stage, tmp_path):
 def test_a_second_run_leaves_the_same_objects(stage, tmp_path, fixtures_dir):
     transcode(stage, make_clip(tmp_path / "a.mp4",
                                "-f lavfi -i testsrc=s=160x120:r=25:d=13 -c:v libx264"))
-    assert len(stage.keys()) == 6
+    assert len(stage.keys()) == 10
     result, path = transcode(stage, fixtures_dir / "awkward" / "testsrc.mkv")
-    assert stage.keys() == [result["s3_thumb_path"], result["s3_proxy_path"],
-                            result["s3_proxy_path"].replace("index.m3u8", "segment_00000.ts")]
+    assert [key.rpartition("/")[2] for key in stage.keys()] == [
+        "poster.jpg", "sprite_000.jpg", "thumbnails.vtt", "640x360.m3u8", "640x360_keys.m3u8",
+        "index.m3u8", "segment_640x360_00000.ts", "segment_sound_00000.ts", "sound.m3u8"]
     before = {key: digest(stage.store / key) for key in stage.keys()}
     assert transcode(stage, fixtures_dir / "awkward" / "testsrc.mkv")[0] == result
     assert {key: digest(stage.store / key) for key in stage.keys()} == before
@@ -211,11 +244,12 @@ def test_awkward_files(stage, fixtures_dir, name):
     assert len(rendition_times(path)) <= 61 * max(result["duration"], 1)
 
 
-def test_pixels_that_are_not_square_are_signalled(stage, fixtures_dir):
+def test_pixels_are_made_square(stage, fixtures_dir):
     result, path = transcode(stage, fixtures_dir / "awkward" / "SAR-2by3.mp4")
-    assert streams(path)["video"]["sample_aspect_ratio"] == "2:3"
+    assert result["resolution"] == "640x360"
+    assert [rendition["name"] for rendition in result["renditions"]] == ["426x360"]
     poster = streams(stage.store / result["s3_thumb_path"])["video"]
-    assert (poster["width"], poster["height"]) == (427, 360)
+    assert (poster["width"], poster["height"]) == (426, 360)
 
 
 HOSTILE = {
@@ -324,7 +358,7 @@ def test_sound_late_early_and_odd(stage, tmp_path):
                        "-c:a pcm_s16le -ac 1")
     result, path = transcode(stage, source)
     assert result["audio_channels"] == 1
-    samples = sound(path)
+    samples = sound_of(path)
     loud = [i for i, s in enumerate(samples) if abs(s) > 4000]
     assert loud[0] / 48000 == pytest.approx(2.0, abs=0.005)
     assert loud[-1] / 48000 == pytest.approx(4.0, abs=0.005)
@@ -332,5 +366,7 @@ def test_sound_late_early_and_odd(stage, tmp_path):
 
 
 def test_result_can_be_probed_as_a_whole(stage, fixtures_dir):
-    _, path = transcode(stage, fixtures_dir / "subtitles.mp4")
-    assert "errors" not in probe(path, "-show_error", "-show_format")
+    result, path = transcode(stage, fixtures_dir / "subtitles.mp4")
+    found = probe(path.with_name("index.m3u8"), "-show_error", "-show_format", "-show_programs")
+    assert "errors" not in found
+    assert len(found["programs"]) == len(result["renditions"]) == 3

@@ -3,8 +3,10 @@
 #include "common/media/frame_clock.h"
 #include "common/media/playlist.h"
 #include "common/media/poster.h"
+#include "common/media/preset.h"
 #include "common/media/tone.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,31 +115,147 @@ static void sizes_are_even_and_never_larger(void **state)
     }
 }
 
-static void playlist_names_true_durations(void **state)
+static void plan_goes_by_short_side_and_pixels(void **state)
+{
+    (void)state;
+    static const struct {
+        int width, height;
+        size_t count;
+        struct {
+            int width, height;
+        } rungs[4];
+    } cases[] = {
+        {1920, 1080, 4, {{1920, 1080}, {1280, 720}, {854, 480}, {640, 360}}},
+        {1080, 1920, 4, {{1080, 1920}, {720, 1280}, {480, 854}, {360, 640}}},
+        {3840, 2160, 4, {{1920, 1080}, {1280, 720}, {854, 480}, {640, 360}}},
+        {1080, 2400, 4, {{1002, 2226}, {666, 1480}, {444, 986}, {332, 740}}},
+        {800, 600, 3, {{800, 600}, {640, 480}, {480, 360}}},
+        {640, 360, 1, {{640, 360}}},
+        {161, 121, 1, {{160, 120}}},
+        {1, 1, 1, {{2, 2}}},
+        {17, 3, 1, {{16, 2}}},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        struct cv_rung_size rungs[CV_LADDER_RUNGS_MAX];
+        assert_int_equal(cv_ladder_plan(cases[i].width, cases[i].height, NULL, 0, rungs),
+                         cases[i].count);
+        for (size_t j = 0; j < cases[i].count; j++) {
+            assert_int_equal(rungs[j].width, cases[i].rungs[j].width);
+            assert_int_equal(rungs[j].height, cases[i].rungs[j].height);
+        }
+    }
+}
+
+static void plan_follows_what_is_asked_for(void **state)
+{
+    (void)state;
+    static const int asked[] = {360, 2160};
+    struct cv_rung_size rungs[CV_LADDER_RUNGS_MAX];
+    assert_int_equal(cv_ladder_plan(3840, 2160, asked, 2, rungs), 2);
+    assert_int_equal(rungs[0].width, 3840);
+    assert_int_equal(rungs[1].height, 360);
+    assert_int_equal(cv_ladder_plan(16384, 2, NULL, 0, rungs), 4);
+    assert_int_equal(rungs[0].width, 3840);
+    assert_true(cv_ladder_is_rung(1440));
+    assert_false(cv_ladder_is_rung(1000));
+}
+
+static void pixels_are_squared_as_players_do(void **state)
+{
+    (void)state;
+    static const struct {
+        struct cv_media_info info;
+        int width, height;
+    } cases[] = {
+        {{.width = 640, .height = 360, .sample_aspect = {2, 3}}, 427, 360},
+        {{.width = 720, .height = 576, .sample_aspect = {64, 45}}, 1024, 576},
+        {{.width = 576, .height = 720, .sample_aspect = {45, 64}, .rotation = 90}, 576, 1024},
+        {{.width = 320, .height = 240, .sample_aspect = {1, 1}}, 320, 240},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        int width, height;
+        cv_ladder_shown_size(&cases[i].info, &width, &height);
+        assert_int_equal(width, cases[i].width);
+        assert_int_equal(height, cases[i].height);
+    }
+}
+
+/* Segments of 4, 4.05 and 1.033 s. */
+static void fill_list(struct cv_segment_list *list)
+{
+    static const struct cv_segment segments[] = {
+        {0, 360000, 400000, 120}, {360000, 364500, 200000, 120}, {724500, 93003, 300000, 31}};
+    static const struct cv_key keys[] = {
+        {0, 0, 0, 10000}, {180000, 0, 200000, 11000}, {360000, 1, 0, 9000}, {724500, 2, 0, 8000}};
+    struct cv_error error;
+    for (size_t i = 0; i < CV_COUNT(segments); i++) {
+        assert_int_equal(cv_segment_list_add(list, &segments[i], &error), 0);
+    }
+    for (size_t i = 0; i < CV_COUNT(keys); i++) {
+        assert_int_equal(cv_segment_list_add_key(list, &keys[i], &error), 0);
+    }
+}
+
+static void check_text(int result, char *text, const char *expected)
+{
+    assert_int_equal(result, 0);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void playlists_name_true_durations(void **state)
 {
     (void)state;
     struct cv_error error;
-    struct cv_playlist playlist = {0};
-    assert_int_equal(cv_playlist_add(&playlist, 360000, &error), 0);
-    assert_int_equal(cv_playlist_add(&playlist, 364500, &error), 0);
-    assert_int_equal(cv_playlist_add(&playlist, 93003, &error), 0);
+    struct cv_segment_list list = {0};
+    fill_list(&list);
+    struct cv_playlist_names names = {"640x360", "ts", false};
     char *text = NULL;
-    assert_int_equal(cv_playlist_text(&playlist, &text, &error), 0);
-    assert_string_equal(text, "#EXTM3U\n"
-                              "#EXT-X-VERSION:6\n"
-                              "#EXT-X-TARGETDURATION:5\n"
-                              "#EXT-X-MEDIA-SEQUENCE:0\n"
-                              "#EXT-X-PLAYLIST-TYPE:VOD\n"
-                              "#EXT-X-INDEPENDENT-SEGMENTS\n"
-                              "#EXTINF:4.000000,\n"
-                              "segment_00000.ts\n"
-                              "#EXTINF:4.050000,\n"
-                              "segment_00001.ts\n"
-                              "#EXTINF:1.033367,\n"
-                              "segment_00002.ts\n"
-                              "#EXT-X-ENDLIST\n");
-    free(text);
-    cv_playlist_deinit(&playlist);
+    int result = cv_playlist_media(&list, &names, 4, true, &text, &error);
+    check_text(result, text,
+               "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:0\n"
+               "#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n"
+               "#EXTINF:4.000000,\nsegment_640x360_00000.ts\n"
+               "#EXTINF:4.050000,\nsegment_640x360_00001.ts\n"
+               "#EXTINF:1.033367,\nsegment_640x360_00002.ts\n#EXT-X-ENDLIST\n");
+    result = cv_playlist_key_frames(&list, &names, &text, &error);
+    check_text(result, text,
+               "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:0\n"
+               "#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-I-FRAMES-ONLY\n"
+               "#EXTINF:2.000000,\n#EXT-X-BYTERANGE:10000@0\nsegment_640x360_00000.ts\n"
+               "#EXTINF:2.000000,\n#EXT-X-BYTERANGE:11000@200000\nsegment_640x360_00000.ts\n"
+               "#EXTINF:4.050000,\n#EXT-X-BYTERANGE:9000@0\nsegment_640x360_00001.ts\n"
+               "#EXTINF:1.033367,\n#EXT-X-BYTERANGE:8000@0\nsegment_640x360_00002.ts\n"
+               "#EXT-X-ENDLIST\n");
+    cv_segment_list_deinit(&list);
+}
+
+static void rates_are_measured(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    struct cv_segment_list list = {0};
+    fill_list(&list);
+    assert_int_equal(cv_segment_list_target(&list), 4);
+    assert_int_equal(cv_segment_list_end(&list), 817503);
+    assert_int_equal(cv_segment_list_average(&list), 792658); /* 900,000 bytes in 9.083 s */
+    /* 400,000 bytes in 4 s; the last two together have less, the last alone is too short. */
+    assert_int_equal(cv_segment_list_peak(&list, 4), 800000);
+    assert_true(fabs(cv_segment_list_frame_rate(&list) - 30) < 0.01);
+    struct cv_playlist_variant variant = {"640x360", "avc1.64001F", 640, 360, 30, &list};
+    struct cv_playlist_variant sound = {.name = "sound", .codecs = "mp4a.40.2", .list = &list};
+    char *text = NULL;
+    int result = cv_playlist_multivariant(&variant, 1, &sound, 4, true, &text, &error);
+    check_text(result, text,
+               "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n"
+               "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"Sound\",DEFAULT=YES,"
+               "AUTOSELECT=YES,CHANNELS=\"2\",URI=\"sound.m3u8\"\n"
+               "#EXT-X-STREAM-INF:BANDWIDTH=1600000,AVERAGE-BANDWIDTH=1585316,"
+               "CODECS=\"avc1.64001F,mp4a.40.2\",RESOLUTION=640x360,FRAME-RATE=30.000,"
+               "AUDIO=\"sound\"\n640x360.m3u8\n"
+               "#EXT-X-I-FRAME-STREAM-INF:BANDWIDTH=61934,AVERAGE-BANDWIDTH=33468,"
+               "CODECS=\"avc1.64001F\",RESOLUTION=640x360,URI=\"640x360_keys.m3u8\"\n");
+    cv_segment_list_deinit(&list);
 }
 
 /* A picture that is black, grey with a gradient, or lines of "text". */
@@ -165,15 +283,15 @@ static void posters_show_something(void **state)
     assert_true(text > faint);
 }
 
-/* Ten bits of PQ, one grey: what it becomes. */
-static int mapped(uint16_t code)
+/* Ten bits, one grey: what it becomes. */
+static int mapped(uint16_t code, enum AVColorTransferCharacteristic curve)
 {
     uint16_t luma[4] = {code, code, code, code}, chroma[1] = {512};
     AVFrame picture = {
         .width = 2,
         .height = 2,
         .format = AV_PIX_FMT_YUV420P10LE,
-        .color_trc = AVCOL_TRC_SMPTE2084,
+        .color_trc = curve,
         .color_range = AVCOL_RANGE_MPEG,
         .data = {(uint8_t *)luma, (uint8_t *)chroma, (uint8_t *)chroma},
         .linesize = {4, 2, 2},
@@ -192,11 +310,18 @@ static int mapped(uint16_t code)
 static void high_dynamic_range_keeps_black_white_and_order(void **state)
 {
     (void)state;
-    assert_int_equal(mapped(64), 16);
-    assert_int_equal(mapped(940), 235);
-    assert_in_range(mapped(572), 205, 220); /* 203 nits, reference white */
-    for (uint16_t code = 64; code < 940; code += 12) {
-        assert_true(mapped(code) <= mapped((uint16_t)(code + 12)));
+    static const struct {
+        enum AVColorTransferCharacteristic curve;
+        uint16_t reference_white; /* the code of 203 nits */
+    } cases[] = {{AVCOL_TRC_SMPTE2084, 572}, {AVCOL_TRC_ARIB_STD_B67, 721}};
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        enum AVColorTransferCharacteristic curve = cases[i].curve;
+        assert_int_equal(mapped(64, curve), 16);
+        assert_int_equal(mapped(940, curve), 235);
+        assert_in_range(mapped(cases[i].reference_white, curve), 205, 220);
+        for (uint16_t code = 64; code < 940; code += 12) {
+            assert_true(mapped(code, curve) <= mapped((uint16_t)(code + 12), curve));
+        }
     }
 }
 
@@ -209,7 +334,11 @@ int main(void)
         cmocka_unit_test(key_frames_lie_on_a_grid_of_time),
         cmocka_unit_test(pauses_are_filled_at_key_times),
         cmocka_unit_test(sizes_are_even_and_never_larger),
-        cmocka_unit_test(playlist_names_true_durations),
+        cmocka_unit_test(plan_goes_by_short_side_and_pixels),
+        cmocka_unit_test(plan_follows_what_is_asked_for),
+        cmocka_unit_test(pixels_are_squared_as_players_do),
+        cmocka_unit_test(playlists_name_true_durations),
+        cmocka_unit_test(rates_are_measured),
         cmocka_unit_test(posters_show_something),
         cmocka_unit_test(high_dynamic_range_keeps_black_white_and_order),
     };

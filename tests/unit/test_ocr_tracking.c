@@ -263,6 +263,49 @@ static void test_times_come_from_the_motion(void **state)
     json_decref(result);
 }
 
+/* A line rests with its letters inside and the space for descenders still under the tab bar: it is
+ * wholly visible when that has come out, too, and no longer when it goes back. */
+static void test_a_line_at_rest_on_an_edge(void **state)
+{
+    (void)state;
+    struct ocr_motion up[] = {{1000, 0, -3}, {1017, 0, -10}, {1033, 0, -20}};
+    struct ocr_motion down[] = {{2000, 0, 5}, {2017, 0, 18}, {2033, 0, 20}};
+    const struct ocr_timing timings[3] = {
+        {.t_start = 0, .t_end = 1000},
+        {.t_start = 1033,
+         .t_end = 2000,
+         .shift_known = true,
+         .dy = -20,
+         .motion = up,
+         .motion_count = 3},
+        {.t_start = 2033,
+         .t_end = 3000,
+         .shift_known = true,
+         .dy = 20,
+         .motion = down,
+         .motion_count = 3},
+    };
+    const struct ocr_stretch stretch = {.first = {0, 40, 395},
+                                        .last = {2, 40, 395},
+                                        .width = 100,
+                                        .height = 20,
+                                        .above = 8,
+                                        .below = 10,
+                                        .moves = true};
+    struct ocr_viewport viewport = {60, 420, 1, 1};
+    const struct ocr_box screen = {0, 0, WIDTH, HEIGHT};
+    int64_t start, end;
+
+    ocr_timing_of(timings, 3, &stretch, &viewport, &screen, &start, &end);
+    assert_int_equal(start, 1017);
+    assert_int_equal(end, 2017);
+    /* nothing was ever cut there: it is no edge */
+    viewport.bottom_cuts = 0;
+    ocr_timing_of(timings, 3, &stretch, &viewport, &screen, &start, &end);
+    assert_int_equal(start, 0);
+    assert_int_equal(end, 3000);
+}
+
 static void test_a_line_that_comes_back_is_not_read_again(void **state)
 {
     (void)state;
@@ -320,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_a_standing_line_is_read_once),
         cmocka_unit_test(test_a_scrolled_page_gives_each_line_once),
         cmocka_unit_test(test_times_come_from_the_motion),
+        cmocka_unit_test(test_a_line_at_rest_on_an_edge),
         cmocka_unit_test(test_a_line_that_comes_back_is_not_read_again),
         cmocka_unit_test(test_cut_lines_leave_no_garbage),
         cmocka_unit_test(test_model_names),

@@ -30,12 +30,14 @@ struct ocr_sighting {
 
 struct ocr_stretch {
     struct ocr_sighting first, last;
-    int width, height;
+    int width, height; /* of the ink */
+    int above, below;  /* pixels that the face leaves above and below it: accents, descenders */
     bool moves; /* with the content; else it is fixed furniture */
 };
 
 /* The time in which the line was wholly inside of the viewport (inside of the frame when the
- * viewport is not known). */
+ * viewport is not known): its ink and the space above and below it. Where that never was, the ink
+ * alone counts. */
 void ocr_timing_of(const struct ocr_timing *timings, size_t count,
                    const struct ocr_stretch *stretch, const struct ocr_viewport *viewport,
                    const struct ocr_box *screen, int64_t *ret_start, int64_t *ret_end);

@@ -4,10 +4,16 @@
 
 enum { LIST_PAGE = 1000 };
 
-static int prefix_of(const char *video_id, char **ret_prefix, struct cv_error *error)
-{
-    return cv_format(ret_prefix, error, "videos/proxy/%s/", video_id);
-}
+struct noted {
+    char *key, *path, *content_type;
+};
+
+struct transcode_publisher {
+    struct cv_stage_context *context;
+    char *prefixes[2]; /* by enum cv_ladder_part */
+    struct noted *noted;
+    size_t count, capacity;
+};
 
 int transcode_playlist_key(const char *video_id, char **ret_key, struct cv_error *error)
 {
@@ -19,18 +25,81 @@ int transcode_poster_key(const char *video_id, char **ret_key, struct cv_error *
     return cv_format(ret_key, error, "thumbs/%s/poster.jpg", video_id);
 }
 
-static int put_segments(struct cv_stage_context *context, const char *prefix, const char *directory,
-                        int segments, struct cv_error *error)
+int transcode_publisher_new(struct cv_stage_context *context, const char *video_id,
+                            struct transcode_publisher **ret_publisher, struct cv_error *error)
 {
-    for (int i = 0; i < segments; i++) {
-        if (cv_cancel_level(cv_stage_cancel(context)) >= CV_CANCEL_ABORT) {
+    cv_auto(transcode_publisher_free) struct transcode_publisher *publisher =
+        calloc(1, sizeof(*publisher));
+    if (!publisher) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for publishing");
+    }
+    publisher->context = context;
+    int result =
+        cv_format(&publisher->prefixes[CV_LADDER_STREAM], error, "videos/proxy/%s/", video_id);
+    result = result
+                 ? result
+                 : cv_format(&publisher->prefixes[CV_LADDER_THUMBS], error, "thumbs/%s/", video_id);
+    if (result != 0) {
+        return result;
+    }
+    *ret_publisher = cv_take(publisher);
+    return 0;
+}
+
+static void free_noted(struct noted *noted)
+{
+    free(noted->key);
+    free(noted->path);
+    free(noted->content_type);
+}
+
+void transcode_publisher_free(struct transcode_publisher *publisher)
+{
+    if (publisher) {
+        for (size_t i = 0; i < publisher->count; i++) {
+            free_noted(&publisher->noted[i]);
+        }
+        free(publisher->noted);
+        free(publisher->prefixes[CV_LADDER_STREAM]);
+        free(publisher->prefixes[CV_LADDER_THUMBS]);
+        free(publisher);
+    }
+}
+
+int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
+                             struct cv_error *error)
+{
+    struct transcode_publisher *publisher = opaque;
+    if (publisher->count == publisher->capacity) {
+        size_t capacity = publisher->capacity ? 2 * publisher->capacity : 256;
+        struct noted *more = reallocarray(publisher->noted, capacity, sizeof(*more));
+        if (!more) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of objects");
+        }
+        publisher->noted = more;
+        publisher->capacity = capacity;
+    }
+    struct noted noted = {0};
+    int result = cv_format(&noted.key, error, "%s%s", publisher->prefixes[file->part], file->name);
+    result = result ? result : cv_format(&noted.path, error, "%s", file->path);
+    result = result ? result : cv_format(&noted.content_type, error, "%s", file->content_type);
+    if (result != 0) {
+        free_noted(&noted);
+        return result;
+    }
+    publisher->noted[publisher->count++] = noted;
+    return 0;
+}
+
+static int put_all(const struct transcode_publisher *publisher, struct cv_error *error)
+{
+    for (size_t i = 0; i < publisher->count; i++) {
+        if (cv_cancel_level(cv_stage_cancel(publisher->context)) >= CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while publishing");
         }
-        cv_auto_free char *key = NULL;
-        cv_auto_free char *path = NULL;
-        int result = cv_format(&key, error, "%ssegment_%05d.ts", prefix, i);
-        result = result ? result : cv_format(&path, error, "%s/segment_%05d.ts", directory, i);
-        result = result ? result : cv_stage_put_file(context, key, path, "video/mp2t", error);
+        const struct noted *noted = &publisher->noted[i];
+        int result = cv_stage_put_file(publisher->context, noted->key, noted->path,
+                                       noted->content_type, error);
         if (result != 0) {
             return result;
         }
@@ -38,26 +107,43 @@ static int put_segments(struct cv_stage_context *context, const char *prefix, co
     return 0;
 }
 
-/* Whether a key names a segment whose number the new playlist does not have. */
-static bool is_stale(const char *key, const char *prefix, int segments)
+/* ---- what an earlier run left ---------------------------------------------------------------- */
+
+static int by_key(const void *one, const void *other)
 {
-    const char *name = key + strlen(prefix);
-    int number = -1, length = 0;
-    return sscanf(name, "segment_%d.ts%n", &number, &length) == 1 && length > 0 &&
-           name[length] == '\0' && number >= segments;
+    return strcmp(((const struct noted *)one)->key, ((const struct noted *)other)->key);
+}
+
+/* Whether a key is of the kind that this stage makes: others may keep objects beside them. */
+static bool is_ours(const char *name)
+{
+    static const char *const beginnings[] = {"segment_", "init_", "sprite_"};
+    size_t length = strlen(name);
+    if (length > 5 && strcmp(name + length - 5, ".m3u8") == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < CV_COUNT(beginnings); i++) {
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Deleting while listing is safe: a page continues behind its last key. */
-static int delete_stale(struct cv_store *store, const char *prefix, int segments,
+static int delete_stale(const struct transcode_publisher *publisher, const char *prefix,
                         struct cv_error *error)
 {
+    struct cv_store *store = cv_stage_store(publisher->context);
     cv_auto_free char *continuation = NULL;
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
         int result = cv_store_list(store, prefix, continuation, LIST_PAGE, &list, error);
         for (size_t i = 0; result == 0 && i < list.count; i++) {
-            if (is_stale(list.entries[i].key, prefix, segments)) {
-                result = cv_store_delete(store, list.entries[i].key, error);
+            const struct noted wanted = {.key = list.entries[i].key};
+            if (is_ours(wanted.key + strlen(prefix)) &&
+                !bsearch(&wanted, publisher->noted, publisher->count, sizeof(wanted), by_key)) {
+                result = cv_store_delete(store, wanted.key, error);
             }
         }
         if (result != 0) {
@@ -69,22 +155,11 @@ static int delete_stale(struct cv_store *store, const char *prefix, int segments
     return 0;
 }
 
-int transcode_publish(struct cv_stage_context *context, const char *video_id, const char *directory,
-                      int segments, const void *poster, size_t poster_size, struct cv_error *error)
+int transcode_publisher_finish(struct transcode_publisher *publisher, struct cv_error *error)
 {
-    cv_auto_free char *prefix = NULL;
-    cv_auto_free char *poster_key = NULL;
-    cv_auto_free char *playlist_key = NULL;
-    cv_auto_free char *playlist_path = NULL;
-    int result = prefix_of(video_id, &prefix, error);
-    result = result ? result : transcode_poster_key(video_id, &poster_key, error);
-    result = result ? result : transcode_playlist_key(video_id, &playlist_key, error);
-    result = result ? result : cv_format(&playlist_path, error, "%s/index.m3u8", directory);
-    result = result ? result : put_segments(context, prefix, directory, segments, error);
-    result = result ? result
-                    : cv_stage_put(context, poster_key, poster, poster_size, "image/jpeg", error);
-    result = result ? result
-                    : cv_stage_put_file(context, playlist_key, playlist_path,
-                                        "application/vnd.apple.mpegurl", error);
-    return result ? result : delete_stale(cv_stage_store(context), prefix, segments, error);
+    int result = put_all(publisher, error);
+    qsort(publisher->noted, publisher->count, sizeof(*publisher->noted), by_key);
+    result =
+        result ? result : delete_stale(publisher, publisher->prefixes[CV_LADDER_STREAM], error);
+    return result ? result : delete_stale(publisher, publisher->prefixes[CV_LADDER_THUMBS], error);
 }

@@ -5,10 +5,6 @@
 #include <sys/stat.h>
 
 enum {
-    LONG_SIDE_MAX = 3840, /* H.264 level 5.1, what browsers decode in hardware */
-    FRAME_RATE_MAX = 60,  /* Apple's authoring rules forbid more */
-    POSTER_QUALITY = 85,
-    POSTER_SIDE_MAX = 1280,
     JITTER_US = 3 * 1000, /* containers that count milliseconds round by one either way */
     ENCODE_TO_DECODE = 4, /* decoding is the lesser part; more threads for it cost CPU alone */
     MEAN_TO_SPREAD = 10,  /* intervals a tenth off the mean: a variable rate */
@@ -53,9 +49,9 @@ static void report_progress(struct cv_stage_context *context, const struct cv_me
     cv_stage_progress(context, whole > 0 ? 0.95 * (double)pts_us / whole : 0, "encode");
 }
 
-/* Every frame and all the sound from the decoder into the output. */
+/* Every frame and all the sound from the decoder into the ladder. */
 static int convert(struct cv_stage_context *context, struct cv_decoder *decoder,
-                   struct cv_output *output, struct transcode_report *report,
+                   struct cv_ladder *ladder, struct transcode_report *report,
                    struct cv_error *error)
 {
     struct rate_meter meter = {0};
@@ -67,11 +63,11 @@ static int convert(struct cv_stage_context *context, struct cv_decoder *decoder,
             break;
         }
         if (result == CV_DECODER_SOUND) {
-            result = cv_output_sound(output, &sound, error);
+            result = cv_ladder_sound(ladder, &sound, error);
         } else if (result == CV_DECODER_FRAME) {
             measure(&meter, frame.pts_us);
             report_progress(context, cv_decoder_info(decoder), frame.pts_us);
-            result = cv_output_frame(output, &frame, error);
+            result = cv_ladder_frame(ladder, &frame, error);
         }
         if (result != 0) {
             return result;
@@ -80,16 +76,16 @@ static int convert(struct cv_stage_context *context, struct cv_decoder *decoder,
     conclude(&meter, report);
     report->info = *cv_decoder_info(decoder);
     report->damaged_frames = cv_decoder_damaged_frames(decoder);
-    return cv_output_finish(output, INT64_MAX, &report->summary, error);
+    return cv_ladder_finish(ladder, &report->summary, error);
 }
 
-/* Decodes the original and writes the rendition's files; the poster in fresh memory. */
-static int encode(struct cv_stage_context *context, const char *original, const char *directory,
-                  struct transcode_report *report, void **ret_poster, size_t *ret_poster_size,
-                  struct cv_error *error)
+/* Decodes the original and writes all files into `directory`; tells the publisher of them. */
+static int encode(struct cv_stage_context *context, const struct transcode_request *request,
+                  const char *directory, struct transcode_publisher *publisher,
+                  struct transcode_report *report, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_stage_open_input(context, original, &reader, error);
+    int result = cv_stage_open_input(context, request->original, &reader, error);
     if (result != 0) {
         return result;
     }
@@ -102,68 +98,29 @@ static int encode(struct cv_stage_context *context, const char *original, const 
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     result = cv_decoder_open(&source, &params, &decoder, error);
     if (result != 0) {
-        return cv_fail_context(error, result, "%s", original);
+        return cv_fail_context(error, result, "%s", request->original);
     }
-    struct cv_output_params output_params = {
-        .kind = CV_OUTPUT_HLS,
-        .path = directory,
+    struct cv_ladder_params ladder_params = {
+        .directory = directory,
         .source = cv_decoder_info(decoder),
         .threads = cv_stage_threads(context),
-        .max_side = LONG_SIDE_MAX,
-        .max_frame_rate = FRAME_RATE_MAX,
+        .short_sides = request->short_sides,
+        .short_side_count = request->short_side_count,
+        .format = request->format,
+        .finished = transcode_publisher_take,
+        .opaque = publisher,
     };
-    cv_auto(cv_output_free) struct cv_output *output = NULL;
-    result = cv_output_new(&output_params, &output, error);
-    result = result ? result : convert(context, decoder, output, report, error);
-    if (result != 0) {
-        return cv_fail_context(error, result, "%s", original);
-    }
-    return cv_output_poster(output, POSTER_QUALITY, POSTER_SIDE_MAX, ret_poster, ret_poster_size,
-                            error);
-}
-
-static int to_json(const struct transcode_report *report, const char *video_id, json_t **ret_result,
-                   struct cv_error *error)
-{
-    cv_auto_free char *playlist = NULL;
-    cv_auto_free char *poster = NULL;
-    int result = transcode_playlist_key(video_id, &playlist, error);
-    result = result ? result : transcode_poster_key(video_id, &poster, error);
-    if (result != 0) {
-        return result;
-    }
-    const struct cv_media_info *info = &report->info;
-    const struct cv_output_summary *summary = &report->summary;
-    char resolution[32];
-    (void)snprintf(resolution, sizeof(resolution), "%dx%d", info->width, info->height);
-    bool sound = info->audio_codec[0] != '\0';
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:s?, s:o, s:o, s:I, s:I,"
-        " s:{s:i, s:i, s:I, s:i}}",
-        "s3_proxy_path", playlist, "s3_thumb_path", poster, "resolution", resolution, "fps",
-        report->frame_rate, "duration", round((double)summary->duration_us / 1e3) / 1e3,
-        "container", info->container, "video_codec", info->video_codec, "pixel_format",
-        info->pixel_format, "rotation", info->rotation, "mirrored", info->mirrored,
-        "variable_frame_rate", report->variable_frame_rate, "high_dynamic_range",
-        info->high_dynamic_range, "audio_codec", sound ? info->audio_codec : NULL, "audio_channels",
-        sound ? json_integer(info->audio_channels) : json_null(), "audio_sample_rate",
-        sound ? json_integer(info->audio_sample_rate) : json_null(), "frames",
-        (json_int_t)report->source_frames, "damaged_frames", (json_int_t)report->damaged_frames,
-        "rendition", "width", summary->width, "height", summary->height, "frames",
-        (json_int_t)summary->frames, "segments", summary->segments);
-    if (!object) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
-    }
-    *ret_result = object;
-    return 0;
+    cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
+    result = cv_ladder_new(&ladder_params, &ladder, error);
+    result = result ? result : convert(context, decoder, ladder, report, error);
+    return result ? cv_fail_context(error, result, "%s", request->original) : 0;
 }
 
 int transcode_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                   struct cv_error *error)
 {
-    const char *video_id, *original;
-    int result = cv_payload_uuid(payload, "video_id", &video_id, error);
-    result = result ? result : cv_payload_object_key(payload, "s3_original_path", &original, error);
+    struct transcode_request request;
+    int result = transcode_read_request(payload, &request, error);
     cv_auto_free char *directory = NULL;
     result = result ? result : cv_format(&directory, error, "%s/hls", cv_stage_scratch(context));
     if (result != 0) {
@@ -172,15 +129,14 @@ int transcode_run(struct cv_stage_context *context, const json_t *payload, json_
     if (mkdir(directory, 0700) != 0) {
         return cv_fail_errno(error, errno, "cannot create %s", directory);
     }
+    cv_auto(transcode_publisher_free) struct transcode_publisher *publisher = NULL;
     struct transcode_report report = {0};
-    cv_auto_free void *poster = NULL;
-    size_t poster_size = 0;
-    result = encode(context, original, directory, &report, &poster, &poster_size, error);
+    result = transcode_publisher_new(context, request.video_id, &publisher, error);
+    result = result ? result : encode(context, &request, directory, publisher, &report, error);
     if (result != 0) {
         return result;
     }
     cv_stage_progress(context, 0.95, "publish");
-    result = transcode_publish(context, video_id, directory, report.summary.segments, poster,
-                               poster_size, error);
-    return result ? result : to_json(&report, video_id, ret_result, error);
+    result = transcode_publisher_finish(publisher, error);
+    return result ? result : transcode_result(&report, request.video_id, ret_result, error);
 }

@@ -1,13 +1,23 @@
-/* The transcode stage: an original becomes HLS and a poster. */
+/* The transcode stage: an original becomes HLS in several sizes, a poster, and small pictures for
+ * the seek bar. */
 #pragma once
 
 #include "common/media/media.h"
 #include "common/worker/worker.h"
 
+/* What is asked for, by the payload or else by the environment. */
+struct transcode_request {
+    const char *video_id; /* borrowed from the payload, as the next */
+    const char *original;
+    int short_sides[CV_LADDER_RUNGS_MAX]; /* of the renditions; none: the default ladder */
+    size_t short_side_count;
+    enum cv_segment_format format;
+};
+
 /* What one original was found to be, and what was made of it. */
 struct transcode_report {
     struct cv_media_info info;
-    struct cv_output_summary summary;
+    struct cv_ladder_summary summary;
     double frame_rate; /* measured over the whole source; 0 for a single frame */
     bool variable_frame_rate;
     int64_t source_frames;
@@ -20,11 +30,29 @@ CV_MUST_CHECK int transcode_run(struct cv_stage_context *context, const json_t *
 CV_MUST_CHECK int transcode_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                                    struct cv_error *error);
 
-/* Puts the segments of `directory`, the poster and at last the playlist into the store, then
- * deletes the segments of an earlier run that the new playlist does not name. */
-CV_MUST_CHECK int transcode_publish(struct cv_stage_context *context, const char *video_id,
-                                    const char *directory, int segments, const void *poster,
-                                    size_t poster_size, struct cv_error *error);
+CV_MUST_CHECK int transcode_read_request(const json_t *payload, struct transcode_request *request,
+                                         struct cv_error *error);
+
+/* The stage's result. */
+CV_MUST_CHECK int transcode_result(const struct transcode_report *report, const char *video_id,
+                                   json_t **ret_result, struct cv_error *error);
+
+/* Files on their way from the scratch directory into the store. */
+struct transcode_publisher;
+CV_MUST_CHECK int transcode_publisher_new(struct cv_stage_context *context, const char *video_id,
+                                          struct transcode_publisher **ret_publisher,
+                                          struct cv_error *error);
+void transcode_publisher_free(struct transcode_publisher *publisher);
+CV_DEFINE_CLEANUP(struct transcode_publisher *, transcode_publisher_free)
+
+/* A cv_ladder_finished of a publisher: notes the file. */
+CV_MUST_CHECK int transcode_publisher_take(void *publisher, const struct cv_ladder_file *file,
+                                           struct cv_error *error);
+
+/* Puts what was noted, in that order, then deletes what an earlier run left and this one does not
+ * have. */
+CV_MUST_CHECK int transcode_publisher_finish(struct transcode_publisher *publisher,
+                                             struct cv_error *error);
 
 /* Object keys of the contract; free() the result. */
 CV_MUST_CHECK int transcode_playlist_key(const char *video_id, char **ret_key,

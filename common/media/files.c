@@ -1,0 +1,118 @@
+#include "common/media/files.h"
+
+#include <pthread.h>
+
+struct file {
+    enum cv_ladder_part part;
+    char *name;
+    const char *content_type;
+};
+
+struct cv_files {
+    char *directory;
+    pthread_mutex_t lock; /* of what follows */
+    struct file *files;
+    size_t count, capacity;
+};
+
+int cv_files_new(const char *directory, struct cv_files **ret_files, struct cv_error *error)
+{
+    struct cv_files *files = calloc(1, sizeof(*files));
+    if (!files) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
+    }
+    (void)pthread_mutex_init(&files->lock, NULL);
+    int result = cv_format(&files->directory, error, "%s", directory);
+    if (result != 0) {
+        cv_files_free(files);
+        return result;
+    }
+    *ret_files = files;
+    return 0;
+}
+
+void cv_files_free(struct cv_files *files)
+{
+    if (files) {
+        for (size_t i = 0; i < files->count; i++) {
+            free(files->files[i].name);
+        }
+        free(files->files);
+        free(files->directory);
+        (void)pthread_mutex_destroy(&files->lock);
+        free(files);
+    }
+}
+
+const char *cv_files_directory(const struct cv_files *files)
+{
+    return files->directory;
+}
+
+/* Takes `name` over. */
+static int append(struct cv_files *files, const struct file *file, struct cv_error *error)
+{
+    if (files->count == files->capacity) {
+        size_t capacity = files->capacity ? 2 * files->capacity : 64;
+        struct file *more = reallocarray(files->files, capacity, sizeof(*more));
+        if (!more) {
+            free(file->name);
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
+        }
+        files->files = more;
+        files->capacity = capacity;
+    }
+    files->files[files->count++] = *file;
+    return 0;
+}
+
+int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
+                 const char *content_type, struct cv_error *error)
+{
+    struct file file = {part, NULL, content_type};
+    int result = cv_format(&file.name, error, "%s", name);
+    if (result != 0) {
+        return result;
+    }
+    (void)pthread_mutex_lock(&files->lock);
+    result = append(files, &file, error);
+    (void)pthread_mutex_unlock(&files->lock);
+    return result;
+}
+
+int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
+                   const char *content_type, const void *data, size_t size, struct cv_error *error)
+{
+    cv_auto_free char *path = NULL;
+    int result = cv_format(&path, error, "%s/%s", files->directory, name);
+    if (result != 0) {
+        return result;
+    }
+    cv_auto_file FILE *file = fopen(path, "wbe");
+    if (!file || fwrite(data, 1, size, file) < size || fflush(file) != 0) {
+        return cv_fail_errno(error, errno, "cannot write %s", path);
+    }
+    return cv_files_add(files, part, name, content_type, error);
+}
+
+int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,
+                   struct cv_error *error)
+{
+    (void)pthread_mutex_lock(&files->lock);
+    struct file *taken = files->files;
+    size_t count = files->count;
+    files->files = NULL;
+    files->count = files->capacity = 0;
+    (void)pthread_mutex_unlock(&files->lock);
+    int result = 0;
+    for (size_t i = 0; i < count; i++) {
+        cv_auto_free char *path = NULL;
+        result =
+            result ? result : cv_format(&path, error, "%s/%s", files->directory, taken[i].name);
+        struct cv_ladder_file file = {taken[i].part, taken[i].name, path, taken[i].content_type};
+        result = result ? result : finished(opaque, &file, error);
+        free(taken[i].name);
+    }
+    free(taken);
+    return result;
+}

@@ -1,0 +1,28 @@
+/* Files of an output that are complete, in the order in which they may be published. Written from
+ * any thread, handed on by one. Private to common/media. */
+#pragma once
+
+#include "common/media/media.h"
+
+struct cv_files;
+
+/* `directory` is where the files lie; copied. */
+CV_MUST_CHECK int cv_files_new(const char *directory, struct cv_files **ret_files,
+                               struct cv_error *error);
+void cv_files_free(struct cv_files *files);
+CV_DEFINE_CLEANUP(struct cv_files *, cv_files_free)
+
+const char *cv_files_directory(const struct cv_files *files);
+
+/* Notes a file that is complete. `content_type` is static; `name` is copied. */
+CV_MUST_CHECK int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
+                               const char *content_type, struct cv_error *error);
+
+/* Writes a file and notes it. */
+CV_MUST_CHECK int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
+                                 const char *content_type, const void *data, size_t size,
+                                 struct cv_error *error);
+
+/* Tells of every file noted since the last call, in order. */
+CV_MUST_CHECK int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,
+                                 struct cv_error *error);

@@ -1,0 +1,331 @@
+#include "common/media/averror.h"
+#include "common/media/cadence.h"
+#include "common/media/cleanup.h"
+#include "common/media/deinterlace.h"
+#include "common/media/ladder_internal.h"
+
+#include <math.h>
+
+enum {
+    PAUSE_US = 500 * 1000, /* a picture that stands longer is shown again at key times */
+    SILENCE_STEP_US = 1000 * 1000,
+    FRAME_RATE_MAX = 60, /* Apple's authoring rules forbid more */
+    HD_SIDE = 720,       /* from here on, colours that say nothing are BT.709 */
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int open_sound(struct cv_ladder *ladder, struct cv_error *error)
+{
+    bool beside = cv_segments_wants_global_header(ladder->format);
+    int result = cv_sound_encoder_new(0, beside, &ladder->sound, error);
+    struct cv_segments_params params = {
+        .name = "sound",
+        .format = ladder->format,
+        .codec = result ? NULL : cv_sound_encoder_codec(ladder->sound),
+        .files = ladder->files,
+    };
+    return result ? result : cv_segments_new(&params, &ladder->sound_segments, error);
+}
+
+int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_ladder,
+                  struct cv_error *error)
+{
+    cv_media_capture_log();
+    cv_auto(cv_ladder_free) struct cv_ladder *ladder = calloc(1, sizeof(*ladder));
+    if (!ladder || !(ladder->packet = av_packet_alloc())) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for renditions");
+    }
+    ladder->source = params->source;
+    ladder->threads = params->threads < 1 ? 1 : params->threads;
+    ladder->format = params->format;
+    ladder->finished = params->finished;
+    ladder->opaque = params->opaque;
+    ladder->last_ticks = INT64_MIN;
+    int width, height;
+    cv_ladder_shown_size(params->source, &width, &height);
+    ladder->shape = params->source->sample_aspect;
+    ladder->count =
+        cv_ladder_plan(width, height, params->short_sides, params->short_side_count, ladder->sizes);
+    if (ladder->count == 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "no rendition is asked for");
+    }
+    cv_cadence_init(&ladder->cadence, AV_TIME_BASE / FRAME_RATE_MAX, CV_HLS_KEY_US, PAUSE_US);
+    cv_poster_init(&ladder->poster, params->source->duration_us);
+    int result = cv_files_new(params->directory, &ladder->files, error);
+    result = result ? result
+                    : cv_sprites_new(params->source->duration_us, ladder->files, &ladder->sprites,
+                                     error);
+    if (result == 0 && params->source->audio_codec[0] != '\0') {
+        result = open_sound(ladder, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    *ret_ladder = cv_take(ladder);
+    return 0;
+}
+
+void cv_ladder_free(struct cv_ladder *ladder)
+{
+    if (ladder) {
+        for (size_t i = 0; i < ladder->count; i++) {
+            cv_rung_free(ladder->rungs[i]);
+        }
+        cv_segments_free(ladder->sound_segments);
+        cv_sound_encoder_free(ladder->sound);
+        cv_sprites_free(ladder->sprites);
+        cv_poster_deinit(&ladder->poster);
+        cv_deinterlacer_free(ladder->deinterlacer);
+        av_frame_free(&ladder->last);
+        av_packet_free(&ladder->packet);
+        cv_files_free(ladder->files);
+        free(ladder);
+    }
+}
+
+/* ---- sound ----------------------------------------------------------------------------------- */
+
+static int collect_sound(struct cv_ladder *ladder, struct cv_error *error)
+{
+    for (;;) {
+        int result = cv_sound_encoder_packet(ladder->sound, ladder->packet, error);
+        if (result != CV_SOUND_PACKET) {
+            return result < 0 ? result : 0;
+        }
+        if (ladder->packet->pts < 0) {
+            /* The encoder's run-up lies before time 0. No player of segments knows to leave it out,
+             * and with it pictures would come late by its length. */
+            av_packet_unref(ladder->packet);
+            continue;
+        }
+        ladder->packet->flags |= AV_PKT_FLAG_KEY;
+        result = cv_segments_write(ladder->sound_segments, ladder->packet, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+/* Silence up to `until_us`, a second at a time, so that hours of it do not pile up in memory. */
+static int pad_sound(struct cv_ladder *ladder, int64_t until_us, struct cv_error *error)
+{
+    int64_t end_us;
+    while ((end_us = cv_sound_encoder_end_us(ladder->sound)) < until_us - SILENCE_STEP_US) {
+        int result = cv_sound_encoder_pad(ladder->sound, end_us + SILENCE_STEP_US, error);
+        result = result ? result : collect_sound(ladder, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound, struct cv_error *error)
+{
+    if (!ladder->sound) {
+        return 0;
+    }
+    int64_t gap_end_us = sound->pts_us == AV_NOPTS_VALUE ? INT64_MIN / 2 : sound->pts_us;
+    int result = pad_sound(ladder, gap_end_us, error);
+    result = result ? result : cv_sound_encoder_write(ladder->sound, sound, error);
+    result = result ? result : collect_sound(ladder, error);
+    return result ? result : cv_ladder_tell(ladder, error);
+}
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+/* The encoder's threads, by how many of all pixels a rendition has. */
+static int threads_of(const struct cv_ladder *ladder, size_t rung)
+{
+    double all = 0;
+    for (size_t i = 0; i < ladder->count; i++) {
+        all += (double)ladder->sizes[i].width * ladder->sizes[i].height;
+    }
+    double own = (double)ladder->sizes[rung].width * ladder->sizes[rung].height;
+    int threads = (int)lrint(ladder->threads * own / all);
+    return threads < 1 ? 1 : threads;
+}
+
+/* From the smallest up, since each hands its pictures to the next smaller one. */
+static int open_rungs(struct cv_ladder *ladder, struct cv_error *error)
+{
+    const struct cv_media_info *source = ladder->source;
+    double rate = source->frame_rate > FRAME_RATE_MAX ? FRAME_RATE_MAX : source->frame_rate;
+    for (size_t i = ladder->count; i-- > 0;) {
+        struct cv_rung_params params = {
+            .size = ladder->sizes[i],
+            .source_width = i > 0 ? ladder->sizes[i - 1].width : source->width,
+            .source_height = i > 0 ? ladder->sizes[i - 1].height : source->height,
+            .aspect = i > 0 ? (AVRational){1, 1} : ladder->shape,
+            .frame_rate = rate,
+            .threads = threads_of(ladder, i),
+            .own_thread = ladder->threads > 1,
+            .format = ladder->format,
+            .files = ladder->files,
+            .next = i + 1 < ladder->count ? ladder->rungs[i + 1] : NULL,
+            .poster = i == 0 ? &ladder->poster : NULL,
+            .sprites = i + 1 == ladder->count ? ladder->sprites : NULL,
+        };
+        int result = cv_rung_new(&params, &ladder->rungs[i], error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* Shows the newest picture from `pts_us` on. */
+static int show(struct cv_ladder *ladder, int64_t pts_us, struct cv_error *error)
+{
+    int64_t ticks = av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    if (ticks <= ladder->last_ticks) {
+        return 0; /* two frames within one tick: no player could show both */
+    }
+    ladder->last_ticks = ticks;
+    bool key = cv_cadence_show(&ladder->cadence, pts_us);
+    return cv_rung_show(ladder->rungs[0], ladder->last, ticks, key, error);
+}
+
+/* Shows the newest picture again wherever a pause until `until_us` asks for it. */
+static int fill_pause(struct cv_ladder *ladder, int64_t until_us, struct cv_error *error)
+{
+    int64_t pts_us;
+    while ((pts_us = cv_cadence_repeat(&ladder->cadence, until_us)) != INT64_MIN) {
+        int result = show(ladder, pts_us, error);
+        result = result ? result : cv_ladder_tell(ladder, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* Colours that the source does not name, named: players would guess by each rendition's own size,
+ * and change them when they switch. */
+static void name_colours(const struct cv_ladder *ladder, AVFrame *picture)
+{
+    const struct cv_media_info *source = ladder->source;
+    bool is_high = (source->width < source->height ? source->width : source->height) >= HD_SIDE;
+    if (picture->colorspace == AVCOL_SPC_UNSPECIFIED) {
+        picture->colorspace = is_high ? AVCOL_SPC_BT709 : AVCOL_SPC_SMPTE170M;
+    }
+    if (picture->color_primaries == AVCOL_PRI_UNSPECIFIED) {
+        picture->color_primaries = is_high ? AVCOL_PRI_BT709 : AVCOL_PRI_SMPTE170M;
+    }
+    if (picture->color_trc == AVCOL_TRC_UNSPECIFIED) {
+        picture->color_trc = is_high ? AVCOL_TRC_BT709 : AVCOL_TRC_SMPTE170M;
+    }
+}
+
+/* A whole picture in presentation order. */
+static int accept(struct cv_ladder *ladder, const struct cv_video_frame *frame,
+                  struct cv_error *error)
+{
+    ladder->video_end_us = frame->pts_us + frame->duration_us;
+    if (!cv_cadence_admit(&ladder->cadence, frame->pts_us)) {
+        return 0;
+    }
+    bool is_first = ladder->last == NULL;
+    int result = is_first ? open_rungs(ladder, error) : fill_pause(ladder, frame->pts_us, error);
+    if (result != 0) {
+        return result;
+    }
+    av_frame_free(&ladder->last);
+    ladder->last = av_frame_clone(frame->picture);
+    if (!ladder->last) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    name_colours(ladder, ladder->last);
+    if (is_first && frame->pts_us > 0) {
+        /* Players start at a picture: it stands from the beginning. */
+        result = show(ladder, 0, error);
+        result = result ? result : fill_pause(ladder, frame->pts_us, error);
+    }
+    result = result ? result : show(ladder, frame->pts_us, error);
+    return result ? result : cv_ladder_tell(ladder, error);
+}
+
+static int accept_whole(struct cv_ladder *ladder, struct cv_error *error)
+{
+    for (;;) {
+        struct cv_video_frame frame;
+        int result = cv_deinterlacer_receive(ladder->deinterlacer, &frame, error);
+        if (result != CV_DEINTERLACER_FRAME) {
+            return result < 0 ? result : 0;
+        }
+        result = accept(ladder, &frame, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
+                    struct cv_error *error)
+{
+    /* Half-pictures of a picture that was turned lie side by side, and no filter knows those. */
+    bool is_woven = cv_is_interlaced(frame->picture) && ladder->source->rotation % 180 == 0;
+    if (is_woven && !ladder->deinterlacer) {
+        int result = cv_deinterlacer_new(&ladder->deinterlacer, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    if (!ladder->deinterlacer) {
+        return accept(ladder, frame, error);
+    }
+    int result = cv_deinterlacer_send(ladder->deinterlacer, frame, error);
+    return result ? result : accept_whole(ladder, error);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv_error *error)
+{
+    int result = 0;
+    if (ladder->deinterlacer) {
+        result = cv_deinterlacer_send(ladder->deinterlacer, NULL, error);
+        result = result ? result : accept_whole(ladder, error);
+    }
+    if (result == 0 && !ladder->last) {
+        result = cv_fail(error, CV_ERROR_INTERNAL, "no frame was given to the renditions");
+    }
+    if (result != 0) {
+        return result;
+    }
+    int64_t sound_us = ladder->sound ? cv_sound_encoder_end_us(ladder->sound) : 0;
+    int64_t end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
+    result = fill_pause(ladder, end_us, error);
+    *ret_end_us = end_us;
+    int64_t end = av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    return result ? result : cv_rung_end(ladder->rungs[0], end, error);
+}
+
+static int end_sound(struct cv_ladder *ladder, int64_t end_us, struct cv_error *error)
+{
+    int result = pad_sound(ladder, end_us, error);
+    result = result ? result : cv_sound_encoder_finish(ladder->sound, end_us, error);
+    result = result ? result : collect_sound(ladder, error);
+    int64_t end = av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    return result ? result : cv_segments_finish(ladder->sound_segments, end, error);
+}
+
+int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
+                     struct cv_error *error)
+{
+    int64_t end_us = 0;
+    int result = end_pictures(ladder, &end_us, error);
+    if (result == 0 && ladder->sound) {
+        result = end_sound(ladder, end_us, error);
+    }
+    for (size_t i = 0; result == 0 && i < ladder->count; i++) {
+        result = cv_rung_join(ladder->rungs[i], error);
+    }
+    result = result ? result : cv_ladder_publish(ladder, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_ladder_summarize(ladder, end_us, ret_summary);
+    return 0;
+}

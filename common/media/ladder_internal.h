@@ -1,0 +1,40 @@
+/* The inside of a ladder: what comes in is put in order here, encoded in rungs and segments, and
+ * told of in playlists. Private to common/media. */
+#pragma once
+
+#include "common/media/cadence.h"
+#include "common/media/deinterlace.h"
+#include "common/media/rung.h"
+#include "common/media/sound_encoder.h"
+
+struct cv_ladder {
+    const struct cv_media_info *source;
+    int threads;
+    enum cv_segment_format format;
+    cv_ladder_finished finished;
+    void *opaque;
+    struct cv_files *files;
+    struct cv_rung_size sizes[CV_LADDER_RUNGS_MAX];
+    struct cv_rung *rungs[CV_LADDER_RUNGS_MAX]; /* largest first; NULL before the first picture */
+    size_t count;
+    AVRational shape; /* of the source's pixels, as they are shown */
+    struct cv_sprites *sprites;
+    struct cv_poster poster;
+    struct cv_sound_encoder *sound; /* NULL: silent */
+    struct cv_segments *sound_segments;
+    struct cv_deinterlacer *deinterlacer; /* NULL before the first interlaced frame */
+    struct cv_cadence cadence;
+    AVFrame *last; /* the newest picture; NULL before the first */
+    AVPacket *packet;
+    int64_t last_ticks;
+    int64_t video_end_us; /* where the newest frame ends */
+};
+
+/* Tells the caller of files that have become complete. */
+CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);
+
+/* Writes poster and playlists, when everything they name is complete. */
+CV_MUST_CHECK int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error);
+
+void cv_ladder_summarize(const struct cv_ladder *ladder, int64_t end_us,
+                         struct cv_ladder_summary *summary);

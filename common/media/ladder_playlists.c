@@ -1,0 +1,133 @@
+#include "common/media/ladder_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { POSTER_QUALITY = 85, POSTER_SIDE_MAX = 1280, FRAME_RATE_MAX = 60 };
+
+static const char playlist_type[] = "application/vnd.apple.mpegurl";
+
+int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
+{
+    return cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
+}
+
+static int write_text(struct cv_ladder *ladder, const char *name, const char *text,
+                      struct cv_error *error)
+{
+    return cv_files_write(ladder->files, CV_LADDER_STREAM, name, playlist_type, text, strlen(text),
+                          error);
+}
+
+static int write_poster(struct cv_ladder *ladder, struct cv_error *error)
+{
+    if (!ladder->poster.best) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no picture to make a poster of");
+    }
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    int result =
+        cv_picture_jpeg(ladder->poster.best, POSTER_QUALITY, POSTER_SIDE_MAX, &data, &size, error);
+    return result ? result
+                  : cv_files_write(ladder->files, CV_LADDER_THUMBS, "poster.jpg", "image/jpeg",
+                                   data, size, error);
+}
+
+/* NAME.m3u8 and, of pictures, NAME_keys.m3u8. */
+static int write_media(struct cv_ladder *ladder, const struct cv_segments *segments, int target,
+                       struct cv_error *error)
+{
+    const struct cv_segment_list *list = cv_segments_list(segments);
+    struct cv_playlist_names names = cv_segments_names(segments);
+    cv_auto_free char *file = NULL;
+    cv_auto_free char *text = NULL;
+    int result = cv_format(&file, error, "%s.m3u8", names.name);
+    result = result ? result : cv_playlist_media(list, &names, target, true, &text, error);
+    result = result ? result : write_text(ladder, file, text, error);
+    if (result != 0 || list->key_count == 0) {
+        return result;
+    }
+    cv_auto_free char *keys_file = NULL;
+    cv_auto_free char *keys = NULL;
+    result = cv_format(&keys_file, error, "%s_keys.m3u8", names.name);
+    result = result ? result : cv_playlist_key_frames(list, &names, &keys, error);
+    return result ? result : write_text(ladder, keys_file, keys, error);
+}
+
+static void describe(const struct cv_segments *segments, struct cv_playlist_variant *variant)
+{
+    *variant = (struct cv_playlist_variant){
+        .name = cv_segments_names(segments).name,
+        .codecs = cv_segments_codec(segments),
+        .list = cv_segments_list(segments),
+    };
+}
+
+static size_t describe_all(const struct cv_ladder *ladder, struct cv_playlist_variant *variants)
+{
+    for (size_t i = 0; i < ladder->count; i++) {
+        describe(cv_rung_segments(ladder->rungs[i]), &variants[i]);
+        variants[i].width = ladder->sizes[i].width;
+        variants[i].height = ladder->sizes[i].height;
+        /* Jitter may put a frame too many into one segment; what is shown in the long run counts. */
+        variants[i].frame_rate = fmin(cv_segment_list_frame_rate(variants[i].list), FRAME_RATE_MAX);
+    }
+    return ladder->count;
+}
+
+int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error)
+{
+    struct cv_playlist_variant variants[CV_LADDER_RUNGS_MAX], sound;
+    size_t count = describe_all(ladder, variants);
+    int target = 1;
+    for (size_t i = 0; i < count; i++) {
+        int own = cv_segment_list_target(variants[i].list);
+        target = own > target ? own : target;
+    }
+    if (ladder->sound) {
+        describe(ladder->sound_segments, &sound);
+        int own = cv_segment_list_target(sound.list);
+        target = own > target ? own : target;
+    }
+    int result = write_poster(ladder, error);
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        result = write_media(ladder, cv_rung_segments(ladder->rungs[i]), target, error);
+    }
+    if (result == 0 && ladder->sound) {
+        result = write_media(ladder, ladder->sound_segments, target, error);
+    }
+    cv_auto_free char *text = NULL;
+    result = result ? result
+                    : cv_playlist_multivariant(variants, count, ladder->sound ? &sound : NULL,
+                                               target, true, &text, error);
+    result = result ? result : write_text(ladder, "index.m3u8", text, error);
+    return result ? result : cv_ladder_tell(ladder, error);
+}
+
+void cv_ladder_summarize(const struct cv_ladder *ladder, int64_t end_us,
+                         struct cv_ladder_summary *summary)
+{
+    *summary = (struct cv_ladder_summary){
+        .count = ladder->count,
+        .duration_us = end_us,
+        .sound = ladder->sound != NULL,
+        .sprite_tiles = cv_sprites_tiles(ladder->sprites),
+    };
+    for (size_t i = 0; i < ladder->count; i++) {
+        struct cv_segments *segments = cv_rung_segments(ladder->rungs[i]);
+        const struct cv_segment_list *list = cv_segments_list(segments);
+        struct cv_rendition *rendition = &summary->renditions[i];
+        *rendition = (struct cv_rendition){
+            .width = ladder->sizes[i].width,
+            .height = ladder->sizes[i].height,
+            .frames = cv_rung_frames(ladder->rungs[i]),
+            .segments = (int)list->count,
+            .bandwidth = cv_segment_list_peak(list, cv_segment_list_target(list)),
+            .average_bandwidth = cv_segment_list_average(list),
+        };
+        (void)snprintf(rendition->name, sizeof(rendition->name), "%s",
+                       cv_rung_name(ladder->rungs[i]));
+        (void)snprintf(rendition->codec, sizeof(rendition->codec), "%s",
+                       cv_segments_codec(segments));
+    }
+}

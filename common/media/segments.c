@@ -1,0 +1,314 @@
+#include "common/media/segments.h"
+
+#include "common/media/cleanup.h"
+#include "common/media/segment_writer.h"
+
+#include <libavutil/intreadwrite.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COPY_CHUNK = 64 * 1024, NAL_SPS = 7, SPS_PROFILE_BYTES = 3 };
+
+struct cv_segments {
+    const struct cv_segment_writer_type *type;
+    void *writer;
+    char *name;
+    struct cv_files *files;
+    AVRational clock;
+    bool is_video;
+    char codec[32];
+    pthread_mutex_t lock;        /* of `list` and `announced` */
+    struct cv_segment_list list; /* complete ones; keys of the current one, too */
+    size_t announced;            /* segments that `files` knows: all but the newest */
+    bool is_open;                /* a segment's file is being written */
+    int64_t start, frames;       /* of that segment; 90 kHz */
+    int64_t next_cut;            /* the next key packet at or after this starts a segment */
+    int64_t newest;              /* latest time in the current segment */
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int note_key(void *opaque, int64_t pts, int64_t offset, int64_t size, struct cv_error *error)
+{
+    struct cv_segments *segments = opaque;
+    struct cv_key key = {pts, segments->list.count, offset, size};
+    (void)pthread_mutex_lock(&segments->lock);
+    int result = cv_segment_list_add_key(&segments->list, &key, error);
+    (void)pthread_mutex_unlock(&segments->lock);
+    return result;
+}
+
+static const struct cv_segment_writer_type *writer_of(enum cv_segment_format format)
+{
+    (void)format;
+    return &cv_segment_writer_ts;
+}
+
+bool cv_segments_wants_global_header(enum cv_segment_format format)
+{
+    return writer_of(format)->global_header;
+}
+
+int cv_segments_new(const struct cv_segments_params *params, struct cv_segments **ret_segments,
+                    struct cv_error *error)
+{
+    cv_auto(cv_segments_free) struct cv_segments *segments = calloc(1, sizeof(*segments));
+    if (!segments) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
+    }
+    (void)pthread_mutex_init(&segments->lock, NULL);
+    segments->type = writer_of(params->format);
+    segments->files = params->files;
+    segments->clock = params->codec->time_base;
+    segments->is_video = params->codec->codec_type == AVMEDIA_TYPE_VIDEO;
+    segments->newest = -1;
+    if (!segments->is_video) {
+        (void)snprintf(segments->codec, sizeof(segments->codec), "mp4a.40.2"); /* AAC-LC */
+    }
+    int result = cv_format(&segments->name, error, "%s", params->name);
+    struct cv_segment_writer_params writer_params = {
+        .codec = params->codec,
+        .name = segments->name,
+        .files = params->files,
+        .key = note_key,
+        .opaque = segments,
+    };
+    result = result ? result : segments->type->open(&writer_params, &segments->writer, error);
+    if (result != 0) {
+        return result;
+    }
+    *ret_segments = cv_take(segments);
+    return 0;
+}
+
+void cv_segments_free(struct cv_segments *segments)
+{
+    if (segments) {
+        segments->type->close(segments->writer);
+        cv_segment_list_deinit(&segments->list);
+        (void)pthread_mutex_destroy(&segments->lock);
+        free(segments->name);
+        free(segments);
+    }
+}
+
+/* ---- one segment ----------------------------------------------------------------------------- */
+
+static int file_name(const struct cv_segments *segments, size_t number, bool whole_path,
+                     char **ret_name, struct cv_error *error)
+{
+    return cv_format(ret_name, error, "%s%ssegment_%s_%05zu.%s",
+                     whole_path ? cv_files_directory(segments->files) : "", whole_path ? "/" : "",
+                     segments->name, number, segments->type->extension);
+}
+
+static int begin(struct cv_segments *segments, int64_t start, struct cv_error *error)
+{
+    cv_auto_free char *path = NULL;
+    int result = file_name(segments, segments->list.count, true, &path, error);
+    result = result ? result : segments->type->begin(segments->writer, path, error);
+    if (result == 0) {
+        segments->is_open = true;
+        segments->start = start;
+        segments->frames = 0;
+    }
+    return result;
+}
+
+/* `end` in 90 kHz; `next_dts` in the encoder's ticks. */
+static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
+                    struct cv_error *error)
+{
+    int64_t bytes = 0;
+    segments->is_open = false;
+    int result = segments->type->end(segments->writer, next_dts, &bytes, error);
+    if (result != 0) {
+        return result;
+    }
+    struct cv_segment segment = {
+        .start = segments->start,
+        .duration = end > segments->start ? end - segments->start : 1,
+        .bytes = bytes,
+        .frames = segments->frames,
+    };
+    (void)pthread_mutex_lock(&segments->lock);
+    result = cv_segment_list_add(&segments->list, &segment, error);
+    (void)pthread_mutex_unlock(&segments->lock);
+    return result;
+}
+
+/* Tells of segments below `count`: they will not change any more. */
+static int announce(struct cv_segments *segments, size_t count, struct cv_error *error)
+{
+    int result = 0;
+    while (result == 0 && segments->announced < count) {
+        cv_auto_free char *name = NULL;
+        result = file_name(segments, segments->announced, false, &name, error);
+        result = result ? result
+                        : cv_files_add(segments->files, CV_LADDER_STREAM, name,
+                                       segments->type->content_type, error);
+        (void)pthread_mutex_lock(&segments->lock);
+        segments->announced += result == 0;
+        (void)pthread_mutex_unlock(&segments->lock);
+    }
+    return result;
+}
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+/* The three bytes behind the type of the sequence parameter set, wherever it lies in Annex B data. */
+static void name_h264(struct cv_segments *segments, const uint8_t *data, int size)
+{
+    for (int i = 0; i + 3 + SPS_PROFILE_BYTES < size; i++) {
+        if (data[i] == 0 && data[i + 1] == 0 && data[i + 2] == 1 && (data[i + 3] & 31) == NAL_SPS) {
+            (void)snprintf(segments->codec, sizeof(segments->codec), "avc1.%02X%02X%02X",
+                           data[i + 4], data[i + 5], data[i + 6]);
+            return;
+        }
+    }
+}
+
+static int64_t to_ticks(const struct cv_segments *segments, int64_t time)
+{
+    return av_rescale_q(time, segments->clock, (AVRational){1, CV_PLAYLIST_CLOCK});
+}
+
+static int cut(struct cv_segments *segments, const AVPacket *packet, int64_t pts,
+               struct cv_error *error)
+{
+    int result = 0;
+    if (segments->is_open) {
+        result = complete(segments, pts, packet->dts, error);
+    }
+    /* The first segment starts with the presentation, whenever its first packet does. */
+    result = result ? result : begin(segments, segments->list.count > 0 ? pts : 0, error);
+    int64_t length = av_rescale(CV_HLS_SEGMENT_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    segments->next_cut = (pts / length + 1) * length;
+    return result;
+}
+
+int cv_segments_write(struct cv_segments *segments, AVPacket *packet, struct cv_error *error)
+{
+    int64_t pts = to_ticks(segments, packet->pts);
+    bool is_key = (packet->flags & AV_PKT_FLAG_KEY) != 0;
+    int result = 0;
+    if (!segments->is_open || (is_key && pts >= segments->next_cut)) {
+        if (segments->is_video && segments->codec[0] == '\0') {
+            name_h264(segments, packet->data, packet->size);
+        }
+        result = cut(segments, packet, pts, error);
+    }
+    segments->frames++;
+    segments->newest = pts > segments->newest ? pts : segments->newest;
+    result = result ? result : segments->type->write(segments->writer, packet, error);
+    bool is_settled = segments->newest - segments->start >=
+                      av_rescale(CV_HLS_TAIL_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    if (result == 0 && is_settled) {
+        result = announce(segments, segments->list.count, error);
+    }
+    return result;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static int append_file(const char *path, const char *tail_path, struct cv_error *error)
+{
+    cv_auto_file FILE *tail = fopen(tail_path, "rbe");
+    cv_auto_file FILE *target = fopen(path, "abe");
+    if (!tail || !target) {
+        return cv_fail_errno(error, errno, "cannot join the last segment");
+    }
+    static const size_t chunk = COPY_CHUNK;
+    cv_auto_free char *data = malloc(chunk);
+    size_t got;
+    while (data && (got = fread(data, 1, chunk, tail)) > 0) {
+        if (fwrite(data, 1, got, target) < got) {
+            return cv_fail_errno(error, errno, "cannot write %s", path);
+        }
+    }
+    if (!data || ferror(tail) || fflush(target) != 0 || unlink(tail_path) != 0) {
+        return cv_fail_errno(error, errno, "cannot join the last segment");
+    }
+    return 0;
+}
+
+/* Joins the last segment to the one before: segments of both formats may simply be put one behind
+ * the other. */
+static int join_tail(struct cv_segments *segments, struct cv_error *error)
+{
+    struct cv_segment_list *list = &segments->list;
+    cv_auto_free char *path = NULL;
+    cv_auto_free char *tail_path = NULL;
+    int result = file_name(segments, list->count - 2, true, &path, error);
+    result = result ? result : file_name(segments, list->count - 1, true, &tail_path, error);
+    result = result ? result : append_file(path, tail_path, error);
+    if (result != 0) {
+        return result;
+    }
+    struct cv_segment *target = &list->segments[list->count - 2];
+    const struct cv_segment *tail = &list->segments[list->count - 1];
+    for (size_t i = list->key_count; i > 0 && list->keys[i - 1].segment == list->count - 1; i--) {
+        list->keys[i - 1].segment--;
+        list->keys[i - 1].offset += target->bytes;
+    }
+    target->bytes += tail->bytes;
+    target->duration += tail->duration;
+    target->frames += tail->frames;
+    list->count--;
+    return 0;
+}
+
+int cv_segments_finish(struct cv_segments *segments, int64_t end, struct cv_error *error)
+{
+    if (!segments->is_open) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no packet was written to %s", segments->name);
+    }
+    int64_t end_dts = av_rescale_q(end, (AVRational){1, CV_PLAYLIST_CLOCK}, segments->clock);
+    int result = complete(segments, end, end_dts, error);
+    int64_t tail = av_rescale(CV_HLS_TAIL_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    size_t count = segments->list.count;
+    if (result == 0 && count > 1 && segments->announced < count - 1 &&
+        segments->list.segments[count - 1].duration < tail) {
+        (void)pthread_mutex_lock(&segments->lock);
+        result = join_tail(segments, error);
+        (void)pthread_mutex_unlock(&segments->lock);
+    }
+    return result ? result : announce(segments, segments->list.count, error);
+}
+
+/* ---- what came out --------------------------------------------------------------------------- */
+
+const struct cv_segment_list *cv_segments_list(const struct cv_segments *segments)
+{
+    return &segments->list;
+}
+
+struct cv_playlist_names cv_segments_names(const struct cv_segments *segments)
+{
+    return (struct cv_playlist_names){segments->name, segments->type->extension,
+                                      segments->type->has_map};
+}
+
+int cv_segments_snapshot(struct cv_segments *segments, struct cv_segment_list *ret_list,
+                         struct cv_error *error)
+{
+    struct cv_segment_list list = {0};
+    int result = 0;
+    (void)pthread_mutex_lock(&segments->lock);
+    for (size_t i = 0; result == 0 && i < segments->announced; i++) {
+        result = cv_segment_list_add(&list, &segments->list.segments[i], error);
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    if (result != 0) {
+        cv_segment_list_deinit(&list);
+        return result;
+    }
+    *ret_list = list;
+    return 0;
+}
+
+const char *cv_segments_codec(const struct cv_segments *segments)
+{
+    return segments->codec;
+}

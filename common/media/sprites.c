@@ -1,0 +1,208 @@
+#include "common/media/sprites.h"
+
+#include "common/media/averror.h"
+#include "common/media/cleanup.h"
+#include "common/media/scale.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    TILE_SIDE = 192, /* the longer side; enough to know a scene, not to read it */
+    SIDE_MIN = 2,
+    COLUMNS = 10,
+    ROWS = 10,
+    TILES_AIM = 300, /* one for every few pixels of a seek bar */
+    TILES_MAX = 1200,
+    INTERVAL_MIN_US = 1000 * 1000,
+    INTERVAL_UNKNOWN_US = 2 * 1000 * 1000,
+    QUALITY = 70,
+};
+
+struct cv_sprites {
+    struct cv_files *files;
+    struct SwsContext *cache;
+    struct cv_buffer text;
+    AVFrame *shown; /* the newest picture; NULL before the first */
+    AVFrame *sheet;
+    int tile_width, tile_height;
+    int tiles, sheets;
+    int64_t interval_us, next_us; /* when the next tile is due */
+    int64_t cue_us;               /* when the newest tile's cue starts */
+};
+
+int cv_sprites_new(int64_t duration_us, struct cv_files *files, struct cv_sprites **ret_sprites,
+                   struct cv_error *error)
+{
+    struct cv_sprites *sprites = calloc(1, sizeof(*sprites));
+    if (!sprites) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sprites");
+    }
+    sprites->files = files;
+    int64_t interval = INTERVAL_UNKNOWN_US;
+    if (duration_us > 0) {
+        int64_t steps = (duration_us + INTERVAL_MIN_US * (int64_t)TILES_AIM - 1) /
+                        (INTERVAL_MIN_US * (int64_t)TILES_AIM);
+        interval = steps * INTERVAL_MIN_US;
+    }
+    sprites->interval_us = interval;
+    cv_buffer_text(&sprites->text, "WEBVTT\n");
+    *ret_sprites = sprites;
+    return 0;
+}
+
+void cv_sprites_free(struct cv_sprites *sprites)
+{
+    if (sprites) {
+        sws_freeContext(sprites->cache);
+        cv_buffer_deinit(&sprites->text);
+        av_frame_free(&sprites->shown);
+        av_frame_free(&sprites->sheet);
+        free(sprites);
+    }
+}
+
+int cv_sprites_tiles(const struct cv_sprites *sprites)
+{
+    return sprites->tiles;
+}
+
+static int even(int64_t side)
+{
+    return side < SIDE_MIN ? SIDE_MIN : (int)(side & ~INT64_C(1));
+}
+
+static int open_sheet(struct cv_sprites *sprites, struct cv_error *error)
+{
+    const AVFrame *shown = sprites->shown;
+    int longer = shown->width > shown->height ? shown->width : shown->height;
+    int side = longer < TILE_SIDE ? longer : TILE_SIDE;
+    sprites->tile_width = even((int64_t)shown->width * side / longer);
+    sprites->tile_height = even((int64_t)shown->height * side / longer);
+    AVFrame *sheet = av_frame_alloc();
+    sprites->sheet = sheet;
+    if (sheet) {
+        sheet->width = COLUMNS * sprites->tile_width;
+        sheet->height = ROWS * sprites->tile_height;
+        sheet->format = AV_PIX_FMT_YUV420P;
+    }
+    if (!sheet || av_frame_get_buffer(sheet, 0) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a sheet of sprites");
+    }
+    sheet->colorspace = shown->colorspace;
+    sheet->color_range = AVCOL_RANGE_MPEG;
+    return 0;
+}
+
+static int close_sheet(struct cv_sprites *sprites, struct cv_error *error)
+{
+    int used = sprites->tiles - sprites->sheets * COLUMNS * ROWS;
+    AVFrame *sheet = sprites->sheet;
+    sheet->height = (used + COLUMNS - 1) / COLUMNS * sprites->tile_height;
+    sheet->width = (used < COLUMNS ? used : COLUMNS) * sprites->tile_width;
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    char name[32];
+    (void)snprintf(name, sizeof(name), "sprite_%03d.jpg", sprites->sheets);
+    int result = cv_picture_jpeg(sheet, QUALITY, 0, &data, &size, error);
+    result = result ? result
+                    : cv_files_write(sprites->files, CV_LADDER_THUMBS, name, "image/jpeg", data,
+                                     size, error);
+    av_frame_free(&sprites->sheet);
+    sprites->sheets++;
+    return result;
+}
+
+static void stamp(struct cv_buffer *text, int64_t time_us)
+{
+    int64_t ms = time_us / 1000;
+    cv_buffer_printf(text, "%02" PRId64 ":%02d:%02d.%03d", ms / 3600000, (int)(ms / 60000 % 60),
+                     (int)(ms / 1000 % 60), (int)(ms % 1000));
+}
+
+/* The cue of the newest tile, now that it is known how long it stands. */
+static void write_cue(struct cv_sprites *sprites, int64_t end_us)
+{
+    int place = (sprites->tiles - 1) % (COLUMNS * ROWS);
+    int sheet = (sprites->tiles - 1) / (COLUMNS * ROWS);
+    cv_buffer_text(&sprites->text, "\n");
+    stamp(&sprites->text, sprites->cue_us);
+    cv_buffer_text(&sprites->text, " --> ");
+    stamp(&sprites->text, end_us);
+    cv_buffer_printf(&sprites->text, "\nsprite_%03d.jpg#xywh=%d,%d,%d,%d\n", sheet,
+                     place % COLUMNS * sprites->tile_width, place / COLUMNS * sprites->tile_height,
+                     sprites->tile_width, sprites->tile_height);
+}
+
+static void copy_tile(const struct cv_sprites *sprites, const AVFrame *tile, int place)
+{
+    for (int plane = 0; plane < 3; plane++) {
+        int half = plane > 0;
+        int x = place % COLUMNS * sprites->tile_width >> half;
+        int y = place / COLUMNS * sprites->tile_height >> half;
+        for (int row = 0; row < sprites->tile_height >> half; row++) {
+            (void)memcpy(sprites->sheet->data[plane] +
+                             (ptrdiff_t)(y + row) * sprites->sheet->linesize[plane] + x,
+                         tile->data[plane] + (ptrdiff_t)row * tile->linesize[plane],
+                         (size_t)(sprites->tile_width >> half));
+        }
+    }
+}
+
+static int add_tile(struct cv_sprites *sprites, struct cv_error *error)
+{
+    int result = sprites->sheet ? 0 : open_sheet(sprites, error);
+    if (result != 0) {
+        return result;
+    }
+    if (sprites->tiles > 0) {
+        write_cue(sprites, sprites->next_us);
+    }
+    cv_auto(cv_av_frame_free) AVFrame *tile = NULL;
+    result = cv_scale_picture(sprites->shown, sprites->tile_width, sprites->tile_height,
+                              AV_PIX_FMT_YUV420P, false, &sprites->cache, &tile, error);
+    if (result != 0) {
+        return result;
+    }
+    copy_tile(sprites, tile, sprites->tiles % (COLUMNS * ROWS));
+    sprites->tiles++;
+    sprites->cue_us = sprites->next_us;
+    if (sprites->tiles % TILES_MAX == 0) {
+        sprites->interval_us *= 2; /* longer than the header said */
+    }
+    sprites->next_us += sprites->interval_us;
+    return sprites->tiles % (COLUMNS * ROWS) == 0 ? close_sheet(sprites, error) : 0;
+}
+
+int cv_sprites_show(struct cv_sprites *sprites, const AVFrame *picture, int64_t time_us,
+                    struct cv_error *error)
+{
+    while (sprites->shown && sprites->next_us < time_us) {
+        int result = add_tile(sprites, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    av_frame_free(&sprites->shown);
+    sprites->shown = av_frame_clone(picture);
+    return sprites->shown ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sprites");
+}
+
+int cv_sprites_finish(struct cv_sprites *sprites, int64_t end_us, struct cv_error *error)
+{
+    int result = 0;
+    while (result == 0 && sprites->shown && (sprites->tiles == 0 || sprites->next_us < end_us)) {
+        result = add_tile(sprites, error);
+    }
+    if (result == 0 && sprites->tiles > 0) {
+        write_cue(sprites, end_us > sprites->cue_us ? end_us : sprites->cue_us + INTERVAL_MIN_US);
+    }
+    if (result == 0 && sprites->sheet) {
+        result = close_sheet(sprites, error);
+    }
+    if (result != 0 || sprites->text.failed) {
+        return result ? result : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for cues");
+    }
+    return cv_files_write(sprites->files, CV_LADDER_THUMBS, "thumbnails.vtt", "text/vtt",
+                          sprites->text.data, sprites->text.length, error);
+}

@@ -1,0 +1,69 @@
+#include "workers/transcode/transcode.h"
+
+#include <string.h>
+
+static const char short_sides_variable[] = "CORTANA_RENDITIONS";
+
+static int add(struct transcode_request *request, int64_t short_side, enum cv_error_type type,
+               const char *where, struct cv_error *error)
+{
+    bool is_known =
+        short_side > 0 && short_side <= CV_MEDIA_SIDE_MAX && cv_ladder_is_rung((int)short_side);
+    if (!is_known || request->short_side_count == CV_LADDER_RUNGS_MAX) {
+        return cv_fail(error, type, "%s: renditions are among 2160, 1440, 1080, 720, 480, 360, 240",
+                       where);
+    }
+    request->short_sides[request->short_side_count++] = (int)short_side;
+    return 0;
+}
+
+/* "1080,720,360" */
+static int read_environment(struct transcode_request *request, struct cv_error *error)
+{
+    const char *text = cv_env(short_sides_variable, "");
+    while (*text != '\0') {
+        char *end = NULL;
+        long long value = strtoll(text, &end, 10);
+        bool ends = *end == ',' || *end == '\0';
+        int result = add(request, end > text && ends ? value : 0, CV_ERROR_CONFIGURATION,
+                         short_sides_variable, error);
+        if (result != 0) {
+            return result;
+        }
+        text = *end == ',' ? end + 1 : end;
+    }
+    return 0;
+}
+
+static int read_short_sides(const json_t *payload, struct transcode_request *request,
+                            struct cv_error *error)
+{
+    static const char key[] = "renditions";
+    const json_t *list = json_object_get(payload, key);
+    if (!list || json_is_null(list)) {
+        return read_environment(request, error);
+    }
+    if (!json_is_array(list) || json_array_size(list) == 0) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is no list of heights",
+                       key);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *value = json_array_get(list, i);
+        int result = add(request, json_is_integer(value) ? json_integer_value(value) : 0,
+                         CV_ERROR_INVALID_PAYLOAD, "payload: \"renditions\"", error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+int transcode_read_request(const json_t *payload, struct transcode_request *request,
+                           struct cv_error *error)
+{
+    *request = (struct transcode_request){.format = CV_SEGMENT_TS};
+    int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
+    result = result ? result
+                    : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
+    return result ? result : read_short_sides(payload, request, error);
+}
