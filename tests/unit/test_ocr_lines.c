@@ -265,6 +265,29 @@ static void test_emoji_are_cut_out_and_coloured_words_are_not(void **state)
     }
 }
 
+/* Faint digits beside an emoji become as black as if it were not there. */
+static void test_an_emoji_takes_no_contrast(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 120, white);
+    draw_smiley(&frame, 30, 34, 40);
+    struct ocr_box text = draw_text(&frame, "520", 84, 40, 27, grey);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 1);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+    struct cv_error error;
+    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
+                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
+                     0);
+    int darkest = 255;
+    for (int x = text.x - lines.items[0].box.x; x < crop.width; x++) {
+        for (int y = 0; y < crop.height; y++) {
+            darkest = ocr_min(darkest, crop.grey[y * crop.width + x]);
+        }
+    }
+    assert_true(darkest < 24);
+}
+
 static void test_text_is_cleaned_of_lone_marks(void **state)
 {
     (void)state;
@@ -309,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_outlined_letters),
         cmocka_unit_test(test_a_glow_behind_letters_is_paper),
         cmocka_unit_test(test_emoji_are_cut_out_and_coloured_words_are_not),
+        cmocka_unit_test(test_an_emoji_takes_no_contrast),
         cmocka_unit_test(test_text_is_cleaned_of_lone_marks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,6 +43,23 @@ static int letters_tall(const struct ocr_line *line, const struct ocr_box *glyph
     return 0;
 }
 
+/* The widest part of the line that holds no emoji. */
+static struct ocr_box widest_without(const struct ocr_box *line, const struct ocr_box *emoji,
+                                     size_t count)
+{
+    struct ocr_box best = {0};
+    int from = line->x;
+
+    for (size_t i = 0; i <= count; i++) {
+        int to = i < count ? emoji[i].x : ocr_right(line);
+        if (to - from > best.width) {
+            best = (struct ocr_box){from, line->y, to - from, line->height};
+        }
+        from = i < count ? ocr_max(from, ocr_right(&emoji[i])) : from;
+    }
+    return best.width ? best : *line;
+}
+
 int ocr_crop_make(const struct ocr_frame *frame, const struct ocr_line *line,
                   const struct ocr_box *glyphs, struct ocr_crop *ret_crop, struct cv_error *error)
 {
@@ -54,6 +71,10 @@ int ocr_crop_make(const struct ocr_frame *frame, const struct ocr_line *line,
     }
     crop.emoji_count =
         ocr_emoji_find(frame, &crop.ink, line, glyphs, crop.emoji, CV_COUNT(crop.emoji));
+    if (crop.emoji_count) {
+        struct ocr_box letters = widest_without(&line->box, crop.emoji, crop.emoji_count);
+        ocr_ink_measure(frame, &letters, &crop.ink);
+    }
     crop.tall = letters_tall(line, glyphs, crop.emoji, crop.emoji_count);
     if (crop.tall < OCR_GLYPH_HEIGHT_MIN) {
         return CV_OCR_NO_TEXT;

@@ -225,6 +225,47 @@ static void count_language(struct gathering *all, const char *name, size_t bytes
     }
 }
 
+static double share_of(float percent)
+{
+    double share = (double)percent / 100;
+
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+static bool is_address(const char *word)
+{
+    return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0 ||
+           strncmp(word, "www.", 4) == 0;
+}
+
+/* Mean over the letters of the word that `words` stands at. */
+static double letters_sure(const TessResultIterator *words)
+{
+    TessResultIterator *letters = TessResultIteratorCopy(words);
+    double sum = 0;
+    int count = 0;
+
+    while (letters) {
+        sum += share_of(TessResultIteratorConfidence(letters, RIL_SYMBOL));
+        count++;
+        if (!TessResultIteratorNext(letters, RIL_SYMBOL) ||
+            TessPageIteratorIsAtBeginningOf(TessResultIteratorGetPageIterator(letters), RIL_WORD)) {
+            break;
+        }
+    }
+    TessResultIteratorDelete(letters);
+    return count ? sum / count : 0;
+}
+
+/* Tesseract is as sure of a word as of its worst letter. An address is long, in no word list, and
+ * what it begins with proves that it is text: it counts by its letters. */
+static double word_sure(const TessResultIterator *words, const char *word, double sure)
+{
+    double letters = is_address(word) ? letters_sure(words) : 0;
+
+    return letters > sure ? letters : sure;
+}
+
 static void gather_words(TessBaseAPI *api, struct gathering *all)
 {
     TessResultIterator *words = TessBaseAPIGetIterator(api);
@@ -233,10 +274,9 @@ static void gather_words(TessBaseAPI *api, struct gathering *all)
         char *word = TessResultIteratorGetUTF8Text(words, RIL_WORD);
         size_t bytes = word ? strlen(word) : 0;
         if (bytes && all->text.length + bytes < OCR_LINE_BYTES_MAX) {
-            double sure = (double)TessResultIteratorConfidence(words, RIL_WORD) / 100;
-            sure = sure < 0 ? 0 : sure > 1 ? 1 : sure;
+            double sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
             cv_buffer_printf(&all->text, "%s%s", all->text.length ? " " : "", word);
-            all->confidence += sure * (double)bytes;
+            all->confidence += word_sure(words, word, sure) * (double)bytes;
             all->worst = sure < all->worst ? sure : all->worst;
             all->bytes += bytes;
             count_language(all, TessResultIteratorWordRecognitionLanguage(words), bytes);
