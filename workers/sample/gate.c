@@ -2,6 +2,8 @@
 
 #include "common/media/media.h"
 
+#include "workers/sample/strokes.h"
+
 #include <string.h>
 
 enum {
@@ -9,12 +11,11 @@ enum {
      * key frame reaches 1,050; a changed digit of 16 px makes 1,150 and more, of 11 px 500. */
     THRESHOLD_LOW = 520,
     THRESHOLD_HIGH = 1300,
-    ACTIVE_SAD = 64,         /* below, a block is still: rounding, a skipped macroblock */
-    ACTIVE_ENOUGH = 64,      /* blocks; fewer say nothing about the noise */
-    STROKE_PIXELS = 5,       /* of a block that are a stroke in one picture alone */
-    STROKE_PIXELS_FAINT = 8, /* the same where the difference is within reach of an encoder */
-    FAINT_SAD = 900,
-    OTHER_SAD = 1000,   /* without strokes, less is of no interest */
+    ACTIVE_SAD = 64,               /* below, a block is still: rounding, a skipped macroblock */
+    ACTIVE_ENOUGH = 64,            /* blocks; fewer say nothing about the noise */
+    OTHER_SAD = 1000,              /* without strokes, less is of no interest */
+    QUIET_SAD = THRESHOLD_LOW / 4, /* of every other row: no more than noise */
+    CERTAIN_SAD = 2 * THRESHOLD_HIGH,
     TEXT_CERTAIN = 256, /* changed blocks, after which the rest is not looked at so closely */
     COLUMNS_MAX = CV_MEDIA_SIDE_MAX / GATE_BLOCK,
     SPOTS_MAX = 64, /* changed blocks; more are never discounted: a short line has that many */
@@ -30,10 +31,12 @@ enum { STILL = 0, TEXT = 1, OTHER = 2 };
 int gate_init(struct gate *gate, int width, int height, double dedupe_threshold,
               struct cv_error *error)
 {
+    gate->phase = 0;
     gate->columns = (width + GATE_BLOCK - 1) / GATE_BLOCK;
     gate->rows = (height + GATE_BLOCK - 1) / GATE_BLOCK;
     double scale = (1 - dedupe_threshold) / 0.05;
     gate->scale = scale < 0.02 ? 0.02 : scale; /* even "identical" leaves the decoder's rounding */
+    gate->quiet = (int)(QUIET_SAD * (gate->scale < 1 ? gate->scale : 1));
     size_t count = (size_t)gate->columns * (size_t)gate->rows;
     gate->sad = calloc(count + 1, sizeof(*gate->sad)); /* pairs of blocks are written at once */
     gate->changed = calloc(count, 1);
@@ -80,32 +83,76 @@ static inline void sad_pairs(const uint8_t *a, ptrdiff_t a_stride, const uint8_t
 }
 #endif
 
-/* SAD of the blocks of one block row, `rows` pixel rows `step` apart. */
-static void sad_row(const struct plane *a, const struct plane *b, int y, int rows, int step,
-                    uint16_t *sad)
+/* SAD of the blocks of the block row at `y`, from every `step`-th of its rows, from `first` on. */
+static void sad_rows(const struct plane *a, const struct plane *b, int y, int first, int step,
+                     uint16_t *sad)
 {
+    int height = a->height - y < GATE_BLOCK ? a->height - y : GATE_BLOCK;
+    int rows = first < height ? (height - first + step - 1) / step : 0;
     int x = 0;
+    y += first;
 #if defined(__SSE2__)
-    int looked_at = (rows + step - 1) / step;
     ptrdiff_t a_stride = (ptrdiff_t)a->stride * step;
     ptrdiff_t b_stride = (ptrdiff_t)b->stride * step;
     for (; x + PAIRS * PAIR <= a->width; x += PAIRS * PAIR) {
-        sad_pairs(plane_at(a, x, y), a_stride, plane_at(b, x, y), b_stride, looked_at, PAIRS,
+        sad_pairs(plane_at(a, x, y), a_stride, plane_at(b, x, y), b_stride, rows, PAIRS,
                   sad + x / GATE_BLOCK);
     }
     for (; x + PAIR <= a->width; x += PAIR) {
-        sad_pairs(plane_at(a, x, y), a_stride, plane_at(b, x, y), b_stride, looked_at, 1,
+        sad_pairs(plane_at(a, x, y), a_stride, plane_at(b, x, y), b_stride, rows, 1,
                   sad + x / GATE_BLOCK);
     }
 #endif
     for (; x < a->width; x += GATE_BLOCK) {
         int count = a->width - x < GATE_BLOCK ? a->width - x : GATE_BLOCK;
         uint32_t sum = 0;
-        for (int row = 0; row < rows; row += step) {
-            sum += bytes_sum(plane_at(a, x, y + row), plane_at(b, x, y + row), count);
+        for (int row = 0; row < rows; row++) {
+            sum += bytes_sum(plane_at(a, x, y + row * step), plane_at(b, x, y + row * step), count);
         }
         sad[x / GATE_BLOCK] = (uint16_t)sum;
     }
+}
+
+static int peak_of(const uint16_t *sad, int count)
+{
+    uint16_t peak = 0;
+    for (int i = 0; i < count; i++) {
+        peak = sad[i] > peak ? sad[i] : peak;
+    }
+    return peak;
+}
+
+static int count_above(const uint16_t *sad, int count, int limit)
+{
+    int above = 0;
+    for (int i = 0; i < count; i++) {
+        above += sad[i] > limit;
+    }
+    return above;
+}
+
+/* SAD of a block row as far as it is needed. Memory is what a comparison costs, so every other row
+ * is read first: where that shows nothing, nothing has changed but for a line one pixel thin, which
+ * the other rows of the next picture show; where the picture is `certain` to have changed, the
+ * estimate is good enough. Returns the peak. */
+static int sad_row(const struct gate *gate, const struct plane *a, const struct plane *b, int y,
+                   bool certain, uint16_t *sad)
+{
+    int phase = (int)(gate->phase % 2);
+    sad_rows(a, b, y, phase, 2, sad);
+    int peak = peak_of(sad, gate->columns);
+    if (certain || peak <= gate->quiet) {
+        for (int i = 0; i < gate->columns; i++) {
+            sad[i] = (uint16_t)(2 * sad[i]);
+        }
+        return 2 * peak;
+    }
+    uint16_t other[COLUMNS_MAX + 2];
+    sad_rows(a, b, y, 1 - phase, 2, other);
+    for (int i = 0; i < gate->columns; i++) {
+        sad[i] = (uint16_t)(sad[i] + other[i]);
+    }
+    return peak_of(sad, gate->columns);
 }
 
 /* The noise between two pictures, and from it the SAD that is more than noise. */
@@ -141,85 +188,6 @@ static int count_noise(const uint16_t *sad, int count, uint32_t *histogram)
         }
     }
     return active;
-}
-
-/* A pixel is of a stroke: brighter than both neighbours at one of two distances, or darker
- * than both. An edge between two surfaces is neither, however sharp. */
-enum { STROKE_THIN = 3, STROKE_WIDE = 8, STROKE_CONTRAST = 20 };
-
-#if defined(__SSE2__)
-/* 8 pixels of one picture, and beside them the 8 at the same place of the other. */
-static __m128i load_both(const uint8_t *a, const uint8_t *b)
-{
-    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)a),
-                              _mm_loadl_epi64((const __m128i *)b));
-}
-
-/* In how many of the 8 pixels the one picture has a stroke that the other has not. */
-static int strokes_differing(const uint8_t *a, const uint8_t *b)
-{
-    __m128i here = load_both(a, b);
-    __m128i ridge = _mm_setzero_si128();
-    __m128i valley = ridge;
-    static const int distances[] = {STROKE_THIN, STROKE_WIDE};
-    for (size_t i = 0; i < CV_COUNT(distances); i++) {
-        __m128i left = load_both(a - distances[i], b - distances[i]);
-        __m128i right = load_both(a + distances[i], b + distances[i]);
-        __m128i above = _mm_min_epu8(_mm_subs_epu8(here, left), _mm_subs_epu8(here, right));
-        __m128i below = _mm_min_epu8(_mm_subs_epu8(left, here), _mm_subs_epu8(right, here));
-        ridge = _mm_max_epu8(ridge, above);
-        valley = _mm_max_epu8(valley, below);
-    }
-    __m128i contrast = _mm_set1_epi8(STROKE_CONTRAST);
-    __m128i zero = _mm_setzero_si128();
-    __m128i no_ridge = _mm_cmpeq_epi8(_mm_subs_epu8(ridge, contrast), zero);
-    __m128i no_valley = _mm_cmpeq_epi8(_mm_subs_epu8(valley, contrast), zero);
-    __m128i of_a = _mm_unpacklo_epi64(no_ridge, no_valley);
-    __m128i of_b = _mm_unpackhi_epi64(no_ridge, no_valley);
-    /* a byte that differs is 255 in one and 0 in the other */
-    __m128i ones = _mm_and_si128(_mm_xor_si128(of_a, of_b), _mm_set1_epi8(1));
-    __m128i sum = _mm_sad_epu8(ones, zero);
-    return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
-}
-#else
-static unsigned strokes(const uint8_t *p)
-{
-    unsigned mask = 0;
-    for (int i = 0; i < GATE_BLOCK; i++, p++) {
-        bool ridge =
-            (p[0] - p[-STROKE_THIN] > STROKE_CONTRAST && p[0] - p[STROKE_THIN] > STROKE_CONTRAST) ||
-            (p[0] - p[-STROKE_WIDE] > STROKE_CONTRAST && p[0] - p[STROKE_WIDE] > STROKE_CONTRAST);
-        bool valley =
-            (p[-STROKE_THIN] - p[0] > STROKE_CONTRAST && p[STROKE_THIN] - p[0] > STROKE_CONTRAST) ||
-            (p[-STROKE_WIDE] - p[0] > STROKE_CONTRAST && p[STROKE_WIDE] - p[0] > STROKE_CONTRAST);
-        mask |= (unsigned)!ridge << i | (unsigned)!valley << (i + GATE_BLOCK);
-    }
-    return mask;
-}
-
-static int strokes_differing(const uint8_t *a, const uint8_t *b)
-{
-    return __builtin_popcount(strokes(a) ^ strokes(b));
-}
-#endif
-
-/* Have strokes come, gone or moved in this block? */
-static bool strokes_differ(const struct plane *a, const struct plane *b, int x, int y, int sad)
-{
-    int height = a->height - y < GATE_BLOCK ? a->height - y : GATE_BLOCK;
-    /* at the rim, look at the nearest pixels that have neighbours */
-    int low = STROKE_WIDE;
-    int high = a->width - GATE_BLOCK - STROKE_WIDE;
-    if (high < low) {
-        return true;
-    }
-    x = x < low ? low : x > high ? high : x;
-    int enough = sad < FAINT_SAD ? STROKE_PIXELS_FAINT : STROKE_PIXELS;
-    int differing = 0;
-    for (int row = 0; row < height && differing < enough; row++) {
-        differing += strokes_differing(plane_at(a, x, y + row), plane_at(b, x, y + row));
-    }
-    return differing >= enough;
 }
 
 /* A lone block just above the threshold is noise; text leaves its mark on a neighbour too. */
@@ -297,17 +265,16 @@ void gate_compare(struct gate *gate, const struct plane *reference, const struct
     uint32_t histogram[HISTOGRAM_BINS] = {0};
     int active = 0;
     int peak = 0;
+    int certain = 0;
     for (int row = 0; row < gate->rows; row++) {
-        int y = row * GATE_BLOCK;
-        int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
         uint16_t *sad = gate->sad + (size_t)row * (size_t)gate->columns;
-        sad_row(reference, current, y, height, 1, sad);
-        int row_peak = 0;
-        for (int i = 0; i < gate->columns; i++) {
-            row_peak = sad[i] > row_peak ? sad[i] : row_peak;
-        }
+        int row_peak =
+            sad_row(gate, reference, current, row * GATE_BLOCK, certain >= TEXT_CERTAIN, sad);
         if (row_peak > ACTIVE_SAD) {
             active += count_noise(sad, gate->columns, histogram);
+        }
+        if (row_peak > CERTAIN_SAD && certain < TEXT_CERTAIN) {
+            certain += count_above(sad, gate->columns, CERTAIN_SAD);
         }
         peak = row_peak > peak ? row_peak : peak;
     }
@@ -327,6 +294,28 @@ void gate_compare(struct gate *gate, const struct plane *reference, const struct
     *ret_result = result;
 }
 
+/* Four rows of a block row of chroma, times two; from two of them times four where those show
+ * nothing. Returns the peak. */
+static int chroma_row(const struct gate *gate, const struct plane *a, const struct plane *b, int y,
+                      int columns, uint16_t *sad)
+{
+    int phase = (int)(gate->phase % 4);
+    sad_rows(a, b, y, phase, 4, sad);
+    int peak = peak_of(sad, columns);
+    if (2 * peak <= gate->quiet) {
+        for (int i = 0; i < columns; i++) {
+            sad[i] = (uint16_t)(4 * sad[i]);
+        }
+        return 4 * peak;
+    }
+    uint16_t other[COLUMNS_MAX + 2];
+    sad_rows(a, b, y, (phase + 2) % 4, 4, other);
+    for (int i = 0; i < columns; i++) {
+        sad[i] = (uint16_t)(2 * (sad[i] + other[i]));
+    }
+    return peak_of(sad, columns);
+}
+
 bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
                          const struct plane *current, enum gate_view view)
 {
@@ -337,13 +326,7 @@ bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
     int active = 0;
     int highest = 0;
     for (int y = 0; y < current->height; y += GATE_BLOCK) {
-        int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
-        sad_row(reference, current, y, height, 2, sad);
-        int row_peak = 0;
-        for (int i = 0; i < columns; i++) {
-            sad[i] = (uint16_t)(2 * sad[i]);
-            row_peak = sad[i] > row_peak ? sad[i] : row_peak;
-        }
+        int row_peak = chroma_row(gate, reference, current, y, columns, sad);
         peak[y / GATE_BLOCK] = (uint16_t)row_peak;
         highest = row_peak > highest ? row_peak : highest;
         if (row_peak > ACTIVE_SAD) {
@@ -359,11 +342,10 @@ bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
         if (peak[y / GATE_BLOCK] <= threshold) {
             continue;
         }
-        int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
-        sad_row(reference, current, y, height, 2, sad);
+        (void)chroma_row(gate, reference, current, y, columns, sad);
         for (int i = 0; i < columns; i++) {
-            if (2 * sad[i] > threshold &&
-                strokes_differ(reference, current, i * GATE_BLOCK, y, 2 * sad[i])) {
+            if (sad[i] > threshold &&
+                strokes_differ(reference, current, i * GATE_BLOCK, y, sad[i])) {
                 return true;
             }
         }

@@ -20,6 +20,9 @@ struct gate {
     uint16_t *sad;     /* of the last comparison, one a block */
     uint8_t *changed;  /* 1 where strokes have changed, 2 where something else has */
     double scale;      /* of the thresholds; 1 at a dedupe threshold of 0.95 */
+    int quiet;         /* SAD of half a block that needs no second look */
+    unsigned phase;    /* which rows are looked at first: the caller counts it up from one picture
+                          to the next */
 };
 
 struct gate_result {
@@ -46,7 +49,7 @@ enum gate_view {
 void gate_compare(struct gate *gate, const struct plane *reference, const struct plane *current,
                   enum gate_view view, struct gate_result *ret_result);
 
-/* The same for a plane of another size (chroma), every other row alone; the block
+/* The same for a plane of another size (chroma), every other row at most; the block
  * maps stay as they are. The plane may not be larger than the one of gate_init. */
 bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
                          const struct plane *current, enum gate_view view);

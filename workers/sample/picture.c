@@ -76,7 +76,10 @@ void picture_release(struct picture *picture)
     picture->held = false;
 }
 
-bool picture_chroma(const struct picture *picture, int index, struct plane *ret_plane)
+enum { MOVING_BLOCKS = 16 }; /* of other changes: a moving picture, whose colours move too */
+
+/* The chroma planes, where they are planes of bytes; false otherwise. `index` is 1 or 2. */
+static bool chroma_of(const struct picture *picture, int index, struct plane *ret_plane)
 {
     const AVFrame *frame = picture->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
@@ -89,6 +92,26 @@ bool picture_chroma(const struct picture *picture, int index, struct plane *ret_
                                 AV_CEIL_RSHIFT(frame->width, format->log2_chroma_w),
                                 AV_CEIL_RSHIFT(frame->height, format->log2_chroma_h)};
     return true;
+}
+
+bool picture_differs(struct gate *gate, const struct picture *reference,
+                     const struct picture *current, enum gate_view view,
+                     struct gate_result *ret_result)
+{
+    gate_compare(gate, &reference->luma, &current->luma, view, ret_result);
+    if (ret_result->changed > 0) {
+        return true;
+    }
+    for (int i = 1; i <= 2 && ret_result->shifted < MOVING_BLOCKS; i++) {
+        struct plane before;
+        struct plane after;
+        if (chroma_of(reference, i, &before) && chroma_of(current, i, &after) &&
+            before.width == after.width && before.height == after.height &&
+            gate_chroma_changed(gate, &before, &after, view)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 uint64_t picture_hash(const struct picture *picture)

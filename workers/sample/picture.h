@@ -3,6 +3,7 @@
 
 #include "common/base/base.h"
 
+#include "workers/sample/gate.h"
 #include "workers/sample/plane.h"
 
 #include <libavutil/frame.h>
@@ -24,8 +25,10 @@ CV_MUST_CHECK int picture_hold(struct picture *picture, const AVFrame *frame, in
                                struct cv_error *error);
 void picture_release(struct picture *picture);
 
-/* The chroma planes, where they are planes of bytes; false otherwise. `index` is 1 or 2. */
-bool picture_chroma(const struct picture *picture, int index, struct plane *ret_plane);
+/* Does `current` show other text than `reference`, in luma or in colours alone? */
+bool picture_differs(struct gate *gate, const struct picture *reference,
+                     const struct picture *current, enum gate_view view,
+                     struct gate_result *ret_result);
 
 /* 64 bits: is each of 8×8 fields brighter than its right neighbour (difference hash)? */
 uint64_t picture_hash(const struct picture *picture);

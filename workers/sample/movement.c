@@ -1,0 +1,149 @@
+#include "workers/sample/movement.h"
+
+enum {
+    SCROLL_BLOCKS = 12,      /* changed blocks; with fewer nothing has scrolled */
+    SCROLL_SIDE = 64,        /* pixels; smaller pictures have no profile */
+    RETRY_MAX = 8,           /* frames between attempts while a moving picture matches nothing */
+    TURN_PIXELS = 24,        /* a line of small text: turning round after that may hide it again */
+    UNEXPLAINED_BLOCKS = 24, /* less is a rim or a counter and waits for the next kept frame */
+    UNEXPLAINED_SHARE = 50,  /* 1/50 of the changed blocks, likewise */
+    WAY_MAX = 4096,          /* a bound; a second of 120 fps has 120 */
+};
+
+void movement_deinit(struct movement *movement)
+{
+    for (int i = 0; i < 2; i++) {
+        scroll_profile_deinit(&movement->reference[i]);
+        scroll_profile_deinit(&movement->current[i]);
+    }
+    free(movement->way);
+    *movement = (struct movement){0};
+}
+
+int movement_init(struct movement *movement, int width, int height, struct cv_error *error)
+{
+    movement_deinit(movement);
+    movement->width = width;
+    movement->height = height;
+    int lengths[] = {[SCROLL_VERTICAL] = height, [SCROLL_HORIZONTAL] = width};
+    int result = 0;
+    for (int i = 0; i < 2 && result == 0; i++) {
+        result = scroll_profile_init(&movement->reference[i], lengths[i], error);
+        if (result == 0) {
+            result = scroll_profile_init(&movement->current[i], lengths[i], error);
+        }
+    }
+    return result;
+}
+
+void movement_begin(struct movement *movement)
+{
+    movement->dx = movement->dy = 0;
+    movement->way_count = 0;
+    movement->profiled[0] = movement->profiled[1] = false;
+}
+
+int movement_returned(struct movement *movement, int64_t time_us, struct cv_error *error)
+{
+    bool was_away = movement->dx != 0 || movement->dy != 0;
+    int result = was_away ? movement_note(movement, time_us, 0, 0, error) : 0;
+    if (result != 0) {
+        return result;
+    }
+    movement->step_x = movement->step_y = 0;
+    movement->failures = movement->wait = 0;
+    return 0;
+}
+
+static bool axis_moved(struct movement *movement, enum scroll_axis axis, const struct gate *gate,
+                       const struct gate_result *difference, const struct plane *reference,
+                       const struct plane *current, int *ret_shift, struct scroll_check *ret_check)
+{
+    if (!movement->profiled[axis]) {
+        scroll_profile_of(reference, axis, &movement->reference[axis]);
+        movement->profiled[axis] = true;
+    }
+    scroll_profile_of(current, axis, &movement->current[axis]);
+    int predicted =
+        axis == SCROLL_VERTICAL ? movement->dy + movement->step_y : movement->dx + movement->step_x;
+    int shift;
+    if (!scroll_match(&movement->reference[axis], &movement->current[axis], predicted, &shift)) {
+        return false;
+    }
+    int dx = axis == SCROLL_HORIZONTAL ? shift : 0;
+    int dy = axis == SCROLL_VERTICAL ? shift : 0;
+    scroll_verify(gate, difference, reference, current, dx, dy, ret_check);
+    if (ret_check->matched < SCROLL_BLOCKS / 2 ||
+        ret_check->matched * 2 < ret_check->unexplained * 3) {
+        return false;
+    }
+    *ret_shift = shift;
+    return true;
+}
+
+bool movement_find(struct movement *movement, const struct gate *gate,
+                   const struct gate_result *difference, const struct plane *reference,
+                   const struct plane *current, int *ret_dx, int *ret_dy,
+                   struct scroll_check *ret_check)
+{
+    if (difference->changed < SCROLL_BLOCKS || movement->width < SCROLL_SIDE ||
+        movement->height < SCROLL_SIDE) {
+        return false;
+    }
+    if (movement->wait > 0) {
+        movement->wait--;
+        return false;
+    }
+    bool sideways = movement->dx != 0;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        enum scroll_axis axis = sideways == (attempt == 0) ? SCROLL_HORIZONTAL : SCROLL_VERTICAL;
+        int shift;
+        if (axis_moved(movement, axis, gate, difference, reference, current, &shift, ret_check)) {
+            *ret_dx = axis == SCROLL_HORIZONTAL ? shift : 0;
+            *ret_dy = axis == SCROLL_VERTICAL ? shift : 0;
+            movement->failures = 0;
+            return true;
+        }
+    }
+    if (movement->failures < RETRY_MAX) {
+        movement->failures++;
+    }
+    movement->wait = movement->failures - 1;
+    return false;
+}
+
+int movement_note(struct movement *movement, int64_t time_us, int dx, int dy,
+                  struct cv_error *error)
+{
+    if (movement->way_count == movement->way_capacity && movement->way_capacity < WAY_MAX) {
+        size_t capacity = movement->way_capacity ? 2 * movement->way_capacity : 64;
+        struct sampler_motion *grown = realloc(movement->way, capacity * sizeof(*grown));
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu positions", capacity);
+        }
+        movement->way = grown;
+        movement->way_capacity = capacity;
+    }
+    if (movement->way_count < movement->way_capacity) {
+        movement->way[movement->way_count++] = (struct sampler_motion){time_us, dx, dy};
+    }
+    movement->step_x = dx - movement->dx;
+    movement->step_y = dy - movement->dy;
+    movement->dx = dx;
+    movement->dy = dy;
+    return 0;
+}
+
+bool movement_turned(const struct movement *movement, int dx, int dy)
+{
+    int step_x = dx - movement->dx, step_y = dy - movement->dy;
+    return (step_y * movement->dy < 0 && abs(movement->dy) >= TURN_PIXELS) ||
+           (step_x * movement->dx < 0 && abs(movement->dx) >= TURN_PIXELS);
+}
+
+bool movement_leaves_more(const struct scroll_check *check)
+{
+    int changed = check->matched + check->revealed + check->unexplained;
+    return check->unexplained > UNEXPLAINED_BLOCKS &&
+           check->unexplained > changed / UNEXPLAINED_SHARE;
+}
