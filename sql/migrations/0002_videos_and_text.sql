@@ -1,6 +1,6 @@
 -- Videos, the text found in them, and what search reads.
 
-CREATE TYPE video_status AS ENUM ('new', 'processing', 'ready', 'failed');
+CREATE TYPE video_status AS ENUM ('new', 'processing', 'ready', 'failed', 'duplicate');
 
 CREATE TABLE videos (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),

@@ -141,7 +141,7 @@ def test_a_user_calls_no_function_of_the_queue(library, role):
 def test_every_function_that_writes_is_listed_above(queue):
     """A new function of the queue is either shut to users or known to be harmless."""
     harmless = {"current_team_ids", "event_source", "job_transition_allowed", "segment_id",
-                "jobs_change_status", "videos_before_update",
+                "jobs_change_status", "videos_before_update", "time_ordered_uuid",
                 # read only, under the caller's rights or with their owner and teams as a condition
                 "search_fold", "search_grams", "search_word_query", "search_parse",
                 "search_sees_all", "search_candidates", "search_snippet", "search_segments",

@@ -1,0 +1,152 @@
+#include "common/objects/objects.h"
+
+#include <string.h>
+
+enum {
+    MULTIPART_DAYS = 2, /* an upload that has not ended after two days has been given up */
+    HTTP_OK = 200,
+    HTTP_MULTIPLE = 300,
+    HTTP_NOT_FOUND = 404,
+    HTTP_METHOD = 405,
+    HTTP_NOT_IMPLEMENTED = 501,
+};
+
+#define RULE_ID "cortana-"
+
+static bool is_success(int status)
+{
+    return status >= HTTP_OK && status < HTTP_MULTIPLE;
+}
+
+static int fail_answer(const char *what, int status, const char *body, struct cv_error *error)
+{
+    return cv_fail(error, status >= 500 ? CV_ERROR_SERVER : CV_ERROR_AUTHORIZATION,
+                   "%s: the server answers %d: %.300s", what, status, body ? body : "");
+}
+
+/* Makes the bucket unless it is there. */
+static int make_bucket(struct cv_store *store, bool *ret_created, struct cv_error *error)
+{
+    int status = 0;
+    cv_auto_free char *body = NULL;
+    int result = cv_store_bucket_request(store, "HEAD", "", NULL, &status, &body, error);
+    if (result != 0 || is_success(status)) {
+        *ret_created = false;
+        return result;
+    }
+    if (status != HTTP_NOT_FOUND) {
+        return fail_answer("look at the bucket", status, body, error);
+    }
+    cv_auto_free char *answer = NULL;
+    result = cv_store_bucket_request(store, "PUT", "", NULL, &status, &answer, error);
+    if (result == 0 && !is_success(status)) {
+        return fail_answer("make the bucket", status, answer, error);
+    }
+    *ret_created = result == 0;
+    return result;
+}
+
+/* Appends the rules of a configuration that are not ours. */
+static void keep_rules(struct cv_buffer *rules, const char *configuration)
+{
+    static const char start[] = "<Rule>", end[] = "</Rule>";
+    for (const char *rule = configuration; (rule = strstr(rule, start));) {
+        const char *stop = strstr(rule, end);
+        if (!stop) {
+            return;
+        }
+        stop += strlen(end);
+        const char *ours = strstr(rule, "<ID>" RULE_ID);
+        if (!ours || ours > stop) {
+            cv_buffer_append(rules, rule, (size_t)(stop - rule));
+        }
+        rule = stop;
+    }
+}
+
+static int compose_rules(const char *present, int64_t clip_days, char **ret_body,
+                         struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer body = CV_BUFFER_INIT;
+    cv_buffer_text(&body, "<LifecycleConfiguration"
+                          " xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    keep_rules(&body, present ? present : "");
+    cv_buffer_printf(&body,
+                     "<Rule><ID>" RULE_ID "unfinished</ID><Filter><Prefix></Prefix></Filter>"
+                     "<Status>Enabled</Status><AbortIncompleteMultipartUpload>"
+                     "<DaysAfterInitiation>%d</DaysAfterInitiation>"
+                     "</AbortIncompleteMultipartUpload></Rule>",
+                     MULTIPART_DAYS);
+    if (clip_days > 0) {
+        cv_buffer_printf(&body,
+                         "<Rule><ID>" RULE_ID "clips</ID><Filter><Prefix>%s</Prefix></Filter>"
+                         "<Status>Enabled</Status><Expiration><Days>%lld</Days></Expiration>"
+                         "</Rule>",
+                         cv_object_prefix(CV_OBJECT_CLIPS), (long long)clip_days);
+    }
+    cv_buffer_text(&body, "</LifecycleConfiguration>");
+    return cv_buffer_take(&body, ret_body, error);
+}
+
+static bool knows_no_rules(int status)
+{
+    return status == HTTP_NOT_IMPLEMENTED || status == HTTP_METHOD;
+}
+
+static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error *error)
+{
+    int status = 0;
+    cv_auto_free char *present = NULL;
+    int result = cv_store_bucket_request(store, "GET", "lifecycle", NULL, &status, &present, error);
+    if (result != 0) {
+        return result;
+    }
+    if (knows_no_rules(status)) {
+        return CV_BUCKET_RULES_UNKNOWN;
+    }
+    if (!is_success(status) && status != HTTP_NOT_FOUND) {
+        return fail_answer("read the lifecycle rules", status, present, error);
+    }
+    cv_auto_free char *body = NULL;
+    cv_auto_free char *answer = NULL;
+    result = compose_rules(is_success(status) ? present : NULL, clip_days, &body, error);
+    result =
+        result ? result
+               : cv_store_bucket_request(store, "PUT", "lifecycle", body, &status, &answer, error);
+    if (result != 0 || is_success(status)) {
+        return result;
+    }
+    /* Swift answers 400 with the reason in the text. */
+    if (knows_no_rules(status) || (answer && strcasestr(answer, "not implemented")) ||
+        (answer && strcasestr(answer, "NotImplemented"))) {
+        return CV_BUCKET_RULES_UNKNOWN;
+    }
+    return fail_answer("set the lifecycle rules", status, answer, error);
+}
+
+/* Folders show people where things go; the store makes and removes them as it needs them. */
+static int make_folders(struct cv_store *store, struct cv_error *error)
+{
+    static const char mark[] = CV_OBJECT_INBOX "put videos here.txt";
+    static const char text[] =
+        "A video that is put here is taken in: it moves to its place, and its text becomes\n"
+        "searchable. inbox/OWNER/ (a UUID) makes it that user's.\n";
+    return cv_store_put(store, mark, text, sizeof(text) - 1, NULL, NULL, error);
+}
+
+int cv_bucket_init(struct cv_store *store, int64_t clip_days, bool *ret_created,
+                   struct cv_error *error)
+{
+    bool created = false;
+    int result = make_bucket(store, &created, error);
+    if (result == CV_STORE_UNSUPPORTED) {
+        result = make_folders(store, error);
+        *ret_created = false;
+        return result ? result : (int)CV_BUCKET_IS_DIRECTORY;
+    }
+    result = result ? result : set_rules(store, clip_days, error);
+    if (result >= 0) {
+        *ret_created = created;
+    }
+    return result;
+}

@@ -1,0 +1,33 @@
+/* What the two halves of a comparison share: gc.c walks the store, gc_rows.c the tables beside it. */
+#pragma once
+
+#include "common/objects/objects.h"
+
+struct gc {
+    struct cv_db *db;
+    struct cv_store *store;
+    const struct cv_gc_params *params;
+    struct cv_gc_summary summary;
+    int64_t now_ms;
+};
+
+/* Counts a finding and tells of it. */
+void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const char *video_id,
+             int64_t size);
+
+/* One page of a list, as the tables are to show it: rows with an id above `after_id` ("" for the
+ * first) and up to `until_id` (NULL: to the last) whose key is not among `keys` are looked at. */
+struct gc_range {
+    enum cv_object_place place;
+    const char *after_id;
+    const char *until_id;
+    const struct cv_object_list *page;
+};
+
+/* Whether rows name keys of this place. */
+bool gc_has_rows(enum cv_object_place place);
+CV_MUST_CHECK int gc_check_rows(struct gc *gc, const struct gc_range *range,
+                                struct cv_error *error);
+
+/* Raises CV_ERROR_CONFLICT when store and database cannot belong together. */
+CV_MUST_CHECK int gc_check_pair(struct gc *gc, struct cv_error *error);

@@ -1,0 +1,63 @@
+#include "common/objects/objects.h"
+
+/* A look that finds objects is followed by another; a writer that adds without end is not ours. */
+enum { LOOKS_MAX = 100000 };
+
+static int remove_page(struct cv_store *store, const struct cv_object_list *list,
+                       struct cv_error *error)
+{
+    const char *keys[CV_STORE_PAGE_MAX];
+    for (size_t i = 0; i < list->count; i++) {
+        keys[i] = list->entries[i].key;
+    }
+    return cv_store_delete_many(store, keys, list->count, error);
+}
+
+/* From the first page again after each removal: what is gone is not listed again, and the last look
+ * is the proof. A page may be empty and not be the last. */
+static int remove_prefix(struct cv_store *store, const char *prefix, struct cv_cancel *cancel,
+                         cv_objects_progress *progress, void *opaque, int64_t *removed,
+                         struct cv_error *error)
+{
+    cv_auto_free char *continuation = NULL;
+    for (int look = 0; look < LOOKS_MAX; look++) {
+        if (cv_cancel_level(cancel) >= CV_CANCEL_ABORT) {
+            return cv_fail(error, CV_ERROR_CANCELED, "stopped while removing %s", prefix);
+        }
+        cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
+        int result = cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &list, error);
+        if (result != 0 || (list.count == 0 && !list.continuation)) {
+            return result;
+        }
+        free(continuation);
+        continuation = list.count == 0 ? cv_take(list.continuation) : NULL;
+        result = remove_page(store, &list, error);
+        if (result != 0) {
+            return cv_fail_context(error, result, "remove %s", prefix);
+        }
+        *removed += (int64_t)list.count;
+        if (progress) {
+            progress(opaque, *removed);
+        }
+    }
+    return cv_fail(error, CV_ERROR_CONFLICT, "somebody goes on writing to %s", prefix);
+}
+
+int cv_objects_remove_video(struct cv_store *store, const char *video_id, struct cv_cancel *cancel,
+                            cv_objects_progress *progress, void *opaque, int64_t *ret_removed,
+                            struct cv_error *error)
+{
+    int64_t removed = 0;
+    for (int place = 0; place < CV_OBJECT_PLACE_COUNT; place++) {
+        cv_auto_free char *prefix = NULL;
+        int result = cv_format(&prefix, error, "%s%s/",
+                               cv_object_prefix((enum cv_object_place)place), video_id);
+        result = result ? result
+                        : remove_prefix(store, prefix, cancel, progress, opaque, &removed, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    *ret_removed = removed;
+    return 0;
+}

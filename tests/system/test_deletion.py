@@ -1,0 +1,240 @@
+"""Deleting a video removes its objects, whoever is at work on it and whoever is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import uuid
+
+import psycopg2
+import pytest
+from scanning import Scanning
+from workers import DEADLINE, Workers, wait_until
+
+DAY = 24 * 3600
+# One object of every place, as the stages leave them.
+PLACES = ("videos/original/{}/master.mp4", "videos/proxy/{}/index.m3u8",
+          "videos/proxy/{}/720p/segment_00000.ts", "videos/clips/{}/" + str(uuid.uuid4()) + ".mp4",
+          "frames/{}/0.jpg", "frames/{}/100.jpg", "thumbs/{}/poster.jpg")
+
+
+class Library(Scanning):
+    def __init__(self, program, database, sql, store, workers):
+        super().__init__(program, database, sql, store)
+        self.workers = workers
+
+    def add(self, video=None):
+        """A finished video with all its objects."""
+        video = str(video or uuid.uuid4())
+        for place in PLACES:
+            self.put(place.format(video))
+        self.rows("INSERT INTO videos (id, status, s3_original_path, s3_proxy_path, s3_thumb_path,"
+                  " registered_at, original_state) VALUES (%s, 'ready', %s, %s, %s, now(), 'present')",
+                  video, *(PLACES[i].format(video) for i in (0, 1, 6)))
+        return video
+
+    def remover(self, **environment):
+        return self.workers.start("object-remove-worker", **environment)
+
+    def of(self, video):
+        return [key for key in self.keys() if video in key]
+
+    def removal(self, video):
+        rows = self.rows("SELECT * FROM object_removals WHERE video_id = %s", video)
+        return rows[0] if rows else None
+
+    def wait_until_removed(self, video):
+        wait_until(lambda: self.removal(video)["finished_at"], "the objects to be removed")
+
+    def cortana(self, *arguments, expect=0):
+        return self.run(*arguments, name="cortana", expect=expect)
+
+
+@pytest.fixture
+def library(program, database, sql, tmp_path):
+    workers = Workers(program, database, tmp_path)
+    workers.store.mkdir()
+    made = Library(program, database, sql, workers.store, workers)
+    yield made
+    made.end()
+    workers.end()
+
+
+# ---- deletion --------------------------------------------------------------------------------------
+
+
+def test_all_objects_of_a_deleted_video_go(library):
+    kept, gone, gone_too = library.add(), library.add(), library.add()
+    library.remover()
+    library.rows("DELETE FROM videos WHERE id = %s", gone)
+    assert library.value("SELECT delete_video(%s)", gone_too) is True
+    assert library.value("SELECT delete_video(%s)", gone_too) is False
+    for video in (gone, gone_too):
+        library.wait_until_removed(video)
+        assert library.of(video) == [] and library.removal(video)["objects"] == len(PLACES)
+    assert len(library.of(kept)) == len(PLACES)
+    assert library.rows("SELECT 1 FROM jobs WHERE job_type = 'object_remove' AND status <> 'done'") == []
+    assert [path for path in library.store.rglob("*") if gone in str(path)] == []
+
+
+def test_a_deletion_that_is_rolled_back_removes_nothing(library, database):
+    video = library.add()
+    other = psycopg2.connect(database)
+    other.cursor().execute("DELETE FROM videos")
+    other.rollback()
+    other.close()
+    library.remover()
+    again = library.add()
+    library.rows("DELETE FROM videos WHERE id = %s", again)
+    library.wait_until_removed(again)
+    assert len(library.of(video)) == len(PLACES) and library.removal(video) is None
+
+
+def test_many_at_once(library):
+    videos = [library.add() for _ in range(40)]
+    kept = library.add()
+    library.rows("DELETE FROM videos WHERE id <> %s", kept)
+    for _ in range(2):
+        library.remover()
+    for video in videos:
+        library.wait_until_removed(video)
+    assert library.keys() == sorted(library.of(kept))
+
+
+def test_a_remover_that_is_killed_is_carried_on(library):
+    video = library.add()
+    for number in range(6000):
+        library.put(f"frames/{video}/{number}.jpg", b"")
+    library.rows("UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[50])"
+                 " WHERE name = 'object_remove'")
+    library.rows("DELETE FROM videos WHERE id = %s", video)
+    before = len(library.of(video))
+    first = library.remover(CORTANA_LEASE_MS=1000)
+    wait_until(lambda: len(library.of(video)) < before, "the removal to be under way")
+    first.kill()
+    left = len(library.of(video))
+    assert 0 < left < before
+    second = library.remover(CORTANA_LEASE_MS=1000)
+    wait_until(lambda: len(library.of(video)) < left, "the second to be under way")
+    os.kill(second.wait_for_stage(), signal.SIGKILL)
+    library.wait_until_removed(video)
+    assert library.of(video) == []
+
+
+def test_a_stage_at_work_leaves_nothing_behind(library, fixtures_dir):
+    video = str(uuid.uuid4())
+    library.original(video, (fixtures_dir / "chat.mp4").read_bytes())
+    library.run()
+    settings = {"CORTANA_LEASE_MS": 3000}
+    worker = library.workers.start("transcode-worker", **settings)
+    library.remover()
+    wait_until(lambda: library.rows("SELECT 1 FROM jobs WHERE video_id = %s AND progress > 0.1", video),
+               "the transcode to be under way")
+    # Asleep, it hears of nothing: it wakes when the first removal is over, and goes on writing.
+    stage = worker.wait_for_stage()
+    os.kill(worker.pid, signal.SIGSTOP)
+    assert library.value("SELECT delete_video(%s)", video)
+    wait_until(lambda: library.of(video) == [], "the first removal")
+    assert library.removal(video)["finished_at"] is None
+    library.put(f"videos/proxy/{video}/segment_00000.ts")  # what the stage would write
+    os.kill(worker.pid, signal.SIGCONT)
+    library.wait_until_removed(video)
+    wait_until(lambda: not os.path.exists(f"/proc/{stage}"), "the stage to be stopped")
+    assert library.of(video) == []
+    assert library.value("SELECT count(*) FROM jobs WHERE job_type = 'object_remove'"
+                         " AND status = 'done'") == 2
+
+
+def test_a_worker_is_told_at_once(library, fixtures_dir):
+    video = str(uuid.uuid4())
+    library.original(video, (fixtures_dir / "chat.mp4").read_bytes())
+    library.run()
+    worker = library.workers.start("transcode-worker")  # with a lease of five minutes
+    wait_until(lambda: library.rows("SELECT 1 FROM jobs WHERE video_id = %s AND progress > 0.1", video),
+               "the transcode to be under way")
+    library.rows("SELECT delete_video(%s)", video)
+    wait_until(lambda: not worker.stages(), "the stage to be stopped")
+    assert worker.is_alive()
+    final = library.removal(video)["final_after"]
+    assert library.value("SELECT %s > now() + interval '4 minutes'", final)
+
+
+def test_a_deleted_id_does_not_come_back(library):
+    video = library.add()
+    library.rows("DELETE FROM videos WHERE id = %s", video)
+    with pytest.raises(psycopg2.errors.ObjectInUse):
+        library.rows("INSERT INTO videos (id) VALUES (%s)", video)
+    library.run()  # the original still lies there
+    assert library.videos() == {}
+    library.remover()
+    library.wait_until_removed(video)
+    assert library.of(video) == []
+    library.original(video)  # an upload that comes late
+    library.run()
+    wait_until(lambda: library.of(video) == [], "the late upload to be removed")
+    assert library.videos() == {}
+    library.wait_until_removed(video)
+    library.rows("INSERT INTO videos (id) VALUES (%s)", video)  # a person may, when all is over
+    assert library.removal(video) is None
+
+
+def test_hostile_payloads(library):
+    library.put("frames/x/1.jpg")
+    for payload in ({}, {"video_id": 7}, {"video_id": "../.."}, {"video_id": ""}, [], "x"):
+        done = library.workers.once(payload, name="object-remove-worker")
+        assert done.returncode == 65, done.stdout + done.stderr
+    assert library.keys() == ["frames/x/1.jpg"]
+
+
+def test_an_application_s_user_may_delete(library, database):
+    video = library.add()
+    owner = str(uuid.uuid4())
+    library.rows("UPDATE videos SET owner_id = %s", owner)
+    library.rows("GRANT DELETE ON videos TO authenticated")
+    library.rows("CREATE POLICY d ON videos FOR DELETE TO authenticated USING (owner_id = auth.uid())")
+    user = psycopg2.connect(database)
+    with user, user.cursor() as cursor:
+        cursor.execute("SELECT set_config('request.jwt.claims', %s, true)", (json.dumps({"sub": owner}),))
+        cursor.execute("SET LOCAL ROLE authenticated")
+        cursor.execute("DELETE FROM videos WHERE id = %s", (video,))
+        assert cursor.rowcount == 1
+    user.close()
+    library.remover()
+    library.wait_until_removed(video)
+    assert library.of(video) == []
+
+
+# ---- clips -----------------------------------------------------------------------------------------
+
+
+def clip(library, video, days, **result):
+    clip_id = str(uuid.uuid4())
+    key = f"videos/clips/{video}/{clip_id}.mp4"
+    path = library.put(key)
+    os.utime(path, (time.time() - days * DAY,) * 2)
+    job = library.value("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)",
+                        json.dumps({"clip_id": clip_id}), video)
+    library.rows("SELECT * FROM claim_jobs('w', 'clip_generate')")
+    library.rows("SELECT complete_job(id, lease_token, %s) FROM jobs WHERE id = %s",
+                 json.dumps({"clip_path": key, **result}), job)
+    library.rows("UPDATE jobs SET finished_at = now() - %s * interval '1 day' WHERE id = %s", days, job)
+    return key, lambda: library.value("SELECT result FROM jobs WHERE id = %s", job)
+
+
+def test_clips_go_after_their_time(library):
+    video = library.add()
+    fresh, fresh_result = clip(library, video, 29)
+    old, old_result = clip(library, video, 31)
+    foreign = library.add()
+    _, lie = clip(library, video, 31, clip_path=f"videos/original/{foreign}/master.mp4")
+    _, lie_too = clip(library, video, 31, clip_path=PLACES[3].format(foreign))
+    library.run()
+    assert fresh in library.keys() and "removed_at" not in fresh_result()
+    assert old not in library.keys() and old_result()["removed_at"]
+    assert old_result()["clip_path"] == old
+    assert lie() and lie_too() and len(library.of(foreign)) == len(PLACES)
+    library.run(CORTANA_CLIP_DAYS=0)
+    assert fresh in library.keys()
+    library.run(CORTANA_CLIP_DAYS=7)
+    assert fresh not in library.keys() and fresh_result()["removed_at"]

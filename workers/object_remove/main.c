@@ -1,0 +1,62 @@
+#include "common/objects/objects.h"
+#include "common/worker/worker.h"
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* How much there is to remove is not known before it is removed. */
+static void report_progress(void *opaque, int64_t removed)
+{
+    char doing[64];
+    (void)snprintf(doing, sizeof(doing), "removed %lld", (long long)removed);
+    cv_stage_progress(opaque, 0, doing);
+}
+
+/* The same however often it is done: what is gone is not listed. */
+static int remove_objects(struct cv_stage_context *context, const json_t *payload,
+                          json_t **ret_result, struct cv_error *error)
+{
+    const char *video_id = NULL;
+    int64_t removed = 0;
+    int result = cv_payload_uuid(payload, "video_id", &video_id, error);
+    result = result ? result
+                    : cv_objects_remove_video(cv_stage_store(context), video_id,
+                                              cv_stage_cancel(context), report_progress, context,
+                                              &removed, error);
+    if (result != 0) {
+        return result;
+    }
+    *ret_result = json_pack("{s:I}", "removed", (json_int_t)removed);
+    return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
+}
+
+/* Says what is left to do: a stage that was at work on the video may have written behind us. */
+static int settle(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                  struct cv_error *error)
+{
+    const char *video_id = NULL;
+    const json_t *removed = json_object_get(result, "removed");
+    char count[24];
+    int outcome = cv_payload_uuid(job->payload, "video_id", &video_id, error);
+    if (outcome != 0) {
+        return outcome;
+    }
+    if (!json_is_integer(removed) || json_integer_value(removed) < 0) {
+        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "result: \"removed\" is no count");
+    }
+    (void)snprintf(count, sizeof(count), "%lld", (long long)json_integer_value(removed));
+    return cv_db_run(db, NULL, error,
+                     "SELECT settle_object_removal($1::uuid, $2::uuid, $3::bigint)", video_id,
+                     job->id, count);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct cv_stage stage = {
+        .name = "object-remove-worker",
+        .job_type = "object_remove",
+        .needs = CV_STAGE_NEEDS_STORE,
+        .run = remove_objects,
+        .commit = settle,
+    };
+    return cv_worker_main(&stage, argc, argv);
+}

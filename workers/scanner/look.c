@@ -1,0 +1,272 @@
+#include "workers/scanner/scanner.h"
+
+#include <string.h>
+
+enum { LOOKS_A_TIME = 100 };
+
+/* An entry of `uploads`; texts are borrowed, NULL where they are unknown. */
+struct upload {
+    const char *key, *etag, *video_id;
+    int64_t size;
+};
+
+static int forget(struct scanner *scanner, const char *key, struct cv_error *error)
+{
+    return cv_db_run(scanner->db, NULL, error, "DELETE FROM uploads WHERE key = $1", key);
+}
+
+static int refuse(struct scanner *scanner, const char *key, const char *reason,
+                  struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(scanner->db, &rows, error, "SELECT refuse_upload($1, $2) AS is_news",
+                           key, reason);
+    if (result == 0 && cv_db_bool(rows, 0, "is_news")) {
+        cv_log(CV_LOG_WARN, "%s stays where it is: %s", key, reason);
+    }
+    return result;
+}
+
+/* Not as it was: it has to stand still once more. */
+static int postpone(struct scanner *scanner, const char *key, const struct cv_object_info *info,
+                    struct cv_error *error)
+{
+    char size[24];
+    (void)snprintf(size, sizeof(size), "%lld", (long long)info->size);
+    return cv_db_run(scanner->db, NULL, error,
+                     "SELECT postpone_upload($1, $2::bigint, $3, $4::interval)", key, size,
+                     info->etag, scanner_interval(scanner->settle_ms).text);
+}
+
+static bool has_settled(const struct upload *upload, const struct cv_object_info *info)
+{
+    return !upload->etag || (upload->size == info->size && strcmp(upload->etag, info->etag) == 0);
+}
+
+/* The first UUID among the names that people give to a note; NULL when there is none. */
+static const char *read_note(const struct cv_metadata *metadata, const char *key,
+                             const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *value = cv_metadata_get(metadata, names[i]);
+        if (value && cv_is_uuid(value)) {
+            return value;
+        }
+        if (value) {
+            cv_log(CV_LOG_WARN, "%s: its note %s is no UUID, ignoring it", key, names[i]);
+        }
+    }
+    return NULL;
+}
+
+/* What the path has not said, the object's notes may say. */
+static void read_notes(const struct cv_metadata *metadata, struct scanner_original *original)
+{
+    static const char *const owners[] = {"owner-id", "owner_id", "owner"};
+    static const char *const teams[] = {"team-id", "team_id", "team"};
+    if (!original->owner_id) {
+        original->owner_id = read_note(metadata, original->key, owners, CV_COUNT(owners));
+    }
+    if (!original->team_id) {
+        original->team_id = read_note(metadata, original->key, teams, CV_COUNT(teams));
+    }
+    if (!original->name) {
+        original->name = cv_metadata_get(metadata, "name");
+    }
+}
+
+/* ---- under videos/original/ ------------------------------------------------------------------ */
+
+static int look_at_original(struct scanner *scanner, const struct upload *upload,
+                            const char *video_id, struct cv_error *error)
+{
+    cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
+    struct scanner_original original = {.key = upload->key, .video_id = video_id};
+    int result =
+        cv_store_head_metadata(scanner->store, upload->key, &original.info, &metadata, error);
+    if (result == CV_STORE_NOT_FOUND) {
+        result = cv_db_run(scanner->db, NULL, error, "SELECT mark_original_missing($1::uuid, $2)",
+                           video_id, upload->key);
+        return result ? result : forget(scanner, upload->key, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    if (!has_settled(upload, &original.info)) {
+        return postpone(scanner, upload->key, &original.info, error);
+    }
+    read_notes(&metadata, &original);
+    return scanner_register(scanner, &original, error);
+}
+
+/* ---- under inbox/ ---------------------------------------------------------------------------- */
+
+/* An inbox object that was moved before (by us, before we were stopped, or by another scanner):
+ * CV_STORE_NOT_FOUND when it was not. */
+static int finish_move(struct scanner *scanner, const struct upload *upload, const char *video_id,
+                       const char *key, struct cv_error *error)
+{
+    struct scanner_original original = {
+        .key = key, .video_id = video_id, .upload_key = upload->key};
+    int result = cv_store_head(scanner->store, key, &original.info, error);
+    return result ? result : scanner_register(scanner, &original, error);
+}
+
+static int look_for_moved(struct scanner *scanner, const struct upload *upload,
+                          struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (!upload->video_id) {
+        return CV_STORE_NOT_FOUND;
+    }
+    int result = cv_db_run(scanner->db, &rows, error,
+                           "SELECT s3_original_path AS key FROM videos WHERE id = $1::uuid"
+                           " AND s3_original_path IS NOT NULL",
+                           upload->video_id);
+    if (result != 0 || cv_db_rows(rows) == 0) {
+        return result ? result : (int)CV_STORE_NOT_FOUND;
+    }
+    return finish_move(scanner, upload, upload->video_id, cv_db_text(rows, 0, "key"), error);
+}
+
+/* Gives it a row, then moves it, then registers it: whoever is stopped in between is carried on. */
+static int move_in(struct scanner *scanner, const struct upload *upload,
+                   const struct cv_inbox_key *inbox, struct scanner_original *original,
+                   struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(
+        scanner->db, &rows, error, "SELECT * FROM prepare_upload($1, $2::uuid, $3::uuid, $4, $5)",
+        upload->key, original->owner_id, original->team_id, original->name, inbox->extension);
+    if (result != 0 || cv_db_rows(rows) == 0) {
+        return result;
+    }
+    struct cv_object_info found = original->info;
+    original->video_id = cv_db_text(rows, 0, "video_id");
+    original->key = cv_db_text(rows, 0, "original_key");
+    result = cv_store_move(scanner->store, upload->key, original->key, found.etag, &original->info,
+                           error);
+    if (result == CV_STORE_CHANGED) {
+        return postpone(scanner, upload->key, &found, error);
+    }
+    if (result == CV_STORE_NOT_FOUND) {
+        result = finish_move(scanner, upload, original->video_id, original->key, error);
+        return result == CV_STORE_NOT_FOUND ? postpone(scanner, upload->key, &found, error)
+                                            : result;
+    }
+    if (result != 0) {
+        return result;
+    }
+    if (original->info.sha256[0] == '\0') {
+        memcpy(original->info.sha256, found.sha256, sizeof(found.sha256));
+    }
+    return scanner_register(scanner, original, error);
+}
+
+static int look_at_inbox(struct scanner *scanner, const struct upload *upload,
+                         struct cv_error *error)
+{
+    cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
+    struct cv_inbox_key inbox;
+    enum cv_inbox_verdict verdict = cv_inbox_read(upload->key, &inbox);
+    if (verdict == CV_INBOX_OTHER) {
+        return forget(scanner, upload->key, error);
+    }
+    if (verdict == CV_INBOX_NO_OWNER) {
+        return refuse(scanner, upload->key, "a folder of the inbox must be its owner's id, a UUID",
+                      error);
+    }
+    int result = look_for_moved(scanner, upload, error);
+    if (result != CV_STORE_NOT_FOUND) {
+        return result;
+    }
+    struct scanner_original original = {
+        .key = upload->key,
+        .upload_key = upload->key,
+        .owner_id = inbox.owner_id[0] ? inbox.owner_id : NULL,
+        .team_id = inbox.team_id[0] ? inbox.team_id : NULL,
+        .name = inbox.name,
+    };
+    result = cv_store_head_metadata(scanner->store, upload->key, &original.info, &metadata, error);
+    if (result != 0) {
+        return result == CV_STORE_NOT_FOUND ? forget(scanner, upload->key, error) : result;
+    }
+    if (!has_settled(upload, &original.info)) {
+        return postpone(scanner, upload->key, &original.info, error);
+    }
+    read_notes(&metadata, &original);
+    return move_in(scanner, upload, &inbox, &original, error);
+}
+
+/* ---- all that are due ------------------------------------------------------------------------ */
+
+static int look_at(struct scanner *scanner, const struct upload *upload, struct cv_error *error)
+{
+    char video_id[CV_OBJECT_ID_SIZE];
+    struct cv_error ignored;
+    if (cv_store_check_key(upload->key, &ignored) != 0) {
+        return forget(scanner, upload->key, error);
+    }
+    if (cv_object_is_original(upload->key, video_id)) {
+        return look_at_original(scanner, upload, video_id, error);
+    }
+    if (strncmp(upload->key, CV_OBJECT_INBOX, strlen(CV_OBJECT_INBOX)) == 0) {
+        return look_at_inbox(scanner, upload, error);
+    }
+    return forget(scanner, upload->key, error);
+}
+
+/* Whether a failure concerns more than the one object. */
+static bool concerns_all(const struct scanner *scanner, const struct cv_error *error)
+{
+    return !cv_db_is_connected(scanner->db) || error->verdict == CV_VERDICT_STOP ||
+           cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE;
+}
+
+static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    char limit[16];
+    (void)snprintf(limit, sizeof(limit), "%d", LOOKS_A_TIME);
+    int result = cv_db_run(scanner->db, &rows, error, "SELECT * FROM due_uploads($1::int)", limit);
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        const struct upload upload = {
+            .key = cv_db_text(rows, i, "key"),
+            .etag = cv_db_text(rows, i, "etag"),
+            .video_id = cv_db_text(rows, i, "video_id"),
+            .size = cv_db_int(rows, i, "size", -1),
+        };
+        if (cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE) {
+            return cv_fail(error, CV_ERROR_CANCELED, "stopped");
+        }
+        result = look_at(scanner, &upload, error);
+        if (result < 0 && !concerns_all(scanner, error)) {
+            cv_log_error(error, upload.key);
+            result = cv_db_run(scanner->db, NULL, error, "SELECT retry_upload($1)", upload.key);
+        }
+    }
+    *ret_any = result == 0 && cv_db_rows(rows) > 0;
+    return result;
+}
+
+int scanner_look(struct scanner *scanner, struct cv_error *error)
+{
+    bool any = true;
+    int result = 0;
+    while (result == 0 && any) {
+        result = look_at_some(scanner, &any, error);
+    }
+    return result;
+}
+
+int scanner_next_due(struct scanner *scanner, int64_t *ret_ms, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(scanner->db, &rows, error,
+                           "SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)"
+                           "::bigint AS ms FROM uploads WHERE refused IS NULL");
+    if (result == 0) {
+        *ret_ms = cv_db_int(rows, 0, "ms", INT64_MAX);
+    }
+    return result;
+}
