@@ -34,6 +34,9 @@ extern const struct cli_command cli_command_workflows;
 extern const struct cli_command cli_command_workers;
 extern const struct cli_command cli_command_migrate;
 extern const struct cli_command cli_command_doctor;
+extern const struct cli_command cli_command_delete;
+extern const struct cli_command cli_command_gc;
+extern const struct cli_command cli_command_bucket;
 
 /* Says on standard error what is wrong with the command line and how it is used; returns
  * CLI_EXIT_USAGE. */

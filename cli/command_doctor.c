@@ -1,3 +1,4 @@
+#include "common/objects/objects.h"
 #include "common/queue/queue.h"
 
 #include "cli/command.h"
@@ -7,6 +8,14 @@
 #include <glob.h>
 #include <libavcodec/avcodec.h>
 #include <string.h>
+#include <sys/statvfs.h>
+
+enum {
+    GC_PAGES = 3,  /* lists of each kind of object that a doctor reads: seconds, not hours */
+    GC_HOURS = 24, /* what is younger may be under way */
+    MS_PER_HOUR = 60 * 60 * 1000,
+    SCRATCH_FREE_LEAST = 10, /* percent; stages keep whole videos there */
+};
 
 enum level { OK, WARN, FAIL };
 
@@ -55,6 +64,48 @@ static void check_store(struct cli_session *session, enum level *worst)
     } else {
         tell(OK, worst, "store", "%s", cv_store_name(session->store));
     }
+}
+
+/* A bounded look for what does not belong together; `cortana gc` looks at everything. */
+static void check_objects(struct cli_session *session, struct cv_cancel *cancel, enum level *worst)
+{
+    struct cv_error error;
+    struct cv_gc_summary summary;
+    struct cv_gc_params params = {
+        .min_age_ms = (int64_t)GC_HOURS * MS_PER_HOUR, .max_pages = GC_PAGES, .cancel = cancel};
+    if (cv_clip_days(&params.clip_days, &error) ||
+        cv_gc_run(session->db, session->store, &params, &summary, &error)) {
+        tell(FAIL, worst, "objects", "%s", error.message);
+        return;
+    }
+    const int64_t *found = summary.found;
+    long long orphans = (long long)(found[CV_GC_ORPHAN] + found[CV_GC_OLD_CLIP]);
+    long long lost = (long long)(found[CV_GC_LOST_ORIGINAL] + found[CV_GC_LOST_PROXY] +
+                                 found[CV_GC_LOST_THUMB] + found[CV_GC_DEAD_ROW]);
+    tell(orphans > 0 || lost > 0 ? WARN : OK, worst, "objects",
+         "%lld looked at%s: %lld to be removed, %lld missing, %lld not taken in yet%s",
+         (long long)summary.objects, summary.is_complete ? "" : " (there are more)", orphans, lost,
+         (long long)found[CV_GC_UNREGISTERED], orphans > 0 || lost > 0 ? ": see cortana gc" : "");
+}
+
+static void check_scratch(const struct cli_session *session, enum level *worst)
+{
+    char path[PATH_MAX + 16];
+    struct statvfs space;
+    if (session->is_local) {
+        (void)snprintf(path, sizeof(path), "%s/scratch", session->installation.directory);
+    } else {
+        (void)snprintf(path, sizeof(path), "%s",
+                       cv_env("CORTANA_SCRATCH", cv_env("TMPDIR", "/tmp")));
+    }
+    if (access(path, W_OK | X_OK) || statvfs(path, &space) || space.f_blocks == 0) {
+        tell(FAIL, worst, "scratch", "%s: %s: set CORTANA_SCRATCH", path, strerror(errno));
+        return;
+    }
+    double gib = (double)space.f_bavail * (double)space.f_frsize / (double)(1 << 30);
+    int percent = (int)(100 * (double)space.f_bavail / (double)space.f_blocks);
+    tell(percent < SCRATCH_FREE_LEAST ? WARN : OK, worst, "scratch", "%s, %.1f GiB (%d %%) free",
+         path, gib, percent);
 }
 
 static void check_models(enum level *worst)
@@ -141,6 +192,8 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
     }
     check_database(&session, &worst);
     check_store(&session, &worst);
+    check_objects(&session, cancel, &worst);
+    check_scratch(&session, &worst);
     check_leftovers(&session, &worst);
     return worst == FAIL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

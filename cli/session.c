@@ -137,13 +137,17 @@ int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE
     int result;
     if (strcmp(name, "last") == 0) {
         result = cv_db_run(db, &rows, error,
-                           "SELECT id FROM videos ORDER BY created_at DESC, id LIMIT 1");
+                           "SELECT id FROM videos WHERE duplicate_of IS NULL"
+                           " ORDER BY created_at DESC, id LIMIT 1");
     } else {
-        result = cv_db_run(db, &rows, error,
-                           "SELECT id FROM videos WHERE original_name = $1"
-                           " OR ($2::text IS NOT NULL AND starts_with(id::text, lower($2)))"
-                           " ORDER BY created_at DESC, id LIMIT 2",
-                           name, is_id_prefix(name) ? name : NULL);
+        result =
+            cv_db_run(db, &rows, error,
+                      "SELECT id FROM videos v WHERE original_name = $1 AND (duplicate_of IS NULL"
+                      " OR NOT EXISTS (SELECT FROM videos o WHERE o.id = v.duplicate_of"
+                      " AND o.original_name = $1))"
+                      " OR ($2::text IS NOT NULL AND starts_with(id::text, lower($2)))"
+                      " ORDER BY created_at DESC, id LIMIT 2",
+                      name, is_id_prefix(name) ? name : NULL);
     }
     if (result) {
         return result;

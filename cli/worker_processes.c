@@ -19,6 +19,8 @@ static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
     {.job_type = "ocr", .name = "ocr-worker", .folder = "ocr"},
     {.job_type = "segment_index", .name = "segment-index-worker", .folder = "segment_index"},
     {.job_type = "clip_generate", .name = "clip-generate-worker", .folder = "clip_generate"},
+    {.job_type = "object_remove", .name = "object-remove-worker", .folder = "object_remove"},
+    {.job_type = "scanner", .name = "scanner-worker", .folder = "scanner", .is_scanner = true},
 };
 
 void cli_workers_init(struct cli_workers *workers, const struct cli_session *session)
@@ -34,7 +36,7 @@ static struct cli_worker_process *find(struct cli_workers *workers, const char *
                                        size_t length)
 {
     for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
-        if (strlen(workers->workers[i].job_type) == length &&
+        if (!workers->workers[i].is_scanner && strlen(workers->workers[i].job_type) == length &&
             strncmp(workers->workers[i].job_type, job_type, length) == 0) {
             return &workers->workers[i];
         }
@@ -116,9 +118,10 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     char grace[64];
     (void)snprintf(grace, sizeof(grace), "CORTANA_GRACE_MS=%s", cv_env("CORTANA_GRACE_MS", "500"));
     const char *const environment[] = {database, store, scratch, grace, NULL};
-    const char *const argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
+    const char *const worker_argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
+    const char *const scanner_argv[] = {program, "--interval", "2", NULL};
     const struct cli_process_params params = {
-        .argv = argv,
+        .argv = worker->is_scanner ? scanner_argv : worker_argv,
         .environment = environment,
         .without_pg = true,
         .output = log,
@@ -132,7 +135,8 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
     int result = 0;
     for (size_t i = 0; result == 0 && i < CLI_WORKER_COUNT; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
-        if (worker->pid == 0 && (!job_type || strcmp(job_type, worker->job_type) == 0)) {
+        bool is_wanted = job_type ? strcmp(job_type, worker->job_type) == 0 : !worker->is_scanner;
+        if (worker->pid == 0 && is_wanted) {
             result = start_worker(workers, worker, error);
         }
     }

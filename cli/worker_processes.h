@@ -1,14 +1,15 @@
-/* The five workers of a local installation, as processes of their own. */
+/* The workers of a local installation and its scanner, as processes of their own. */
 #pragma once
 
 #include "cli/session.h"
 
-enum { CLI_WORKER_COUNT = 5, CLI_SLOTS_MAX = 64 };
+enum { CLI_WORKER_COUNT = 7, CLI_SLOTS_MAX = 64 };
 
 struct cli_worker_process {
     const char *job_type;
     const char *name;   /* of the program and of its log */
     const char *folder; /* in the build directory */
+    bool is_scanner;    /* has no slots, and is started by its name alone */
     int slots;
     pid_t pid; /* 0: not running */
     int restarts;
@@ -25,7 +26,8 @@ void cli_workers_init(struct cli_workers *workers, const struct cli_session *ses
 /* Reads "STAGE=N,STAGE=N"; false when a stage is unknown or a number is not 1…CLI_SLOTS_MAX. */
 CV_MUST_CHECK bool cli_workers_parse(struct cli_workers *workers, const char *text);
 
-/* Starts what does not run: one job type, or all (NULL). Logs go to DIR/log/NAME.log. */
+/* Starts what does not run: one job type, all of them (NULL), or "scanner". Logs go to
+ * DIR/log/NAME.log. */
 CV_MUST_CHECK int cli_workers_start(struct cli_workers *workers, const char *job_type,
                                     struct cv_error *error);
 

@@ -3,14 +3,13 @@
 import json
 import os
 import signal
-import subprocess
 import time
 import uuid
 
 import psycopg2
 import pytest
 from scanning import Scanning
-from workers import DEADLINE, Workers, wait_until
+from workers import Workers, wait_until
 
 DAY = 24 * 3600
 # One object of every place, as the stages leave them.
