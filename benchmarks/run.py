@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["text", "media", "store", "queue", "search"]
+SUITES = ["text", "media", "clips", "store", "queue", "search"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
@@ -32,6 +32,8 @@ def programs(suite, build, fixtures, stack):
                 [python, HERE / "quality_bench.py", build, fixtures]]
     if suite == "media":
         return [[python, HERE / "media_bench.py", build, fixtures]]
+    if suite == "clips":
+        return [[python, HERE / "clip_bench.py", build]]
     if suite == "store":
         return [[python, HERE / "store_bench.py", build]]
     if suite == "queue":

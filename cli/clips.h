@@ -9,7 +9,7 @@ struct cli_clip {
     int64_t t_end;      /* not looked at where format is "jpg" */
     int64_t padding_ms; /* added on both sides */
     const char *mode;   /* "smart", "encode"; NULL: the default, as below */
-    const char *format; /* "mp4", "jpg" */
+    const char *format; /* "mp4", "webm", "gif", "jpg" */
     int64_t max_height; /* pixels; 0: as it is */
     bool mute;
     struct {

@@ -167,7 +167,7 @@ const struct cli_command cli_command_clip = {
         "  --padding TIME  what is added on both sides (2s); 0 cuts at the times themselves\n"
         "  --mode MODE     smart copies what lies between the ends, where the video allows it;\n"
         "                  encode encodes every picture (smart)\n"
-        "  --format F      mp4, or jpg: the picture that stands at one moment (mp4)\n"
+        "  --format F      mp4, webm, gif, or jpg: the picture that stands at one moment (mp4)\n"
         "  --max-height N  pixels; larger pictures are scaled down\n"
         "  --crop WxH+X+Y  only this part of the picture, pixels as the viewer sees it\n"
         "  --mute          without sound\n"

@@ -212,8 +212,9 @@ CV_MUST_CHECK int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_su
 /* ---- encoding -------------------------------------------------------------------------------- */
 
 enum cv_output_kind {
-    CV_OUTPUT_MP4, /* one file, index in front; time 0 is the first frame, and the sound is cut to
-                      the sample at both ends */
+    CV_OUTPUT_MP4,  /* H.264 and AAC, index in front */
+    CV_OUTPUT_WEBM, /* VP9 and Opus; times to the millisecond, which is what WebM counts in */
+    CV_OUTPUT_GIF,  /* 256 colours a picture, silent; times to the hundredth of a second */
 };
 
 struct cv_output_params {
@@ -232,8 +233,10 @@ struct cv_output_summary {
     bool sound;
 };
 
-/* Encodes H.264 (High, 4:2:0, libx264) and, when the source has sound, stereo AAC at 48 kHz. Even
- * sizes, never enlarged; times are those of the frames, exact to the source's tick. */
+/* Encodes one file: H.264 (High, 4:2:0, libx264) and stereo AAC at 48 kHz, or what the kind says;
+ * sound when the source has any. Time 0 is the first frame, and the sound is cut to the sample at
+ * both ends. Even sizes, never enlarged; times are those of the frames, exact to the source's tick
+ * in MP4. */
 struct cv_output;
 CV_MUST_CHECK int cv_output_new(const struct cv_output_params *params,
                                 struct cv_output **ret_output, struct cv_error *error);

@@ -9,7 +9,25 @@ enum {
     SILENCE_STEP_US = 1000 * 1000,
 };
 
+static const struct cv_sink_type *const sinks[] = {
+    [CV_OUTPUT_MP4] = &cv_sink_mp4,
+    [CV_OUTPUT_WEBM] = &cv_sink_webm,
+    [CV_OUTPUT_GIF] = &cv_sink_gif,
+};
+
 /* ---- life ------------------------------------------------------------------------------------ */
+
+static AVRational clock_of(enum cv_output_kind kind, AVRational source)
+{
+    switch (kind) {
+    case CV_OUTPUT_WEBM:
+        return (AVRational){1, 1000};
+    case CV_OUTPUT_GIF:
+        return (AVRational){1, 100};
+    default:
+        return cv_sink_mp4_clock(source);
+    }
+}
 
 int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_output,
                   struct cv_error *error)
@@ -20,8 +38,9 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
     if (!output || !(output->packet = av_packet_alloc())) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an output");
     }
-    output->type = &cv_sink_mp4;
-    output->clock = cv_sink_mp4_clock(source->time_base);
+    output->kind = params->kind;
+    output->type = sinks[params->kind];
+    output->clock = clock_of(params->kind, source->time_base);
     output->source = source;
     output->threads = params->threads < 1 ? 1 : params->threads;
     output->last_ticks = INT64_MIN;
@@ -52,6 +71,7 @@ void cv_output_free(struct cv_output *output)
         cv_packet_queue_deinit(&output->video_packets);
         cv_packet_queue_deinit(&output->sound_packets);
         cv_fit_free(output->fit);
+        cv_palette_free(output->palette);
         av_frame_free(&output->last);
         av_packet_free(&output->packet);
         free(output->path);
@@ -121,6 +141,30 @@ int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, stru
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
+static int open_pictures(struct cv_output *output, const struct cv_video_encoder_params *params,
+                         struct cv_error *error)
+{
+    switch (output->kind) {
+    case CV_OUTPUT_WEBM:
+        return cv_vp9_encoder_open(params, &output->video, error);
+    case CV_OUTPUT_GIF:
+        return cv_gif_encoder_open(params, &output->video, error);
+    default:
+        return cv_video_encoder_open(params, &output->video, error);
+    }
+}
+
+static int open_sound(struct cv_output *output, struct cv_error *error)
+{
+    if (output->kind == CV_OUTPUT_GIF || output->source->audio_codec[0] == '\0') {
+        return 0;
+    }
+    int result = output->kind == CV_OUTPUT_WEBM
+                     ? cv_sound_encoder_new_opus(output->origin_us, &output->sound, error)
+                     : cv_sound_encoder_new(output->origin_us, true, &output->sound, error);
+    return result ? result : write_early(output, error);
+}
+
 static int open_streams(struct cv_output *output, const AVFrame *first, int64_t pts_us,
                         struct cv_error *error)
 {
@@ -137,12 +181,9 @@ static int open_streams(struct cv_output *output, const AVFrame *first, int64_t 
     if (rate_max > 0 && params.frame_rate > rate_max) {
         params.frame_rate = rate_max;
     }
-    int result = cv_video_encoder_open(&params, &output->video, error);
+    int result = open_pictures(output, &params, error);
     output->origin_us = pts_us;
-    if (result == 0 && output->source->audio_codec[0] != '\0') {
-        result = cv_sound_encoder_new(output->origin_us, true, &output->sound, error);
-        result = result ? result : write_early(output, error);
-    }
+    result = result ? result : open_sound(output, error);
     if (result != 0) {
         return result;
     }
@@ -192,6 +233,15 @@ int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame
         return result;
     }
     output->last->sample_aspect_ratio = output->source->sample_aspect;
+    if (output->kind == CV_OUTPUT_GIF && !output->palette) {
+        result = cv_palette_new(output->last, &output->palette, error);
+    }
+    if (result == 0 && output->palette) {
+        result = cv_palette_apply(output->palette, &output->last, error);
+    }
+    if (result != 0) {
+        return result;
+    }
     if (!output->video) {
         result = open_streams(output, output->last, frame->pts_us, error);
     }

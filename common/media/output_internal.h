@@ -5,6 +5,7 @@
 #include "common/media/cadence.h"
 #include "common/media/fit.h"
 #include "common/media/packet_queue.h"
+#include "common/media/palette.h"
 #include "common/media/sink.h"
 #include "common/media/sound_encoder.h"
 
@@ -29,6 +30,8 @@ struct cv_output {
     char *path;
     int threads;
     struct cv_fit *fit;
+    struct cv_palette *palette; /* NULL but for GIF */
+    enum cv_output_kind kind;
     struct cv_cadence cadence;
     int width, height;
     AVRational clock;      /* the pictures' time base */

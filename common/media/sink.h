@@ -1,5 +1,4 @@
-/* Where encoded packets go: an MP4 file. Private to
- * common/media. */
+/* Where encoded packets go: a file of one kind. Private to common/media. */
 #pragma once
 
 #include "common/media/media.h"
@@ -24,8 +23,8 @@ struct cv_sink_type {
     bool global_header;
 };
 
-/* `path` is the file. */
-extern const struct cv_sink_type cv_sink_mp4;
+/* `path` is the file. A GIF takes no sound. */
+extern const struct cv_sink_type cv_sink_mp4, cv_sink_webm, cv_sink_gif;
 
 /* The time base of an MP4's pictures: the source's own clock keeps its ticks exact, refined where MP4
  * wants a finer one. */

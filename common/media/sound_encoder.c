@@ -36,11 +36,11 @@ struct cv_sound_encoder {
     bool finished;
 };
 
-int cv_sound_encoder_new(int64_t origin_us, bool global_header,
-                         struct cv_sound_encoder **ret_encoder, struct cv_error *error)
+static int open_encoder(const AVCodec *codec, enum AVSampleFormat format, int64_t origin_us,
+                        bool global_header, struct cv_sound_encoder **ret_encoder,
+                        struct cv_error *error)
 {
     cv_auto(cv_sound_encoder_free) struct cv_sound_encoder *encoder = calloc(1, sizeof(*encoder));
-    const AVCodec *codec = avcodec_find_encoder(AV_CODEC_ID_AAC);
     if (encoder) {
         encoder->origin_us = origin_us;
         encoder->codec = avcodec_alloc_context3(codec);
@@ -51,7 +51,7 @@ int cv_sound_encoder_new(int64_t origin_us, bool global_header,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a sound encoder");
     }
     encoder->codec->sample_rate = CV_SOUND_RATE;
-    encoder->codec->sample_fmt = AV_SAMPLE_FMT_FLTP;
+    encoder->codec->sample_fmt = format;
     encoder->codec->bit_rate = BIT_RATE;
     encoder->codec->time_base = (AVRational){1, CV_SOUND_RATE};
     av_channel_layout_default(&encoder->codec->ch_layout, CHANNELS);
@@ -61,10 +61,28 @@ int cv_sound_encoder_new(int64_t origin_us, bool global_header,
     }
     int result = avcodec_open2(encoder->codec, codec, NULL);
     if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the AAC encoder");
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the encoder %s",
+                          codec->name);
     }
     *ret_encoder = cv_take(encoder);
     return 0;
+}
+
+int cv_sound_encoder_new(int64_t origin_us, bool global_header,
+                         struct cv_sound_encoder **ret_encoder, struct cv_error *error)
+{
+    return open_encoder(avcodec_find_encoder(AV_CODEC_ID_AAC), AV_SAMPLE_FMT_FLTP, origin_us,
+                        global_header, ret_encoder, error);
+}
+
+int cv_sound_encoder_new_opus(int64_t origin_us, struct cv_sound_encoder **ret_encoder,
+                              struct cv_error *error)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name("libopus");
+    if (!codec) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "this FFmpeg has no libopus");
+    }
+    return open_encoder(codec, AV_SAMPLE_FMT_FLT, origin_us, true, ret_encoder, error);
 }
 
 void cv_sound_encoder_free(struct cv_sound_encoder *encoder)
@@ -263,17 +281,38 @@ int cv_sound_encoder_finish(struct cv_sound_encoder *encoder, int64_t time_us,
 
 /* ---- what goes out --------------------------------------------------------------------------- */
 
+/* Fills an encoder's frame: planes as they are, or the channels sample by sample. */
+static int read_samples(struct cv_sound_encoder *encoder, AVFrame *frame)
+{
+    int samples = frame->nb_samples;
+    if (frame->format == AV_SAMPLE_FMT_FLTP) {
+        return av_audio_fifo_read(encoder->fifo, (void **)frame->data, samples);
+    }
+    struct cv_error ignored;
+    if (reserve(encoder, samples, &ignored) != 0) {
+        return AVERROR(ENOMEM);
+    }
+    int count = av_audio_fifo_read(encoder->fifo, (void **)encoder->scratch, samples);
+    float *target = (float *)(void *)frame->data[0];
+    for (int i = 0; i < count; i++) {
+        for (int channel = 0; channel < CHANNELS; channel++) {
+            *target++ = ((const float *)(const void *)encoder->scratch[channel])[i];
+        }
+    }
+    return count;
+}
+
 static int send_samples(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
 {
     AVFrame *frame = encoder->frame;
     av_frame_unref(frame);
     frame->nb_samples = samples;
-    frame->format = AV_SAMPLE_FMT_FLTP;
+    frame->format = encoder->codec->sample_fmt;
     frame->sample_rate = CV_SOUND_RATE;
     frame->pts = encoder->encoded;
     int result = av_channel_layout_copy(&frame->ch_layout, &encoder->codec->ch_layout);
     result = result < 0 ? result : av_frame_get_buffer(frame, 0);
-    if (result >= 0 && av_audio_fifo_read(encoder->fifo, (void **)frame->data, samples) < samples) {
+    if (result >= 0 && read_samples(encoder, frame) < samples) {
         result = AVERROR_BUG;
     }
     result = result < 0 ? result : avcodec_send_frame(encoder->codec, frame);

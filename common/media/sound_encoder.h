@@ -1,4 +1,4 @@
-/* Sound of any kind as stereo AAC at 48 kHz on an unbroken axis of samples. Private to
+/* Sound of any kind as stereo AAC (or Opus) at 48 kHz on an unbroken axis of samples. Private to
  * common/media. */
 #pragma once
 
@@ -14,6 +14,10 @@ struct cv_sound_encoder;
 CV_MUST_CHECK int cv_sound_encoder_new(int64_t origin_us, bool global_header,
                                        struct cv_sound_encoder **ret_encoder,
                                        struct cv_error *error);
+/* The same as Opus, which is what WebM holds. */
+CV_MUST_CHECK int cv_sound_encoder_new_opus(int64_t origin_us,
+                                            struct cv_sound_encoder **ret_encoder,
+                                            struct cv_error *error);
 void cv_sound_encoder_free(struct cv_sound_encoder *encoder);
 CV_DEFINE_CLEANUP(struct cv_sound_encoder *, cv_sound_encoder_free)
 

@@ -1,4 +1,4 @@
-/* H.264 through libx264. Private to common/media. */
+/* H.264 through libx264, and what other files than MP4 hold. Private to common/media. */
 #pragma once
 
 #include "common/media/media.h"
@@ -19,3 +19,10 @@ struct cv_video_encoder_params {
 /* avcodec_free_context the result. */
 CV_MUST_CHECK int cv_video_encoder_open(const struct cv_video_encoder_params *params,
                                         AVCodecContext **ret_encoder, struct cv_error *error);
+
+/* VP9 of ordinary quality, for WebM; and pictures with palettes (cv_palette), for GIF. Errors and
+ * ownership as above; rates, bounds and forced keys are not looked at. */
+CV_MUST_CHECK int cv_vp9_encoder_open(const struct cv_video_encoder_params *params,
+                                      AVCodecContext **ret_encoder, struct cv_error *error);
+CV_MUST_CHECK int cv_gif_encoder_open(const struct cv_video_encoder_params *params,
+                                      AVCodecContext **ret_encoder, struct cv_error *error);

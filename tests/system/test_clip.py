@@ -1,4 +1,5 @@
 """The clip_generate stage through --once: exact frames, exact sound."""
+import re
 import uuid
 
 import pytest
@@ -267,6 +268,59 @@ def test_the_picture_of_one_moment(stage, moving):
     code, result = stage.run(s3_original_path=key, clip_id=str(uuid.uuid4()), t_start=8000,
                              format="jpg")
     assert (code, result["error"]["type"]) == (65, "InvalidPayload")
+
+
+CLICKS = ("-f lavfi -i testsrc2=s=320x240:r=30:d=10 -f lavfi -i "
+          "aevalsrc='lt(mod(t,0.5),0.01)*sin(2*PI*2000*t)':d=10:s=48000 -c:v libx264 -g 30 -c:a pcm_s16le")
+
+
+def make(stage, source, t_start, t_end, **more):
+    code, result = stage.run(s3_original_path=stage.put_original(source), clip_id=str(uuid.uuid4()),
+                             t_start=t_start, t_end=t_end, padding_ms=0, **more)
+    assert code == 0, result
+    path = stage.store / result["clip_path"]
+    assert path.suffix == f".{more['format']}" and result["mode"] == "encode"
+    return result, path
+
+
+def test_webm(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mov", CLICKS)
+    result, path = make(stage, source, 2500, 6000, format="webm", max_height=120)
+    found = streams(path)
+    assert (found["video"]["codec_name"], found["audio"]["codec_name"]) == ("vp9", "opus")
+    assert (found["video"]["width"], found["video"]["height"]) == (160, 120)
+    assert frame_times(path) == pytest.approx([k / 30 for k in range(105)], abs=0.0006)
+    originals, copies = grey_frames(source), grey_frames(path)
+    for copy, position in ((copies[0], 75), (copies[-1], 179)):
+        own = difference(copy, originals[position])
+        assert own < 6 and all(own < difference(copy, originals[position + step]) for step in (-1, 1))
+    samples = sound(path)
+    assert len(samples) == 3.5 * 48000
+    for k in range(7):
+        onset = next(i for i in range(k * 24000 - 200 if k else 0, len(samples))
+                     if abs(samples[i]) > 6000)
+        assert onset == pytest.approx(k * 24000, abs=48)
+
+
+def test_gif(stage, tmp_path):
+    source = make_clip(tmp_path / "a.mov", CLICKS)
+    result, path = make(stage, source, 2500, 4010, format="gif",
+                        crop={"x": 0, "y": 0, "width": 200, "height": 160}, max_height=80)
+    assert streams(path)["video"]["width"] == 100 and result["sound"] is False
+    # How long each picture stands, hundredths of a second: graphic control extensions.
+    delays = [int.from_bytes(found[1], "little") for found in
+              re.finditer(rb"\x21\xf9\x04.(..).\x00[\x2c\x21]", path.read_bytes(), re.DOTALL)]
+    assert len(delays) == result["frames"] == len(frame_times(path))
+    assert sum(delays) == pytest.approx(result["duration_us"] / 10000, abs=1)
+    assert 1.51 * 20 < len(delays) <= 1.51 * 25 + 1  # a second has no more than 25
+    part = make_clip(tmp_path / "part.mp4", f"-i {source} -an -vf crop=200:160:0:0 -c:v libx264 -qp 0")
+    originals, copies = grey_frames(part), grey_frames(path)
+    own = difference(copies[0], originals[75])
+    assert own < 8 and own < difference(copies[0], originals[74])
+    code, result = stage.run(s3_original_path=stage.put_original(source), t_start=0, t_end=60_001,
+                             clip_id=str(uuid.uuid4()), format="gif")
+    assert (code, result["error"]["type"]) == (65, "InvalidPayload")
+    assert "GIF" in result["error"]["message"]
 
 
 @pytest.mark.parametrize("change, words", [

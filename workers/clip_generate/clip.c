@@ -49,14 +49,27 @@ static int read_counted(void *opaque, int64_t offset, void *data, size_t length,
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
+static enum cv_output_kind output_kind(enum clip_format format)
+{
+    switch (format) {
+    case CLIP_WEBM:
+        return CV_OUTPUT_WEBM;
+    case CLIP_GIF:
+        return CV_OUTPUT_GIF;
+    default:
+        return CV_OUTPUT_MP4;
+    }
+}
+
 static int encode(struct cv_stage_context *context, const struct clip_request *request,
                   const struct cv_byte_source *source, const char *path, struct cut_report *report,
                   struct cv_error *error)
 {
+    bool mute = request->mute || request->format == CLIP_GIF;
     struct cv_decoder_params decoder_params = {
         .threads = cv_stage_threads(context),
         .cancel = cv_stage_cancel(context),
-        .sound = !request->mute,
+        .sound = !mute,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     int result = cv_decoder_open(source, &decoder_params, &decoder, error);
@@ -65,10 +78,11 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
     }
     struct cut_params params = {
         .range = {clip_request_start_us(request), clip_request_end_us(request)},
+        .kind = output_kind(request->format),
         .path = path,
         .crop = request->crop,
         .max_height = request->max_height,
-        .mute = request->mute,
+        .mute = mute,
         .threads = cv_stage_threads(context),
         .progress = report_progress,
         .opaque = context,
@@ -123,7 +137,8 @@ static int cut(struct cv_stage_context *context, const struct clip_request *requ
     struct counted counted = {.inner = cv_store_reader_source(reader)};
     struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
     result = CV_CUT_REFUSED;
-    if (request->mode == CLIP_SMART && request->crop.width == 0) {
+    bool whole = request->format == CLIP_MP4 && request->crop.width == 0;
+    if (request->mode == CLIP_SMART && whole) {
         result = copy(context, request, &source, path, outcome, error);
     }
     if (result == CV_CUT_REFUSED) {

@@ -131,6 +131,11 @@ static int copy_range(struct cut *cut, bool *ret_ended, struct cv_error *error)
     return 0;
 }
 
+enum {
+    GIF_SIDE_MAX = 640, /* each picture is kept nearly whole: larger ones are for videos */
+    GIF_RATE_MAX = 25,  /* pictures a second; browsers slow down what is faster than 50 */
+};
+
 static int open_output(struct cut *cut, struct cv_error *error)
 {
     cut->source = *cv_decoder_info(cut->decoder);
@@ -139,16 +144,19 @@ static int open_output(struct cut *cut, struct cv_error *error)
     if (result != 0) {
         return result;
     }
+    bool gif = cut->params->kind == CV_OUTPUT_GIF;
+    int side_max = gif && cut->params->max_height == 0 ? GIF_SIDE_MAX : CUT_LONG_SIDE_MAX;
     if (cut->params->mute) {
         cut->source.audio_codec[0] = '\0';
     }
     struct cv_output_params params = {
-        .kind = CV_OUTPUT_MP4,
+        .kind = cut->params->kind,
         .path = cut->params->path,
         .source = &cut->source,
         .threads = cut->params->threads,
+        .max_frame_rate = gif ? GIF_RATE_MAX : 0,
         .max_side = picture_longest_side(cut->source.width, cut->source.height,
-                                         cut->params->max_height, CUT_LONG_SIDE_MAX),
+                                         cut->params->max_height, side_max),
     };
     cut->sound_done = cut->source.audio_codec[0] == '\0';
     return cv_output_new(&params, &cut->output, error);

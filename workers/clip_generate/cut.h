@@ -24,7 +24,8 @@ struct cut_report {
 
 struct cut_params {
     struct cut_range range;
-    const char *path; /* the MP4 to write */
+    enum cv_output_kind kind;
+    const char *path; /* the file to write */
     struct clip_box crop;
     int max_height; /* 0: as it is */
     bool mute;

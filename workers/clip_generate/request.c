@@ -8,6 +8,7 @@
 enum {
     TIME_MAX_MS = INT32_MAX,        /* what the segments' columns hold: 24 days */
     LENGTH_MAX_MS = 60 * 60 * 1000, /* a clip, not a copy: an hour is encoded in good time */
+    GIF_MAX_MS = 60 * 1000,         /* a minute has tens of megabytes already */
     PADDING_MS = 2000,
     PADDING_MAX_MS = 60 * 1000,
     HEIGHT_MIN = 16, /* one block of the encoder */
@@ -19,6 +20,8 @@ static const struct {
     const char *name, *content_type;
 } formats[] = {
     [CLIP_MP4] = {"mp4", "video/mp4"},
+    [CLIP_WEBM] = {"webm", "video/webm"},
+    [CLIP_GIF] = {"gif", "image/gif"},
     [CLIP_JPG] = {"jpg", "image/jpeg"},
 };
 
@@ -121,10 +124,12 @@ static int check_range(const struct clip_request *request, struct cv_error *erro
                        " ms)",
                        request->t_end_ms, request->t_start_ms);
     }
-    if (request->t_end_ms - request->t_start_ms > LENGTH_MAX_MS) {
+    bool gif = request->format == CLIP_GIF;
+    int limit_ms = gif ? GIF_MAX_MS : LENGTH_MAX_MS;
+    if (request->t_end_ms - request->t_start_ms > limit_ms) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "payload: a clip of %" PRId64 " ms is longer than the limit of %d ms",
-                       request->t_end_ms - request->t_start_ms, LENGTH_MAX_MS);
+                       "payload: a %s of %" PRId64 " ms is longer than the limit of %d ms",
+                       gif ? "GIF" : "clip", request->t_end_ms - request->t_start_ms, limit_ms);
     }
     return 0;
 }

@@ -10,6 +10,8 @@ enum clip_mode {
 
 enum clip_format {
     CLIP_MP4,
+    CLIP_WEBM,
+    CLIP_GIF,
     CLIP_JPG, /* one moment: the picture that stands at t_start */
 };
 
