@@ -5,6 +5,7 @@
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/text.h"
+#include "cli/watch.h"
 
 #include <ctype.h>
 #include <getopt.h>
@@ -91,8 +92,9 @@ static int parse(const struct cli_command *command, int argc, char **argv,
             return option == 'h' ? CLI_EXIT_OK : CLI_EXIT_USAGE;
         }
     }
-    if (optind == argc) {
-        return cli_usage(command, "which video?");
+    if (optind == argc && (options->export_path || json_object_size(options->payload) > 0)) {
+        return cli_usage(command, "--export, --languages and --target-fps are for videos that are "
+                                  "named");
     }
     options->paths = argv + optind;
     options->path_count = (size_t)(argc - optind);
@@ -215,6 +217,9 @@ static int work(const struct run_options *options, struct cv_cancel *cancel, str
     if (options->workers && !cli_workers_parse(&workers, options->workers)) {
         return CLI_EXIT_USAGE; /* parse() has looked already */
     }
+    if (options->path_count == 0) {
+        return cli_watch(&session, &workers, cancel, error);
+    }
     size_t on_their_way = 0;
     for (size_t i = 0; i < list.count; i++) {
         on_their_way += list.videos[i].state != CLI_VIDEO_KNOWN;
@@ -244,7 +249,7 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
     }
     result = check_files(&options, error);
     result = result ? result : work(&options, cancel, error);
-    if (result < 0 && cv_cancel_level(cancel) != CV_CANCEL_NONE) {
+    if (result < 0 && options.path_count > 0 && cv_cancel_level(cancel) != CV_CANCEL_NONE) {
         (void)fprintf(stderr, "\ninterrupted; the same command carries on from here\n");
     }
     return result;
@@ -254,11 +259,12 @@ const struct cli_command cli_command_run = {
     .name = "run",
     .summary = "take videos to searchable text and a clip, on this machine",
     .help =
-        "usage: cortana run VIDEO… [OPTIONS]\n\n"
-        "Starts a private PostgreSQL and the five workers, brings the videos in, waits until\n"
+        "usage: cortana run [VIDEO…] [OPTIONS]\n\n"
+        "Starts a private PostgreSQL and the workers, brings the videos in, waits until\n"
         "they are searchable, shows their texts, an example search and a clip, and stops what\n"
         "it has started. A file that is known already is not worked on again; an interrupted\n"
-        "run is carried on by the next.\n\n"
+        "run is carried on by the next. Without a video: runs until Ctrl-C, and takes in what is\n"
+        "put into the inbox of its store.\n\n"
         "  --data DIR          where database, objects and logs lie (" CLI_DEFAULT_DATA ")\n"
         "  --languages L+L     models for reading, as Tesseract names them (eng)\n"
         "  --target-fps N      pictures a second that are looked at (10)\n"

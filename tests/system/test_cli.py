@@ -43,7 +43,7 @@ def video(sql):
 
 
 @pytest.mark.parametrize("arguments", [
-    [], ["nonsense"], ["run"], ["run", "--target-fps", "fast", "x"], ["run", "--workers", "ocr", "x"],
+    [], ["nonsense"], ["run", "--target-fps", "5"], ["run", "--target-fps", "fast", "x"], ["run", "--workers", "ocr", "x"],
     ["run", "--languages", "../x", "x"], ["search"], ["search", "a", "b"],
     ["search", "a", "--limit", "0"], ["export"], ["export", "last", "--format", "doc"],
     ["export", "last", "--format"], ["clip", "last", "1s"], ["clip", "last", "2s", "1s"],

@@ -110,3 +110,23 @@ def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program,
     code, output, _ = finish(start(program, data, "jobs"))
     assert code == 0 and "NotAVideo" in output
     wait_until(lambda: processes_of(data) == [], "the last user to stop the server")
+
+
+def test_without_a_file_it_watches_its_inbox(program, data, fixtures_dir):
+    running = start(program, data, "run")
+    try:
+        assert f"put videos into {data}/store/inbox/" in running.stdout.readline()
+        for name in ("Erstes.mp4", "again.mp4", "text.mp4"):
+            source = "edge/text.mp4" if name == "text.mp4" else "awkward/testsrc.mkv"
+            shutil.copy(fixtures_dir / source, data / "store/inbox" / name)
+        lines = set()
+        while not {"ready", "failed", "same"} <= lines:
+            line = running.stdout.readline()
+            assert line, running.communicate()[1]
+            lines |= {word for word in ("ready", "failed", "same") if f" {word}" in line}
+        assert [path.name for path in (data / "store/inbox").iterdir()] == ["put videos here.txt"]
+    finally:
+        running.send_signal(signal.SIGINT)
+        code, output, errors = finish(running)
+    assert code == 0, output + errors
+    assert processes_of(data) == []
