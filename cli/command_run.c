@@ -18,6 +18,7 @@ enum { LANGUAGES_MAX = 16, FPS_MAX = 120 };
 
 struct run_options {
     const char *data;
+    const char *store;
     const char *export_path;
     const char *workers;
     json_t *payload; /* members for the transcode job */
@@ -64,6 +65,7 @@ static int parse(const struct cli_command *command, int argc, char **argv,
                  struct run_options *options, bool *ret_leave)
 {
     static const struct option long_options[] = {{"data", required_argument, NULL, 'd'},
+                                                 {"store", required_argument, NULL, 's'},
                                                  {"languages", required_argument, NULL, 'l'},
                                                  {"target-fps", required_argument, NULL, 'f'},
                                                  {"export", required_argument, NULL, 'e'},
@@ -76,6 +78,8 @@ static int parse(const struct cli_command *command, int argc, char **argv,
     for (int option; (option = cli_next_option(command, argc, argv, ":h", long_options)) != -1;) {
         if (option == 'd') {
             options->data = optarg;
+        } else if (option == 's') {
+            options->store = optarg;
         } else if (option == 'e') {
             options->export_path = optarg;
         } else if (option == 'l' && !parse_languages(optarg, options->payload)) {
@@ -197,7 +201,7 @@ static int work(const struct run_options *options, struct cv_cancel *cancel, str
 {
     cv_auto(cli_session_close) struct cli_session session = {0};
     const struct cli_session_params params = {
-        .data = options->data, .always_local = true, .cancel = cancel};
+        .data = options->data, .store = options->store, .always_local = true, .cancel = cancel};
     int result = cli_session_open(&session, &params, error);
     if (result) {
         return result;
@@ -266,6 +270,9 @@ const struct cli_command cli_command_run = {
         "run is carried on by the next. Without a video: runs until Ctrl-C, and takes in what is\n"
         "put into the inbox of its store.\n\n"
         "  --data DIR          where database, objects and logs lie (" CLI_DEFAULT_DATA ")\n"
+        "  --store URL         s3://BUCKET or s3://BUCKET/PREFIX instead of a directory in DIR;\n"
+        "                      S3_ENDPOINT, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY and the others\n"
+        "                      of docs/environment.md; once given, it is kept\n"
         "  --languages L+L     models for reading, as Tesseract names them (eng)\n"
         "  --target-fps N      pictures a second that are looked at (10)\n"
         "  --export FILE.json  write the result; several videos: FILE-1.json, FILE-2.json … in\n"

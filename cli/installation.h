@@ -4,7 +4,8 @@
  *   DIR/lock     held while the server is started or stopped
  *   DIR/users    held (shared) by everybody who uses the server
  *   DIR/running  held by the one `run`
- *   DIR/store    the object store;  DIR/log  one log a worker;  DIR/scratch  the stages' files
+ *   DIR/store    the object store, unless DIR/store.url names another
+ *   DIR/log      one log a worker;  DIR/scratch  the stages' files
  */
 #pragma once
 
@@ -27,6 +28,13 @@ CV_MUST_CHECK int cli_installation_open(struct cli_installation *installation,
 /* Takes the place of the one `run`; fails when another has it. */
 CV_MUST_CHECK int cli_installation_lock_run(struct cli_installation *installation,
                                             struct cv_error *error);
+
+/* The URL of the installation's store, noted in DIR/store.url when it is not the directory. `wanted`
+ * (may be NULL) is noted by the first who gives one; another than the one in use is
+ * CV_ERROR_CONFLICT, for the objects would not be found again. free() it. */
+CV_MUST_CHECK int cli_installation_store(const struct cli_installation *installation,
+                                         const char *wanted, char **ret_url,
+                                         struct cv_error *error);
 
 /* Stops the server if nobody else uses it. */
 void cli_installation_close(struct cli_installation *installation);

@@ -34,8 +34,8 @@ static int open_local(struct cli_session *session, const struct cli_session_para
     result =
         cli_cluster_url(&session->installation.cluster, "cortana", &session->database_url, error);
     return result ? result
-                  : cv_format(&session->store_url, error, "dir:%s/store",
-                              session->installation.directory);
+                  : cli_installation_store(&session->installation, params->store,
+                                           &session->store_url, error);
 }
 
 static int open_remote(struct cli_session *session, const struct cli_session_params *params,
@@ -43,9 +43,11 @@ static int open_remote(struct cli_session *session, const struct cli_session_par
 {
     const char *database = cv_env("DATABASE_URL", NULL);
     const char *store = cv_env("STORE_URL", NULL);
-    if (!store && !params->without_store) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "the environment names a database but no store: set STORE_URL=dir:PATH");
+    if (!store && !cv_env("S3_BUCKET", NULL) && !params->without_store) {
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "the environment names a database but no store: set STORE_URL to s3://BUCKET or "
+            "dir:PATH");
     }
     int result = database ? cv_format(&session->database_url, error, "%s", database) : 0;
     return result || !store ? result : cv_format(&session->store_url, error, "%s", store);

@@ -80,9 +80,12 @@ static int enter_sandbox(const struct cv_stage_context *context, struct cv_error
     bool needs_store = context->stage->needs & CV_STAGE_NEEDS_STORE;
     bool needs_database = context->stage->needs & CV_STAGE_NEEDS_DATABASE;
     const char *directory = needs_store ? store_directory() : NULL;
+    const char *paths[CV_STORE_READ_PATHS_MAX];
     struct cv_sandbox sandbox = {
         .scratch = context->scratch,
         .store_directory = directory,
+        .readable = paths,
+        .readable_count = needs_store ? cv_store_read_paths(context->store, paths) : 0,
         .network = needs_database || (needs_store && !directory),
     };
     unsigned parts = 0;
@@ -105,6 +108,9 @@ static int prepare(struct cv_stage_context *context, struct cv_error *error)
     r = catch_stop_signals(context->cancel, error);
     if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_STORE)) {
         r = cv_store_open(NULL, &context->store, error);
+        if (r == 0) {
+            cv_store_set_cancel(context->store, context->cancel);
+        }
     }
     if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_DATABASE)) {
         struct cv_db_params params = {

@@ -142,6 +142,9 @@ static int allow_all(int ruleset, const struct cv_sandbox *sandbox, uint64_t han
     for (size_t i = 0; r == 0 && i < CV_COUNT(readable_directories); i++) {
         r = allow(ruleset, readable_directories[i], RIGHTS_READ, error);
     }
+    for (size_t i = 0; r == 0 && i < sandbox->readable_count; i++) {
+        r = allow(ruleset, sandbox->readable[i], RIGHTS_READ, error);
+    }
     for (size_t i = 0; r == 0 && i < CV_COUNT(usable_devices); i++) {
         r = allow(ruleset, usable_devices[i],
                   LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE, error);

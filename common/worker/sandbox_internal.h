@@ -6,7 +6,9 @@
 struct cv_sandbox {
     const char *scratch;         /* may be written */
     const char *store_directory; /* may be written; NULL: none */
-    bool network;                /* sockets are needed (a remote store, a database) */
+    const char *const *readable; /* besides the system's directories */
+    size_t readable_count;
+    bool network; /* sockets are needed (a remote store, a database) */
 };
 
 enum cv_sandbox_parts {

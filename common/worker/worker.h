@@ -19,8 +19,8 @@
  *   CORTANA_SANDBOX       "off" for debuggers
  *
  * During run() a stage is shut in (sandbox.c says with what): it writes in its scratch directory
- * and in a directory store, reads there, in /usr, /etc, /proc, /sys, /opt, TESSDATA_PREFIX and
- * CORTANA_READ_PATHS, starts threads but no processes, opens no sockets unless its store is remote
+ * and in a directory store, reads there, in /usr, /etc, /proc, /sys, /opt, TESSDATA_PREFIX,
+ * CORTANA_READ_PATHS and where a remote store's certificates and tokens lie, starts threads but no processes, opens no sockets unless its store is remote
  * or it has a database, and sees only the variables listed in child.c. Its standard output is the
  * result's: what libraries print there goes to standard error.
  */

@@ -60,9 +60,7 @@ class Pipeline:
         alone, which brings its successors forth. Returns the video's id."""
         video_id = video_id or str(uuid.uuid4())
         key = f"videos/original/{video_id}/master{path.suffix}"
-        target = self.store / key
-        target.parent.mkdir(parents=True)
-        target.write_bytes(path.read_bytes())
+        self.put_original(path, key)
         self.query("INSERT INTO videos (id, owner_id, s3_original_path) VALUES (%s, %s, %s)",
                    video_id, owner, key)
         if workflow:
@@ -71,6 +69,11 @@ class Pipeline:
             payload = {"video_id": video_id, "s3_original_path": key, **payload}
             self.query("SELECT enqueue_job('transcode', %s, %s)", json.dumps(payload), video_id)
         return video_id
+
+    def put_original(self, path, key):
+        target = self.store / key
+        target.parent.mkdir(parents=True)
+        target.write_bytes(path.read_bytes())
 
     def status(self, video_id):
         return self.query("SELECT status::text FROM videos WHERE id = %s", video_id)[0][0]

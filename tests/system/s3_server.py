@@ -63,7 +63,7 @@ rgw data = {root}/rgw
 rgw thread pool size = 16
 rgw gc obj min wait = 5
 rgw run sync thread = false
-rgw dns name = s3.localhost
+rgw dns name = localhost
 """
 
 
