@@ -17,14 +17,14 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["text", "media", "clips", "store", "queue", "search"]
+SUITES = ["text", "media", "clips", "store", "scanner", "queue", "search"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
 def programs(suite, build, fixtures, stack):
     """The command lines of a suite."""
     python = "/usr/bin/python3"
-    if suite in ("queue", "search"):
+    if suite in ("queue", "search", "scanner"):
         conninfo = stack.enter_context(PrivateCluster(build)).migrated_database()
     if suite == "text":
         return [[python, HERE / "sample_bench.py", build, fixtures],
@@ -36,6 +36,8 @@ def programs(suite, build, fixtures, stack):
         return [[python, HERE / "clip_bench.py", build]]
     if suite == "store":
         return [[python, HERE / "store_bench.py", build]]
+    if suite == "scanner":
+        return [[python, HERE / "scanner_bench.py", build, conninfo]]
     if suite == "queue":
         return [[build / "benchmarks" / "queue-bench", conninfo]]
     return [[python, HERE / "search_bench.py", conninfo, str(SEARCH_ROWS)]]

@@ -122,6 +122,7 @@ static int find_or_insert(struct cv_db *db, struct original *original, struct cv
     int result = cv_db_run(db, &rows, error,
                            "SELECT id, status, s3_original_path FROM videos"
                            " WHERE original_sha256 = $1 AND s3_original_path IS NOT NULL"
+                           " AND duplicate_of IS NULL"
                            " ORDER BY created_at, id LIMIT 1",
                            original->sha256);
     if (result) {

@@ -370,7 +370,8 @@ $$
     WHERE v.s3_original_path COLLATE "C" > p_after
       AND (p_until IS NULL OR v.s3_original_path COLLATE "C" <= p_until)
       AND starts_with(v.s3_original_path, 'videos/original/')
-      AND v.original_state IN ('present', 'replaced') AND v.s3_original_path <> ALL (p_seen)
+      AND v.original_state IN ('present', 'replaced')
+      AND NOT EXISTS (SELECT FROM unnest(p_seen) AS seen (key) WHERE seen.key = v.s3_original_path)
     ORDER BY v.s3_original_path COLLATE "C" LIMIT p_limit
 $$;
 

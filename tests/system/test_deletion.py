@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import time
 import uuid
@@ -9,7 +10,7 @@ import uuid
 import psycopg2
 import pytest
 from scanning import Scanning
-from workers import Workers, wait_until
+from workers import STAGE_SCHEMA, Chaos, Workers, wait_until
 
 DAY = 24 * 3600
 # One object of every place, as the stages leave them.
@@ -143,6 +144,53 @@ def test_a_stage_at_work_leaves_nothing_behind(library, fixtures_dir):
     assert library.of(video) == []
     assert library.value("SELECT count(*) FROM jobs WHERE job_type = 'object_remove'"
                          " AND status = 'done'") == 2
+
+
+def test_nothing_is_left_whoever_is_killed_and_deleted(library):
+    """Stages that write for videos, removers and their stages, killed at random while videos go."""
+    library.rows(STAGE_SCHEMA)
+    library.rows("UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[500])"
+                 " WHERE name IN ('test_stage', 'object_remove')")
+    lease = {"CORTANA_LEASE_MS": 1500}
+    chance = random.Random(7)
+    videos = [library.add() for _ in range(40)]
+    alive, deleted_at_work = list(videos), []
+
+    def add_work():
+        for number in range(20):
+            video = chance.choice(videos[:5] + alive)
+            if video in alive:
+                library.rows("SELECT enqueue_job('test_stage', %s, %s)", json.dumps(
+                    {"do": "put", "key": f"frames/{video}/{number}.jpg", "text": "x", "ms": 300}), video)
+            elif chance.random() < 0.5:
+                library.put(f"thumbs/{video}/late-{number}.jpg")  # as a stage that nobody could stop
+                library.rows("SELECT remove_objects_again(%s)", video)
+
+    def delete_one_at_work():
+        at_work = [str(row["video_id"]) for row in library.rows(
+            "SELECT video_id FROM jobs WHERE job_type = 'test_stage' AND status = 'processing'")]
+        if at_work and len(alive) > 4:
+            video = chance.choice(at_work)
+            library.rows("DELETE FROM videos WHERE id = %s" if chance.random() < 0.5
+                         else "SELECT delete_video(%s)", video)
+            alive.remove(video)
+            deleted_at_work.append(video)
+
+    def is_finished():
+        delete_one_at_work()
+        return not library.rows("SELECT 1 FROM jobs WHERE job_type = 'test_stage'"
+                                " AND status IN ('queued', 'processing')") \
+            and not library.rows("SELECT 1 FROM object_removals WHERE finished_at IS NULL")
+
+    chaos = Chaos([lambda: library.workers.start("test-stage", "--slots", "3", **lease),
+                   lambda: library.workers.start("test-stage", "--slots", "3", **lease),
+                   lambda: library.remover(**lease)], is_finished, add_work, seed=7)
+    add_work()
+    chaos.run(kills=25, deadline=200)
+    chaos.end()
+    assert {key.split("/")[-2] for key in library.keys() if "720p" not in key} == set(alive)
+    assert len(deleted_at_work) > 10 and all(len(library.of(video)) >= len(PLACES) for video in alive)
+    assert chaos.killed["supervisor"] and chaos.killed["stage"]
 
 
 def test_a_worker_is_told_at_once(library, fixtures_dir):

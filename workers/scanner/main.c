@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 static const char name[] = "scanner-worker";
 
@@ -278,6 +279,8 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &options, &code)) {
         return code;
     }
+    /* No stage of this user may read our environment, where DATABASE_URL stands. */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     cv_log_set_context(&(const struct cv_log_context){.worker_id = name});
     if (run(&options, &unreadable, &error) < 0) {
         cv_log_error(&error, name);
