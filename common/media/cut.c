@@ -1,7 +1,4 @@
-#include "common/media/averror.h"
-#include "common/media/cleanup.h"
-#include "common/media/cut_internal.h"
-#include "common/media/sink.h"
+#include "common/media/cut_state.h"
 
 #include <string.h>
 
@@ -14,38 +11,12 @@ enum {
     SOUND_BEYOND_US = 1000 * 1000,  /* sound this much longer than the pictures is worth keeping */
     GROUP_PICTURES = 36000,         /* ten minutes at 60 a second */
     SHORTEST_CLAIM_US = 2 * 1000,   /* a shorter last picture is a container's tick */
-    NOMINAL_US = 40 * 1000,         /* of a picture in a source that does not say */
-    PROFILE_BASELINE = 66,
-    PROFILE_MAIN = 77,
-    PROFILE_HIGH = 100,
 };
 
 #define GROUP_BYTES (INT64_C(256) << 20) /* a minute of the highest rates that phones record */
 
 /* Outcomes besides CV_CUT_DONE and CV_CUT_REFUSED. */
 enum { LANDED_LATE = CV_CUT_TOO_DEEP + 1 };
-
-struct cut {
-    const struct cv_cut_params *params;
-    struct cv_input *input;
-    struct cv_h264_sets sets; /* of the source, and free[…] of the encoder behind them */
-    struct cv_h264_sets all;
-    struct cv_cut_encoding encoding;
-    int depth;
-    struct cv_cut_group group;
-    struct cv_cut_file *file;
-    struct cv_cut_sound *sound;
-    AVPacket *packet;
-    AVFrame *first, *last; /* what was encoded at the ends; NULL: copied */
-    int64_t target_us;     /* where reading started */
-    int64_t group_end_us;  /* where the newest group ends that was taken */
-    int64_t first_us, last_us, after_us;
-    int64_t last_duration_us;
-    int64_t copied, encoded;
-    int beyond; /* pictures seen in this group that show after the range */
-    bool pictures_done, sound_done, ended;
-    char reason[CV_CUT_REASON_SIZE];
-};
 
 int cv_cut_refuse(char reason[CV_CUT_REASON_SIZE], const char *format, ...)
 {
@@ -56,7 +27,7 @@ int cv_cut_refuse(char reason[CV_CUT_REASON_SIZE], const char *format, ...)
     return CV_CUT_REFUSED;
 }
 
-static void cut_deinit(struct cut *cut)
+static void cut_deinit(struct cv_cut_state *cut)
 {
     cv_cut_file_close(cut->file);
     cv_cut_sound_free(cut->sound);
@@ -67,316 +38,24 @@ static void cut_deinit(struct cut *cut)
     av_frame_free(&cut->first);
     av_frame_free(&cut->last);
 }
-CV_DEFINE_CLEANUP_ADDRESS(struct cut, cut_deinit)
-
-/* ---- what can be cut ------------------------------------------------------------------------- */
-
-static int check_stream(struct cut *cut)
-{
-    const struct cv_media_info *info = &cut->input->info;
-    const AVCodecParameters *codec = cut->input->video->codecpar;
-    int side = info->width > info->height ? info->width : info->height;
-    if (codec->codec_id != AV_CODEC_ID_H264) {
-        return cv_cut_refuse(cut->reason, "the video is %s, not H.264", info->video_codec);
-    }
-    if (codec->format != AV_PIX_FMT_YUV420P && codec->format != AV_PIX_FMT_YUVJ420P) {
-        return cv_cut_refuse(cut->reason, "pictures are %s, not 4:2:0 of 8 bits",
-                             info->pixel_format);
-    }
-    if (info->interlaced || info->high_dynamic_range || info->mirrored) {
-        return cv_cut_refuse(cut->reason, "pictures are %s",
-                             info->interlaced ? "interlaced"
-                             : info->mirrored ? "mirrored"
-                                              : "of high dynamic range");
-    }
-    bool too_long = cut->params->max_side > 0 && side > cut->params->max_side;
-    bool too_high = cut->params->max_height > 0 && info->height > cut->params->max_height;
-    if (too_long || too_high) {
-        return cv_cut_refuse(cut->reason, "pictures of %d×%d are to be smaller", info->width,
-                             info->height);
-    }
-    return 0;
-}
-
-static int check_sets(struct cut *cut)
-{
-    const AVCodecParameters *codec = cut->input->video->codecpar;
-    if (!cv_h264_sets_read(&cut->sets, codec->extradata, (size_t)codec->extradata_size)) {
-        return cv_cut_refuse(cut->reason, "the stream's parameter sets cannot be read");
-    }
-    for (size_t i = 0; i < cut->sets.count; i++) {
-        struct cv_h264_sps sps;
-        if (cut->sets.sets[i].type != CV_H264_SPS) {
-            continue;
-        }
-        if (!cv_h264_sps_read(&cut->sets.sets[i], &sps) || sps.chroma_format != 1 ||
-            sps.bit_depth != 8) {
-            return cv_cut_refuse(cut->reason, "the stream's parameter sets cannot be read");
-        }
-        if (sps.profile != PROFILE_BASELINE && sps.profile != PROFILE_MAIN &&
-            sps.profile != PROFILE_HIGH) {
-            return cv_cut_refuse(cut->reason, "H.264 profile %d", sps.profile);
-        }
-        if (!sps.frames_only) {
-            return cv_cut_refuse(cut->reason, "the stream may have interlaced pictures");
-        }
-        if (cut->encoding.profile != 0 && cut->encoding.profile != sps.profile) {
-            return cv_cut_refuse(cut->reason, "the stream changes its profile");
-        }
-        cut->encoding.profile = sps.profile;
-    }
-    return 0;
-}
-
-/* The encoder's parameter sets stand beside the source's under names of their own, so that one
- * sample description ("avc1") holds for copied and encoded pictures. */
-static int join_sets(struct cut *cut, struct cv_error *error)
-{
-    cut->encoding.set_id = cv_h264_sets_free_id(&cut->sets);
-    if (cut->encoding.set_id < 0) {
-        return cv_cut_refuse(cut->reason, "the stream uses every parameter set");
-    }
-    cv_auto(cv_av_codec_free) AVCodecContext *encoder = NULL;
-    int result = cv_cut_encoder_open(&cut->encoding, &encoder, error);
-    if (result != 0) {
-        return result;
-    }
-    cv_auto(cv_h264_sets_deinit) struct cv_h264_sets made = {0};
-    struct cv_h264_sps sps = {0};
-    if (!cv_h264_sets_read(&made, encoder->extradata, (size_t)encoder->extradata_size) ||
-        !cv_h264_sets_join(&cut->all, &cut->sets) || !cv_h264_sets_join(&cut->all, &made)) {
-        return cv_cut_refuse(cut->reason, "the encoder's parameter sets do not fit");
-    }
-    for (size_t i = 0; i < made.count; i++) {
-        if (made.sets[i].type == CV_H264_SPS &&
-            (!cv_h264_sps_read(&made.sets[i], &sps) || sps.profile != cut->encoding.profile)) {
-            return cv_cut_refuse(cut->reason, "the encoder makes another profile");
-        }
-    }
-    return 0;
-}
-
-static int prepare(struct cut *cut, struct cv_error *error)
-{
-    cut->encoding = (struct cv_cut_encoding){
-        .input = cut->input,
-        .clock = cv_sink_mp4_clock(cut->input->video->time_base),
-        .threads = cut->params->threads,
-        .reason = cut->reason,
-    };
-    cut->packet = av_packet_alloc();
-    if (!cut->packet) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a cut");
-    }
-    int result = check_stream(cut);
-    result = result ? result : check_sets(cut);
-    return result ? result : join_sets(cut, error);
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
-
-static int64_t step_us(const struct cut *cut)
-{
-    double rate = cut->input->info.frame_rate;
-    return rate > 0 ? (int64_t)(AV_TIME_BASE / rate) : NOMINAL_US;
-}
-
-static int64_t to_ticks(const struct cut *cut, int64_t time_us)
-{
-    const AVStream *stream = cut->input->video;
-    int64_t origin_us = cv_input_time_us(cut->input, stream, cut->encoding.origin_pts);
-    return av_rescale_q(time_us - origin_us, AV_TIME_BASE_Q, cut->encoding.clock);
-}
-
-/* The clip starts with the earliest picture of the range. */
-static int open_clip(struct cut *cut, int64_t origin_pts, struct cv_error *error)
-{
-    const AVStream *stream = cut->input->video;
-    cut->encoding.origin_pts = origin_pts;
-    cut->first_us = cv_input_time_us(cut->input, stream, origin_pts);
-    if (cut->first_us - cut->params->start_us >= cut->params->late_us) {
-        return cv_cut_refuse(cut->reason, "at its start a picture stands from before");
-    }
-    int result = cut->sound ? cv_cut_sound_start(cut->sound, cut->first_us, error) : 0;
-    if (result != 0) {
-        return result;
-    }
-    int64_t step = av_rescale_q(step_us(cut), AV_TIME_BASE_Q, cut->encoding.clock);
-    struct cv_cut_file_params params = {
-        .path = cut->params->path,
-        .source = stream,
-        .sets = &cut->all,
-        .sound = cut->sound ? cv_cut_sound_codec(cut->sound) : NULL,
-        .clock = cut->encoding.clock,
-        .depth = cut->depth,
-        .step = step > 0 ? step : 1,
-        .reason = cut->reason,
-    };
-    result = cv_cut_file_open(&params, &cut->file, error);
-    return result || !cut->sound ? result : cv_cut_sound_connect(cut->sound, cut->file, error);
-}
-
-/* Notes what a picture of the range means for the clip's end. */
-static void note_shown(struct cut *cut, const struct cv_cut_picture *picture)
-{
-    if (picture->time_us > cut->last_us) {
-        const AVStream *stream = cut->input->video;
-        cut->last_us = picture->time_us;
-        cut->last_duration_us =
-            av_rescale_q(picture->packet->duration, stream->time_base, AV_TIME_BASE_Q);
-    }
-}
-
-/* The first `count` pictures of the group as they are. */
-static int copy_pictures(struct cut *cut, size_t count, struct cv_error *error)
-{
-    cv_auto(cv_packet_queue_deinit) struct cv_packet_queue queue = {0};
-    const AVStream *stream = cut->input->video;
-    for (size_t i = 0; i < count; i++) {
-        struct cv_cut_picture *picture = &cut->group.pictures[i];
-        if (picture->hidden) {
-            return cv_cut_refuse(cut->reason, "an edit list hides pictures of the range");
-        }
-        cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_clone(picture->packet);
-        if (!packet) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a coded picture");
-        }
-        packet->pts = av_rescale_q(packet->pts - cut->encoding.origin_pts, stream->time_base,
-                                   cut->encoding.clock);
-        int result = cv_cut_repack(&cut->sets, packet, error);
-        result = result ? result : cv_packet_queue_push(&queue, packet, error);
-        if (result != 0) {
-            return result;
-        }
-        note_shown(cut, picture);
-    }
-    cut->copied += (int64_t)count;
-    if (count > 0) {
-        av_frame_free(&cut->last);
-    }
-    return cv_cut_file_pictures(cut->file, &queue, error);
-}
-
-static int encode_pictures(struct cut *cut, int64_t from_us, int64_t to_us, struct cv_error *error)
-{
-    cv_auto(cv_cut_piece_deinit) struct cv_cut_piece piece = {0};
-    int result =
-        cv_cut_encode(&cut->encoding, &cut->all, &cut->group, from_us, to_us, &piece, error);
-    if (result != 0) {
-        return result;
-    }
-    for (size_t i = 0; i < cut->group.count; i++) {
-        const struct cv_cut_picture *picture = &cut->group.pictures[i];
-        if (!picture->hidden && picture->time_us >= from_us && picture->time_us < to_us) {
-            note_shown(cut, picture);
-        }
-    }
-    if (cut->copied + cut->encoded == 0) {
-        cut->first = cv_take(piece.first);
-    }
-    cut->encoded += (int64_t)piece.packets.count;
-    av_frame_free(&cut->last);
-    cut->last = cv_take(piece.last);
-    return cv_cut_file_pictures(cut->file, &piece.packets, error);
-}
-
-/* ---- groups of pictures ---------------------------------------------------------------------- */
-
-/* Nothing of a group shows before its key frame, or before the end of the group in front. */
-static int check_group(struct cut *cut)
-{
-    const struct cv_cut_group *group = &cut->group;
-    int64_t key_us = group->pictures[0].time_us;
-    for (size_t i = 1; i < group->count; i++) {
-        if (group->pictures[i].time_us <= key_us) {
-            return cv_cut_refuse(cut->reason, "pictures show before the key frame they need");
-        }
-    }
-    if (key_us <= cut->group_end_us) {
-        return cv_cut_refuse(cut->reason, "pictures show after the next key frame");
-    }
-    cut->group_end_us = group->pictures[group->count - 1].latest_us;
-    return 0;
-}
-
-/* What of the group lies within the range, and which of it is the earliest. */
-static size_t count_inside(const struct cut *cut, int64_t *ret_first_pts)
-{
-    size_t count = 0;
-    int64_t first_us = INT64_MAX;
-    for (size_t i = 0; i < cut->group.count; i++) {
-        const struct cv_cut_picture *picture = &cut->group.pictures[i];
-        bool inside = !picture->hidden && picture->time_us >= cut->params->start_us &&
-                      picture->time_us < cut->params->end_us;
-        if (inside && picture->time_us < first_us) {
-            first_us = picture->time_us;
-            *ret_first_pts = picture->packet->pts;
-        }
-        count += inside;
-    }
-    return count;
-}
-
-static void note_after(struct cut *cut)
-{
-    for (size_t i = 0; i < cut->group.count; i++) {
-        const struct cv_cut_picture *picture = &cut->group.pictures[i];
-        bool after = !picture->hidden && picture->time_us >= cut->params->end_us;
-        if (after && picture->time_us < cut->after_us) {
-            cut->after_us = picture->time_us;
-        }
-    }
-}
-
-/* Takes the group that was read: leaves it out, copies it, encodes what lies in the range of it, or
- * copies its front and encodes the few pictures that were reordered over the end. */
-static int take_group(struct cut *cut, struct cv_error *error)
-{
-    struct cv_cut_group *group = &cut->group;
-    if (group->count == 0) {
-        return 0;
-    }
-    int64_t key_us = group->pictures[0].time_us, first_pts = 0;
-    int result = check_group(cut);
-    size_t inside = result == 0 ? count_inside(cut, &first_pts) : 0;
-    note_after(cut);
-    if (result == 0 && inside > 0 && !cut->file) {
-        result = open_clip(cut, first_pts, error);
-    }
-    if (result == 0 && inside > 0 && key_us < cut->params->start_us) {
-        if (cut->after_us != INT64_MAX) {
-            return cv_cut_refuse(cut->reason, "no key frame starts within the range");
-        }
-        result = encode_pictures(cut, cut->params->start_us, cut->params->end_us, error);
-    } else if (result == 0 && inside > 0) {
-        size_t kept = cv_cut_group_prefix(group, cut->params->end_us);
-        result = copy_pictures(cut, kept, error);
-        if (result == 0 && kept < inside) {
-            int64_t from_us = kept > 0 ? group->pictures[kept - 1].latest_us + 1 : key_us;
-            result = encode_pictures(cut, from_us, cut->params->end_us, error);
-        }
-    }
-    cv_cut_group_clear(group);
-    cut->beyond = 0;
-    return result;
-}
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_cut_state, cut_deinit)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int pictures_end(struct cut *cut, struct cv_error *error)
+static int pictures_end(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->pictures_done = true;
     cut->input->video->discard = AVDISCARD_ALL; /* not even read */
-    return take_group(cut, error);
+    return cv_cut_take_group(cut, error);
 }
 
-static int start_group(struct cut *cut, int64_t time_us, struct cv_error *error)
+static int start_group(struct cv_cut_state *cut, int64_t time_us, struct cv_error *error)
 {
     bool first = cut->group_end_us == INT64_MIN && cut->group.count == 0;
     if (first && time_us > cut->params->start_us && cut->target_us > 0) {
         return LANDED_LATE;
     }
-    int result = take_group(cut, error);
+    int result = cv_cut_take_group(cut, error);
     if (result == 0 && time_us >= cut->params->end_us) {
         cut->after_us = time_us < cut->after_us ? time_us : cut->after_us;
         return pictures_end(cut, error);
@@ -389,7 +68,7 @@ static int start_group(struct cut *cut, int64_t time_us, struct cv_error *error)
     return result;
 }
 
-static int take_picture(struct cut *cut, struct cv_error *error)
+static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
 {
     AVPacket *packet = cut->packet;
     int64_t time_us = cv_input_time_us(cut->input, cut->input->video, packet->pts);
@@ -424,7 +103,7 @@ static int take_picture(struct cut *cut, struct cv_error *error)
     return result == 0 && all_seen ? pictures_end(cut, error) : result;
 }
 
-static int take_sound(struct cut *cut, struct cv_error *error)
+static int take_sound(struct cv_cut_state *cut, struct cv_error *error)
 {
     const AVStream *stream = cut->input->audio;
     int64_t time_us = cv_input_time_us(cut->input, stream, cut->packet->pts);
@@ -437,7 +116,7 @@ static int take_sound(struct cut *cut, struct cv_error *error)
     return early || !cut->sound ? 0 : cv_cut_sound_packet(cut->sound, cut->packet, error);
 }
 
-static int read_range(struct cut *cut, struct cv_error *error)
+static int read_range(struct cv_cut_state *cut, struct cv_error *error)
 {
     while (!cut->pictures_done || !cut->sound_done) {
         int result = cv_input_read(cut->input, cut->packet, error);
@@ -457,7 +136,7 @@ static int read_range(struct cut *cut, struct cv_error *error)
 }
 
 /* Forgets what was read of the input, and starts at a key frame before `target_us`. */
-static int start_reading(struct cut *cut, int64_t target_us, struct cv_error *error)
+static int start_reading(struct cv_cut_state *cut, int64_t target_us, struct cv_error *error)
 {
     cut->input->video->discard = AVDISCARD_DEFAULT;
     cut->group_end_us = cut->last_us = INT64_MIN;
@@ -476,7 +155,7 @@ static int start_reading(struct cut *cut, int64_t target_us, struct cv_error *er
     return cv_input_seek(cut->input, target_us, error);
 }
 
-static int read_pictures(struct cut *cut, struct cv_error *error)
+static int read_pictures(struct cv_cut_state *cut, struct cv_error *error)
 {
     int64_t start_us = cut->params->start_us, back_us = PREROLL_US;
     for (;; back_us = back_us < STEP_US ? STEP_US : 4 * back_us) {
@@ -494,16 +173,16 @@ static int read_pictures(struct cut *cut, struct cv_error *error)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static int64_t end_of_pictures_us(const struct cut *cut)
+static int64_t end_of_pictures_us(const struct cv_cut_state *cut)
 {
     if (cut->after_us != INT64_MAX) {
         return cut->after_us;
     }
     bool claims = cut->last_duration_us >= SHORTEST_CLAIM_US;
-    return cut->last_us + (claims ? cut->last_duration_us : step_us(cut));
+    return cut->last_us + (claims ? cut->last_duration_us : cv_cut_step_us(cut));
 }
 
-static int finish_clip(struct cut *cut, int64_t *ret_end_us, struct cv_error *error)
+static int finish_clip(struct cv_cut_state *cut, int64_t *ret_end_us, struct cv_error *error)
 {
     int64_t end_us = end_of_pictures_us(cut);
     int result = 0;
@@ -517,15 +196,15 @@ static int finish_clip(struct cut *cut, int64_t *ret_end_us, struct cv_error *er
         result = cv_cut_sound_finish(cut->sound, end_us, error);
     }
     *ret_end_us = end_us;
-    return result ? result : cv_cut_file_finish(cut->file, to_ticks(cut, end_us), error);
+    return result ? result : cv_cut_file_finish(cut->file, cv_cut_ticks(cut, end_us), error);
 }
 
-static int check_clip(struct cut *cut, int64_t end_us, struct cv_error *error)
+static int check_clip(struct cv_cut_state *cut, int64_t end_us, struct cv_error *error)
 {
     struct cv_cut_check check = {
         .path = cut->params->path,
         .clock = cut->encoding.clock,
-        .end = to_ticks(cut, end_us),
+        .end = cv_cut_ticks(cut, end_us),
         .first = cut->first,
         .last = cut->last,
         .sound = cut->sound != NULL,
@@ -534,6 +213,7 @@ static int check_clip(struct cut *cut, int64_t end_us, struct cv_error *error)
         .reason = cut->reason,
     };
     check.times = cv_cut_file_times(cut->file, &check.count);
+    check.tail = cv_cut_file_tail(cut->file);
     int result = cv_cut_check(&check, error);
     if (result < 0 && error->type != CV_ERROR_CANCELED && error->type != CV_ERROR_OUT_OF_MEMORY) {
         return cv_cut_refuse(cut->reason, "the cut cannot be read: %.100s", error->message);
@@ -541,7 +221,7 @@ static int check_clip(struct cut *cut, int64_t end_us, struct cv_error *error)
     return result;
 }
 
-static void report_on(const struct cut *cut, int64_t end_us, struct cv_cut_report *report)
+static void report_on(const struct cv_cut_state *cut, int64_t end_us, struct cv_cut_report *report)
 {
     int64_t sound_us = cut->sound ? cv_cut_sound_end_us(cut->sound) : 0;
     int64_t pictures_us = end_of_pictures_us(cut);
@@ -566,10 +246,11 @@ static void report_on(const struct cut *cut, int64_t end_us, struct cv_cut_repor
 static int attempt(struct cv_input *input, const struct cv_cut_params *params, int depth,
                    struct cv_cut_report *ret_report, struct cv_error *error)
 {
-    cv_auto(cut_deinit) struct cut cut = {.params = params, .input = input, .depth = depth};
+    cv_auto(cut_deinit) struct cv_cut_state cut = {
+        .params = params, .input = input, .depth = depth};
     struct cv_cut_report report = {0};
     int64_t end_us = 0;
-    int result = prepare(&cut, error);
+    int result = cv_cut_prepare(&cut, error);
     result = result ? result : read_pictures(&cut, error);
     if (result == 0 && cut.copied == 0) {
         result = cv_cut_refuse(cut.reason, "nothing of the range could be copied");

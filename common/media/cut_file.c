@@ -12,6 +12,7 @@ struct cv_cut_file {
     int64_t step;
     int64_t *times; /* of all pictures, growing */
     size_t count, capacity, written;
+    size_t groups[2];            /* where the two newest groups start */
     struct cv_packet_queue held; /* the newest group, until it is known what follows it */
     char *reason;
 };
@@ -33,6 +34,11 @@ const int64_t *cv_cut_file_times(const struct cv_cut_file *file, size_t *ret_cou
 {
     *ret_count = file->count;
     return file->times;
+}
+
+size_t cv_cut_file_tail(const struct cv_cut_file *file)
+{
+    return file->groups[0];
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -183,6 +189,8 @@ static int note_times(struct cv_cut_file *file, const struct cv_packet_queue *pi
         file->capacity = capacity;
     }
     size_t start = file->count;
+    file->groups[0] = file->groups[1];
+    file->groups[1] = start;
     for (size_t i = 0; i < pictures->count; i++) {
         file->times[file->count++] = pictures->packets[pictures->first + i]->pts;
     }

@@ -82,6 +82,9 @@ CV_MUST_CHECK int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, stru
 /* Presentation times of all pictures so far, growing. Borrowed. */
 const int64_t *cv_cut_file_times(const struct cv_cut_file *file, size_t *ret_count);
 
+/* Where the last but one of the groups written starts, which is a key frame. */
+size_t cv_cut_file_tail(const struct cv_cut_file *file);
+
 /* ---- sound ----------------------------------------------------------------------------------- */
 
 struct cv_cut_sound;
@@ -119,6 +122,7 @@ struct cv_cut_check {
     const char *path;
     const int64_t *times; /* of every picture in ticks, growing */
     size_t count;
+    size_t tail; /* of the pictures, from where on they are decoded in any case */
     AVRational clock;
     int64_t end;                 /* ticks */
     const AVFrame *first, *last; /* what the first and last picture show; NULL: copied ones */
@@ -128,6 +132,7 @@ struct cv_cut_check {
     char *reason; /* CV_CUT_REASON_SIZE */
 };
 
-/* Reads and decodes a clip: as many pictures as planned, at their times, none damaged, the first and
- * the last showing what they should, decoding times growing, sound as long as the pictures. */
+/* Reads a clip and decodes it: as many pictures as planned, at their times, none damaged, the first
+ * and the last showing what they should, decoding times growing, sound as long as the pictures. Of a
+ * long clip the middle is read, but not decoded: it is the source's own, between two key frames. */
 CV_MUST_CHECK int cv_cut_check(const struct cv_cut_check *check, struct cv_error *error);

@@ -372,3 +372,16 @@ def test_awkward_originals(stage, fixtures_dir):
                  "sample_with_pgs_subtitles.mkv", "bear-vp9-odd-dimensions.webm"):
         result, path = clip(stage, fixtures_dir / "awkward" / name, 100, 900)
         assert result["frames"] == len(packets(path, "v:0"))
+
+
+def test_a_long_clip(stage, tmp_path):
+    """Of more pictures than are decoded to check it."""
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc2=s=64x48:r=120:d=90 -c:v libx264 "
+                       "-preset ultrafast -bf 2 -g 240")
+    result, path = clip(stage, source, 1001, 88_004)
+    assert (result["mode"], result["frames"]) == ("smart", 87 * 120)
+    times, originals, copies = frame_times(path), grey_frames(source), grey_frames(path)
+    assert times == pytest.approx([k / 120 for k in range(87 * 120)], abs=2e-5)
+    assert copies[500:-500] == originals[121 + 500:121 + 87 * 120 - 500]  # bit by bit
+    for k in (0, 1, 118, 119, -2, -1):
+        assert difference(copies[k], originals[121:121 + 87 * 120][k]) < 3

@@ -1,0 +1,191 @@
+#include "common/media/cleanup.h"
+#include "common/media/cut_state.h"
+
+enum { NOMINAL_US = 40 * 1000 }; /* of a picture in a source that does not say */
+
+int64_t cv_cut_step_us(const struct cv_cut_state *cut)
+{
+    double rate = cut->input->info.frame_rate;
+    return rate > 0 ? (int64_t)(AV_TIME_BASE / rate) : NOMINAL_US;
+}
+
+int64_t cv_cut_ticks(const struct cv_cut_state *cut, int64_t time_us)
+{
+    const AVStream *stream = cut->input->video;
+    int64_t origin_us = cv_input_time_us(cut->input, stream, cut->encoding.origin_pts);
+    return av_rescale_q(time_us - origin_us, AV_TIME_BASE_Q, cut->encoding.clock);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* The clip starts with the earliest picture of the range. */
+static int open_clip(struct cv_cut_state *cut, int64_t origin_pts, struct cv_error *error)
+{
+    const AVStream *stream = cut->input->video;
+    cut->encoding.origin_pts = origin_pts;
+    cut->first_us = cv_input_time_us(cut->input, stream, origin_pts);
+    if (cut->first_us - cut->params->start_us >= cut->params->late_us) {
+        return cv_cut_refuse(cut->reason, "at its start a picture stands from before");
+    }
+    int result = cut->sound ? cv_cut_sound_start(cut->sound, cut->first_us, error) : 0;
+    if (result != 0) {
+        return result;
+    }
+    int64_t step = av_rescale_q(cv_cut_step_us(cut), AV_TIME_BASE_Q, cut->encoding.clock);
+    struct cv_cut_file_params params = {
+        .path = cut->params->path,
+        .source = stream,
+        .sets = &cut->all,
+        .sound = cut->sound ? cv_cut_sound_codec(cut->sound) : NULL,
+        .clock = cut->encoding.clock,
+        .depth = cut->depth,
+        .step = step > 0 ? step : 1,
+        .reason = cut->reason,
+    };
+    result = cv_cut_file_open(&params, &cut->file, error);
+    return result || !cut->sound ? result : cv_cut_sound_connect(cut->sound, cut->file, error);
+}
+
+/* Notes what a picture of the range means for the clip's end. */
+static void note_shown(struct cv_cut_state *cut, const struct cv_cut_picture *picture)
+{
+    if (picture->time_us > cut->last_us) {
+        const AVStream *stream = cut->input->video;
+        cut->last_us = picture->time_us;
+        cut->last_duration_us =
+            av_rescale_q(picture->packet->duration, stream->time_base, AV_TIME_BASE_Q);
+    }
+}
+
+/* The first `count` pictures of the group as they are. */
+static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error *error)
+{
+    cv_auto(cv_packet_queue_deinit) struct cv_packet_queue queue = {0};
+    const AVStream *stream = cut->input->video;
+    for (size_t i = 0; i < count; i++) {
+        struct cv_cut_picture *picture = &cut->group.pictures[i];
+        if (picture->hidden) {
+            return cv_cut_refuse(cut->reason, "an edit list hides pictures of the range");
+        }
+        cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_clone(picture->packet);
+        if (!packet) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a coded picture");
+        }
+        packet->pts = av_rescale_q(packet->pts - cut->encoding.origin_pts, stream->time_base,
+                                   cut->encoding.clock);
+        int result = cv_cut_repack(&cut->sets, packet, error);
+        result = result ? result : cv_packet_queue_push(&queue, packet, error);
+        if (result != 0) {
+            return result;
+        }
+        note_shown(cut, picture);
+    }
+    cut->copied += (int64_t)count;
+    if (count > 0) {
+        av_frame_free(&cut->last);
+    }
+    return cv_cut_file_pictures(cut->file, &queue, error);
+}
+
+static int encode_pictures(struct cv_cut_state *cut, int64_t from_us, int64_t to_us,
+                           struct cv_error *error)
+{
+    cv_auto(cv_cut_piece_deinit) struct cv_cut_piece piece = {0};
+    int result =
+        cv_cut_encode(&cut->encoding, &cut->all, &cut->group, from_us, to_us, &piece, error);
+    if (result != 0) {
+        return result;
+    }
+    for (size_t i = 0; i < cut->group.count; i++) {
+        const struct cv_cut_picture *picture = &cut->group.pictures[i];
+        if (!picture->hidden && picture->time_us >= from_us && picture->time_us < to_us) {
+            note_shown(cut, picture);
+        }
+    }
+    if (cut->copied + cut->encoded == 0) {
+        cut->first = cv_take(piece.first);
+    }
+    cut->encoded += (int64_t)piece.packets.count;
+    av_frame_free(&cut->last);
+    cut->last = cv_take(piece.last);
+    return cv_cut_file_pictures(cut->file, &piece.packets, error);
+}
+
+/* ---- groups of pictures ---------------------------------------------------------------------- */
+
+/* Nothing of a group shows before its key frame, or before the end of the group in front. */
+static int check_group(struct cv_cut_state *cut)
+{
+    const struct cv_cut_group *group = &cut->group;
+    int64_t key_us = group->pictures[0].time_us;
+    for (size_t i = 1; i < group->count; i++) {
+        if (group->pictures[i].time_us <= key_us) {
+            return cv_cut_refuse(cut->reason, "pictures show before the key frame they need");
+        }
+    }
+    if (key_us <= cut->group_end_us) {
+        return cv_cut_refuse(cut->reason, "pictures show after the next key frame");
+    }
+    cut->group_end_us = group->pictures[group->count - 1].latest_us;
+    return 0;
+}
+
+/* What of the group lies within the range, and which of it is the earliest. */
+static size_t count_inside(const struct cv_cut_state *cut, int64_t *ret_first_pts)
+{
+    size_t count = 0;
+    int64_t first_us = INT64_MAX;
+    for (size_t i = 0; i < cut->group.count; i++) {
+        const struct cv_cut_picture *picture = &cut->group.pictures[i];
+        bool inside = !picture->hidden && picture->time_us >= cut->params->start_us &&
+                      picture->time_us < cut->params->end_us;
+        if (inside && picture->time_us < first_us) {
+            first_us = picture->time_us;
+            *ret_first_pts = picture->packet->pts;
+        }
+        count += inside;
+    }
+    return count;
+}
+
+static void note_after(struct cv_cut_state *cut)
+{
+    for (size_t i = 0; i < cut->group.count; i++) {
+        const struct cv_cut_picture *picture = &cut->group.pictures[i];
+        bool after = !picture->hidden && picture->time_us >= cut->params->end_us;
+        if (after && picture->time_us < cut->after_us) {
+            cut->after_us = picture->time_us;
+        }
+    }
+}
+
+int cv_cut_take_group(struct cv_cut_state *cut, struct cv_error *error)
+{
+    struct cv_cut_group *group = &cut->group;
+    if (group->count == 0) {
+        return 0;
+    }
+    int64_t key_us = group->pictures[0].time_us, first_pts = 0;
+    int result = check_group(cut);
+    size_t inside = result == 0 ? count_inside(cut, &first_pts) : 0;
+    note_after(cut);
+    if (result == 0 && inside > 0 && !cut->file) {
+        result = open_clip(cut, first_pts, error);
+    }
+    if (result == 0 && inside > 0 && key_us < cut->params->start_us) {
+        if (cut->after_us != INT64_MAX) {
+            return cv_cut_refuse(cut->reason, "no key frame starts within the range");
+        }
+        result = encode_pictures(cut, cut->params->start_us, cut->params->end_us, error);
+    } else if (result == 0 && inside > 0) {
+        size_t kept = cv_cut_group_prefix(group, cut->params->end_us);
+        result = copy_pictures(cut, kept, error);
+        if (result == 0 && kept < inside) {
+            int64_t from_us = kept > 0 ? group->pictures[kept - 1].latest_us + 1 : key_us;
+            result = encode_pictures(cut, from_us, cut->params->end_us, error);
+        }
+    }
+    cv_cut_group_clear(group);
+    cut->beyond = 0;
+    return result;
+}
