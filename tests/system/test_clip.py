@@ -374,6 +374,21 @@ def test_awkward_originals(stage, fixtures_dir):
         assert result["frames"] == len(packets(path, "v:0"))
 
 
+def test_what_does_not_pass_the_check_is_encoded(stage, tmp_path):
+    """A picture in the middle is damaged, which its packet does not show: decoding the cut does."""
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc2=s=320x240:r=30:d=6 -c:v libx264 -g 30 "
+                       "-keyint_min 30 -sc_threshold 0 -bf 0 -x264-params slices=1")
+    found = probe(source, "-select_streams", "v:0", "-show_entries", "packet=pos,size")["packets"][105]
+    data = bytearray(source.read_bytes())
+    start = int(found["pos"]) + int(found["size"]) // 2
+    data[start:start + 60] = bytes(255 - byte for byte in data[start:start + 60])
+    source.write_bytes(data)
+    code, result = stage.run(s3_original_path=stage.put_original(source), t_start=1500, t_end=5500,
+                             padding_ms=0, clip_id=str(uuid.uuid4()))
+    assert (code, result["mode"]) == (0, "encode"), result
+    assert "of the cut is damaged" in result["encoded_because"]
+
+
 def test_a_long_clip(stage, tmp_path):
     """Of more pictures than are decoded to check it."""
     source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc2=s=64x48:r=120:d=90 -c:v libx264 "
