@@ -1,4 +1,5 @@
 #include "common/objects/objects.h"
+#include "common/proxy/proxy.h"
 #include "common/queue/queue.h"
 
 #include "cli/command.h"
@@ -14,6 +15,7 @@ enum {
     GC_PAGES = 3,  /* lists of each kind of object that a doctor reads: seconds, not hours */
     GC_HOURS = 24, /* what is younger may be under way */
     MS_PER_HOUR = 60 * 60 * 1000,
+    FINDINGS_MAX = 50,       /* of one video that are printed */
     SCRATCH_FREE_LEAST = 10, /* percent; stages keep whole videos there */
 };
 
@@ -166,6 +168,38 @@ static void check_leftovers(struct cli_session *session, enum level *worst)
          stale > 0 ? ": see cortana workers" : "");
 }
 
+struct findings {
+    enum level *worst;
+    int told;
+};
+
+static void tell_finding(void *opaque, const char *where, const char *what)
+{
+    struct findings *findings = opaque;
+    if (findings->told++ < FINDINGS_MAX) {
+        tell(FAIL, findings->worst, "video", "%s %s", where, what);
+    }
+}
+
+/* What transcoding has left of one video, down to its bits. */
+static void check_video(struct cli_session *session, const char *video_id, struct cv_cancel *cancel,
+                        enum level *worst)
+{
+    struct findings findings = {.worst = worst};
+    struct cv_proxy_summary summary;
+    struct cv_error error;
+    if (cv_proxy_check(session->store, video_id, cancel, tell_finding, &findings, &summary,
+                       &error)) {
+        tell(FAIL, worst, "video", "%s", error.message);
+    } else if (findings.told == 0) {
+        tell(OK, worst, "video", "%.3f s in %d renditions%s: %d segments, %d key frames, %d tiles",
+             summary.duration, summary.renditions, summary.sound ? " with sound" : "",
+             summary.segments, summary.key_frames, summary.tiles);
+    } else if (findings.told > FINDINGS_MAX) {
+        tell(FAIL, worst, "video", "and %d findings more", findings.told - FINDINGS_MAX);
+    }
+}
+
 static int run(const struct cli_command *command, int argc, char **argv, struct cv_cancel *cancel,
                struct cv_error *error)
 {
@@ -178,8 +212,12 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
         }
         params.data = optarg;
     }
+    const char *video_id = optind < argc ? argv[optind++] : NULL;
     if (optind < argc) {
         return cli_usage(command, "unexpected argument %s", argv[optind]);
+    }
+    if (video_id && !cv_is_uuid(video_id)) {
+        return cli_usage(command, "%s is no video's id", video_id);
     }
     enum level worst = OK;
     check_models(&worst);
@@ -195,13 +233,18 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
     check_objects(&session, cancel, &worst);
     check_scratch(&session, &worst);
     check_leftovers(&session, &worst);
+    if (video_id) {
+        check_video(&session, video_id, cancel, &worst);
+    }
     return worst == FAIL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
 const struct cli_command cli_command_doctor = {
     .name = "doctor",
     .summary = "check this installation and say what to do",
-    .help = "usage: cortana doctor [--data DIR]\n\n"
-            "One line a check: ok, warn or fail, and what to do. Exit 1 if anything fails.\n",
+    .help = "usage: cortana doctor [--data DIR] [VIDEO]\n\n"
+            "One line a check: ok, warn or fail, and what to do. Exit 1 if anything fails.\n"
+            "With a video's id, its playlists, segments and pictures are checked, too: durations,\n"
+            "key frames, codec names and rates against the bits, and that nothing is missing.\n",
     .run = run,
 };

@@ -13,8 +13,9 @@ TS_OFFSET = 1.4  # seconds that MPEG-TS timestamps lie after the presentation's 
 class Stage:
     """A stage program and a store that it works on."""
 
-    def __init__(self, program, store):
+    def __init__(self, program, store, check=None):
         self.program = program
+        self.check = check  # the program check-proxy
         self.store = pathlib.Path(store)
         self.video_id = str(uuid.uuid4())
 
@@ -35,6 +36,20 @@ class Stage:
         lines = done.stdout.splitlines()
         assert len(lines) == 1, (done.returncode, done.stdout, done.stderr)
         return done.returncode, json.loads(lines[0])
+
+    def check_output(self):
+        """What check-proxy says of the proxy and its pictures, which must be flawless."""
+        findings, summary = self.findings()
+        assert findings == []
+        return summary
+
+    def findings(self):
+        done = subprocess.run([self.check, self.store, self.video_id], text=True,
+                              capture_output=True, check=False)
+        assert done.returncode in (0, 1), done.stderr
+        *lines, summary = done.stdout.splitlines()
+        assert done.returncode == bool(lines)
+        return lines, json.loads(summary)
 
     def keys(self):
         """Every object, but the original."""

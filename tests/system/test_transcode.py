@@ -1,7 +1,7 @@
 """The transcode stage through --once: what comes out, measured with ffprobe."""
 import pytest
 from media_tools import (TS_OFFSET, Stage, difference, digest, frame_times, grey_frames, make_clip,
-                         multivariant, packets, playlist, probe, sound, streams)
+                         packets, playlist, probe, sound, streams)
 
 PROXY = "videos/proxy/{}/index.m3u8"
 POSTER = "thumbs/{}/poster.jpg"
@@ -9,7 +9,7 @@ POSTER = "thumbs/{}/poster.jpg"
 
 @pytest.fixture
 def stage(program, store_dir):
-    return Stage(program("transcode-worker"), store_dir)
+    return Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
 
 
 def transcode(stage, source, **options):
@@ -19,61 +19,26 @@ def transcode(stage, source, **options):
     assert code == 0, result
     assert result["s3_proxy_path"] == PROXY.format(stage.video_id)
     assert result["s3_thumb_path"] == POSTER.format(stage.video_id)
-    path = stage.store / result["s3_proxy_path"]
-    check_output(path, result)
-    return result, path.parent / f"{result['renditions'][0]['name']}.m3u8"
+    summary = stage.check_output()
+    assert summary["renditions"] == len(result["renditions"])
+    assert summary["duration"] == pytest.approx(result["duration"], abs=0.002)
+    assert summary["sound"] == (result["audio_codec"] is not None)
+    path = (stage.store / result["s3_proxy_path"]).parent / f"{result['renditions'][0]['name']}.m3u8"
+    check_rendition(path, result["renditions"][0])
+    return result, path
 
 
-def check_output(path, result):
-    variants, groups = multivariant(path)
-    names = [rendition["name"] for rendition in result["renditions"]]
-    assert sorted(variant["URI"] for variant in variants) == sorted(f"{n}.m3u8" for n in names)
-    named = {path, *(path.parent / variant["URI"] for variant in variants)}
-    for rendition in result["renditions"]:
-        named |= check_rendition(path.parent, rendition, result)
-    if result["audio_codec"] is None:
-        assert groups == [] and all("AUDIO" not in variant for variant in variants)
-    else:
-        assert [group["URI"] for group in groups] == ["sound.m3u8"]
-        named |= check_sound(path.parent / "sound.m3u8", result)
-    assert set(path.parent.iterdir()) == named | {path.parent / f"{n}_keys.m3u8" for n in names}
-
-
-def check_rendition(folder, rendition, result):
-    path = folder / f"{rendition['name']}.m3u8"
-    segments, target = playlist(path)
-    assert all(round(duration) <= target for duration, _ in segments)
-    assert sum(duration for duration, _ in segments) == pytest.approx(result["duration"], abs=0.002)
-    assert rendition["segments"] == len(segments)
-
-    start = 0.0
-    for duration, segment in segments:
-        pictures = packets(segment, "v:0")
-        times = sorted(float(p["pts_time"]) - TS_OFFSET for p in pictures)
-        assert "K" in pictures[0]["flags"]
-        assert times[0] == pytest.approx(start, abs=1e-4)
-        assert float(pictures[0]["pts_time"]) - TS_OFFSET == pytest.approx(times[0], abs=1e-6)
-        assert times[-1] < start + duration
-        start += duration
-
+def check_rendition(path, rendition):
+    """What ffprobe says of a rendition: the check of the output shares no code with the writer, but
+    FFmpeg's own programs share none with either."""
     found = streams(path)
     assert list(found) == ["video"]
     video = found["video"]
     assert (video["codec_name"], video["pix_fmt"], video["profile"]) == ("h264", "yuv420p", "High")
     assert (video["width"], video["height"]) == (rendition["width"], rendition["height"])
-    assert video["width"] % 2 == 0 and video["height"] % 2 == 0
     assert video["sample_aspect_ratio"] == "1:1"
     assert "side_data_list" not in video
-    return {path, *(segment for _, segment in segments)}
-
-
-def check_sound(path, result):
-    segments, _ = playlist(path)
-    assert sum(duration for duration, _ in segments) == pytest.approx(result["duration"], abs=0.002)
-    audio = streams(path)["audio"]
-    assert (audio["codec_name"], audio["channels"], audio["sample_rate"]) == ("aac", 2, "48000")
-    assert float(audio["start_time"]) == pytest.approx(TS_OFFSET, abs=1e-4)
-    return {path, *(segment for _, segment in segments)}
+    assert float(video["start_time"]) == pytest.approx(TS_OFFSET, abs=1e-4)
 
 
 def rendition_times(path):
@@ -366,7 +331,7 @@ def test_sound_late_early_and_odd(stage, tmp_path):
 
 
 def test_result_can_be_probed_as_a_whole(stage, fixtures_dir):
-    result, path = transcode(stage, fixtures_dir / "subtitles.mp4")
+    result, path = transcode(stage, fixtures_dir / "awkward" / "sample_empty_track.mp4")
     found = probe(path.with_name("index.m3u8"), "-show_error", "-show_format", "-show_programs")
     assert "errors" not in found
     assert len(found["programs"]) == len(result["renditions"]) == 3

@@ -1,0 +1,103 @@
+/* The parts of the check: playlists as data, packets of a segment, and who is told. Private to
+ * common/proxy. */
+#pragma once
+
+#include "common/proxy/proxy.h"
+
+enum { CV_PROXY_CLOCK = 90000, CV_PROXY_NAME_SIZE = 128 };
+
+struct cv_proxy {
+    struct cv_store *store;
+    struct cv_cancel *cancel;
+    cv_proxy_finding finding;
+    void *opaque;
+    char stream_prefix[96], thumbs_prefix[96];
+    struct cv_proxy_summary *summary;
+    char **named; /* keys that something names */
+    size_t named_count, named_capacity;
+};
+
+void cv_proxy_tell(struct cv_proxy *proxy, const char *where, const char *format, ...)
+    CV_PRINTF(3, 4);
+
+/* An object as text or bytes in fresh memory, noted as named; a missing one is a finding, and *ret_data
+ * is NULL. */
+CV_MUST_CHECK int cv_proxy_get(struct cv_proxy *proxy, const char *prefix, const char *name,
+                               void **ret_data, size_t *ret_size, struct cv_error *error);
+
+/* ---- playlists ------------------------------------------------------------------------------- */
+
+struct cv_proxy_entry {
+    double duration;      /* seconds */
+    int64_t offset, size; /* of its byte range; size 0: the whole object */
+    char name[CV_PROXY_NAME_SIZE];
+};
+
+struct cv_proxy_media {
+    int target;
+    bool ended, independent, key_frames_only;
+    struct cv_proxy_entry *entries;
+    size_t count, capacity;
+};
+
+void cv_proxy_media_deinit(struct cv_proxy_media *media);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_proxy_media, cv_proxy_media_deinit)
+
+/* Reads a media playlist; what cannot be understood is a finding. `text` is changed. */
+CV_MUST_CHECK int cv_proxy_read_media(struct cv_proxy *proxy, const char *name, char *text,
+                                      struct cv_proxy_media *media, struct cv_error *error);
+
+/* An attribute of a tag's line, quotes taken off; false: it has none. */
+bool cv_proxy_attribute(const char *line, const char *attribute, char *value, size_t size);
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+struct cv_proxy_packet {
+    int64_t pts, dts; /* 90 kHz */
+    bool key;
+};
+
+struct cv_proxy_packets {
+    struct cv_proxy_packet *packets; /* as they lie in the segment */
+    size_t count, capacity;
+    int streams;
+    bool is_video;
+    int width, height;
+    char codec[32]; /* RFC 6381, from the bits; "" when there are no parameter sets */
+};
+
+void cv_proxy_packets_deinit(struct cv_proxy_packets *packets);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_proxy_packets, cv_proxy_packets_deinit)
+
+/* Takes MPEG-TS apart; what cannot be is no failure, but leaves fewer packets. */
+CV_MUST_CHECK int cv_proxy_read_packets(const void *data, size_t size,
+                                        struct cv_proxy_packets *ret_packets,
+                                        struct cv_error *error);
+
+/* ---- renditions ------------------------------------------------------------------------------ */
+
+/* What one media playlist was found to hold. */
+struct cv_proxy_rendition {
+    char name[CV_PROXY_NAME_SIZE]; /* its playlist */
+    int64_t *times;                /* of all packets, in the order of presentation; from 0 */
+    size_t count, capacity;
+    int64_t *keys;
+    size_t key_count, key_capacity;
+    double seconds, bits;
+    double peak;        /* bits per second */
+    double most_frames; /* per second, of a segment of a second or more; else of all */
+    int target;
+    int width, height;
+    char codec[32];
+};
+
+void cv_proxy_rendition_deinit(struct cv_proxy_rendition *rendition);
+
+CV_MUST_CHECK int cv_proxy_check_media(struct cv_proxy *proxy, const char *name, bool is_video,
+                                       struct cv_proxy_rendition *rendition,
+                                       struct cv_error *error);
+CV_MUST_CHECK int cv_proxy_check_keys(struct cv_proxy *proxy, const char *name,
+                                      const struct cv_proxy_rendition *rendition,
+                                      struct cv_error *error);
+CV_MUST_CHECK int cv_proxy_check_thumbs(struct cv_proxy *proxy, double duration,
+                                        struct cv_error *error);
