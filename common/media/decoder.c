@@ -9,6 +9,7 @@
 
 enum {
     THREADS_MAX = 16,                /* more frames in flight cost memory and win nothing */
+    THREADS_AREA_MAX = 16 << 20,     /* pixels in flight: eight pictures of 1080p, two of 4K */
     NOMINAL_INTERVAL_US = 40 * 1000, /* of a source that does not say: 25 frames per second */
     SHORTEST_CLAIM_US = 2 * 1000,    /* a shorter frame is a container's tick */
     SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before; interleaving */
@@ -37,6 +38,19 @@ struct cv_decoder {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* Every thread that decodes a picture of its own holds one more in memory. Large pictures have
+ * slices enough for threads that share one. */
+static void share_out_threads(AVCodecContext *context, int threads)
+{
+    int64_t area = (int64_t)context->width * context->height;
+    context->thread_count = threads;
+    if (area * threads > THREADS_AREA_MAX) {
+        int64_t pictures = area > 0 ? THREADS_AREA_MAX / area : 1;
+        context->thread_type = pictures > 1 ? FF_THREAD_FRAME : FF_THREAD_SLICE;
+        context->thread_count = pictures > 1 ? (int)pictures : threads;
+    }
+}
+
 static int open_codec(struct cv_decoder *decoder, AVStream *stream, int threads,
                       AVCodecContext **ret_codec, struct cv_error *error)
 {
@@ -46,7 +60,7 @@ static int open_codec(struct cv_decoder *decoder, AVStream *stream, int threads,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
     }
     context->pkt_timebase = stream->time_base;
-    context->thread_count = threads;
+    share_out_threads(context, threads);
     context->max_pixels = CV_MEDIA_AREA_MAX;
     if (decoder->key_frames_only && stream == decoder->input->video) {
         context->skip_frame = AVDISCARD_NONKEY;

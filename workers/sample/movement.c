@@ -1,8 +1,9 @@
 #include "workers/sample/movement.h"
 
 enum {
-    SCROLL_BLOCKS = 12,      /* changed blocks; with fewer nothing has scrolled */
-    SCROLL_SIDE = 64,        /* pixels; smaller pictures have no profile */
+    SCROLL_BLOCKS = 12, /* changed blocks; with fewer nothing has scrolled */
+    SCROLL_SIDE = 64,   /* pixels; smaller pictures have no profile */
+    CERTAIN_BLOCKS = 256,
     RETRY_MAX = 8,           /* frames between attempts while a moving picture matches nothing */
     TURN_PIXELS = 24,        /* a line of small text: turning round after that may hide it again */
     UNEXPLAINED_BLOCKS = 24, /* less is a rim or a counter and waits for the next kept frame */
@@ -55,30 +56,60 @@ int movement_returned(struct movement *movement, int64_t time_us, struct cv_erro
     return 0;
 }
 
-static bool axis_moved(struct movement *movement, enum scroll_axis axis, const struct gate *gate,
-                       const struct gate_result *difference, const struct plane *reference,
-                       const struct plane *current, int *ret_shift, struct scroll_check *ret_check)
+/* Do the pixels say so too? */
+static bool is_verified(const struct scroll_check *check)
 {
+    if (check->matched < SCROLL_BLOCKS / 2) {
+        return false;
+    }
+    /* unlike text agrees in a quarter of its blocks; what an encoder blurs in a hurry, in half */
+    bool many = check->matched >= CERTAIN_BLOCKS && check->matched >= check->unexplained;
+    return many || check->matched * 2 >= check->unexplained * 3;
+}
+
+/* One question to the pixels: has the content moved by `shift`? */
+struct question {
+    const struct gate *gate;
+    const struct gate_result *difference;
+    const struct plane *reference, *current;
+    enum scroll_axis axis;
+};
+
+static bool holds(const struct question *question, int shift, struct scroll_check *ret_check)
+{
+    if (shift == 0) {
+        return false;
+    }
+    int dx = question->axis == SCROLL_HORIZONTAL ? shift : 0;
+    int dy = question->axis == SCROLL_VERTICAL ? shift : 0;
+    scroll_verify(question->gate, question->difference, question->reference, question->current, dx,
+                  dy, ret_check);
+    return is_verified(ret_check);
+}
+
+/* Where the movement goes on, where it stopped, or anywhere: the first that the pixels confirm. */
+static bool axis_moved(struct movement *movement, const struct question *question, int *ret_shift,
+                       struct scroll_check *ret_check)
+{
+    enum scroll_axis axis = question->axis;
     if (!movement->profiled[axis]) {
-        scroll_profile_of(reference, axis, &movement->reference[axis]);
+        scroll_profile_of(question->reference, axis, &movement->reference[axis]);
         movement->profiled[axis] = true;
     }
-    scroll_profile_of(current, axis, &movement->current[axis]);
-    int predicted =
-        axis == SCROLL_VERTICAL ? movement->dy + movement->step_y : movement->dx + movement->step_x;
-    int shift;
-    if (!scroll_match(&movement->reference[axis], &movement->current[axis], predicted, &shift)) {
-        return false;
+    scroll_profile_of(question->current, axis, &movement->current[axis]);
+    int last = axis == SCROLL_VERTICAL ? movement->dy : movement->dx;
+    int step = axis == SCROLL_VERTICAL ? movement->step_y : movement->step_x;
+    const struct scroll_profile *from = &movement->reference[axis], *to = &movement->current[axis];
+    if (scroll_match(from, to, last + step, ret_shift) && holds(question, *ret_shift, ret_check)) {
+        return true;
     }
-    int dx = axis == SCROLL_HORIZONTAL ? shift : 0;
-    int dy = axis == SCROLL_VERTICAL ? shift : 0;
-    scroll_verify(gate, difference, reference, current, dx, dy, ret_check);
-    if (ret_check->matched < SCROLL_BLOCKS / 2 ||
-        ret_check->matched * 2 < ret_check->unexplained * 3) {
-        return false;
+    int near_last;
+    if (step != 0 && scroll_match_near(from, to, last, &near_last) && near_last != *ret_shift &&
+        holds(question, near_last, ret_check)) {
+        *ret_shift = near_last;
+        return true;
     }
-    *ret_shift = shift;
-    return true;
+    return false;
 }
 
 bool movement_find(struct movement *movement, const struct gate *gate,
@@ -97,8 +128,9 @@ bool movement_find(struct movement *movement, const struct gate *gate,
     bool sideways = movement->dx != 0;
     for (int attempt = 0; attempt < 2; attempt++) {
         enum scroll_axis axis = sideways == (attempt == 0) ? SCROLL_HORIZONTAL : SCROLL_VERTICAL;
-        int shift;
-        if (axis_moved(movement, axis, gate, difference, reference, current, &shift, ret_check)) {
+        struct question question = {gate, difference, reference, current, axis};
+        int shift = 0;
+        if (axis_moved(movement, &question, &shift, ret_check)) {
             *ret_dx = axis == SCROLL_HORIZONTAL ? shift : 0;
             *ret_dy = axis == SCROLL_VERTICAL ? shift : 0;
             movement->failures = 0;

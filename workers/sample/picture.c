@@ -76,6 +76,13 @@ void picture_release(struct picture *picture)
     picture->held = false;
 }
 
+void picture_slim(struct picture *picture)
+{
+    if (picture->luma.data == picture->copy) {
+        av_frame_unref(picture->frame);
+    }
+}
+
 enum { MOVING_BLOCKS = 16 }; /* of other changes: a moving picture, whose colours move too */
 
 /* The chroma planes, where they are planes of bytes; false otherwise. `index` is 1 or 2. */

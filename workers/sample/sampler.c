@@ -13,13 +13,18 @@ static const int64_t SETTLE_US = 120000;
 static const int64_t SCROLL_AGE_US = 1000000;
 /* The same for a picture that moves behind text that stays. */
 static const int64_t SHADE_AGE_US = 1000000;
-/* Share of the moving viewport after which lines could be lost between two kept frames. */
-static const double SCROLL_SHARE = 0.30;
+/* Shares of the moving viewport after which a frame is kept: so that every line is seen in several,
+ * and, in a fling that is faster than target_fps, so that none is lost. */
+static const double SCROLL_SHARE = 0.30, FLING_SHARE = 0.60;
 
 enum {
-    SPOTS_SHARE = 8, /* 1/8 of what was new */
+    REFINED_SHARE = 64, /* 1/64 of what was new */
+    SPOTS_SHARE = 8,    /* 1/8 of what was new */
     SPOTS_MAX = 64,
 };
+
+/* What became of the current picture: it is done with, or to be looked at anew. */
+enum step { STEP_DONE = 0, STEP_AGAIN = 1 };
 
 /* A state that may be kept: its first frame, and the latest picture of it. */
 struct candidate {
@@ -131,6 +136,7 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
     }
     sampler->reference_stood = frame.start_us < frame.time_us;
     swap_pictures(&sampler->reference, &sampler->candidate.picture);
+    picture_slim(sampler->reference);
     drop_candidate(sampler);
     pace_spend(&sampler->pace, frame.start_us);
     sampler->change_began = sampler->shade_began = -1;
@@ -155,19 +161,17 @@ static void make_candidate(struct sampler *sampler, struct candidate state)
     sampler->current = free_picture;
 }
 
-/* Keeps the candidate because the pace of target_fps allows it. */
-static int keep_paced(struct sampler *sampler, int64_t due, struct cv_error *error)
-{
-    sampler->pace.grid_us = due;
-    return keep_candidate(sampler, error);
-}
-
-/* When the next frame of an ongoing change is due. */
-static int64_t due_time(const struct sampler *sampler)
+/* Keeps the candidate when the next frame of an ongoing change is due and target_fps allows one. */
+static int keep_if_due(struct sampler *sampler, int64_t now, struct cv_error *error)
 {
     int64_t calm = sampler->change_began - sampler->reference->time_us;
     bool calm_before = sampler->reference_stood && calm >= sampler->pace.interval_us;
-    return pace_due(&sampler->pace, sampler->change_began, calm_before);
+    int64_t due = pace_due(&sampler->pace, sampler->change_began, calm_before);
+    if (now < due - PACE_TICK_US || !pace_allows(&sampler->pace)) {
+        return STEP_DONE;
+    }
+    sampler->pace.grid_us = due;
+    return keep_candidate(sampler, error);
 }
 
 static bool has_stood(const struct sampler *sampler, int64_t now)
@@ -180,15 +184,21 @@ static bool has_stood(const struct sampler *sampler, int64_t now)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static bool differs_from_candidate(struct sampler *sampler, struct gate_result *ret_result)
+/* Does the current picture show what the candidate shows? A young state may differ in a few blocks:
+ * the first picture of much that is new is coarse, and the encoder refines it in the next. */
+static bool shows_candidate(struct sampler *sampler, struct gate_result *ret_result)
 {
-    return picture_differs(&sampler->candidate_gate, sampler->candidate.picture, sampler->current,
-                           GATE_COARSE, ret_result);
+    const struct candidate *candidate = &sampler->candidate;
+    if (!picture_differs(&sampler->candidate_gate, candidate->picture, sampler->current,
+                         GATE_COARSE, ret_result)) {
+        return true;
+    }
+    int64_t age = sampler->current->time_us - candidate->start_us;
+    return age < STAND_US && ret_result->changed > 0 &&
+           ret_result->changed < candidate->changed / REFINED_SHARE;
 }
 
 /* ---- one frame ------------------------------------------------------------------------------- */
-
-enum step { STEP_DONE = 0, STEP_AGAIN = 1 };
 
 /* The text is that of the reference and something else differs: keeps what stands still (writing
  * so large that it has no strokes, a photo) and, while it moves, a frame a second. */
@@ -199,8 +209,7 @@ static int on_shade(struct sampler *sampler, struct cv_error *error)
         sampler->shade_began = now;
     }
     struct gate_result same = {0};
-    bool stands =
-        has_candidate(sampler) && !differs_from_candidate(sampler, &same) && same.shifted == 0;
+    bool stands = has_candidate(sampler) && shows_candidate(sampler, &same) && same.shifted == 0;
     if (stands) {
         renew_candidate(sampler);
         return has_stood(sampler, now) ? keep_candidate(sampler, error) : STEP_DONE;
@@ -244,18 +253,19 @@ static bool must_keep_place(const struct sampler *sampler, const struct scroll_c
     int64_t reference_us = sampler->reference->time_us;
     int64_t since = sampler->change_began > reference_us ? sampler->change_began : reference_us;
     int64_t age = sampler->candidate.start_us - since;
-    return moved >= SCROLL_SHARE * check->viewport || age >= SCROLL_AGE_US - PACE_TICK_US;
+    double share = pace_allows(&sampler->pace) ? SCROLL_SHARE : FLING_SHARE;
+    return moved >= share * check->viewport || age >= SCROLL_AGE_US - PACE_TICK_US;
 }
 
 /* The content of the reference, moved by dx, dy. */
-static int on_moved(struct sampler *sampler, int dx, int dy, const struct scroll_check *check,
-                    struct cv_error *error)
+static int on_moved(struct sampler *sampler, int dx, int dy, const struct gate_result *difference,
+                    const struct scroll_check *check, struct cv_error *error)
 {
     int64_t now = sampler->current->time_us;
     const struct candidate *candidate = &sampler->candidate;
     bool rests = has_candidate(sampler) && candidate->dx == dx && candidate->dy == dy;
     struct gate_result same;
-    if (rests && !differs_from_candidate(sampler, &same)) {
+    if (rests && shows_candidate(sampler, &same)) {
         renew_candidate(sampler);
         return has_stood(sampler, now) ? keep_candidate(sampler, error) : STEP_DONE;
     }
@@ -269,16 +279,14 @@ static int on_moved(struct sampler *sampler, int dx, int dy, const struct scroll
     if (result != 0) {
         return result;
     }
-    make_candidate(sampler,
-                   (struct candidate){.related = true, .scrolled = true, .dx = dx, .dy = dy});
+    make_candidate(
+        sampler,
+        (struct candidate){
+            .related = true, .changed = difference->changed, .scrolled = true, .dx = dx, .dy = dy});
     if (must_keep_place(sampler, check)) {
         return keep_candidate(sampler, error);
     }
-    int64_t due = due_time(sampler);
-    if (movement_leaves_more(check) && now >= due - PACE_TICK_US && pace_allows(&sampler->pace)) {
-        return keep_paced(sampler, due, error);
-    }
-    return STEP_DONE;
+    return movement_leaves_more(check) ? keep_if_due(sampler, now, error) : STEP_DONE;
 }
 
 /* Before a picture that moves, new text stands although spots of the picture look like text. */
@@ -294,7 +302,7 @@ static bool candidate_stands(struct sampler *sampler)
 {
     struct gate_result same;
     return has_candidate(sampler) && !sampler->candidate.scrolled &&
-           (!differs_from_candidate(sampler, &same) || is_spots(sampler, &same));
+           (shows_candidate(sampler, &same) || is_spots(sampler, &same));
 }
 
 /* Something else than the reference, and no movement explains it. */
@@ -302,7 +310,6 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
                     struct cv_error *error)
 {
     int64_t now = sampler->current->time_us;
-    int64_t due = due_time(sampler);
     int blocks = sampler->gate.columns * sampler->gate.rows;
     if (stands) {
         renew_candidate(sampler);
@@ -315,10 +322,7 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
         make_candidate(sampler, (struct candidate){.related = difference->changed <= blocks / 2,
                                                    .changed = difference->changed});
     }
-    if (now >= due - PACE_TICK_US && pace_allows(&sampler->pace)) {
-        return keep_paced(sampler, due, error);
-    }
-    return STEP_DONE;
+    return keep_if_due(sampler, now, error);
 }
 
 static int step(struct sampler *sampler, struct cv_error *error)
@@ -340,7 +344,7 @@ static int step(struct sampler *sampler, struct cv_error *error)
     struct scroll_check check;
     if (movement_find(&sampler->movement, &sampler->gate, &difference, &sampler->reference->luma,
                       &sampler->current->luma, &dx, &dy, &check)) {
-        return on_moved(sampler, dx, dy, &check, error);
+        return on_moved(sampler, dx, dy, &difference, &check, error);
     }
     return on_other(sampler, &difference, false, error);
 }
@@ -388,7 +392,8 @@ int sampler_push(struct sampler *sampler, const AVFrame *picture, int64_t time_u
     }
     do {
         result = step(sampler, error);
-    } while (result == STEP_AGAIN); /* at most once: then there is no candidate any more */
+    } while (result == STEP_AGAIN);    /* at most once: then there is no candidate any more */
+    picture_release(sampler->current); /* what is not needed is the decoder's again */
     return result;
 }
 

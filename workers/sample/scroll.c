@@ -259,6 +259,15 @@ bool scroll_match(const struct scroll_profile *reference, const struct scroll_pr
     return true;
 }
 
+bool scroll_match_near(const struct scroll_profile *reference, const struct scroll_profile *current,
+                       int place, int *ret_shift)
+{
+    struct matching full;
+    find_differing(&full, reference->value, current->value, reference->length);
+    return full.differing >= ENTRIES_LEAST &&
+           search(&full, place - NEAR, place + NEAR, ret_shift) <= COST_LIMIT;
+}
+
 /* SAD of a block against the better of two origins, pixel by pixel: a pixel that stayed or one that
  * came along with the shift, so that furniture and its rim are explained too. */
 static int best_of_two(const struct plane *reference, const struct plane *current, int x, int y,

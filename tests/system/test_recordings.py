@@ -1,0 +1,98 @@
+"""Generated screen recordings of many kinds through the sample stage, against their truth.
+
+CORTANA_RECORDING_SEEDS=N makes each of them from seeds 1 to N instead of from seed 1 alone."""
+
+import difflib
+import json
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+from conftest import ROOT
+from recordings import complaints
+
+sys.path.insert(0, str(ROOT / "fixtures" / "make"))
+import recordings_of_screens as generator  # noqa: E402
+
+SEEDS = range(1, int(os.environ.get("CORTANA_RECORDING_SEEDS", "1")) + 1)
+ALIKE = 0.9  # of a line's letters
+
+
+class Stages:
+    """The stages by hand, over one store."""
+
+    def __init__(self, program, store):
+        self.program, self.store = program, store
+        self.video = str(uuid.uuid4())
+
+    def run(self, stage, payload, *options):
+        done = subprocess.run([self.program(f"{stage}-worker"), "--once", *options], check=False,
+                              input=json.dumps({"video_id": self.video, **payload}), text=True,
+                              env={**os.environ, "STORE_URL": f"dir:{self.store}"},
+                              capture_output=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def sample(self, clip, *options, **payload):
+        key = f"videos/original/{self.video}/master.mp4"
+        (self.store / key).parent.mkdir(parents=True, exist_ok=True)
+        (self.store / key).write_bytes(clip.read_bytes())
+        return self.run("sample", {"s3_original_path": key, **payload}, *options)
+
+    def ocr(self, sampled):
+        paths = [frame["path"] for frame in sampled["frames"]]
+        return self.run("ocr", {"frame_paths": paths, "frames": sampled["frames"]})
+
+    def objects(self):
+        return {path.name: path.read_bytes() for path in self.store.glob("frames/*/*.jpg")}
+
+
+@pytest.fixture
+def stages(program, store_dir):
+    return Stages(program, store_dir)
+
+
+def make(directory, name, seed):
+    clip = generator.make(directory, name, seed)
+    return clip, json.loads(clip.with_suffix(".truth.json").read_text())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", generator.SCENARIOS)
+def test_nothing_is_lost_and_every_time_is_exact(stages, tmp_path, name, seed):
+    clip, truth = make(tmp_path, name, seed)
+    assert complaints(stages.sample(clip), truth) == []
+
+
+@pytest.mark.parametrize("name", ["sticky_feed", "subtitles", "variable_rate"])
+def test_results_depend_on_no_thread(stages, tmp_path, name):
+    clip, _ = make(tmp_path, name, 1)
+    first = stages.sample(clip, "--threads", "1")
+    objects = stages.objects()
+    for threads in ("2", "5"):
+        assert stages.sample(clip, "--threads", threads) == first
+        assert stages.objects() == objects
+
+
+def test_the_same_seed_makes_the_same_file(tmp_path):
+    one, other = (generator.make(tmp_path / place, "slides", 3) for place in ("a", "b"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["chat", "variable_rate", "long_pause"])
+def test_what_was_written_is_read(stages, tmp_path, name):
+    clip, truth = make(tmp_path, name, 1)
+    read = stages.ocr(stages.sample(clip))["detections"]
+    wanted = [line for line in truth["lines"] if line["t_end_ms"] - line["t_start_ms"] >= 500]
+
+    def is_read(line):
+        near = (segment["text"] for segment in read if segment["t_start"] <= line["t_end_ms"] and
+                segment["t_end"] >= line["t_start_ms"])
+        return any(difflib.SequenceMatcher(None, line["text"].lower(), text.lower(),
+                                           autojunk=False).ratio() >= ALIKE or
+                   line["text"].lower() in text.lower() for text in near)
+
+    missed = [line["text"] for line in wanted if not is_read(line)]
+    assert len(missed) <= len(wanted) // 10, missed
