@@ -1,4 +1,5 @@
 """The ocr stage through --once, on frames that ffmpeg draws."""
+import io
 import json
 import os
 import struct
@@ -8,6 +9,7 @@ import uuid
 
 import Levenshtein
 import pytest
+from PIL import Image, ImageDraw, ImageFont
 
 TEXT = ["Thursday evening train leaves", "see @dev_marcus about #coffee",
         "read example.org/menu for prices", "tickets cost 1,204 or $19.99"]
@@ -209,6 +211,56 @@ def test_coloured_blobs_are_no_hashtags(ocr):
                      for x, colour in ((10, "0xfac83c"), (640, "0xf0503c")))
     found = texts(ocr.read([ocr.draw(0, TEXT[:1], extra=blobs)]))
     assert found == TEXT[:1]
+
+
+EMOJI_FONT = "/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf"
+BITMAP = 109  # the size that Noto's emoji are stored at
+
+
+def draw_line(page, x, y, size, ink, words):
+    """Words and emoji as a browser sets them; words are text, emoji are drawn from the colour font."""
+    pen = ImageDraw.Draw(page)
+    face = ImageFont.truetype(FONT, size)
+    emoji = ImageFont.truetype(EMOJI_FONT, BITMAP, layout_engine=ImageFont.Layout.RAQM)
+    for word in words:
+        if word[0] < "\u2190":
+            pen.text((x, y), word, font=face, fill=ink)
+            x += face.getlength(word)
+            continue
+        tile = Image.new("RGBA", (136, 128))
+        ImageDraw.Draw(tile).text((0, 0), word, font=emoji, embedded_color=True)
+        tile = tile.resize((round(size * 1.245), round(size * 1.172)), Image.Resampling.LANCZOS)
+        page.paste(tile, (round(x), y + round(size * 0.06)), tile)
+        x += size * 1.245
+    return x
+
+
+@pytest.mark.parametrize("paper,ink", [("white", "#111"), ("#15202b", "#f7f9f9")])
+@pytest.mark.parametrize("size", [22, 34, 48])
+def test_emoji_are_read_at_their_place(ocr, paper, ink, size):
+    lines = [["fresh bread ", "🥐", " every morning"], ["🔥", " 304 people came"], ["see you there ", "👍🏽"],
+             ["two of them ", "😂", "😂"], ["❤️"], ["made in ", "🇩🇪", " by us"], ["coffee first ", "☕"]]
+    page = Image.new("RGB", (1080, 100 + 110 * len(lines)), paper)
+    for i, words in enumerate(lines):
+        draw_line(page, 60, 60 + 110 * i, size, ink, words)
+    picture = io.BytesIO()
+    page.save(picture, "JPEG", quality=90)
+    found = texts(ocr.read([ocr.put(0, picture.getvalue())]))
+    assert found == ["".join(words) for words in lines]
+
+
+def test_avatars_and_icons_are_no_emoji(ocr):
+    page = Image.new("RGB", (1080, 700), "white")
+    pen = ImageDraw.Draw(page)
+    for i, (inner, outer) in enumerate([("#f80", "#08f"), ("#4c8", "#284"), ("#c3c", "#309")]):
+        for radius in range(44, 0, -1):
+            pen.ellipse((88 - radius, 100 + 200 * i - radius, 88 + radius, 100 + 200 * i + radius),
+                        fill=outer if radius > 22 else inner)
+        draw_line(page, 160, 80 + 200 * i, 34, "#111", [TEXT[i]])
+        pen.rounded_rectangle((900, 74 + 200 * i, 960, 124 + 200 * i), 12, fill="#1d64eb")
+    picture = io.BytesIO()
+    page.save(picture, "JPEG", quality=90)
+    assert texts(ocr.read([ocr.put(0, picture.getvalue())])) == TEXT[:3]
 
 
 def test_a_worker_writes_the_rows_and_hands_the_job_on(ocr, program, database, sql, tmp_path):

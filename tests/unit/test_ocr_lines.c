@@ -147,7 +147,7 @@ static void expect_dark_on_light(struct colour paper, struct colour ink, bool li
     (void)draw_text(&frame, "Harbour", 30, 30, 25, ink);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
+    assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
     assert_int_equal(crop.ink.light, light);
@@ -223,11 +223,15 @@ static size_t emoji_in(struct ocr_frame *frame)
     size_t count = 0;
 
     for (size_t i = 0; i < lines.count; i++) {
-        struct ocr_box boxes[8];
+        struct ocr_emoji_spot spots[8];
         struct ocr_ink ink;
         ocr_ink_measure(frame, &lines.items[i].box, &ink);
-        count += ocr_emoji_find(frame, &ink, &lines.items[i],
-                                lines.glyphs + lines.items[i].first_glyph, boxes, CV_COUNT(boxes));
+        size_t found =
+            ocr_emoji_spots(frame, &ink, &lines.items[i], lines.glyphs + lines.items[i].first_glyph,
+                            spots, CV_COUNT(spots));
+        for (size_t k = 0; k < found; k++) {
+            count += spots[k].picture;
+        }
     }
     return count;
 }
@@ -276,7 +280,7 @@ static void test_an_emoji_takes_no_contrast(void **state)
     assert_int_equal(lines.count, 1);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
     struct cv_error error;
-    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
+    assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
     int darkest = 255;

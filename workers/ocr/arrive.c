@@ -33,8 +33,10 @@ static bool stood_here(const struct ocr_session *session, const struct ocr_track
  * was cut out of the frame then was a piece, or ran together with one of its neighbour. */
 static bool is_outgrown(const struct ocr_track *track, const struct ocr_box *box)
 {
-    bool other_size = abs(box->height - track->seen.height) > OCR_MATCH_REACH ||
-                      abs(box->width - track->seen.width) > 2 * OCR_MATCH_REACH;
+    struct ocr_box line = ocr_track_line(track);
+    bool other_size =
+        abs(box->height - ocr_min(line.height, track->seen.height)) > OCR_MATCH_REACH ||
+        abs(box->width - ocr_min(line.width, track->seen.width)) > 2 * OCR_MATCH_REACH;
 
     return !track->is_read && other_size &&
            (share(box, &track->seen) >= 0.5 || share(&track->seen, box) >= 0.5);
@@ -282,8 +284,7 @@ static struct ocr_track *find_jumped(const struct ocr_session *session,
 }
 
 static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
-                    const struct arrival *arrival, struct ocr_crop *crop,
-                    struct ocr_track **ret_track, struct cv_error *error)
+                    struct ocr_crop *crop, struct ocr_track **ret_track, struct cv_error *error)
 {
     struct ocr_track *track = NULL;
 
@@ -291,7 +292,7 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
     if (result < 0) {
         return result;
     }
-    track->box = arrival->line->box;
+    track->box = track->crop.box;
     if (!ocr_touches_edge(ocr_session_viewport(session), &track->box, frame->width,
                           frame->height)) {
         result = ocr_read_track(session, track, error);
@@ -327,16 +328,17 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
     bool grown = arrival->under && arrival->covered > 0.15;
     struct ocr_track *known = grown ? arrival->under : arrival->earlier;
 
-    int result = ocr_crop_make(frame, arrival->line, arrival->glyphs, &crop, error);
+    int result = ocr_crop_make(session->banks, frame, arrival->line, arrival->glyphs, &crop, error);
     if (result != 0) {
         return result < 0 ? result : 0;
     }
     session->lines_seen++;
-    struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &arrival->line->box);
+    struct ocr_box place = crop.box;
+    struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &place);
     if (track) {
-        return take_back(session, track, &arrival->line->box, error);
+        return take_back(session, track, &place, error);
     }
-    result = add_line(session, frame, arrival, &crop, &track, error);
+    result = add_line(session, frame, &crop, &track, error);
     if (result < 0) {
         return result;
     }

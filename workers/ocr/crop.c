@@ -17,18 +17,25 @@ static int contrast(const struct ocr_ink *ink)
     return ink->kind == OCR_INK_FLAT ? ink->low : ink->high - ink->low;
 }
 
-/* Height of capitals among the glyphs that are no emoji. */
+/* Whether a glyph lies in an emoji. */
+static bool in_emoji(const struct ocr_box *glyph, const struct ocr_emoji *emoji, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ocr_box_overlap(glyph, &emoji[i].box) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Height of capitals among the glyphs that are no emoji; 0 when there are none. */
 static int letters_tall(const struct ocr_line *line, const struct ocr_box *glyphs,
-                        const struct ocr_box *emoji, size_t emoji_count)
+                        const struct ocr_emoji *emoji, size_t emoji_count)
 {
     int heights[257] = {0}, letters = 0;
 
     for (size_t i = 0; i < line->glyph_count; i++) {
-        bool is_emoji = false;
-        for (size_t k = 0; k < emoji_count; k++) {
-            is_emoji = is_emoji || ocr_box_overlap(&glyphs[i], &emoji[k]) > 0;
-        }
-        if (!is_emoji) {
+        if (!in_emoji(&glyphs[i], emoji, emoji_count)) {
             heights[ocr_min(glyphs[i].height, 256)]++;
             letters++;
         }
@@ -44,51 +51,75 @@ static int letters_tall(const struct ocr_line *line, const struct ocr_box *glyph
 }
 
 /* The widest part of the line that holds no emoji. */
-static struct ocr_box widest_without(const struct ocr_box *line, const struct ocr_box *emoji,
+static struct ocr_box widest_without(const struct ocr_box *line, const struct ocr_emoji *emoji,
                                      size_t count)
 {
     struct ocr_box best = {0};
     int from = line->x;
 
     for (size_t i = 0; i <= count; i++) {
-        int to = i < count ? emoji[i].x : ocr_right(line);
+        int to = i < count ? ocr_min(emoji[i].box.x, ocr_right(line)) : ocr_right(line);
         if (to - from > best.width) {
             best = (struct ocr_box){from, line->y, to - from, line->height};
         }
-        from = i < count ? ocr_max(from, ocr_right(&emoji[i])) : from;
+        from = i < count ? ocr_max(from, ocr_right(&emoji[i].box)) : from;
     }
     return best.width ? best : *line;
 }
 
-int ocr_crop_make(const struct ocr_frame *frame, const struct ocr_line *line,
-                  const struct ocr_box *glyphs, struct ocr_crop *ret_crop, struct cv_error *error)
+static bool is_faint(const struct ocr_ink *ink)
 {
-    struct ocr_crop crop = {.width = line->box.width, .height = line->box.height};
+    return contrast(ink) < CONTRAST_MIN || ink->clarity < CLARITY_MIN;
+}
 
-    ocr_ink_measure(frame, &line->box, &crop.ink);
-    if (contrast(&crop.ink) < CONTRAST_MIN || crop.ink.clarity < CLARITY_MIN) {
-        return CV_OCR_NO_TEXT;
+/* Finds the emoji and what of the line is left for letters; CV_OCR_NO_TEXT when neither is there. */
+static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
+                   const struct ocr_line *line, const struct ocr_box *glyphs, struct ocr_crop *crop)
+{
+    bool is_read = false;
+
+    ocr_ink_measure(frame, &line->box, &crop->ink);
+    crop->emoji_count = ocr_emoji_read(banks, frame, &crop->ink, line, glyphs, crop->emoji);
+    crop->box = line->box;
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        is_read = is_read || crop->emoji[i].text;
+        crop->box = ocr_box_union(&crop->box, &crop->emoji[i].box);
     }
-    crop.emoji_count =
-        ocr_emoji_find(frame, &crop.ink, line, glyphs, crop.emoji, CV_COUNT(crop.emoji));
-    if (crop.emoji_count) {
-        struct ocr_box letters = widest_without(&line->box, crop.emoji, crop.emoji_count);
-        ocr_ink_measure(frame, &letters, &crop.ink);
+    crop->tall = letters_tall(line, glyphs, crop->emoji, crop->emoji_count);
+    crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
+    if (!crop->has_letters && is_read) {
+        crop->tall = ocr_max(crop->box.height * 2 / 3, OCR_GLYPH_HEIGHT_MIN);
+        return 0;
     }
-    crop.tall = letters_tall(line, glyphs, crop.emoji, crop.emoji_count);
-    if (crop.tall < OCR_GLYPH_HEIGHT_MIN) {
-        return CV_OCR_NO_TEXT;
+    if (crop->has_letters && crop->emoji_count) {
+        struct ocr_box letters = widest_without(&line->box, crop->emoji, crop->emoji_count);
+        ocr_ink_measure(frame, &letters, &crop->ink);
     }
+    return crop->has_letters && !is_faint(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
+}
+
+int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
+                  const struct ocr_line *line, const struct ocr_box *glyphs,
+                  struct ocr_crop *ret_crop, struct cv_error *error)
+{
+    struct ocr_crop crop = {.line = line->box};
+
+    int result = look_at(banks, frame, line, glyphs, &crop);
+    if (result) {
+        return result;
+    }
+    crop.width = crop.box.width;
+    crop.height = crop.box.height;
     for (size_t i = 0; i < crop.emoji_count; i++) {
-        crop.emoji[i].x -= line->box.x;
-        crop.emoji[i].y -= line->box.y;
+        crop.emoji[i].box.x -= crop.box.x;
+        crop.emoji[i].box.y -= crop.box.y;
     }
     crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
     if (!crop.grey) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a line of %d × %d pixels",
                        crop.width, crop.height);
     }
-    ocr_ink_apply(&crop.ink, frame, &line->box, crop.grey);
+    ocr_ink_apply(&crop.ink, frame, &crop.box, crop.grey);
     *ret_crop = crop;
     return 0;
 }

@@ -1,4 +1,4 @@
-#include "workers/ocr/ink.h"
+#include "workers/ocr/emoji.h"
 
 enum {
     INK_AWAY = 40,      /* levels by which a pixel differs from the paper to count as ink */
@@ -148,9 +148,23 @@ static int median_height(const struct cluster *clusters, size_t count)
     return letters >= 2 ? heights[(letters - 1) / 2] : 0;
 }
 
-size_t ocr_emoji_find(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                      const struct ocr_line *line, const struct ocr_box *glyphs,
-                      struct ocr_box *boxes, size_t limit)
+/* Whether a cluster stands out among the others of its line by its colours. */
+static bool is_odd(const struct cluster *clusters, size_t count, size_t i)
+{
+    double coloured = 0, many = 0;
+
+    for (size_t k = 0; k < count; k++) {
+        coloured += k == i ? 0 : clusters[k].coloured;
+        many += k == i ? 0 : clusters[k].many;
+    }
+    size_t others = count > 1 ? count - 1 : 1;
+    double away = clusters[i].coloured - coloured / (double)others;
+    return away >= 0.12 || away <= -0.5 || clusters[i].many - many / (double)others >= 0.06;
+}
+
+size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
+                       const struct ocr_line *line, const struct ocr_box *glyphs,
+                       struct ocr_emoji_spot *spots, size_t limit)
 {
     struct cluster clusters[CLUSTERS_MAX];
     size_t found = 0, many = 0;
@@ -175,8 +189,13 @@ size_t ocr_emoji_find(const struct ocr_frame *frame, const struct ocr_ink *ink,
     for (size_t i = 0; i < count; i++) {
         clusters[i].emoji = clusters[i].emoji || is_large_shape(&clusters[i], letter) ||
                             (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
-        if (clusters[i].emoji && found < limit) {
-            boxes[found++] = clusters[i].box;
+    }
+    for (size_t i = 0; i < count && found < limit; i++) {
+        if (clusters[i].emoji || is_odd(clusters, count, i)) {
+            int left = i ? ocr_right(&clusters[i - 1].box) : 0;
+            int right = i + 1 < count ? clusters[i + 1].box.x : frame->width;
+            spots[found++] =
+                (struct ocr_emoji_spot){clusters[i].box, left, right, clusters[i].emoji};
         }
     }
     return found;

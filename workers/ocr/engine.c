@@ -1,6 +1,7 @@
 #include "workers/ocr/engine.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <tesseract/capi.h>
@@ -204,6 +205,10 @@ void ocr_reading_deinit(struct ocr_reading *reading)
 /* What is gathered over the words of a line. */
 struct gathering {
     struct cv_buffer text;
+    const struct ocr_insert *inserts, *inserts_end;
+    int tall;
+    int left, right; /* of what was put in last; picture pixels */
+    bool after_insert;
     double confidence, worst;
     size_t bytes;
     struct {
@@ -266,6 +271,31 @@ static double word_sure(const TessResultIterator *words, const char *word, doubl
     return letters > sure ? letters : sure;
 }
 
+/* Words are always apart; beside an emoji a gap of a fifth of a capital's height is a blank. */
+static void put_in(struct gathering *all, const char *text, int left, int right, bool is_insert)
+{
+    bool apart = true;
+
+    if (is_insert && all->after_insert) {
+        apart = ocr_inserts_apart((all->left + all->right) / 2, (left + right) / 2, all->tall);
+    } else if (is_insert || all->after_insert) {
+        apart = (left - all->right) * 5 > all->tall;
+    }
+
+    cv_buffer_printf(&all->text, "%s%s", all->text.length && apart ? " " : "", text);
+    all->left = left;
+    all->right = right;
+    all->after_insert = is_insert;
+}
+
+/* Puts in the emoji that stand left of `x`. */
+static void put_inserts(struct gathering *all, int x)
+{
+    for (; all->inserts < all->inserts_end && all->inserts->left < x; all->inserts++) {
+        put_in(all, all->inserts->text, all->inserts->left, all->inserts->right, true);
+    }
+}
+
 static void gather_words(TessBaseAPI *api, struct gathering *all)
 {
     TessResultIterator *words = TessBaseAPIGetIterator(api);
@@ -275,7 +305,11 @@ static void gather_words(TessBaseAPI *api, struct gathering *all)
         size_t bytes = word ? strlen(word) : 0;
         if (bytes && all->text.length + bytes < OCR_LINE_BYTES_MAX) {
             double sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
-            cv_buffer_printf(&all->text, "%s%s", all->text.length ? " " : "", word);
+            int left = 0, right = 0, top, bottom;
+            (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words),
+                                              RIL_WORD, &left, &top, &right, &bottom);
+            put_inserts(all, (left + right) / 2);
+            put_in(all, word, left, right, false);
             all->confidence += word_sure(words, word, sure) * (double)bytes;
             all->worst = sure < all->worst ? sure : all->worst;
             all->bytes += bytes;
@@ -287,6 +321,7 @@ static void gather_words(TessBaseAPI *api, struct gathering *all)
         }
     }
     TessResultIteratorDelete(words);
+    put_inserts(all, INT_MAX);
 }
 
 static int publish(struct gathering *all, struct ocr_reading *ret_reading, struct cv_error *error)
@@ -311,10 +346,14 @@ static int publish(struct gathering *all, struct ocr_reading *ret_reading, struc
 }
 
 int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary, const uint8_t *grey,
-                    int width, int height, int tall, struct ocr_reading *ret_reading,
-                    struct cv_error *error)
+                    int width, int height, int tall, const struct ocr_insert *inserts,
+                    size_t insert_count, struct ocr_reading *ret_reading, struct cv_error *error)
 {
-    struct gathering all = {.text = CV_BUFFER_INIT, .worst = 1};
+    struct gathering all = {.text = CV_BUFFER_INIT,
+                            .inserts = inserts,
+                            .inserts_end = inserts + insert_count,
+                            .tall = tall,
+                            .worst = 1};
 
     if (dictionary == OCR_WITHOUT_WORDS && !engine->without_words) {
         int result = start(engine, false, &engine->without_words, error);

@@ -30,9 +30,25 @@ struct ocr_reading {
 void ocr_reading_deinit(struct ocr_reading *reading);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_reading, ocr_reading_deinit)
 
+/* What stands in the line and was read otherwise: an emoji. */
+struct ocr_insert {
+    int left, right; /* pixels of the picture; right exclusive */
+    const char *text;
+};
+
+/* Whether a blank stands between two emoji whose middles are that far apart: they advance by 1.25 em,
+ * with a blank by 1.5 em; an em is 1.4 capitals. */
+static inline bool ocr_inserts_apart(int left_middle, int right_middle, int tall)
+{
+    return (right_middle - left_middle) * 10 > tall * 19;
+}
+
 enum ocr_dictionary { OCR_WITH_WORDS, OCR_WITHOUT_WORDS };
 
-/* Reads a grey picture of one line, dark on light, with `tall` pixels of capital height. */
+/* Reads a grey picture of one line, dark on light, with `tall` pixels of capital height. `inserts`,
+ * from left to right, come into the text between the words that stand before and behind them, with a
+ * blank where the page has one. */
 CV_MUST_CHECK int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary,
                                   const uint8_t *grey, int width, int height, int tall,
+                                  const struct ocr_insert *inserts, size_t insert_count,
                                   struct ocr_reading *ret_reading, struct cv_error *error);

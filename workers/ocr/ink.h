@@ -27,10 +27,3 @@ void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
  * the frame is paper. */
 void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
                    const struct ocr_box *box, uint8_t *grey);
-
-/* Finds the colour emoji and coloured icons among the glyphs of a line and writes their boxes, at
- * most `limit`, left to right; returns their number. They are cut out before the line is read,
- * because a text model reads them as @, # or ©. */
-size_t ocr_emoji_find(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                      const struct ocr_line *line, const struct ocr_box *glyphs,
-                      struct ocr_box *boxes, size_t limit);

@@ -20,6 +20,8 @@ static const double DOUBTFUL_ENTITY = 0.90;
 struct picture {
     uint8_t *grey;
     int width, height, tall;
+    int margin;   /* crop pixels around the crop */
+    double scale; /* picture pixels of a crop pixel */
 };
 
 /* The crop with its emoji painted over, in a PIX with white around it. */
@@ -38,7 +40,7 @@ static PIX *make_page(const struct ocr_crop *crop, int margin)
         }
     }
     for (size_t i = 0; i < crop->emoji_count; i++) {
-        const struct ocr_box *box = &crop->emoji[i];
+        const struct ocr_box *box = &crop->emoji[i].box;
         for (int y = ocr_max(box->y - 2, 0); y < ocr_min(ocr_bottom(box) + 2, crop->height); y++) {
             l_uint32 *row = pixGetData(page) + (size_t)(y + margin) * (size_t)pixGetWpl(page);
             for (int x = ocr_max(box->x - 2, 0); x < ocr_min(ocr_right(box) + 2, crop->width);
@@ -58,7 +60,8 @@ static int scale_page(const struct ocr_crop *crop, int tall, struct picture *ret
 
     scale =
         (float)crop->width * scale > READ_WIDTH_MAX ? READ_WIDTH_MAX / (float)crop->width : scale;
-    page = make_page(crop, (int)((float)MARGIN / scale) + 1);
+    int margin = (int)((float)MARGIN / scale) + 1;
+    page = make_page(crop, margin);
     if (page) {
         scaled = pixScaleGeneral(page, scale, scale, 0.0F, 0);
     }
@@ -67,7 +70,7 @@ static int scale_page(const struct ocr_crop *crop, int tall, struct picture *ret
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to scale a line of %d × %d pixels",
                        crop->width, crop->height);
     }
-    struct picture picture = {NULL, pixGetWidth(scaled), pixGetHeight(scaled), tall};
+    struct picture picture = {NULL, pixGetWidth(scaled), pixGetHeight(scaled), tall, margin, scale};
     picture.grey = malloc((size_t)picture.width * (size_t)picture.height);
     for (int y = 0; picture.grey && y < picture.height; y++) {
         const l_uint32 *row = pixGetData(scaled) + (size_t)y * (size_t)pixGetWpl(scaled);
@@ -85,6 +88,50 @@ static int scale_page(const struct ocr_crop *crop, int tall, struct picture *ret
     return 0;
 }
 
+/* The emoji that were read, in pixels of the picture. */
+static size_t place_emoji(const struct ocr_crop *crop, const struct picture *picture,
+                          struct ocr_insert *inserts)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        const struct ocr_emoji *emoji = &crop->emoji[i];
+        if (emoji->text) {
+            double left = (emoji->box.x + picture->margin) * picture->scale;
+            double right = (ocr_right(&emoji->box) + picture->margin) * picture->scale;
+            inserts[count++] = (struct ocr_insert){(int)left, (int)right, emoji->text};
+        }
+    }
+    return count;
+}
+
+/* A line of emoji alone needs no engine. */
+static int read_emoji(const struct ocr_crop *crop, struct ocr_reading *ret_reading,
+                      struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    const struct ocr_emoji *last = NULL;
+    double least = 1;
+
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        const struct ocr_emoji *emoji = &crop->emoji[i];
+        if (!emoji->text) {
+            continue;
+        }
+        bool apart = last && ocr_inserts_apart(last->box.x + last->box.width / 2,
+                                               emoji->box.x + emoji->box.width / 2, crop->tall);
+        cv_buffer_printf(&text, "%s%s", apart ? " " : "", emoji->text);
+        least = emoji->score < least ? emoji->score : least;
+        last = emoji;
+    }
+    struct ocr_reading reading = {.confidence = least, .worst_word = least};
+    int result = cv_buffer_take(&text, &reading.text, error);
+    if (result == 0) {
+        *ret_reading = reading;
+    }
+    return result;
+}
+
 static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int tall,
                      enum ocr_dictionary dictionary, struct ocr_reading *ret_reading,
                      int64_t *readings, struct cv_error *error)
@@ -95,8 +142,10 @@ static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int
     if (result < 0) {
         return result;
     }
+    struct ocr_insert inserts[OCR_EMOJI_LINE_MAX];
+    size_t insert_count = place_emoji(crop, &picture, inserts);
     result = ocr_engine_read(engine, dictionary, picture.grey, picture.width, picture.height,
-                             picture.tall, ret_reading, error);
+                             picture.tall, inserts, insert_count, ret_reading, error);
     free(picture.grey);
     if (result == 0) {
         ++*readings;
@@ -180,6 +229,9 @@ int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
     cv_auto(ocr_reading_deinit) struct ocr_reading first = {0};
     cv_auto(ocr_reading_deinit) struct ocr_reading second = {0};
 
+    if (!crop->has_letters) {
+        return read_emoji(crop, ret_reading, error);
+    }
     int result = read_once(engine, crop, TALL_FIRST, OCR_WITH_WORDS, &first, readings, error);
     if (result < 0) {
         return result;

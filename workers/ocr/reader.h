@@ -2,25 +2,28 @@
  * settings where the first is doubtful. */
 #pragma once
 
+#include "workers/ocr/emoji.h"
 #include "workers/ocr/engine.h"
-#include "workers/ocr/ink.h"
 
 /* A line cut out of a frame: what is read, compared and kept. */
 struct ocr_crop {
     struct ocr_ink ink;
     int width, height;
-    int tall;                 /* height of capitals in crop pixels */
-    uint8_t *grey;            /* width × height, 0 ink … 255 paper, emoji included; owned */
-    struct ocr_box emoji[16]; /* in crop pixels; cut out for reading */
+    int tall;            /* height of capitals in crop pixels */
+    uint8_t *grey;       /* width × height, 0 ink … 255 paper, emoji included; owned */
+    struct ocr_box box;  /* where it was cut out, in frame pixels */
+    struct ocr_box line; /* the part that lines.c found: without emoji beside it; frame pixels */
+    struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX]; /* in crop pixels; cut out for reading */
     size_t emoji_count;
+    bool has_letters; /* else it is emoji alone */
 };
 
-/* Cuts `line` out. CV_OCR_NO_TEXT when what is there cannot be text: too faint, too blurred, or
- * nothing but emoji. */
+/* Cuts `line` out, with the emoji in it and beside it, which `banks` outlives. CV_OCR_NO_TEXT when
+ * what is there cannot be text: too faint, too blurred, or nothing but pictures. */
 enum { CV_OCR_NO_TEXT = 1 };
-CV_MUST_CHECK int ocr_crop_make(const struct ocr_frame *frame, const struct ocr_line *line,
-                                const struct ocr_box *glyphs, struct ocr_crop *ret_crop,
-                                struct cv_error *error);
+CV_MUST_CHECK int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
+                                const struct ocr_line *line, const struct ocr_box *glyphs,
+                                struct ocr_crop *ret_crop, struct cv_error *error);
 void ocr_crop_deinit(struct ocr_crop *crop);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_crop, ocr_crop_deinit)
 

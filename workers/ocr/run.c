@@ -48,6 +48,7 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
 {
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
+    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
 
     /* Its complaints are not in the form of our log; what matters of them becomes an error. */
@@ -60,7 +61,11 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
     if (result < 0) {
         return result;
     }
-    result = ocr_session_new(engine, payload.timings, payload.frame_count, &session, error);
+    result = ocr_emoji_banks_init(&banks, error);
+    if (result < 0) {
+        return result;
+    }
+    result = ocr_session_new(engine, &banks, payload.timings, payload.frame_count, &session, error);
     if (result < 0) {
         return result;
     }

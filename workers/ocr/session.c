@@ -4,7 +4,8 @@
 /* Pixels by which the box of a line may differ from one frame to the next. */
 enum { SAME_PLACE = 3 };
 
-int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings, size_t count,
+int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
+                    const struct ocr_timing *timings, size_t count,
                     struct ocr_session **ret_session, struct cv_error *error)
 {
     struct ocr_session *session = calloc(1, sizeof(*session));
@@ -13,6 +14,7 @@ int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow text lines");
     }
     session->engine = engine;
+    session->banks = banks;
     session->timings = timings;
     session->timing_count = count;
     session->next_line = 1;
@@ -97,7 +99,9 @@ static bool is_found(const struct ocr_lines *lines, const struct ocr_box *box)
 static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
                           const struct ocr_lines *lines, struct cv_error *error)
 {
-    if (is_found(lines, &track->box)) {
+    struct ocr_box line = ocr_track_line(track);
+
+    if (is_found(lines, &line)) {
         return ocr_read_track(session, track, error);
     }
     ocr_tracks_remove(&session->tracks, track);

@@ -12,6 +12,7 @@ struct ocr_shift {
 
 struct ocr_session {
     struct ocr_engine *engine;
+    const struct ocr_emoji_banks *banks;
     const struct ocr_timing *timings;
     size_t timing_count;
     size_t index; /* of the frame being worked on */

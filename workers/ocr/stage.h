@@ -2,7 +2,7 @@
  * `segments`.
  *
  * frame.c      a JPEG as colour planes           lines.c, misfits.c, components.c  where text is
- * ink.c        polarity and grey mapping         emoji.c                colour emoji to be cut out
+ * ink.c        polarity and grey mapping         emoji*.c               emoji: found, compared, read
  * crop.c       a line, cut out                   reader.c, engine.c     its text, by Tesseract
  * match.c      the same pixels again?            viewport.c             which rows scroll
  * track.c      all lines known so far            follow.c, arrive.c     from frame to frame

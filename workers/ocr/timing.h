@@ -32,7 +32,7 @@ struct ocr_stretch {
     struct ocr_sighting first, last;
     int width, height; /* of the ink */
     int above, below;  /* pixels that the face leaves above and below it: accents, descenders */
-    bool moves; /* with the content; else it is fixed furniture */
+    bool moves;        /* with the content; else it is fixed furniture */
 };
 
 /* The time in which the line was wholly inside of the viewport (inside of the frame when the

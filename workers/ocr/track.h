@@ -39,6 +39,16 @@ struct ocr_track {
     int64_t last_frame; /* for eviction */
 };
 
+/* Where the line that lines.c found is now, without the emoji beside it. */
+static inline struct ocr_box ocr_track_line(const struct ocr_track *track)
+{
+    const struct ocr_crop *crop = &track->crop;
+
+    return (struct ocr_box){track->box.x + crop->line.x - crop->box.x,
+                            track->box.y + crop->line.y - crop->box.y, crop->line.width,
+                            crop->line.height};
+}
+
 /* A finished stretch. */
 struct ocr_row {
     char *text;

@@ -1,0 +1,122 @@
+/* Emoji known again when they are drawn at other sizes, on other paper, under noise; and what is none. */
+#include "tests/unit/ocr_pictures.h"
+
+#include <string.h>
+
+enum { SIDE = 120, EVERY = 61 };
+
+static struct ocr_emoji_banks open_banks(void)
+{
+    struct ocr_emoji_banks banks = {.count = 0};
+    struct cv_error error;
+
+    assert_int_equal(ocr_emoji_banks_init(&banks, &error), 0);
+    return banks;
+}
+
+/* Draws an emoji of the bank, `size` pixels high, at 20, 20. */
+static struct ocr_box draw_emoji(struct ocr_frame *frame, const struct ocr_emoji_bank *bank,
+                                 size_t entry, int size)
+{
+    struct ocr_box box = {20, 20, size * ocr_emoji_aspect(bank, entry) / 256, size};
+    const uint8_t *picture = bank->fine + entry * OCR_EMOJI_FINE * OCR_EMOJI_FINE * 4;
+
+    for (int y = 0; y < box.height; y++) {
+        for (int x = 0; x < box.width; x++) {
+            const uint8_t *cell = picture + 4 * (y * OCR_EMOJI_FINE / box.height * OCR_EMOJI_FINE +
+                                                 x * OCR_EMOJI_FINE / box.width);
+            for (int c = 0; c < 3; c++) {
+                uint8_t *at = &frame->plane[c][(box.y + y) * frame->width + box.x + x];
+                *at = (uint8_t)(cell[c] + *at * (255 - cell[3]) / 255);
+            }
+        }
+    }
+    ocr_frame_luma(frame);
+    return box;
+}
+
+static void test_the_bank_has_unicode_s_emoji(void **state)
+{
+    (void)state;
+    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = open_banks();
+    static const char *const some[] = {"😂",  "❤️",  "☕",      "👍🏽", "👨‍👩‍👧",
+                                       "🇩🇪", "1️⃣", "🌧️"};
+    size_t found = 0;
+
+    assert_int_equal(banks.count, 1);
+    assert_true(banks.items[0].count > 3000);
+    for (size_t i = 0; i < banks.items[0].count; i++) {
+        for (size_t k = 0; k < CV_COUNT(some); k++) {
+            found += strcmp(ocr_emoji_text(&banks.items[0], i), some[k]) == 0;
+        }
+        assert_string_not_equal(ocr_emoji_text(&banks.items[0], i), "©️");
+    }
+    assert_int_equal(found, CV_COUNT(some));
+}
+
+static void test_emoji_are_known_at_any_size_on_any_paper(void **state)
+{
+    (void)state;
+    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = open_banks();
+    const struct ocr_emoji_bank *bank = &banks.items[0];
+    static const int sizes[] = {20, 34, 60};
+    int drawn = 0, known = 0;
+
+    for (size_t entry = 0; entry < bank->count; entry += EVERY) {
+        const int size = sizes[entry / EVERY % 3];
+        const struct colour paper = entry / EVERY % 2 ? night : white;
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, paper);
+        struct ocr_box box = draw_emoji(&frame, bank, entry, size);
+        add_noise(&frame, 6, (unsigned)entry);
+        const uint8_t levels[3] = {paper.red, paper.green, paper.blue};
+        struct ocr_emoji_match match = ocr_emoji_match(&banks, &frame, levels, &box);
+        drawn++;
+        known += match.score > 0.8 && strcmp(match.text, ocr_emoji_text(bank, entry)) == 0;
+    }
+    assert_true(drawn >= 50);
+    assert_true(known * 100 >= drawn * 95);
+}
+
+/* A disc whose colour runs from one side to the other, as avatars are. */
+static void test_an_avatar_is_plain(void **state)
+{
+    (void)state;
+    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = open_banks();
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
+    const uint8_t paper[3] = {255, 255, 255};
+    const struct ocr_box box = {20, 20, 60, 60};
+
+    for (int y = -30; y < 30; y++) {
+        for (int x = -30; x < 30; x++) {
+            struct colour here = {(uint8_t)(120 + x), (uint8_t)(140 + y), 90};
+            set_pixel(&frame, 50 + x, 50 + y, here, x * x + y * y <= 900 ? 255 : 0);
+        }
+    }
+    struct ocr_emoji_match match = ocr_emoji_match(&banks, &frame, paper, &box);
+    assert_true(match.plain > 0.85);
+    assert_true(match.score - match.plain < 0.06);
+}
+
+static void test_a_file_that_is_no_bank_is_refused(void **state)
+{
+    struct ocr_emoji_banks banks;
+    struct cv_error error;
+
+    (void)state;
+    assert_int_equal(setenv("CORTANA_EMOJI_BANK", "/usr/bin/env", 1), 0);
+    assert_true(ocr_emoji_banks_init(&banks, &error) < 0);
+    assert_int_equal(setenv("CORTANA_EMOJI_BANK", "/nowhere/at.all", 1), 0);
+    assert_true(ocr_emoji_banks_init(&banks, &error) < 0);
+    assert_int_equal(unsetenv("CORTANA_EMOJI_BANK"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_bank_has_unicode_s_emoji),
+        cmocka_unit_test(test_emoji_are_known_at_any_size_on_any_paper),
+        cmocka_unit_test(test_an_avatar_is_plain),
+        cmocka_unit_test(test_a_file_that_is_no_bank_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

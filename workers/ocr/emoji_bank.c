@@ -1,0 +1,120 @@
+#include "workers/ocr/emoji_bank.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The linker's view of the file that the build made (EMOJI_BANK is its path). */
+__asm__(".section .rodata\n"
+        ".global ocr_emoji_builtin\n"
+        ".global ocr_emoji_builtin_end\n"
+        ".balign 16\n"
+        "ocr_emoji_builtin:\n"
+        ".incbin \"" EMOJI_BANK "\"\n"
+        "ocr_emoji_builtin_end:\n"
+        ".byte 0\n"
+        ".previous\n");
+extern const uint8_t ocr_emoji_builtin[], ocr_emoji_builtin_end[];
+
+enum {
+    HEADER = 24,
+    COARSE_BYTES = OCR_EMOJI_COARSE * OCR_EMOJI_COARSE * 4,
+    FINE_BYTES = OCR_EMOJI_FINE * OCR_EMOJI_FINE * 4,
+    ENTRY = OCR_EMOJI_TEXT + 2 + COARSE_BYTES + FINE_BYTES,
+    FILE_MAX = HEADER + OCR_EMOJI_COUNT_MAX * ENTRY,
+};
+
+static uint32_t number_at(const uint8_t *at)
+{
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static bool lay_out(const uint8_t *bytes, size_t size, struct ocr_emoji_bank *bank)
+{
+    if (size < HEADER || memcmp(bytes, "CVEMOJI1", 8) != 0 ||
+        number_at(bytes + 12) != OCR_EMOJI_TEXT || number_at(bytes + 16) != OCR_EMOJI_COARSE ||
+        number_at(bytes + 20) != OCR_EMOJI_FINE) {
+        return false;
+    }
+    size_t count = number_at(bytes + 8);
+    if (count > OCR_EMOJI_COUNT_MAX || size != HEADER + count * ENTRY) {
+        return false;
+    }
+    const uint8_t *texts = bytes + HEADER, *aspects = texts + count * OCR_EMOJI_TEXT;
+    for (size_t i = 0; i < count; i++) {
+        if (!texts[i * OCR_EMOJI_TEXT] || texts[(i + 1) * OCR_EMOJI_TEXT - 1]) {
+            return false;
+        }
+    }
+    *bank = (struct ocr_emoji_bank){.count = count,
+                                    .texts = (const char *)texts,
+                                    .aspects = aspects,
+                                    .coarse = aspects + 2 * count,
+                                    .fine = aspects + (2 + COARSE_BYTES) * count};
+    return true;
+}
+
+static int open_file(const char *path, struct ocr_emoji_bank *ret_bank, struct cv_error *error)
+{
+    FILE *stream = fopen(path, "rbe");
+    cv_auto_free uint8_t *bytes = stream ? malloc(FILE_MAX + 1) : NULL;
+    size_t size = bytes ? fread(bytes, 1, FILE_MAX + 1, stream) : 0;
+    bool failed = !stream || (bytes && ferror(stream));
+
+    if (stream) {
+        (void)fclose(stream);
+    }
+    if (failed) {
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "the emoji bank %s cannot be read; CORTANA_EMOJI_BANK names files below /usr "
+            "or CORTANA_READ_PATHS",
+            path);
+    }
+    if (!bytes) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the emoji bank %s", path);
+    }
+    if (!lay_out(bytes, size, ret_bank)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s is no emoji bank; make one with scripts/emoji_bank.py", path);
+    }
+    ret_bank->file = cv_take(bytes);
+    return 0;
+}
+
+void ocr_emoji_banks_deinit(struct ocr_emoji_banks *banks)
+{
+    for (size_t i = 0; i < banks->count; i++) {
+        free(banks->items[i].file);
+    }
+    *banks = (struct ocr_emoji_banks){.count = 0};
+}
+
+int ocr_emoji_banks_init(struct ocr_emoji_banks *ret_banks, struct cv_error *error)
+{
+    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
+    cv_auto_free char *list = strdup(cv_env("CORTANA_EMOJI_BANK", ""));
+    char *rest = NULL;
+
+    if (!list) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the emoji banks");
+    }
+    if (!lay_out(ocr_emoji_builtin, (size_t)(ocr_emoji_builtin_end - ocr_emoji_builtin),
+                 &banks.items[0])) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "the emoji bank of this program is damaged");
+    }
+    banks.count = 1;
+    for (char *path = strtok_r(list, ":", &rest); path; path = strtok_r(NULL, ":", &rest)) {
+        if (banks.count == OCR_EMOJI_BANKS_MAX) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION,
+                           "CORTANA_EMOJI_BANK names more than %d files", OCR_EMOJI_BANKS_MAX - 1);
+        }
+        int result = open_file(path, &banks.items[banks.count], error);
+        if (result < 0) {
+            return result;
+        }
+        banks.count++;
+    }
+    *ret_banks = banks;
+    banks.count = 0;
+    return 0;
+}
