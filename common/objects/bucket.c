@@ -46,8 +46,43 @@ static int make_bucket(struct cv_store *store, bool *ret_created, struct cv_erro
     return result;
 }
 
+/* Text within XML. */
+static void append_escaped(struct cv_buffer *buffer, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        const char *escape = *c == '&' ? "&amp;" : *c == '<' ? "&lt;" : *c == '>' ? "&gt;" : NULL;
+        cv_buffer_append(buffer, escape ? escape : c, escape ? strlen(escape) : 1);
+    }
+}
+
+/* What our keys in the bucket begin with: "" or "PREFIX/" of a store that is a part of a bucket. */
+static int store_prefix(const struct cv_store *store, char **ret_prefix, struct cv_error *error)
+{
+    static const char scheme[] = "s3://";
+    const char *name = cv_store_name(store);
+    name += strncmp(name, scheme, strlen(scheme)) == 0 ? strlen(scheme) : 0;
+    const char *slash = strchr(name, '/');
+    return cv_format(ret_prefix, error, "%s%s", slash ? slash + 1 : "", slash ? "/" : "");
+}
+
+/* "<ID>cortana-clips</ID>", with the prefix behind it where several stores share a bucket. */
+static void append_id(struct cv_buffer *buffer, const char *kind, const char *prefix)
+{
+    cv_buffer_printf(buffer, "<ID>" RULE_ID "%s%s", kind, *prefix ? " " : "");
+    append_escaped(buffer, prefix);
+    cv_buffer_text(buffer, "</ID>");
+}
+
+/* Whether the rule that ends at `stop` has this id. */
+static bool has_id(const char *rule, const char *stop, const char *id)
+{
+    const char *found = strstr(rule, id);
+    return found && found < stop;
+}
+
 /* Appends the rules of a configuration that are not ours. */
-static void keep_rules(struct cv_buffer *rules, const char *configuration)
+static void keep_rules(struct cv_buffer *rules, const char *configuration, const char *first,
+                       const char *second)
 {
     static const char start[] = "<Rule>", end[] = "</Rule>";
     for (const char *rule = configuration; (rule = strstr(rule, start));) {
@@ -56,33 +91,45 @@ static void keep_rules(struct cv_buffer *rules, const char *configuration)
             return;
         }
         stop += strlen(end);
-        const char *ours = strstr(rule, "<ID>" RULE_ID);
-        if (!ours || ours > stop) {
+        if (!has_id(rule, stop, first) && !has_id(rule, stop, second)) {
             cv_buffer_append(rules, rule, (size_t)(stop - rule));
         }
         rule = stop;
     }
 }
 
-static int compose_rules(const char *present, int64_t clip_days, char **ret_body,
-                         struct cv_error *error)
+static void append_rule(struct cv_buffer *body, const char *id, const char *prefix,
+                        const char *within, const char *action)
+{
+    cv_buffer_printf(body, "<Rule>%s<Filter><Prefix>", id);
+    append_escaped(body, prefix);
+    cv_buffer_printf(body, "%s</Prefix></Filter><Status>Enabled</Status>%s</Rule>", within, action);
+}
+
+static int compose_rules(const char *present, const char *prefix, int64_t clip_days,
+                         char **ret_body, struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer body = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer unfinished = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer clips = CV_BUFFER_INIT;
+    char action[160];
+    append_id(&unfinished, "unfinished", prefix);
+    append_id(&clips, "clips", prefix);
+    if (unfinished.failed || clips.failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for lifecycle rules");
+    }
     cv_buffer_text(&body, "<LifecycleConfiguration"
                           " xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    keep_rules(&body, present ? present : "");
-    cv_buffer_printf(&body,
-                     "<Rule><ID>" RULE_ID "unfinished</ID><Filter><Prefix></Prefix></Filter>"
-                     "<Status>Enabled</Status><AbortIncompleteMultipartUpload>"
-                     "<DaysAfterInitiation>%d</DaysAfterInitiation>"
-                     "</AbortIncompleteMultipartUpload></Rule>",
-                     MULTIPART_DAYS);
+    keep_rules(&body, present ? present : "", unfinished.data, clips.data);
+    (void)snprintf(action, sizeof(action),
+                   "<AbortIncompleteMultipartUpload><DaysAfterInitiation>%d</DaysAfterInitiation>"
+                   "</AbortIncompleteMultipartUpload>",
+                   MULTIPART_DAYS);
+    append_rule(&body, unfinished.data, prefix, "", action);
     if (clip_days > 0) {
-        cv_buffer_printf(&body,
-                         "<Rule><ID>" RULE_ID "clips</ID><Filter><Prefix>%s</Prefix></Filter>"
-                         "<Status>Enabled</Status><Expiration><Days>%lld</Days></Expiration>"
-                         "</Rule>",
-                         cv_object_prefix(CV_OBJECT_CLIPS), (long long)clip_days);
+        (void)snprintf(action, sizeof(action), "<Expiration><Days>%lld</Days></Expiration>",
+                       (long long)clip_days);
+        append_rule(&body, clips.data, prefix, cv_object_prefix(CV_OBJECT_CLIPS), action);
     }
     cv_buffer_text(&body, "</LifecycleConfiguration>");
     return cv_buffer_take(&body, ret_body, error);
@@ -107,9 +154,13 @@ static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error 
     if (!is_success(status) && status != HTTP_NOT_FOUND) {
         return fail_answer("read the lifecycle rules", status, present, error);
     }
+    cv_auto_free char *prefix = NULL;
     cv_auto_free char *body = NULL;
     cv_auto_free char *answer = NULL;
-    result = compose_rules(is_success(status) ? present : NULL, clip_days, &body, error);
+    result = store_prefix(store, &prefix, error);
+    result = result ? result
+                    : compose_rules(is_success(status) ? present : NULL, prefix, clip_days, &body,
+                                    error);
     result =
         result ? result
                : cv_store_bucket_request(store, "PUT", "lifecycle", body, &status, &answer, error);

@@ -87,6 +87,24 @@ def test_a_bucket_gets_its_rules_and_keeps_those_of_others(scanning):
     assert "<Days>7</Days>" in rules() and "<Days>30</Days>" not in rules()
 
 
+def test_a_part_of_a_bucket_has_rules_and_notifications_of_its_own(scanning, client):
+    scanning.bucket += "/a&b"
+    scanning.client = client(scanning.bucket)
+    for _ in range(2):
+        assert "was there" in scanning.run("bucket", "init", name="cortana")
+    rules = scanning.client.bucket(method="GET", subresource="lifecycle")["body"]
+    assert rules.count("<Rule>") == 4
+    assert "<Prefix>videos/clips/</Prefix>" in rules
+    assert "<Prefix>a&amp;b/videos/clips/</Prefix>" in rules
+    video = scanning.original()
+    within = f"videos/original/{video}/master.mp4"
+    bucket = scanning.bucket.partition("/")[0]
+    scanning.run("--events", text=notification(within, bucket=bucket))
+    assert scanning.videos() == {}
+    scanning.run("--events", text=notification("a%26b/" + within, bucket=bucket))
+    assert set(scanning.videos()) == {video}
+
+
 def test_uploads_become_videos_and_duplicates_are_linked(scanning):
     video = scanning.original(owner_id=OWNER)
     scanning.put(f"inbox/{OWNER}/Schöne Zeit+%.mp4", b"same bytes")
