@@ -201,7 +201,7 @@ static void test_a_glow_behind_letters_is_paper(void **state)
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, night);
     for (int x = 0; x < 500; x++) {
-        uint8_t glow = (uint8_t)(x < 250 ? 20 + x / 2 : 270 - x / 2);
+        uint8_t glow = (uint8_t)(x < 250 ? 35 + x / 2 : 285 - x / 2);
         struct colour here = {glow, 230, 240};
         fill_box(&frame, (struct ocr_box){x, 0, 1, 120}, here);
     }

@@ -213,10 +213,10 @@ static void measure_picture(const struct ocr_frame *frame, const struct ocr_box 
     }
     ink->kind = light_ink ? OCR_INK_LIGHT : OCR_INK_DARK;
     ink->light = light_ink;
-    /* The side of the paper begins half-way to the threshold: the picture behind the letters varies,
+    /* The side of the paper ends shortly before the threshold: the picture behind the letters varies,
      * and what moves there is not to be read, nor to make the line look like another one. */
-    ink->low = light_ink ? ((int)light.low_mean + light.threshold) / 2 : (int)dark.low_mean;
-    ink->high = light_ink ? (int)light.high_mean : ((int)dark.high_mean + dark.threshold) / 2;
+    ink->low = light_ink ? ((int)light.low_mean + 3 * light.threshold) / 4 : (int)dark.low_mean;
+    ink->high = light_ink ? (int)light.high_mean : ((int)dark.high_mean + 3 * dark.threshold) / 4;
     ink->clarity = light_ink ? light.quality : dark.quality;
 }
 
