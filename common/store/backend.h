@@ -26,6 +26,9 @@ struct cv_store_reader_backend {
     void (*close)(struct cv_store_reader *reader);
 };
 
+/* A put under way; the backend's own. */
+struct cv_store_put;
+
 /* A store; the backend's own struct begins with it. */
 struct cv_store {
     const struct cv_store_backend *backend;
@@ -46,6 +49,14 @@ struct cv_store_backend {
     int (*put)(struct cv_store *store, const char *key, const struct cv_store_input *input,
                const struct cv_put_params *params, struct cv_object_info *ret_info,
                struct cv_error *error);
+    /* A put of one request that goes on by itself; NULL, or *ret_put NULL: only put() can do it.
+     * put_end waits, frees it and gives the result; put_stop frees it without. */
+    int (*put_begin)(struct cv_store *store, const char *key, const struct cv_store_input *input,
+                     const struct cv_put_params *params, struct cv_store_put **ret_put,
+                     struct cv_error *error);
+    int (*put_end)(struct cv_store_put *put, struct cv_object_info *ret_info,
+                   struct cv_error *error);
+    void (*put_stop)(struct cv_store_put *put);
     int (*delete)(struct cv_store *store, const char *key, struct cv_error *error);
     /* At most CV_STORE_PAGE_MAX keys; NULL: one by one. */
     int (*delete_many)(struct cv_store *store, const char *const *keys, size_t count,
@@ -83,6 +94,10 @@ const char *cv_content_type_of_key(const char *key);
 /* Adds an entry to a list that grows; copies key and ETag. */
 CV_MUST_CHECK int cv_object_list_add(struct cv_object_list *list, const char *key,
                                      const struct cv_object_info *info, struct cv_error *error);
+
+/* Opens a regular file that is to be stored. */
+CV_MUST_CHECK int cv_store_open_file(const char *path, struct cv_store_input *ret_input,
+                                     struct cv_error *error);
 
 /* Checks what a put was given besides the bytes. */
 CV_MUST_CHECK int cv_store_check_put(const struct cv_put_params *params, struct cv_error *error);

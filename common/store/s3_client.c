@@ -108,6 +108,30 @@ static CURL *take_easy(struct cv_s3_client *client)
     return client->idle_count > 0 ? client->idle[--client->idle_count] : curl_easy_init();
 }
 
+/* Decorrelated jitter: each pause lies between the base and three times the one before, so that
+ * clients that failed together do not come back together. */
+static int64_t next_pause(struct cv_s3_client *client, const struct cv_s3_request *request,
+                          bool slowly)
+{
+    int64_t base = slowly ? PAUSE_SLOW_MS : PAUSE_MS;
+    int64_t last = request->pause_ms > base ? request->pause_ms : base;
+    int64_t pause = base + (int64_t)rand_r(&client->seed) % (last * 3 - base + 1);
+    pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
+    return pause > request->answer.retry_after_ms ? pause : request->answer.retry_after_ms;
+}
+
+/* Puts it back for another attempt. */
+static void wait_for_next(struct cv_s3_client *client, struct cv_s3_request *request, bool slowly,
+                          const struct cv_error *reason)
+{
+    request->pause_ms = next_pause(client, request, slowly);
+    request->not_before_ms = cv_monotonic_ms() + request->pause_ms;
+    client->retries++;
+    cv_log(CV_LOG_DEBUG, "S3: %s %s again in %lld ms: %s", request->method,
+           request->key ? request->key : "", (long long)request->pause_ms, reason->message);
+    append(&client->waiting, request);
+}
+
 static void begin(struct cv_s3_client *client, struct cv_s3_request *request)
 {
     struct cv_error error;
@@ -128,29 +152,22 @@ static void begin(struct cv_s3_client *client, struct cv_s3_request *request)
         cv_s3_attempt_end(attempt);
         result = cv_fail(&error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
     }
+    request->attempts++;
     if (result) {
         client->idle[client->idle_count++] = easy;
         free(attempt);
-        complete(client, request, result, &error);
+        /* Whoever hands out credentials may be back in a moment. */
+        if (error.verdict == CV_VERDICT_RETRY && request->attempts < client->config.attempts) {
+            wait_for_next(client, request, false, &error);
+        } else {
+            complete(client, request, result, &error);
+        }
         return;
     }
     request->attempt = attempt;
-    request->attempts++;
     client->requests++;
     client->active_count++;
     append(&client->active, request);
-}
-
-/* Decorrelated jitter: each pause lies between the base and three times the one before, so that
- * clients that failed together do not come back together. */
-static int64_t next_pause(struct cv_s3_client *client, const struct cv_s3_request *request,
-                          bool slowly)
-{
-    int64_t base = slowly ? PAUSE_SLOW_MS : PAUSE_MS;
-    int64_t last = request->pause_ms > base ? request->pause_ms : base;
-    int64_t pause = base + (int64_t)rand_r(&client->seed) % (last * 3 - base + 1);
-    pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
-    return pause > request->answer.retry_after_ms ? pause : request->answer.retry_after_ms;
 }
 
 static void settle(struct cv_s3_client *client, struct cv_s3_attempt *attempt, CURLcode code)
@@ -168,12 +185,7 @@ static void settle(struct cv_s3_client *client, struct cv_s3_attempt *attempt, C
     }
     bool again = remedy == CV_S3_RETRY || remedy == CV_S3_RETRY_SLOWLY;
     if (again && request->attempts < client->config.attempts) {
-        request->pause_ms = next_pause(client, request, remedy == CV_S3_RETRY_SLOWLY);
-        request->not_before_ms = cv_monotonic_ms() + request->pause_ms;
-        client->retries++;
-        cv_log(CV_LOG_DEBUG, "S3: %s %s again in %lld ms: %s", request->method,
-               request->key ? request->key : "", (long long)request->pause_ms, error.message);
-        append(&client->waiting, request);
+        wait_for_next(client, request, remedy == CV_S3_RETRY_SLOWLY, &error);
         return;
     }
     if (again && request->attempts > 1) {
@@ -230,16 +242,18 @@ static bool take_orders(struct cv_s3_client *client)
 static int64_t begin_due(struct cv_s3_client *client)
 {
     int64_t now = cv_monotonic_ms();
-    int64_t wait = IDLE_POLL_MS;
     for (struct cv_s3_request *request = client->waiting, *next; request; request = next) {
         next = request->next;
-        int64_t left = request->not_before_ms - now;
-        if (left > 0) {
-            wait = left < wait ? left : wait;
-        } else if (client->active_count < CV_S3_CONNECTIONS) {
+        if (request->not_before_ms <= now && client->active_count < CV_S3_CONNECTIONS) {
             take_out(&client->waiting, request);
             begin(client, request);
         }
+    }
+    /* Only now: what could not begin waits again. */
+    int64_t wait = IDLE_POLL_MS;
+    for (const struct cv_s3_request *request = client->waiting; request; request = request->next) {
+        int64_t left = request->not_before_ms - now;
+        wait = left > 0 && left < wait ? left : wait;
     }
     return wait;
 }

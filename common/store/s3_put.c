@@ -144,82 +144,152 @@ void cv_s3_request_describe(struct cv_s3_request *request, const char *key,
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-struct expectation {
-    const struct cv_s3_store *store;
-    const char *md5;
+struct cv_store_put {
+    struct cv_s3_store *store;
+    char *key;
+    char *content_type;
+    bool create_only;
+    char sha256[CV_S3_HASH_SIZE];
+    char md5[CV_S3_MD5_SIZE];
+    struct cv_s3_request request;
 };
+
+static void put_free(struct cv_store_put *put)
+{
+    cv_s3_request_deinit(&put->request);
+    free(put->key);
+    free(put->content_type);
+    free(put);
+}
+CV_DEFINE_CLEANUP(struct cv_store_put *, put_free)
 
 static int check_etag(struct cv_s3_request *request, struct cv_error *error)
 {
-    const struct expectation *expected = request->opaque;
+    const struct cv_store_put *put = request->opaque;
     const struct cv_s3_answer *answer = &request->answer;
-    if (!expected->store->etag_is_md5 || answer->etag_is_no_md5 || !cv_s3_is_md5(answer->etag) ||
-        strcasecmp(answer->etag, expected->md5) == 0) {
+    if (!put->store->etag_is_md5 || answer->etag_is_no_md5 || !cv_s3_is_md5(answer->etag) ||
+        strcasecmp(answer->etag, put->md5) == 0) {
         return 0;
     }
     return cv_fail(error, CV_ERROR_CONNECTION,
-                   "the bytes were damaged on their way: MD5 %s, ETag %s", expected->md5,
-                   answer->etag);
+                   "the bytes were damaged on their way: MD5 %s, ETag %s", put->md5, answer->etag);
 }
 
 /* The first attempt may have put the object although its answer was lost. */
-static int resolve_exists(struct cv_store *store, const struct cv_s3_request *request,
-                          const char *key, const char *md5, struct cv_object_info *ret_info,
+static int resolve_exists(const struct cv_store_put *put, struct cv_object_info *ret_info,
                           struct cv_error *error)
 {
     struct cv_object_info info;
-    if (request->attempts > 1 && cv_s3_head(store, key, &info, NULL, error) == 0 &&
-        strcasecmp(info.etag, md5) == 0) {
+    if (put->request.attempts > 1 &&
+        cv_s3_head(&put->store->store, put->key, &info, NULL, error) == 0 &&
+        strcasecmp(info.etag, put->md5) == 0) {
         *ret_info = info;
         return 0;
     }
     return CV_STORE_EXISTS;
 }
 
+/* Digests of the body; it is whole already when it is hashed for the signature. */
+static int digest_body(struct cv_store_put *put, const struct cv_store_input *input,
+                       const struct cv_put_params *params, struct cv_error *error)
+{
+    struct cv_s3_client *client = put->store->client;
+    int result = cv_s3_request_body(&put->request, client, input, 0, input->size, put->md5, error);
+    if (result == 0 && cv_s3_client_config(client)->tls) {
+        result = cv_s3_digest(input, 0, input->size, put->sha256, NULL, error);
+    } else if (result == 0) {
+        memcpy(put->sha256, put->request.payload_hash, sizeof(put->sha256));
+    }
+    if (result == 0 && params->sha256 && strcmp(params->sha256, put->sha256) != 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s",
+                       put->key, put->sha256, params->sha256);
+    }
+    return result;
+}
+
+static int begin_put(struct cv_store *store, const char *key, const struct cv_store_input *input,
+                     const struct cv_put_params *params, bool create_only,
+                     struct cv_store_put **ret_put, struct cv_error *error)
+{
+    cv_auto(put_free) struct cv_store_put *put = calloc(1, sizeof(*put));
+    if (!put) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to put an object");
+    }
+    put->store = cv_s3_of(store);
+    put->create_only = create_only;
+    struct cv_s3_client *client = put->store->client;
+    const char *type = params->content_type ? params->content_type : cv_content_type_of_key(key);
+    int result = cv_s3_request_init(&put->request, client, "PUT", key, error);
+    result = result ? result : cv_format(&put->key, error, "%s", key);
+    result = result ? result : cv_format(&put->content_type, error, "%s", type);
+    result = result ? result : digest_body(put, input, params, error);
+    if (result) {
+        return result;
+    }
+    cv_s3_request_describe(&put->request, key, params, put->sha256);
+    if (create_only) {
+        cv_s3_pairs_add(&put->request.headers, "if-none-match", "*");
+    }
+    put->request.check = check_etag;
+    put->request.opaque = put;
+    result = cv_s3_start(client, &put->request, error);
+    if (result == 0) {
+        *ret_put = cv_take(put);
+    }
+    return result;
+}
+
+static int end_put(struct cv_store_put *put, struct cv_object_info *ret_info,
+                   struct cv_error *error)
+{
+    struct cv_s3_request *request = &put->request;
+    int result = cv_s3_finish(put->store->client, request, error);
+    if (result) {
+        return put->create_only && request->answer.status == 412
+                   ? resolve_exists(put, ret_info, error)
+                   : result;
+    }
+    request->answer.content_length = (int64_t)request->body_size;
+    request->answer.modified_ms = request->answer.date_ms;
+    cv_s3_answer_info(&request->answer, put->key, ret_info);
+    memcpy(ret_info->sha256, put->sha256, sizeof(ret_info->sha256));
+    (void)snprintf(ret_info->content_type, sizeof(ret_info->content_type), "%s", put->content_type);
+    return 0;
+}
+
 static int put_once(struct cv_store *store, const char *key, const struct cv_store_input *input,
                     const struct cv_put_params *params, bool create_only,
                     struct cv_object_info *ret_info, int *ret_status, struct cv_error *error)
 {
-    struct cv_s3_client *client = cv_s3_of(store)->client;
-    char sha256[CV_S3_HASH_SIZE];
-    char md5[CV_S3_MD5_SIZE];
-    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, client, "PUT", key, error);
-    result =
-        result ? result : cv_s3_request_body(&request, client, input, 0, input->size, md5, error);
-    if (result == 0 && cv_s3_client_config(client)->tls) {
-        result = cv_s3_digest(input, 0, input->size, sha256, NULL, error);
-    } else if (result == 0) {
-        memcpy(sha256, request.payload_hash, sizeof(sha256));
+    cv_auto(put_free) struct cv_store_put *put = NULL;
+    int result = begin_put(store, key, input, params, create_only, &put, error);
+    result = result ? result : end_put(put, ret_info, error);
+    *ret_status = put ? put->request.answer.status : 0;
+    return result;
+}
+
+int cv_s3_put_begin(struct cv_store *store, const char *key, const struct cv_store_input *input,
+                    const struct cv_put_params *params, struct cv_store_put **ret_put,
+                    struct cv_error *error)
+{
+    if (input->size >= CV_S3_MULTIPART_FROM) {
+        *ret_put = NULL;
+        return 0;
     }
-    if (result == 0 && params->sha256 && strcmp(params->sha256, sha256) != 0) {
-        result = cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s", key,
-                         sha256, params->sha256);
-    }
-    if (result) {
-        return result;
-    }
-    cv_s3_request_describe(&request, key, params, sha256);
-    if (create_only) {
-        cv_s3_pairs_add(&request.headers, "if-none-match", "*");
-    }
-    struct expectation expected = {cv_s3_of(store), md5};
-    request.check = check_etag;
-    request.opaque = &expected;
-    result = cv_s3_perform(client, &request, error);
-    *ret_status = request.answer.status;
-    if (result) {
-        return create_only && request.answer.status == 412
-                   ? resolve_exists(store, &request, key, md5, ret_info, error)
-                   : result;
-    }
-    request.answer.content_length = (int64_t)input->size;
-    request.answer.modified_ms = request.answer.date_ms;
-    cv_s3_answer_info(&request.answer, key, ret_info);
-    memcpy(ret_info->sha256, sha256, sizeof(ret_info->sha256));
-    (void)snprintf(ret_info->content_type, sizeof(ret_info->content_type), "%s",
-                   params->content_type ? params->content_type : cv_content_type_of_key(key));
-    return 0;
+    return begin_put(store, key, input, params, false, ret_put, error);
+}
+
+int cv_s3_put_end(struct cv_store_put *put, struct cv_object_info *ret_info, struct cv_error *error)
+{
+    int result = end_put(put, ret_info, error);
+    put_free(put);
+    return result;
+}
+
+void cv_s3_put_stop(struct cv_store_put *put)
+{
+    cv_s3_cancel(put->store->client, &put->request);
+    put_free(put);
 }
 
 int cv_s3_put(struct cv_store *store, const char *key, const struct cv_store_input *input,

@@ -51,6 +51,13 @@ CV_MUST_CHECK int cv_s3_head(struct cv_store *store, const char *key,
 CV_MUST_CHECK int cv_s3_put(struct cv_store *store, const char *key,
                             const struct cv_store_input *input, const struct cv_put_params *params,
                             struct cv_object_info *ret_info, struct cv_error *error);
+CV_MUST_CHECK int cv_s3_put_begin(struct cv_store *store, const char *key,
+                                  const struct cv_store_input *input,
+                                  const struct cv_put_params *params, struct cv_store_put **ret_put,
+                                  struct cv_error *error);
+CV_MUST_CHECK int cv_s3_put_end(struct cv_store_put *put, struct cv_object_info *ret_info,
+                                struct cv_error *error);
+void cv_s3_put_stop(struct cv_store_put *put);
 CV_MUST_CHECK int cv_s3_put_multipart(struct cv_store *store, const char *key,
                                       const struct cv_store_input *input,
                                       const struct cv_put_params *params,

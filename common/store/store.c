@@ -163,14 +163,8 @@ int cv_store_put(struct cv_store *store, const char *key, const void *data, size
     return put(store, key, &input, params, ret_info, error);
 }
 
-int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
-                      const struct cv_put_params *params, struct cv_object_info *ret_info,
-                      struct cv_error *error)
+int cv_store_open_file(const char *path, struct cv_store_input *ret_input, struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    if (result) {
-        return result;
-    }
     /* O_NONBLOCK: a FIFO must not hang the open; it has no effect on regular files. */
     cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) {
@@ -186,8 +180,19 @@ int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
     if (!S_ISREG(status.st_mode)) {
         return cv_fail(error, CV_ERROR_IO, "%s is not a regular file", path);
     }
-    struct cv_store_input input = {.size = (size_t)status.st_size, .fd = fd};
-    return put(store, key, &input, params, ret_info, error);
+    *ret_input = (struct cv_store_input){.size = (size_t)status.st_size, .fd = cv_take_fd(&fd)};
+    return 0;
+}
+
+int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
+                      const struct cv_put_params *params, struct cv_object_info *ret_info,
+                      struct cv_error *error)
+{
+    struct cv_store_input input = {.fd = -1};
+    int result = cv_store_check_key(key, error);
+    result = result ? result : cv_store_open_file(path, &input, error);
+    cv_auto_fd int fd = input.fd;
+    return result ? result : put(store, key, &input, params, ret_info, error);
 }
 
 int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error)

@@ -207,3 +207,36 @@ const struct cv_object_info *cv_store_reader_info(const struct cv_store_reader *
 
 /* The reader as a byte source; valid while the reader is open. */
 struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader);
+
+/* ---- many puts at once ----------------------------------------------------------------------- */
+
+/* Puts that go on while their owner works: on S3 several at once, in a directory one by one at the
+ * call. Used by the thread that uses the store. Memory is bounded: what is under way holds at most
+ * CV_UPLOADS_BYTES_MAX bytes (one larger put goes alone) and CV_UPLOADS_MAX files. */
+struct cv_uploads;
+
+enum { CV_UPLOADS_MAX = 8, CV_UPLOADS_BYTES_MAX = 32 << 20 };
+
+/* Called for each object that is whole in the store, in the order of the puts, from within the
+ * functions below. A failure is passed up by them. */
+typedef int cv_uploads_stored(void *opaque, const char *key, const struct cv_object_info *info,
+                              struct cv_error *error);
+
+/* Borrows `store`. `stored` may be NULL. */
+CV_MUST_CHECK int cv_uploads_new(struct cv_store *store, cv_uploads_stored *stored, void *opaque,
+                                 struct cv_uploads **ret_uploads, struct cv_error *error);
+
+/* Stops what is under way; its objects may be there or not. */
+void cv_uploads_free(struct cv_uploads *uploads);
+CV_DEFINE_CLEANUP(struct cv_uploads *, cv_uploads_free)
+
+/* Begins a put of `data` (from malloc; taken over whatever happens), or of a file that may be
+ * unlinked but not written to after the call. Waits while there is no room. A failure may be that of
+ * an earlier put; after it the others are still to be waited for. */
+CV_MUST_CHECK int cv_uploads_put(struct cv_uploads *uploads, const char *key, void *data,
+                                 size_t size, const char *content_type, struct cv_error *error);
+CV_MUST_CHECK int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char *path,
+                                      const char *content_type, struct cv_error *error);
+
+/* Until all are stored; the first failure, after all have ended. */
+CV_MUST_CHECK int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error);

@@ -94,12 +94,47 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
     return 0;
 }
 
+static int note_output(void *opaque, const char *key, const struct cv_object_info *info,
+                       struct cv_error *error)
+{
+    return cv_stage_artifact(opaque, CV_ARTIFACT_OUTPUT, key, info, error);
+}
+
+static int open_uploads(struct cv_stage_context *context, struct cv_error *error)
+{
+    return context->uploads
+               ? 0
+               : cv_uploads_new(context->store, note_output, context, &context->uploads, error);
+}
+
+int cv_stage_upload(struct cv_stage_context *context, const char *key, void *data, size_t size,
+                    const char *content_type, struct cv_error *error)
+{
+    cv_auto_free void *own = data;
+    int r = open_uploads(context, error);
+    return r < 0 ? r
+                 : cv_uploads_put(context->uploads, key, cv_take(own), size, content_type, error);
+}
+
+int cv_stage_upload_file(struct cv_stage_context *context, const char *key, const char *path,
+                         const char *content_type, struct cv_error *error)
+{
+    int r = open_uploads(context, error);
+    return r < 0 ? r : cv_uploads_put_file(context->uploads, key, path, content_type, error);
+}
+
+int cv_stage_uploads_wait(struct cv_stage_context *context, struct cv_error *error)
+{
+    return context->uploads ? cv_uploads_wait(context->uploads, error) : 0;
+}
+
 int cv_stage_put_file(struct cv_stage_context *context, const char *key, const char *path,
                       const char *content_type, struct cv_error *error)
 {
     struct cv_put_params params = {.content_type = content_type};
     struct cv_object_info info;
-    int r = cv_store_put_file(context->store, key, path, &params, &info, error);
+    int r = cv_stage_uploads_wait(context, error);
+    r = r < 0 ? r : cv_store_put_file(context->store, key, path, &params, &info, error);
     return r < 0 ? r : cv_stage_artifact(context, CV_ARTIFACT_OUTPUT, key, &info, error);
 }
 
@@ -108,6 +143,7 @@ int cv_stage_put(struct cv_stage_context *context, const char *key, const void *
 {
     struct cv_put_params params = {.content_type = content_type};
     struct cv_object_info info;
-    int r = cv_store_put(context->store, key, data, size, &params, &info, error);
+    int r = cv_stage_uploads_wait(context, error);
+    r = r < 0 ? r : cv_store_put(context->store, key, data, size, &params, &info, error);
     return r < 0 ? r : cv_stage_artifact(context, CV_ARTIFACT_OUTPUT, key, &info, error);
 }

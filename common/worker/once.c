@@ -131,12 +131,46 @@ static int prepare(struct cv_stage_context *context, struct cv_error *error)
 
 static void context_deinit(struct cv_stage_context *context)
 {
+    cv_uploads_free(context->uploads);
     cv_store_close(context->store);
     cv_db_close(context->db);
     cv_cancel_free(context->cancel);
     json_decref(context->artifacts);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_stage_context, context_deinit)
+
+static int compare_artifacts(const void *left, const void *right)
+{
+    const json_t *one = *(json_t *const *)left, *other = *(json_t *const *)right;
+    int order = strcmp(json_string_value(json_object_get(one, "kind")),
+                       json_string_value(json_object_get(other, "kind")));
+    return order ? order
+                 : strcmp(json_string_value(json_object_get(one, "key")),
+                          json_string_value(json_object_get(other, "key")));
+}
+
+/* Objects are put in the order in which threads finish them; a result does not depend on that. */
+static int sort_artifacts(struct cv_stage_context *context, struct cv_error *error)
+{
+    size_t count = json_array_size(context->artifacts);
+    cv_auto_free json_t **rows = calloc(count + 1, sizeof(rows[0]));
+    cv_auto(json_decref) json_t *sorted = json_array();
+    if (!rows || !sorted) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = json_array_get(context->artifacts, i);
+    }
+    qsort(rows, count, sizeof(rows[0]), compare_artifacts);
+    for (size_t i = 0; i < count; i++) {
+        if (json_array_append(sorted, rows[i]) != 0) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
+        }
+    }
+    json_decref(context->artifacts);
+    context->artifacts = cv_take(sorted);
+    return 0;
+}
 
 static int run_stage(const struct cv_stage *stage, const struct cv_worker_options *options,
                      const char *scratch, json_t **ret_result, struct cv_error *error)
@@ -158,6 +192,8 @@ static int run_stage(const struct cv_stage *stage, const struct cv_worker_option
     }
     cv_auto(json_decref) json_t *result = NULL;
     r = stage->run(&context, payload, &result, error);
+    r = r < 0 ? r : cv_stage_uploads_wait(&context, error);
+    r = r < 0 ? r : sort_artifacts(&context, error);
     if (r < 0) {
         return r;
     }

@@ -17,6 +17,7 @@ struct cv_worker_options {
 struct cv_stage_context {
     const struct cv_stage *stage;
     struct cv_store *store;
+    struct cv_uploads *uploads; /* NULL: none yet */
     struct cv_db *db;
     struct cv_cancel *cancel;
     const char *scratch;

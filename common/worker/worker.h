@@ -67,7 +67,18 @@ CV_MUST_CHECK int cv_stage_artifact(struct cv_stage_context *context, enum cv_ar
 CV_MUST_CHECK int cv_stage_open_input(struct cv_stage_context *context, const char *key,
                                       struct cv_store_reader **ret_reader, struct cv_error *error);
 
-/* Puts a file of the scratch directory (or bytes) into the store and notes it as an output. */
+/* Begins to put bytes (from malloc, taken over whatever happens) or a file (that is not written to
+ * any more) into the store while the stage goes on; noted as an output when it is whole. A failure
+ * may be that of an earlier one. The calls below, and the end of run(), wait for all of them. */
+CV_MUST_CHECK int cv_stage_upload(struct cv_stage_context *context, const char *key, void *data,
+                                  size_t size, const char *content_type, struct cv_error *error);
+CV_MUST_CHECK int cv_stage_upload_file(struct cv_stage_context *context, const char *key,
+                                       const char *path, const char *content_type,
+                                       struct cv_error *error);
+CV_MUST_CHECK int cv_stage_uploads_wait(struct cv_stage_context *context, struct cv_error *error);
+
+/* Puts a file of the scratch directory (or bytes) into the store and notes it as an output: what
+ * names objects that were uploaded is put after them. */
 CV_MUST_CHECK int cv_stage_put_file(struct cv_stage_context *context, const char *key,
                                     const char *path, const char *content_type,
                                     struct cv_error *error);

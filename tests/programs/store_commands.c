@@ -2,6 +2,7 @@
  * ({"do": "put", "key": …}), each line of standard output its outcome. STORE_URL says which store.
  *
  *   head get range put put_file delete delete_many copy move list presign bucket
+ *   upload                 many puts at once
  *   open read close        a reader; `read` answers with the bytes' SHA-256
  *
  * Outcomes: {"result": 0 or an outcome, …} or {"error": type, "retryable": …, "message": …}. */
@@ -202,6 +203,43 @@ static int call_list(const json_t *call, json_t *answer, struct cv_error *error)
     return 0;
 }
 
+static int note_stored(void *opaque, const char *key, const struct cv_object_info *info,
+                       struct cv_error *error)
+{
+    (void)error;
+    return json_array_append_new(opaque, json_pack("[s, I]", key, (json_int_t)info->size));
+}
+
+/* {"prefix", "count", "size"}: that many objects at once; or {"path"}: a file under "prefix". */
+static int call_upload(const json_t *call, json_t *answer, struct cv_error *error)
+{
+    json_t *stored = json_array();
+    json_object_set_new(answer, "stored", stored);
+    cv_auto(cv_uploads_free) struct cv_uploads *uploads = NULL;
+    int result = cv_uploads_new(store, note_stored, stored, &uploads, error);
+    size_t size = (size_t)number_of(call, "size", 1000);
+    for (int i = 0; result == 0 && i < number_of(call, "count", 0); i++) {
+        char key[256];
+        (void)snprintf(key, sizeof(key), "%s%04d", text_of(call, "prefix"), i);
+        char *data = malloc(size + 1);
+        if (data) {
+            memset(data, 'a' + i % 26, size);
+        }
+        result = cv_uploads_put(uploads, key, data, size, "text/x-many", error);
+    }
+    if (result == 0 && text_of(call, "path")) {
+        result = cv_uploads_put_file(uploads, text_of(call, "prefix"), text_of(call, "path"), NULL,
+                                     error);
+    }
+    struct cv_error other;
+    int waited = uploads ? cv_uploads_wait(uploads, &other) : 0;
+    if (result == 0 && waited < 0) {
+        *error = other;
+        result = waited;
+    }
+    return result;
+}
+
 static int call_presign(const json_t *call, json_t *answer, struct cv_error *error)
 {
     cv_auto_free char *url = NULL;
@@ -293,11 +331,11 @@ static const struct {
     const char *name;
     int (*function)(const json_t *call, json_t *answer, struct cv_error *error);
 } calls[] = {
-    {"head", call_head},       {"get", call_get},       {"range", call_range},
-    {"put", call_put},         {"delete", call_delete}, {"delete_many", call_delete_many},
-    {"copy", call_copy},       {"move", call_move},     {"list", call_list},
-    {"presign", call_presign}, {"bucket", call_bucket}, {"open", call_open},
-    {"read", call_read},       {"close", call_close},
+    {"head", call_head},     {"get", call_get},         {"range", call_range},
+    {"put", call_put},       {"delete", call_delete},   {"delete_many", call_delete_many},
+    {"copy", call_copy},     {"move", call_move},       {"list", call_list},
+    {"upload", call_upload}, {"presign", call_presign}, {"bucket", call_bucket},
+    {"open", call_open},     {"read", call_read},       {"close", call_close},
 };
 
 static int do_call(const json_t *call, json_t *answer, struct cv_error *error)

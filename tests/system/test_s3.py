@@ -1,16 +1,20 @@
 """The S3 store against a real server, and through a proxy that breaks things."""
 
+import datetime
 import hashlib
+import http.server
 import json
 import os
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 
 import pytest
 from fault_proxy import FaultProxy
-from s3_server import S3Server
+from s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from store_client import StoreClient, StoreError
+from workers import wait_until
 
 EXISTS, CHANGED, NOT_FOUND = 2, 3, 1
 BIG = 41 * 1000 * 1000  # six parts, the last one short
@@ -270,6 +274,30 @@ def test_an_upload_survives_faults_in_every_request(shaky, proxy, big_file):
     assert all(fault.hits == fault.times for fault in proxy.faults)
 
 
+def test_many_objects_at_once(shaky, store, proxy, big_file):
+    proxy.add(r"PUT .*/many/0003", status=503)
+    proxy.add(r"PUT .*/many/0007", swallow=True)
+    answer = shaky.upload(prefix="many/", count=100, size=20000)
+    assert answer["stored"] == [[f"many/{number:04d}", 20000] for number in range(100)]
+    assert proxy.connections > 4
+    assert store.keys("many/") == [key for key, _ in answer["stored"]]
+    assert store.get(key="many/0007")["sha256"] == sha256(b"h" * 20000)
+    assert store.head(key="many/0007")["content_type"] == "text/x-many"
+    big = shaky.upload(prefix="large", path=str(big_file))  # goes in parts, in its turn
+    assert big["stored"] == [["large", BIG]]
+    shaky.upload(prefix="wide/", count=30, size=3 << 20)
+    assert shaky.close()["peak_kib"] < 64 << 10
+
+
+def test_one_of_many_fails(connect, proxy):
+    store = connect(endpoint=proxy.endpoint, S3_ATTEMPTS="2", **QUICK)
+    proxy.add(r"PUT .*/many/0005", times=99, status=403, code="AccessDenied")
+    answer = store.try_call("upload", prefix="many/", count=30)
+    assert answer["error"] == "AccessDenied" and "many/0005" in answer["message"]
+    assert ["many/0004", 1000] in answer["stored"]
+    assert ["many/0005", 1000] not in answer["stored"]
+
+
 # ---- faults ----------------------------------------------------------------------------------------
 
 
@@ -426,3 +454,131 @@ def test_virtual_host_style(s3_server, bucket, program):
         assert client.keys() == ["a b+é"]
     finally:
         client.close_process()
+
+
+# ---- credentials that somebody hands out -----------------------------------------------------------
+
+
+class TokenServer:
+    """Hands out the server's keys as STS, a container's service and an instance's metadata do."""
+
+    def __init__(self):
+        self.lifetime, self.given, self.refused, self.asked = 3600, 0, 0, []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self):
+                outer.asked.append((self.command, self.path, dict(self.headers)))
+                if outer.refused > 0:
+                    outer.refused -= 1
+                    self.send_error(500)
+                    return
+                body = outer.answer(self.command, self.path, self.headers).encode()
+                self.send_response(200 if body else 401)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_PUT = do_POST = answer
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def expiration(self):
+        end = datetime.datetime.utcnow() + datetime.timedelta(seconds=self.lifetime)
+        return end.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def credentials(self):
+        self.given += 1
+        return json.dumps({"AccessKeyId": ACCESS_KEY, "SecretAccessKey": SECRET_KEY,
+                           "Token": "token", "Expiration": self.expiration()})
+
+    def answer(self, method, path, headers):
+        if path == "/latest/api/token":
+            return "metadata-token" if method == "PUT" else ""
+        if path.startswith("/latest/meta-data/"):
+            if headers["X-aws-ec2-metadata-token"] != "metadata-token":
+                return ""
+            return self.credentials() if path.endswith("/the-role") else "the-role"
+        if path == "/container":
+            return self.credentials() if headers["Authorization"] == "Basic of-the-file" else ""
+        if method == "POST" and "WebIdentityToken=of%2Bthe%2Bfile" in path:
+            self.given += 1
+            return ("<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">"
+                    "<AssumeRoleWithWebIdentityResult><Credentials>"
+                    f"<AccessKeyId>{ACCESS_KEY}</AccessKeyId>"
+                    f"<SecretAccessKey>{SECRET_KEY}</SecretAccessKey><SessionToken>token</SessionToken>"
+                    f"<Expiration>{self.expiration()}</Expiration></Credentials>"
+                    "</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>")
+        return ""
+
+
+@pytest.fixture
+def tokens():
+    server = TokenServer()
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
+
+
+WITHOUT_KEYS = {"S3_ACCESS_KEY_ID": "", "S3_SECRET_ACCESS_KEY": ""}
+
+
+@pytest.fixture(params=["web identity", "container", "instance"])
+def handed_out(request, tokens, tmp_path):
+    """The variables that name one of the three."""
+    (tmp_path / "home").mkdir()
+    token = tmp_path / "token"
+    token.write_text("Basic of-the-file\n" if request.param == "container" else "of+the+file\n")
+    return {**WITHOUT_KEYS, "HOME": str(tmp_path / "home"), **{
+        "web identity": {"AWS_WEB_IDENTITY_TOKEN_FILE": str(token), "AWS_ENDPOINT_URL_STS": tokens.url,
+                         "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/the-role"},
+        "container": {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{tokens.url}/container",
+                      "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token)},
+        "instance": {"AWS_EC2_METADATA_SERVICE_ENDPOINT": tokens.url},
+    }[request.param]}
+
+
+def test_credentials_are_handed_out_and_renewed(connect, tokens, handed_out):
+    tokens.refused = 1  # asked again after a pause
+    store = connect(**handed_out)
+    store.put(key="k", text="x")
+    assert store.get(key="k")["text"] == "x"
+    assert tokens.given == 1
+
+    tokens.lifetime = 1
+    other = connect(**handed_out)
+    wait_until(lambda: other.get(key="k")["text"] == "x" and tokens.given > 2, "a renewal")
+
+
+def test_credentials_that_run_out_early_are_renewed(connect, proxy, tokens, handed_out):
+    store = connect(endpoint=proxy.endpoint, **handed_out)
+    store.put(key="k", text="x")
+    proxy.add("GET .*/k", status=400, code="ExpiredToken")
+    assert store.get(key="k")["text"] == "x"
+    assert tokens.given == 2
+
+
+def test_old_credentials_serve_while_nobody_answers(connect, tokens, handed_out):
+    tokens.lifetime = 200  # new ones are wanted at once, these are still good
+    store = connect(**handed_out)
+    store.put(key="k", text="x")
+    tokens.refused = 10
+    for _ in range(5):
+        assert store.get(key="k")["text"] == "x"
+
+
+def test_credentials_from_the_shared_file(connect, tmp_path):
+    file = tmp_path / "credentials"
+    file.write_text("# mine\n[default]\naws_access_key_id = wrong\naws_secret_access_key=wrong\n"
+                    f"\n[ work ]\naws_access_key_id={ACCESS_KEY}\n"
+                    f"  aws_secret_access_key = {SECRET_KEY}  \n")
+    named = {**WITHOUT_KEYS, "AWS_SHARED_CREDENTIALS_FILE": str(file)}
+    assert connect(AWS_PROFILE="work", **named).put(key="k", text="x")["result"] == 0
+    with pytest.raises(StoreError) as caught:
+        connect(**named).put(key="k", text="x")
+    assert caught.value.type == "AuthenticationFailed"

@@ -1,5 +1,6 @@
 """The whole pipeline with its objects on a real S3 server, as it runs in production."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import subprocess
 import tempfile
 
 import pytest
+from conftest import run_sql
 from pipeline import Pipeline
 from s3_server import S3Server
 from store_client import StoreClient
@@ -54,32 +56,38 @@ class S3Pipeline(Pipeline):
                 if "/original/" not in key}
 
 
+def what_is_left(make, fixtures_dir):
+    """Rows, objects and the name of the bucket after a video and a clip of it."""
+    running = make()
+    try:
+        running.start()
+        video = running.submit(fixtures_dir / "subtitles.mp4", VIDEO)
+        assert running.wait(video) == "ready", running.failures()
+        clip = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c00c1"
+        job = running.query("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)", json.dumps({
+            "video_id": video, "clip_id": clip, "t_start": 1000, "t_end": 2000,
+            "s3_original_path": f"videos/original/{video}/master.mp4"}), video)[0][0]
+        running.wait_for_job(job)
+        artifacts = running.query("SELECT key, bucket FROM task_artifacts WHERE kind = 'output'")
+        objects = running.objects()
+        assert {key for key, _ in artifacts} == set(objects)
+        return running.rows(video), objects, {bucket for _, bucket in artifacts}
+    finally:
+        running.stop()
+
+
 def test_the_pipeline_leaves_on_s3_what_it_leaves_in_a_directory(
         s3, program, shared_cluster, database, sql, store_dir, tmp_path, fixtures_dir):
-    left = []
-    for make in (lambda: Pipeline(program, database, sql, store_dir, tmp_path),
-                 lambda: S3Pipeline(s3, program, database, sql, store_dir, tmp_path)):
-        running = make()
-        try:
-            running.start()
-            video = running.submit(fixtures_dir / "subtitles.mp4", VIDEO)
-            assert running.wait(video) == "ready", running.failures()
-            clip = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c00c1"
-            job = running.query("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)", json.dumps({
-                "video_id": video, "clip_id": clip, "t_start": 1000, "t_end": 2000,
-                "s3_original_path": f"videos/original/{video}/master.mp4"}), video)[0][0]
-            running.wait_for_job(job)
-            left.append((running.rows(video), running.objects()))
-            artifacts = {key for key, in running.query(
-                "SELECT key FROM task_artifacts WHERE kind = 'output'")}
-            assert artifacts == set(running.objects())
-            assert {bucket for bucket, in running.query("SELECT DISTINCT bucket FROM task_artifacts")} \
-                == {f"dir:{store_dir}" if len(left) == 1 else f"s3://{BUCKET}"}
-        finally:
-            running.stop()
-        running.query("DELETE FROM videos")
-    assert left[0] == left[1]
+    other = shared_cluster.create_database()
+    with contextlib.closing(shared_cluster.connect(other)) as other_sql:
+        left = [what_is_left(make, fixtures_dir) for make in (
+            lambda: Pipeline(program, database, sql, store_dir, tmp_path),
+            lambda: S3Pipeline(s3, program, shared_cluster.url(other), other_sql, store_dir,
+                               tmp_path))]
+    run_sql(shared_cluster, f"DROP DATABASE {other} WITH (FORCE)")
+    assert left[0][:2] == left[1][:2]
     assert len(left[0][1]) > 5
+    assert [buckets for *_, buckets in left] == [{f"dir:{store_dir}"}, {f"s3://{BUCKET}"}]
 
 
 def test_a_missing_original_fails_for_good_and_is_named(
@@ -122,16 +130,17 @@ def test_run_keeps_its_objects_in_the_bucket(s3, program, fixtures_dir):
 
     try:
         url = f"s3://{BUCKET}/run/one"
-        done = cortana("run", fixtures_dir / "subtitles.mp4", "--store", url)
+        original = fixtures_dir / "edge" / "portrait.mp4"
+        done = cortana("run", original, "--store", url)
         assert done.returncode == 0, done.stdout + done.stderr
         keys = s3.keys("run/one/")
         for part in ("videos/original/", "videos/proxy/", "frames/", "thumbs/", "videos/clips/"):
             assert any(key.startswith(f"run/one/{part}") for key in keys), (part, keys)
         assert not [path for path in (data / "store").rglob("*") if path.is_file()]
 
-        again = cortana("run", fixtures_dir / "subtitles.mp4")  # the store is remembered
+        again = cortana("run", original)  # the store is remembered
         assert again.returncode == 0 and "is known already" in again.stdout, again.stderr
-        other = cortana("run", fixtures_dir / "subtitles.mp4", "--store", f"s3://{BUCKET}/two")
+        other = cortana("run", original, "--store", f"s3://{BUCKET}/two")
         assert other.returncode != 0 and url in other.stderr
         clip = cortana("clip", "last", "0:01", "0:02", "-o", parent / "clip.mp4")
         assert clip.returncode == 0 and (parent / "clip.mp4").stat().st_size > 1000, clip.stderr

@@ -497,6 +497,36 @@ static void test_delete_many_tries_all(void **state)
         CV_STORE_UNSUPPORTED);
 }
 
+static int note_stored(void *opaque, const char *key, const struct cv_object_info *info,
+                       struct cv_error *problem)
+{
+    struct cv_buffer *text = opaque;
+    (void)problem;
+    cv_buffer_printf(text, "%s:%lld ", key, (long long)info->size);
+    return 0;
+}
+
+static void test_uploads_are_told_in_order(void **state)
+{
+    struct fixture *fixture = *state;
+    cv_auto(cv_buffer_deinit) struct cv_buffer told = CV_BUFFER_INIT;
+    cv_auto(cv_uploads_free) struct cv_uploads *uploads = NULL;
+    assert_int_equal(cv_uploads_new(fixture->store, note_stored, &told, &uploads, &error), 0);
+    for (int i = 0; i < 12; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "up/%02d", i);
+        assert_int_equal(cv_uploads_put(uploads, key, strdup("text"), (size_t)i % 4, NULL, &error),
+                         0);
+    }
+    assert_int_equal(cv_uploads_put(uploads, "../x", strdup("x"), 1, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INVALID_KEY);
+    assert_int_equal(cv_uploads_put_file(uploads, "f", "/nonexistent", NULL, &error), -1);
+    assert_int_equal(cv_uploads_wait(uploads, &error), 0);
+    assert_int_equal(strncmp(told.data, "up/00:0 up/01:1 up/02:2 ", 24), 0);
+    assert_non_null(strstr(told.data, "up/11:3 "));
+    assert_text(fixture->store, "up/10", "te");
+}
+
 static void test_delete_takes_empty_directories_along(void **state)
 {
     struct fixture *fixture = *state;
@@ -699,6 +729,7 @@ int main(void)
         TEST(test_create_only_keeps_what_is_there),
         TEST(test_copy_and_move),
         TEST(test_delete_many_tries_all),
+        TEST(test_uploads_are_told_in_order),
         TEST(test_delete_takes_empty_directories_along),
         TEST(test_eight_writers_at_once),
         TEST(test_killed_writers_leave_whole_objects_alone),

@@ -119,7 +119,7 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of frames");
     }
     output->last_ms = time_ms;
-    return cv_stage_put(output->context, key, data, size, "image/jpeg", error);
+    return cv_stage_upload(output->context, key, cv_take(data), size, "image/jpeg", error);
 }
 
 /* Is there a kept frame at that key? The list is sorted by time; so are the questions not. */
@@ -192,6 +192,10 @@ void output_discard(struct output *output)
 {
     size_t index;
     json_t *entry;
+    struct cv_error unwanted;
+    if (cv_stage_uploads_wait(output->context, &unwanted) < 0) {
+        cv_log(CV_LOG_DEBUG, "a frame was not stored, ignoring: %s", unwanted.message);
+    }
     json_array_foreach(output->frames, index, entry)
     {
         struct cv_error ignored;

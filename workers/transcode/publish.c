@@ -6,6 +6,7 @@ enum { LIST_PAGE = 1000 };
 
 struct noted {
     char *key, *path, *content_type;
+    bool is_on_its_way;
 };
 
 struct transcode_publisher {
@@ -13,6 +14,7 @@ struct transcode_publisher {
     char *prefixes[2]; /* by enum cv_ladder_part */
     struct noted *noted;
     size_t count, capacity;
+    bool is_finished;
 };
 
 int transcode_playlist_key(const char *video_id, char **ret_key, struct cv_error *error)
@@ -66,6 +68,13 @@ void transcode_publisher_free(struct transcode_publisher *publisher)
     }
 }
 
+/* Playlists and lists of thumbnails come last: they never name what is missing. */
+static bool names_others(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && (strcmp(dot, ".m3u8") == 0 || strcmp(dot, ".vtt") == 0);
+}
+
 int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
                              struct cv_error *error)
 {
@@ -87,17 +96,23 @@ int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
         free_noted(&noted);
         return result;
     }
+    noted.is_on_its_way = !names_others(file->name);
     publisher->noted[publisher->count++] = noted;
-    return 0;
+    return noted.is_on_its_way ? cv_stage_upload_file(publisher->context, noted.key, noted.path,
+                                                      noted.content_type, error)
+                               : 0;
 }
 
-static int put_all(const struct transcode_publisher *publisher, struct cv_error *error)
+static int put_rest(const struct transcode_publisher *publisher, struct cv_error *error)
 {
     for (size_t i = 0; i < publisher->count; i++) {
         if (cv_cancel_level(cv_stage_cancel(publisher->context)) >= CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while publishing");
         }
         const struct noted *noted = &publisher->noted[i];
+        if (noted->is_on_its_way) {
+            continue;
+        }
         int result = cv_stage_put_file(publisher->context, noted->key, noted->path,
                                        noted->content_type, error);
         if (result != 0) {
@@ -155,11 +170,38 @@ static int delete_stale(const struct transcode_publisher *publisher, const char 
     return 0;
 }
 
+void transcode_publisher_discard(struct transcode_publisher *publisher)
+{
+    struct cv_store *store = cv_stage_store(publisher->context);
+    struct cv_error ignored;
+    cv_auto_free char *playlist = NULL;
+    cv_auto_free const char **keys = calloc(publisher->count + 1, sizeof(keys[0]));
+    if (cv_stage_uploads_wait(publisher->context, &ignored) < 0) {
+        cv_log(CV_LOG_DEBUG, "a segment was not stored, ignoring: %s", ignored.message);
+    }
+    int result =
+        cv_format(&playlist, &ignored, "%sindex.m3u8", publisher->prefixes[CV_LADDER_STREAM]);
+    if (publisher->is_finished || !keys || result < 0 ||
+        cv_store_head(store, playlist, NULL, &ignored) != CV_STORE_NOT_FOUND) {
+        return;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < publisher->count; i++) {
+        keys[count++] = publisher->noted[i].key;
+    }
+    if (cv_store_delete_many(store, keys, count, &ignored) < 0) {
+        cv_log(CV_LOG_DEBUG, "segments of a failed attempt stay, ignoring: %s", ignored.message);
+    }
+}
+
 int transcode_publisher_finish(struct transcode_publisher *publisher, struct cv_error *error)
 {
-    int result = put_all(publisher, error);
+    int result = put_rest(publisher, error);
     qsort(publisher->noted, publisher->count, sizeof(*publisher->noted), by_key);
     result =
         result ? result : delete_stale(publisher, publisher->prefixes[CV_LADDER_STREAM], error);
-    return result ? result : delete_stale(publisher, publisher->prefixes[CV_LADDER_THUMBS], error);
+    result =
+        result ? result : delete_stale(publisher, publisher->prefixes[CV_LADDER_THUMBS], error);
+    publisher->is_finished = result == 0;
+    return result;
 }

@@ -133,6 +133,9 @@ int transcode_run(struct cv_stage_context *context, const json_t *payload, json_
     struct transcode_report report = {0};
     result = transcode_publisher_new(context, request.video_id, &publisher, error);
     result = result ? result : encode(context, &request, directory, publisher, &report, error);
+    if (result != 0 && publisher) {
+        transcode_publisher_discard(publisher);
+    }
     if (result != 0) {
         return result;
     }

@@ -45,7 +45,11 @@ CV_MUST_CHECK int transcode_publisher_new(struct cv_stage_context *context, cons
 void transcode_publisher_free(struct transcode_publisher *publisher);
 CV_DEFINE_CLEANUP(struct transcode_publisher *, transcode_publisher_free)
 
-/* A cv_ladder_finished of a publisher: notes the file. */
+/* Removes what a failed attempt has put so far, unless an earlier one left a playlist that may name
+ * it. Best effort. */
+void transcode_publisher_discard(struct transcode_publisher *publisher);
+
+/* A cv_ladder_finished of a publisher: notes the file, and begins to put what names no other. */
 CV_MUST_CHECK int transcode_publisher_take(void *publisher, const struct cv_ladder_file *file,
                                            struct cv_error *error);
 

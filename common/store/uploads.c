@@ -1,0 +1,161 @@
+#include "common/store/backend.h"
+
+#include <string.h>
+
+struct upload {
+    struct cv_store_put *put;
+    char *key;
+    void *data; /* NULL: a file */
+    int fd;
+    size_t size;
+};
+
+struct cv_uploads {
+    struct cv_store *store;
+    cv_uploads_stored *stored;
+    void *opaque;
+    struct upload uploads[CV_UPLOADS_MAX]; /* a ring; the oldest at `first` */
+    size_t first, count;
+    size_t bytes; /* of memory */
+};
+
+int cv_uploads_new(struct cv_store *store, cv_uploads_stored *stored, void *opaque,
+                   struct cv_uploads **ret_uploads, struct cv_error *error)
+{
+    struct cv_uploads *uploads = calloc(1, sizeof(*uploads));
+    if (!uploads) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for uploads");
+    }
+    uploads->store = store;
+    uploads->stored = stored;
+    uploads->opaque = opaque;
+    *ret_uploads = uploads;
+    return 0;
+}
+
+static void upload_deinit(struct upload *upload)
+{
+    free(upload->key);
+    free(upload->data);
+    if (upload->fd >= 0) {
+        close(upload->fd);
+    }
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct upload, upload_deinit)
+
+static struct upload take_oldest(struct cv_uploads *uploads)
+{
+    struct upload upload = uploads->uploads[uploads->first];
+    uploads->first = (uploads->first + 1) % CV_UPLOADS_MAX;
+    uploads->count--;
+    uploads->bytes -= upload.data ? upload.size : 0;
+    return upload;
+}
+
+void cv_uploads_free(struct cv_uploads *uploads)
+{
+    while (uploads && uploads->count > 0) {
+        cv_auto(upload_deinit) struct upload upload = take_oldest(uploads);
+        uploads->store->backend->put_stop(upload.put);
+    }
+    free(uploads);
+}
+
+static int tell(const struct cv_uploads *uploads, const char *key,
+                const struct cv_object_info *info, struct cv_error *error)
+{
+    return uploads->stored ? uploads->stored(uploads->opaque, key, info, error) : 0;
+}
+
+static int finish_oldest(struct cv_uploads *uploads, struct cv_error *error)
+{
+    cv_auto(upload_deinit) struct upload upload = take_oldest(uploads);
+    struct cv_object_info info;
+    int result = uploads->store->backend->put_end(upload.put, &info, error);
+    return result ? result : tell(uploads, upload.key, &info, error);
+}
+
+int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error)
+{
+    int first = 0;
+    while (uploads->count > 0) {
+        struct cv_error other;
+        int result = finish_oldest(uploads, &other);
+        if (result < 0 && first == 0) {
+            first = result;
+            *error = other;
+        }
+    }
+    return first;
+}
+
+static int make_room(struct cv_uploads *uploads, size_t bytes, struct cv_error *error)
+{
+    int result = 0;
+    while (result == 0 && uploads->count > 0 &&
+           (uploads->count == CV_UPLOADS_MAX || uploads->bytes + bytes > CV_UPLOADS_BYTES_MAX)) {
+        result = finish_oldest(uploads, error);
+    }
+    return result;
+}
+
+/* What the store cannot do on the side is done here and now, behind those before it. */
+static int put_now(struct cv_uploads *uploads, const struct upload *upload,
+                   const struct cv_store_input *input, const struct cv_put_params *params,
+                   struct cv_error *error)
+{
+    struct cv_object_info info;
+    int result = cv_uploads_wait(uploads, error);
+    result = result ? result
+                    : uploads->store->backend->put(uploads->store, upload->key, input, params,
+                                                   &info, error);
+    return result ? result : tell(uploads, upload->key, &info, error);
+}
+
+/* Takes the upload over when it is under way. */
+static int begin(struct cv_uploads *uploads, struct upload *upload, const char *content_type,
+                 struct cv_error *error)
+{
+    const struct cv_store_backend *backend = uploads->store->backend;
+    const struct cv_store_input input = {
+        .data = upload->data, .size = upload->size, .fd = upload->fd};
+    const struct cv_put_params params = {.content_type = content_type};
+    int result = cv_store_check_put(&params, error);
+    result = result ? result : make_room(uploads, upload->data ? upload->size : 0, error);
+    if (result == 0 && backend->put_begin) {
+        result =
+            backend->put_begin(uploads->store, upload->key, &input, &params, &upload->put, error);
+    }
+    if (result) {
+        return result;
+    }
+    if (!upload->put) {
+        return put_now(uploads, upload, &input, &params, error);
+    }
+    uploads->uploads[(uploads->first + uploads->count++) % CV_UPLOADS_MAX] = *upload;
+    uploads->bytes += upload->data ? upload->size : 0;
+    *upload = (struct upload){.fd = -1};
+    return 0;
+}
+
+int cv_uploads_put(struct cv_uploads *uploads, const char *key, void *data, size_t size,
+                   const char *content_type, struct cv_error *error)
+{
+    cv_auto(upload_deinit) struct upload upload = {.data = data, .fd = -1, .size = size};
+    int result = cv_store_check_key(key, error);
+    result = result ? result : cv_format(&upload.key, error, "%s", key);
+    return result ? result : begin(uploads, &upload, content_type, error);
+}
+
+int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char *path,
+                        const char *content_type, struct cv_error *error)
+{
+    cv_auto(upload_deinit) struct upload upload = {.fd = -1};
+    struct cv_store_input input = {.fd = -1};
+    int result = cv_store_check_key(key, error);
+    result = result ? result : cv_format(&upload.key, error, "%s", key);
+    result = result ? result : cv_store_open_file(path, &input, error);
+    upload.fd = input.fd;
+    upload.size = input.size;
+    return result ? result : begin(uploads, &upload, content_type, error);
+}
