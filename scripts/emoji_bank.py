@@ -16,6 +16,9 @@ EMOJI_TEST = pathlib.Path("/usr/share/unicode/emoji/emoji-test.txt")
 TEXT_BYTES, COARSE, FINE = 48, 8, 20
 PIXELS = 109  # the size of Noto's bitmaps; outline fonts are drawn at it, too
 FAINT = 12  # alpha below which a pixel is not part of the shape
+# Territories that fly another country's flag: the picture means that one.
+BORROWED_FLAGS = {"\U0001F1E7\U0001F1FB", "\U0001F1E8\U0001F1F5", "\U0001F1EA\U0001F1E6", "\U0001F1ED\U0001F1F2",
+                  "\U0001F1F2\U0001F1EB", "\U0001F1F8\U0001F1EF", "\U0001F1FA\U0001F1F2"}  # BV CP EA HM MF SJ UM
 
 
 def sequences():
@@ -26,7 +29,7 @@ def sequences():
             continue
         text = "".join(chr(int(code, 16)) for code in codes.split())
         is_letter = text[0] < "\u2190" and "\u20E3" not in text
-        if not is_letter:  # © and ™ are read with the letters
+        if not is_letter and text not in BORROWED_FLAGS:  # © and ™ are read with the letters
             yield text
 
 

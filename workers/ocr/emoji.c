@@ -162,6 +162,15 @@ static bool is_odd(const struct cluster *clusters, size_t count, size_t i)
     return away >= 0.12 || away <= -0.5 || clusters[i].many - many / (double)others >= 0.06;
 }
 
+/* Larger than the letters and as wide as high, in whatever colour: a black heart, a football. */
+static bool is_bulky(const struct cluster *cluster, int letter)
+{
+    const struct ocr_box *box = &cluster->box;
+
+    return letter && cluster->fill >= 0.3 && box->height * 10 >= letter * 11 &&
+           box->width * 4 >= box->height * 3 && box->width <= 4 * box->height;
+}
+
 size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
                        const struct ocr_line *line, const struct ocr_box *glyphs,
                        struct ocr_emoji_spot *spots, size_t limit)
@@ -191,7 +200,7 @@ size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
                             (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
     }
     for (size_t i = 0; i < count && found < limit; i++) {
-        if (clusters[i].emoji || is_odd(clusters, count, i)) {
+        if (clusters[i].emoji || is_odd(clusters, count, i) || is_bulky(&clusters[i], letter)) {
             int left = i ? ocr_right(&clusters[i - 1].box) : 0;
             int right = i + 1 < count ? clusters[i + 1].box.x : frame->width;
             spots[found++] =

@@ -1,5 +1,6 @@
 #include "workers/ocr/emoji_bank.h"
 
+#include <emoji_bank_stamp.h>
 #include <stdio.h>
 #include <string.h>
 

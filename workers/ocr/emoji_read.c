@@ -12,6 +12,9 @@ enum {
 /* By how much an emoji has to be a better likeness than one colour, unless it is the same. */
 static const double PLAIN_LEAD = 0.06;
 static const double SURE = 0.985;
+/* What an emoji may leave unexplained of what one colour does: a letter in a disc and a small photo are
+ * a little like many pictures and much like none. */
+static const double PLAIN_REST = 0.55;
 /* By how much several emoji side by side have to be a better likeness than fewer. */
 static const double PARTS_LEAD = 0.03;
 /* Scores from which a picture is an emoji (see ocr_emoji_match). */
@@ -149,7 +152,8 @@ static void add(struct reading *reading, const struct ocr_emoji *emoji)
 /* An avatar, a badge or a button: a square or disc of one colour says all there is. */
 static bool is_plain(const struct ocr_emoji_match *match)
 {
-    return match->score - match->plain < PLAIN_LEAD && match->score < SURE;
+    return match->score < SURE && (match->score - match->plain < PLAIN_LEAD ||
+                                   1 - match->score > PLAIN_REST * (1 - match->plain));
 }
 
 /* Reads a box as `parts` emoji side by side; their mean score, 0 when one is none. */
