@@ -140,7 +140,10 @@ const struct cli_command cli_command_search = {
     .summary = "find text in all videos",
     .help = "usage: cortana search QUERY [--video ID] [--limit N] [--json] [--data DIR]\n\n"
             "Finds words, \"phrases\", -excluded words, OR and prefix*, best hits first; what was\n"
-            "mistyped or misread is found too. Each hit has its time, its box in pixels of the\n"
+            "mistyped or misread is found too. Fields narrow it down: lang:deu, tag:berlin or\n"
+            "tag:@anna, after: and before: a date of taking in (2024, 2024-05-17; before is\n"
+            "exclusive) or a place in the video (1:30, 90s). Each hit has its time, its box in "
+            "pixels of the\n"
             "frame, how it matched, and the text with the match marked.\n\n"
             "  --video ID   in one video: an id, its first letters, a file's name, or last\n"
             "  --limit N    hits at most (20)\n"

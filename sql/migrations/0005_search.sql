@@ -152,8 +152,90 @@ CREATE TYPE search_terms AS (
     excluded tsquery,   -- what no result may hold; null: nothing
     literal text,       -- the query as plain text, where it asks for one; else null
     folded text,        -- all wanted words, folded, in order
-    grams text[]
+    grams text[],
+    languages text[],   -- lang:, any of them; null: all
+    tags text[],        -- tag:, all of them, as entities hold them (#name, @name)
+    after_ms int,       -- after: text that was still on screen then, in the video's own time
+    before_ms int,      -- before: text that was on screen by then
+    after_time timestamptz,     -- after: videos taken in at or after this time
+    before_time timestamptz     -- before: videos taken in before it
 );
+
+-- Refuses a query, in words that say what to write.
+CREATE FUNCTION search_refuse(p_message text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+$$
+BEGIN
+    RAISE EXCEPTION '%', p_message USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+
+-- 1:30, 1:02:03, 90s, 5m, 1h20m as milliseconds; null: something else.
+CREATE FUNCTION search_position(p_value text) RETURNS int
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$
+    SELECT CASE
+        WHEN p_value ~ '^(\d{1,2}:)?\d{1,3}:[0-5]\d$' THEN (
+            SELECT sum(part::int * (60 ^ (number - 1))::int)::int * 1000
+            FROM string_to_table(reverse(p_value), ':') WITH ORDINALITY AS t (turned, number),
+                 reverse(turned) AS part)
+        WHEN p_value ~ '^(\d{1,3}h)?(\d{1,4}m)?(\d{1,5}s)?$' AND p_value <> '' THEN
+            1000 * (3600 * coalesce(substring(p_value, '(\d+)h')::int, 0)
+                    + 60 * coalesce(substring(p_value, '(\d+)m')::int, 0)
+                    + coalesce(substring(p_value, '(\d+)s')::int, 0))
+    END
+$$;
+
+-- 2024, 2024-05, 2024-05-17 as the start of that year, month or day; null: something else.
+CREATE FUNCTION search_date(p_value text) RETURNS timestamptz
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$
+BEGIN
+    IF p_value !~ '^[12]\d{3}(-\d{2}(-\d{2})?)?$' THEN
+        RETURN NULL;
+    END IF;
+    RETURN (p_value || left('-01-01', 10 - length(p_value)) )::date::timestamptz;
+EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
+    RETURN NULL;
+END
+$$;
+
+-- Puts one field of a query into the terms.
+CREATE FUNCTION search_add_field(p_terms search_terms, p_field text, p_value text)
+RETURNS search_terms
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    terms search_terms := p_terms;
+    at_ms int := search_position(p_value);
+    at_time timestamptz := search_date(p_value);
+BEGIN
+    IF p_field = 'lang' THEN
+        IF p_value !~ '^(script/)?[a-z]{3}[a-z_]*$' THEN
+            PERFORM search_refuse('lang: takes the name of a Tesseract model: write lang:deu');
+        END IF;
+        terms.languages := terms.languages || p_value;
+    ELSIF p_field = 'tag' THEN
+        IF p_value !~ '^[#@]?\w+$' THEN
+            PERFORM search_refuse('tag: takes a hashtag or a mention: write tag:berlin or tag:@anna');
+        END IF;
+        terms.tags := terms.tags || CASE WHEN p_value ~ '^[#@]' THEN p_value ELSE '#' || p_value END;
+    ELSIF at_ms IS NULL AND at_time IS NULL THEN
+        PERFORM search_refuse(format('%s: takes a date or a place in the video: write %1$s:2024-05-17'
+                                     ' or %1$s:1:30 or %1$s:90s', p_field));
+    ELSIF p_field = 'after' THEN
+        terms.after_ms := greatest(terms.after_ms, at_ms);
+        terms.after_time := greatest(terms.after_time, at_time);
+    ELSE
+        terms.before_ms := least(terms.before_ms, at_ms);
+        terms.before_time := least(terms.before_time, at_time);
+    END IF;
+    RETURN terms;
+END
+$$;
 
 CREATE FUNCTION search_parse(p_query text) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -165,10 +247,21 @@ DECLARE
               COLLATE "und-x-icu"), '\s+', ' ', 'g'));
     plain text;
     term text;
+    field text[];
     prefix tsquery;
     terms search_terms;
 BEGIN
     query := replace(replace(query, 'ß', 'ss'), U&'\FE0F', '');
+    FOR field IN SELECT m FROM regexp_matches(query,
+                     '(?:^|\s)(-?)(lang|tag|after|before):(\S*)', 'g') AS m
+    LOOP
+        IF field[1] = '-' THEN
+            PERFORM search_refuse(format('-%s: is not known: fields can be asked for, not left out',
+                                         field[2]));
+        END IF;
+        terms := search_add_field(terms, field[2], field[3]);
+    END LOOP;
+    query := btrim(regexp_replace(query, '(^|\s)(lang|tag|after|before):\S*', ' ', 'g'));
     plain := btrim(regexp_replace(query, '(^|\s)-("[^"]*"?|\S+)', ' ', 'g'));
     FOR term IN SELECT m[2] FROM regexp_matches(query, '(^|\s)-("[^"]*"?|\S+)', 'g') AS m LIMIT 16
     LOOP
@@ -246,6 +339,29 @@ $$
     WHERE rolname = coalesce(nullif(current_setting('role', true), 'none'), session_user)
 $$;
 
+-- What the fields of a query ask of a row m of search_materialized, as SQL.
+CREATE FUNCTION search_field_conditions(p_terms search_terms) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$
+    SELECT concat(
+        CASE WHEN p_terms.languages IS NOT NULL
+             THEN format(' AND lower(language) = ANY (%L::text[])', p_terms.languages) END,
+        (SELECT string_agg(format(
+             ' AND segment_id IN (SELECT e.segment_id FROM entities e WHERE e.entity_type = %L'
+             ' AND e.normalized_value = %L)',
+             CASE WHEN tag LIKE '@%' THEN 'mention' ELSE 'hashtag' END, tag), '')
+         FROM unnest(p_terms.tags) AS tag),
+        CASE WHEN p_terms.after_ms IS NOT NULL THEN format(' AND t_end > %s', p_terms.after_ms) END,
+        CASE WHEN p_terms.before_ms IS NOT NULL
+             THEN format(' AND t_start < %s', p_terms.before_ms) END,
+        CASE WHEN p_terms.after_time IS NOT NULL OR p_terms.before_time IS NOT NULL
+             THEN format(' AND EXISTS (SELECT FROM videos v WHERE v.id = m.video_id'
+                         ' AND v.created_at >= %L AND v.created_at < %L)',
+                         coalesce(p_terms.after_time, '-infinity'),
+                         coalesce(p_terms.before_time, 'infinity')) END)
+$$;
+
 -- Rows that may answer, at most p_limit from each index. PostgreSQL lets no text operator use an
 -- index below a row-level security policy (none is leakproof), so this reads past the policy and
 -- applies the same rule itself; search_segments reads every row once more under the policy.
@@ -265,9 +381,16 @@ DECLARE
         WHERE length(word) >= 3 ORDER BY length(word) DESC, word LIMIT 3);
     scope text := CASE WHEN sees_all THEN '' ELSE ' AND (owner_id = $5 OR team_id = ANY ($6))' END
         || CASE WHEN p_video IS NULL THEN '' ELSE ' AND video_id = $4' END
-        || CASE WHEN p_terms.excluded IS NULL THEN '' ELSE ' AND NOT document @@ $3' END;
-    base constant text := 'SELECT segment_id FROM search_materialized WHERE ';
+        || CASE WHEN p_terms.excluded IS NULL THEN '' ELSE ' AND NOT document @@ $3' END
+        || search_field_conditions(p_terms);
+    base constant text := 'SELECT segment_id FROM search_materialized AS m WHERE ';
 BEGIN
+    IF p_terms.words IS NULL AND p_terms.folded IS NULL THEN
+        -- No word, but a tag: the lines that hold it.
+        RETURN QUERY EXECUTE base || '$1 IS NULL' || scope || ' LIMIT $2'
+            USING p_terms.words, p_limit, p_terms.excluded, p_video, reader, teams;
+        RETURN;
+    END IF;
     IF p_fuzzy THEN
         RETURN QUERY EXECUTE base || 'document @@ $1' || scope || ' LIMIT $2'
             USING search_expand(p_terms.folded), p_limit, p_terms.excluded, p_video, reader, teams;
@@ -352,7 +475,12 @@ DECLARE
     candidate_limit int := greatest(500, wanted);
     candidates uuid[];
 BEGIN
-    IF terms.words IS NULL AND terms.folded IS NULL OR wanted = 0 THEN
+    IF terms.words IS NULL AND terms.folded IS NULL AND terms.tags IS NULL
+        AND coalesce(terms.languages[1], terms.after_ms::text, terms.before_ms::text,
+                     terms.after_time::text, terms.before_time::text) IS NOT NULL THEN
+        PERFORM search_refuse('lang:, after: and before: narrow a search down: add a word or a tag:');
+    END IF;
+    IF terms.words IS NULL AND terms.folded IS NULL AND terms.tags IS NULL OR wanted = 0 THEN
         RETURN;
     END IF;
     candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(terms, video, candidate_limit, false) AS c);
@@ -366,7 +494,8 @@ BEGIN
     WITH rated AS (
         SELECT m.*,
                CASE WHEN position(terms.literal IN m.normalized_text) > 0 THEN 'exact'
-                    WHEN m.document @@ terms.words THEN 'text'
+                    WHEN m.document @@ terms.words
+                        OR terms.words IS NULL AND terms.folded IS NULL THEN 'text'
                     ELSE 'fuzzy' END AS kind
         FROM search_materialized m
         WHERE m.segment_id = ANY (candidates)
@@ -376,7 +505,7 @@ BEGIN
                     WHEN 'exact' THEN 2 + (' ' || r.normalized_text || ' ' LIKE
                             '%' || ' ' || regexp_replace(terms.literal, '([\\%_])', '\\\1', 'g') || ' %')::int
                         + length(terms.literal)::real / greatest(length(r.normalized_text), 1)
-                    WHEN 'text' THEN 1 + least(ts_rank(r.document, terms.words, 1), 0.99)
+                    WHEN 'text' THEN 1 + coalesce(least(ts_rank(r.document, terms.words, 1), 0.99), 0)
                     ELSE CASE WHEN position(terms.folded IN r.folded) > 0 THEN 0.9 ELSE 0 END
                         + 0.09 * word_similarity(terms.folded, r.folded)
                 END)::real AS score
@@ -391,7 +520,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION search_segments(text, uuid, int, text, text) IS
-    'Words, "phrases", -exclusions, OR, prefix*; exact hits first, then words, then what OCR or a typo made of them. Bounded: 200 characters of query, 1000 results.';
+    'Words, "phrases", -exclusions, OR, prefix*, lang:, tag:, after:, before:; exact hits first, then words, then what OCR or a typo made of them. Bounded: 200 characters of query, 1000 results.';
 
 REVOKE ALL ON FUNCTION search_candidates(search_terms, uuid, int, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION search_candidates(search_terms, uuid, int, boolean)

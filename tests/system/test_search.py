@@ -256,3 +256,54 @@ def test_words_of_any_kind_are_remembered_and_forgotten(search):
 def test_folding(library, text, folded):
     assert library.queue.value("SELECT search_fold(%s)", text) == folded
     assert library.queue.value("SELECT search_fold(search_fold(%s))", text) == folded
+
+
+@pytest.fixture
+def fields(search):
+    """Two lines of a video in German, one of an older video in English, with their tags."""
+    video, older = search.queue.video(), search.queue.video()
+    search.add(video, ["abend am hafen #Berlin", "abend mit @anna"])
+    search.add(older, ["abend song #berlin"])
+    search.queue.run("UPDATE segments SET language = 'deu' WHERE video_id = %s", video)
+    search.queue.run("UPDATE videos SET created_at = '2020-03-05' WHERE id = %s", older)
+    search.queue.run(
+        "INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
+        " SELECT id, CASE WHEN m[1] LIKE '@%%' THEN 'mention' ELSE 'hashtag' END, m[1], m[1]"
+        " FROM segments, regexp_matches(normalized_text, '[#@][a-z]+') AS m"
+        " WHERE video_id IN (%s, %s)", video, older)
+    search.queue.run("SELECT refresh_search_materialized()")
+    return search
+
+
+HAFEN, ANNA, SONG = "abend am hafen #Berlin", "abend mit @anna", "abend song #berlin"
+
+
+@pytest.mark.parametrize("query, expected", [
+    ("abend lang:deu", {HAFEN, ANNA}), ("abend lang:eng", {SONG}),
+    ("abend lang:eng lang:deu", {HAFEN, ANNA, SONG}), ("abend lang:fra", set()),
+    ("tag:berlin", {HAFEN, SONG}), ("tag:#Berlin -song", {HAFEN}), ("tag:@anna", {ANNA}),
+    ("tag:berlin hafen", {HAFEN}), ("tag:berlin lang:deu", {HAFEN}), ("tag:ber", set()),
+    ("abend before:2021", {SONG}), ("abend after:2021-01-01", {HAFEN, ANNA}),
+    ("abend after:2020-03 before:2020-04", {SONG}), ("abend after:1s", {ANNA}),
+    ("abend before:0:01", {HAFEN, SONG}), ("abend after:1h", set()),
+])
+def test_fields(fields, query, expected):
+    assert {row["text"] for row in fields(query) if row["match_kind"] != "fuzzy"} == expected
+
+
+@pytest.mark.parametrize("query, advice", [
+    ("abend lang:", "write lang:deu"), ("abend lang:german!", "write lang:deu"),
+    ("abend tag:", "write tag:berlin"), ("abend after:", "write after:2024-05-17"),
+    ("abend before:90", "before:90s"), ("abend after:2024-13", "after:1:30"),
+    ("abend -lang:deu", "not left out"), ("lang:deu", "add a word"), ("after:1:30", "add a word"),
+])
+def test_a_bad_field_says_what_to_write(library, query, advice):
+    with pytest.raises(psycopg2.errors.InvalidParameterValue, match=advice):
+        library(query)
+
+
+def test_fields_in_quotes_and_unknown_ones_are_text(search):
+    video = search.queue.video()
+    search.add(video, ["set lang:deu here", "note: buy milk"])
+    assert search.texts('"lang:deu"', video=video)[:1] == ["set lang:deu here"]
+    assert search.texts("note: milk", video=video) == ["note: buy milk"]
