@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["text", "media", "clips", "store", "scanner", "queue", "search"]
+SUITES = ["text", "media", "clips", "store", "s3", "scanner", "queue", "search"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
@@ -36,6 +36,8 @@ def programs(suite, build, fixtures, stack):
         return [[python, HERE / "clip_bench.py", build]]
     if suite == "store":
         return [[python, HERE / "store_bench.py", build]]
+    if suite == "s3":
+        return [[python, HERE / "s3_bench.py", build, fixtures]]
     if suite == "scanner":
         return [[python, HERE / "scanner_bench.py", build, conninfo]]
     if suite == "queue":
