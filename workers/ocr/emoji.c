@@ -4,6 +4,8 @@ enum {
     INK_AWAY = 40,      /* levels by which a pixel differs from the paper to count as ink */
     SATURATED = 60,     /* levels between the largest and the smallest channel */
     CLUSTERS_MAX = 256, /* glyphs of one line that are looked at */
+    LETTERS_MIN = 4,    /* glyphs that make a common colour */
+    SAME_COLOUR = 40,   /* levels by which letters of one colour differ when they are blurred */
 };
 
 struct cluster {
@@ -11,6 +13,7 @@ struct cluster {
     double fill;     /* ink pixels over area */
     double coloured; /* share of the ink that is saturated */
     double many;     /* share of the ink that has another colour than most of it */
+    double mean[3];  /* colour of the ink */
     bool emoji;
 };
 
@@ -64,6 +67,9 @@ static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
                 continue;
             }
             ink_pixels++;
+            for (int c = 0; c < 3; c++) {
+                cluster->mean[c] += frame->plane[c][at];
+            }
             saturated += high - low >= SATURATED;
             directions[direction(away, reach)]++;
         }
@@ -75,6 +81,9 @@ static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
         cluster->fill = (double)ink_pixels / (box.width * box.height);
         cluster->coloured = (double)saturated / ink_pixels;
         cluster->many = 1 - (double)most / ink_pixels;
+        for (int c = 0; c < 3; c++) {
+            cluster->mean[c] /= ink_pixels;
+        }
     }
 }
 
@@ -148,6 +157,36 @@ static int median_height(const struct cluster *clusters, size_t count)
     return letters >= 2 ? heights[(letters - 1) / 2] : 0;
 }
 
+static double median_mean(const struct cluster *clusters, size_t count, int channel)
+{
+    int levels[CLUSTERS_MAX];
+
+    for (size_t i = 0; i < count; i++) {
+        levels[i] = (int)clusters[i].mean[channel];
+    }
+    qsort(levels, count, sizeof(*levels), compare_ints);
+    return levels[count / 2];
+}
+
+/* Bold letters that touch look like a picture, on a coloured paper even like one of several colours.
+ * But they have the colour and the height of the others of their line. */
+static void spare_letters(struct cluster *clusters, size_t count, int letter)
+{
+    double common[3] = {0};
+
+    for (int c = 0; c < 3 && count >= LETTERS_MIN; c++) {
+        common[c] = median_mean(clusters, count, c);
+    }
+    for (size_t i = 0; i < count && count >= LETTERS_MIN; i++) {
+        bool same = clusters[i].box.height * 4 <= letter * 7;
+        for (int c = 0; c < 3; c++) {
+            double away = clusters[i].mean[c] - common[c];
+            same = same && away < SAME_COLOUR && away > -SAME_COLOUR;
+        }
+        clusters[i].emoji = clusters[i].emoji && !same;
+    }
+}
+
 /* Whether a cluster stands out among the others of its line by its colours. */
 static bool is_odd(const struct cluster *clusters, size_t count, size_t i)
 {
@@ -199,6 +238,7 @@ size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
         clusters[i].emoji = clusters[i].emoji || is_large_shape(&clusters[i], letter) ||
                             (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
     }
+    spare_letters(clusters, count, letter ? letter : line->tall);
     for (size_t i = 0; i < count && found < limit; i++) {
         if (clusters[i].emoji || is_odd(clusters, count, i) || is_bulky(&clusters[i], letter)) {
             int left = i ? ocr_right(&clusters[i - 1].box) : 0;
