@@ -23,7 +23,7 @@ INTERVAL = 1  # seconds between small pictures, as the worker chooses for clips 
 MEMORY_MAX = 700 * 1024  # KiB
 
 VIDEO = ["-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-profile:v", "high", "-pix_fmt",
-         "yuv420p", "-g", "600", "-sc_threshold", "0", "-forced-idr", "1", "-force_key_frames",
+         "yuv420p", "-g", "600", "-bf", "0", "-sc_threshold", "0", "-forced-idr", "1", "-force_key_frames",
          "expr:gte(t,n_forced*2)", "-fps_mode", "passthrough", "-enc_time_base", "1:90000"]
 SOUND = ["-c:a", "aac", "-b:a", "128k", "-ar", "48000", "-ac", "2"]
 HLS = ["-f", "hls", "-hls_time", "4", "-hls_playlist_type", "vod"]

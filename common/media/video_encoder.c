@@ -53,6 +53,12 @@ int cv_video_encoder_open(const struct cv_video_encoder_params *params,
     encoder->thread_count = params->threads;
     encoder->gop_size = params->forced_keys ? GOP_MAX : GOP_CLIP;
     encoder->flags |= AV_CODEC_FLAG_CLOSED_GOP;
+    if (params->forced_keys) {
+        /* With pictures out of order, decoding has to begin before the first is shown, and players
+         * that go by the first decoding time (hls.js) show everything late by as much: two frames,
+         * measured. Taking the run-up out of the timestamps makes holes that they fill wrongly. */
+        encoder->max_b_frames = 0;
+    }
     if (params->max_rate > 0) {
         encoder->rc_max_rate = params->max_rate;
         encoder->rc_buffer_size = params->max_rate * BUFFER_S;

@@ -24,7 +24,7 @@ struct cv_proxy_summary {
 /* Reads everything under videos/proxy/{video_id}/ and thumbs/{video_id}/ and checks:
  *   - every object that a playlist or the WebVTT names is there, every one that is there is named;
  *   - segments begin where the durations before them end (1 ms), with a key frame that is shown
- *     first; decoding times grow; sound has no gap and ends with the pictures;
+ *     first and decoded no earlier (players shift what is); decoding times grow; sound has no gap and ends with the pictures;
  *   - all renditions show the same frames and have the same key frames, two seconds apart or (after
  *     a standing picture) half a second more;
  *   - playlists of key frames: each range is one key frame, and none is left out;

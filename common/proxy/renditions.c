@@ -68,6 +68,10 @@ static void check_edges(struct cv_proxy *proxy, const struct cv_proxy_entry *ent
     if (is_video && (!packets->packets[0].key || packets->packets[0].pts - MUX_OFFSET != first)) {
         cv_proxy_tell(proxy, entry->name, "does not begin with a key frame");
     }
+    if (is_video && packets->packets[0].dts != packets->packets[0].pts) {
+        cv_proxy_tell(proxy, entry->name, "is decoded %lld ticks before it is shown",
+                      (long long)(packets->packets[0].pts - packets->packets[0].dts));
+    }
 }
 
 static int take_times(struct cv_proxy_rendition *rendition, const struct cv_proxy_packets *packets,

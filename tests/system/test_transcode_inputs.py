@@ -52,7 +52,7 @@ INPUTS = {
     "PAL": ("mpg", "-f lavfi -i testsrc=s=720x576:r=25:d=2 -vf setsar=64/45 -c:v mpeg2video",
             {"resolution": "720x576"}, ["1024x576", "854x480", "640x360"]),
     "tall": ("mp4", "-f lavfi -i testsrc=s=480x1080:r=10:d=1 " + X264, {},
-             ["480x1080", "330x744"]),
+             ["480x1080", "442x992", "330x744"]),
     "ribbon": ("mp4", "-f lavfi -i testsrc=s=1400x64:r=5:d=1 " + X264, {}, ["1400x64", "1280x58"]),
     "no key frame": ("mp4", f"-f lavfi -i testsrc=s=320x240:r=10:d=9 {X264} -g 999 -keyint_min 999 "
                      "-sc_threshold 0", {"frames": 90}, ["320x240"]),

@@ -1,0 +1,130 @@
+"""A headless Chromium with hls.js plays what transcode has made: it seeks to the right frame, switches
+renditions and reaches the end."""
+import functools
+import http.server
+import json
+import pathlib
+import shutil
+import subprocess
+import threading
+import urllib.parse
+
+import pytest
+from media_tools import Stage, difference, grey_frames, make_clip
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEADLINE = 60  # seconds for the whole of a playback
+WIDTH, HEIGHT, BITS = 480, 360, 10
+
+
+class Site(http.server.SimpleHTTPRequestHandler):
+    """The project's web folder, this folder's page, and the store under /store/; takes what the page
+    has seen."""
+
+    def __init__(self, *arguments, store, seen, **options):
+        self.store = store
+        self.seen = seen
+        super().__init__(*arguments, **options)
+
+    def translate_path(self, path):
+        name = urllib.parse.unquote(urllib.parse.urlsplit(path).path).lstrip("/")
+        if name.startswith("store/"):
+            return str(self.store / name[len("store/"):])
+        return str(ROOT / ("tests/system/playback.html" if name == "playback" else name))
+
+    def guess_type(self, path):
+        if str(path).endswith((".html", "playback")):
+            return "text/html"
+        return super().guess_type(path)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+        self.seen.append(json.loads(body))
+        self.server.done.set()
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def play(store_dir, tmp_path):
+    """Plays a playlist of the store: what the page saw."""
+    seen = []
+    handler = functools.partial(Site, store=store_dir, seen=seen)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.done = threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browsers = []
+
+    def run(key, times):
+        wishes = {"url": f"/store/{key}", "times": times, "width": WIDTH, "height": HEIGHT,
+                  "deadline_ms": DEADLINE * 900}
+        url = (f"http://127.0.0.1:{server.server_port}/playback#"
+               f"{urllib.parse.quote(json.dumps(wishes))}")
+        log = tmp_path / "chromium.log"
+        with open(log, "wb") as output:
+            browsers.append(subprocess.Popen(
+                [shutil.which("chromium"), "--headless=new", "--no-sandbox", "--disable-gpu",
+                 "--autoplay-policy=no-user-gesture-required", "--disable-dev-shm-usage",
+                 f"--user-data-dir={tmp_path / 'profile'}", url],
+                stdout=output, stderr=output))
+        assert server.done.wait(DEADLINE), log.read_text(errors="replace")[-2000:]
+        return seen[0]
+
+    yield run
+    for browser in browsers:
+        browser.terminate()
+        browser.wait(DEADLINE)
+    server.shutdown()
+    server.server_close()
+
+
+def numbered_clip(path, rate, seconds):
+    """Every picture says its number: ten bars, black or white, the lowest bit first."""
+    bar = WIDTH // BITS
+    return make_clip(path, f"-f lavfi -i color=black:s={WIDTH}x{HEIGHT}:r={rate}:d={seconds} "
+                     f"-f lavfi -i sine=d={seconds} -vf "
+                     f"geq=lum='16+219*mod(floor(N/pow(2\\,floor(X/{bar})))\\,2)':cb=128:cr=128 "
+                     "-c:v libx264 -preset ultrafast -bf 2 -c:a aac")
+
+
+def number(picture):
+    """The number that a picture says."""
+    bar, row = WIDTH // BITS, HEIGHT // 2 * WIDTH
+    return sum((picture[row + bit * bar + bar // 2] > 128) << bit for bit in range(BITS))
+
+
+@pytest.mark.parametrize("rate", [30, 50])
+def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate):
+    source = numbered_clip(tmp_path / "a.mp4", rate, 13)
+    stage = Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
+    code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240])
+    assert code == 0 and stage.check_output(), result
+    frames = [0, 1, rate * 4 - 1, rate * 4, rate * 7 + 3, rate * 11 + 7]
+    seen = play(result["s3_proxy_path"], [(frame + 0.5) / rate for frame in frames])
+    assert seen["errors"] == []
+    assert seen["steps"] == ["plays", "seeks", "switches", "ends"]
+    assert seen["duration"] == pytest.approx(result["duration"], abs=0.1)
+    assert seen["end"] == pytest.approx(result["duration"], abs=0.1)
+    assert seen["start"] == pytest.approx(0, abs=0.001)
+    assert [number(moment["picture"]) for moment in seen["first"]] == frames
+    assert [number(moment["picture"]) for moment in seen["second"]] == frames
+    originals = grey_frames(source, WIDTH, HEIGHT)
+    for frame, moment in zip(frames, seen["first"]):
+        assert difference(moment["picture"], originals[frame]) < 24  # 16…235 here, 0…255 there
+
+
+def test_renditions_that_a_player_may_choose_from(program, store_dir, tmp_path, play):
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=360x640:r=30:d=5 -f lavfi -i "
+                       "sine=d=5 -c:v libx264 -preset ultrafast -c:a aac")
+    stage = Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
+    code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240])
+    assert code == 0, result
+    seen = play(result["s3_proxy_path"], [1.0, 3.1])
+    assert seen["errors"] == [] and seen["steps"][-1] == "ends"
+    assert sorted(level["width"] for level in seen["levels"]) == [240, 360]
+    assert {level["sound"] for level in seen["levels"]} == {"mp4a.40.2"}
+    widths = [moments[0]["width"] for moments in (seen["first"], seen["second"])]
+    assert sorted(widths) == [240, 360]
