@@ -11,6 +11,7 @@ enum {
 
 static const double bandwidth_slack = 1.1; /* Apple's authoring rules: the peak within 10 % */
 static const double average_slack = 0.01;
+static const double rounding = 1e-4; /* durations in playlists are whole microseconds */
 static const double frame_rate_slack = 0.01;
 
 struct variant {
@@ -85,7 +86,7 @@ static void check_rates(struct cv_proxy *proxy, const struct variant *variant,
     double average = pictures->seconds > 0 ? pictures->bits / pictures->seconds : 0;
     average += sound->seconds > 0 ? sound->bits / sound->seconds : 0;
     double bandwidth = number(variant, "BANDWIDTH");
-    if (bandwidth < peak - 1 || bandwidth > bandwidth_slack * peak + 1) {
+    if (bandwidth < peak * (1 - rounding) - 1 || bandwidth > bandwidth_slack * peak + 1) {
         cv_proxy_tell(proxy, pictures->name, "BANDWIDTH is %.0f, the bytes make %.0f", bandwidth,
                       peak);
     }

@@ -167,7 +167,10 @@ def test_a_second_run_leaves_the_same_objects(stage, tmp_path, fixtures_dir):
         "poster.jpg", "sprite_000.jpg", "thumbnails.vtt", "640x360.m3u8", "640x360_keys.m3u8",
         "index.m3u8", "segment_640x360_00000.ts", "segment_sound_00000.ts", "sound.m3u8"]
     before = {key: digest(stage.store / key) for key in stage.keys()}
-    assert transcode(stage, fixtures_dir / "awkward" / "testsrc.mkv")[0] == result
+    again, _ = transcode(stage, fixtures_dir / "awkward" / "testsrc.mkv")
+    for one in (result, again):  # renditions are encoded side by side, and end in any order
+        one["artifacts"].sort(key=lambda artifact: artifact["key"])
+    assert again == result
     assert {key: digest(stage.store / key) for key in stage.keys()} == before
 
 
