@@ -68,9 +68,10 @@ class Bench:
         auth = (f'aws-sigv4 = "aws:amz:us-east-1:s3"\nuser = "{ACCESS_KEY}:{SECRET_KEY}"\n'
                 'header = "x-amz-content-sha256: UNSIGNED-PAYLOAD"\n')
         with open(path, "w") as out:
-            for name in names:
+            for number, name in enumerate(names):
                 target = f"upload-file = {self.folder}/small/{name}" if upload else "output = /dev/null"
-                out.write(f'url = "{self.url}/curl/{name}"\n{target}\n{auth}next\n')
+                out.write(f'url = "{self.url}/curl/{name}"\n{target}\n{auth}'
+                          + ("next\n" if number + 1 < len(names) else ""))
         return ["curl", "-sS", "-f", "--parallel", "--parallel-max", "8", "-K", path]
 
     def throughput(self):
@@ -86,9 +87,10 @@ class Bench:
                 ("", lambda: self.ours("put", "s3://bench", large)),
                 ("curl", lambda: self.seconds(*self.signed, "-T", large, f"{self.url}/curl-large")),
                 ("s3cmd", lambda: self.seconds(*self.s3cmd, "put", large, "s3://bench/s3cmd-large"))],
-            "get 256 MiB": [
+            "get 256 MiB and hash it": [
                 ("", lambda: self.ours("get", "s3://bench", "large")),
-                ("curl", lambda: self.seconds(*self.signed, "-o", out, f"{self.url}/curl-large")),
+                ("curl, sha256sum", lambda: self.seconds(
+                    "sh", "-c", '"$@" | sha256sum', "-", *self.signed, f"{self.url}/curl-large")),
                 ("s3cmd", lambda: self.seconds(*self.s3cmd, "get", "--force",
                                                "s3://bench/s3cmd-large", out))],
         }
