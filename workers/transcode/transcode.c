@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 enum {
+    ESTIMATE_MS = 3000,   /* an estimate stands this long */
     JITTER_US = 3 * 1000, /* containers that count milliseconds round by one either way */
     ENCODE_TO_DECODE = 4, /* decoding is the lesser part; more threads for it cost CPU alone */
     MEAN_TO_SPREAD = 10,  /* intervals a tenth off the mean: a variable rate */
@@ -42,11 +43,24 @@ static void conclude(const struct rate_meter *meter, struct transcode_report *re
     }
 }
 
+/* How far the source's time has come, and what that makes of the time it takes. */
+struct progress {
+    int64_t began_ms, estimated_ms;
+    char doing[48];
+};
+
 static void report_progress(struct cv_stage_context *context, const struct cv_media_info *info,
-                            int64_t pts_us)
+                            int64_t pts_us, struct progress *progress)
 {
-    double whole = info->duration_us > 0 ? (double)info->duration_us : 0;
-    cv_stage_progress(context, whole > 0 ? 0.95 * (double)pts_us / whole : 0, "encode");
+    double done = info->duration_us > 0 ? (double)pts_us / (double)info->duration_us : 0;
+    int64_t now_ms = cv_monotonic_ms();
+    if (done > 0 && done < 1 && now_ms - progress->estimated_ms >= ESTIMATE_MS) {
+        double left_s = (double)(now_ms - progress->began_ms) * (1 - done) / done / 1000;
+        (void)snprintf(progress->doing, sizeof(progress->doing), "encode, about %.0f %s left",
+                       ceil(left_s < 90 ? left_s : left_s / 60), left_s < 90 ? "s" : "min");
+        progress->estimated_ms = now_ms;
+    }
+    cv_stage_progress(context, 0.95 * done, progress->doing);
 }
 
 /* Every frame and all the sound from the decoder into the ladder. */
@@ -55,6 +69,8 @@ static int convert(struct cv_stage_context *context, struct cv_decoder *decoder,
                    struct cv_error *error)
 {
     struct rate_meter meter = {0};
+    int64_t now_ms = cv_monotonic_ms();
+    struct progress progress = {now_ms, now_ms, "encode"};
     for (;;) {
         struct cv_video_frame frame;
         struct cv_sound sound;
@@ -66,7 +82,7 @@ static int convert(struct cv_stage_context *context, struct cv_decoder *decoder,
             result = cv_ladder_sound(ladder, &sound, error);
         } else if (result == CV_DECODER_FRAME) {
             measure(&meter, frame.pts_us);
-            report_progress(context, cv_decoder_info(decoder), frame.pts_us);
+            report_progress(context, cv_decoder_info(decoder), frame.pts_us, &progress);
             result = cv_ladder_frame(ladder, &frame, error);
         }
         if (result != 0) {
