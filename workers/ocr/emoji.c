@@ -137,6 +137,16 @@ static bool is_large_shape(const struct cluster *cluster, int letter)
            box->width * 10 <= box->height * 15;
 }
 
+/* A disc or a square of any colour, larger than the letters beside it: an avatar without a picture, a
+ * button. Letters are strokes and leave more of their box free. */
+static bool is_solid(const struct cluster *cluster, int letter)
+{
+    const struct ocr_box *box = &cluster->box;
+
+    return letter && cluster->fill >= 0.72 && box->height * 10 >= letter * 12 &&
+           box->width * 10 >= box->height * 7 && box->width * 10 <= box->height * 14;
+}
+
 static int compare_ints(const void *left, const void *right)
 {
     return *(const int *)left - *(const int *)right;
@@ -236,6 +246,7 @@ size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
     int letter = median_height(clusters, count);
     for (size_t i = 0; i < count; i++) {
         clusters[i].emoji = clusters[i].emoji || is_large_shape(&clusters[i], letter) ||
+                            is_solid(&clusters[i], letter) ||
                             (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
     }
     spare_letters(clusters, count, letter ? letter : line->tall);

@@ -5,9 +5,13 @@
 enum {
     CANDIDATES = 24,   /* of the coarse comparison that are looked at closely */
     FINALISTS = 6,     /* of those, that are tried shifted and stretched */
-    POINTS = 3,        /* samples a side of a cell */
+    POINTS = 2,        /* samples a side of a cell: a cell is one to four pixels */
     ASPECT_SLACK = 40, /* per cent by which width over height may differ */
 };
+
+/* Share of a picture's difference from its paper that the best emoji explains at the first look;
+ * letters stay below, emoji are far above. */
+static const double COARSE_MIN = 0.65;
 
 struct candidate {
     const struct ocr_emoji_bank *bank;
@@ -109,6 +113,7 @@ static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct oc
     size_t count = 0;
 
     sample(frame, placing, OCR_EMOJI_COARSE, cells);
+    double all = energy(cells, CELLS, paper);
     for (size_t b = 0; b < banks->count; b++) {
         const struct ocr_emoji_bank *bank = &banks->items[b];
         for (size_t i = 0; i < bank->count; i++) {
@@ -121,7 +126,7 @@ static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct oc
                   (struct candidate){bank, i, distance(picture, cells, CELLS, paper)});
         }
     }
-    return count;
+    return count && best[0].distance <= (1 - COARSE_MIN) * all ? count : 0;
 }
 
 enum { FINE_CELLS = OCR_EMOJI_FINE * OCR_EMOJI_FINE };

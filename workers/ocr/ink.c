@@ -3,11 +3,13 @@
 #include <string.h>
 
 enum {
-    RING = 2,           /* pixels around the ink box that are looked at */
-    RING_GAP = 2,       /* pixels left out between them: anti-aliasing and codec ringing */
-    PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
-    PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
-    REACH_MIN = 40,     /* levels of the weakest ink */
+    RING = 2,                /* pixels around the ink box that are looked at */
+    RING_GAP = 2,            /* pixels left out between them: anti-aliasing and codec ringing */
+    PLAIN_SPREAD = 18,       /* levels by which plain paper may vary */
+    PLAIN_PERCENT = 70,      /* of the ring's pixels have to lie within that */
+    REACH_MIN = 40,          /* levels of the weakest ink */
+    LUMA_PERCENT = 40,       /* of a pixel's distance in colour that luma has to have */
+    LUMA_TELLS_PERCENT = 85, /* of the strong ink's pixels for which it does */
 };
 
 struct histogram {
@@ -134,35 +136,70 @@ static inline int lightest(const struct ocr_frame *frame, size_t at)
                    ocr_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
 }
 
-static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *box,
-                          struct ocr_ink *ink)
+static inline int paper_luma(const struct ocr_ink *ink)
 {
-    struct histogram reach = {{0}, 0};
-    int64_t lighter = 0;
-    int paper_luma = (77 * ink->paper[0] + 150 * ink->paper[1] + 29 * ink->paper[2]) >> 8;
+    return (77 * ink->paper[0] + 150 * ink->paper[1] + 29 * ink->paper[2]) >> 8;
+}
+
+/* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
+static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
+{
+    struct split split = otsu(reach);
+    uint32_t below = 0;
+
+    for (int level = 0; level <= split.threshold; level++) {
+        below += reach->count[level];
+    }
+    double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
+    ink->low = ocr_max(quantile(reach, 1 - ink_share * 0.3), REACH_MIN);
+    ink->high = 0;
+    ink->clarity = split.quality;
+}
+
+/* Whether nearly all strong ink differs from the paper in luma, too. Videos keep colour at half the
+ * resolution: a blue letter on black is blurred in blue and sharp in luma. But luma is blind to yellow
+ * on white, and one such word is enough to look at colours. */
+static bool luma_tells(const struct ocr_frame *frame, const struct ocr_box *box,
+                       const struct ocr_ink *ink, int strong)
+{
+    int luma = paper_luma(ink), seen = 0, told = 0;
 
     for (int y = box->y; y < ocr_bottom(box); y++) {
         for (int x = box->x; x < ocr_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             int away = distance(frame, at, ink->paper);
-            reach.count[away]++;
-            reach.total++;
-            if (away >= REACH_MIN) {
-                lighter += frame->plane[OCR_LUMA][at] > paper_luma ? 1 : -1;
+            if (away > strong) {
+                int luma_away = abs(frame->plane[OCR_LUMA][at] - luma);
+                seen++;
+                told += luma_away * 100 >= away * LUMA_PERCENT && luma_away >= REACH_MIN;
             }
         }
     }
-    struct split split = otsu(&reach);
-    /* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
-    uint32_t below = 0;
-    for (int level = 0; level <= split.threshold; level++) {
-        below += reach.count[level];
+    return seen && told * 100 >= seen * LUMA_TELLS_PERCENT;
+}
+
+static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *box,
+                          struct ocr_ink *ink)
+{
+    struct histogram reach = {{0}, 0}, luma_reach = {{0}, 0};
+    int64_t lighter = 0;
+    int luma = paper_luma(ink);
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            int away = distance(frame, at, ink->paper), here = frame->plane[OCR_LUMA][at];
+            reach.count[away]++;
+            luma_reach.count[abs(here - luma)]++;
+            if (away >= REACH_MIN) {
+                lighter += here > luma ? 1 : -1;
+            }
+        }
     }
-    double ink_share = reach.total ? (double)(reach.total - below) / reach.total : 0;
-    ink->low = ocr_max(quantile(&reach, 1 - ink_share * 0.3), REACH_MIN);
-    ink->high = 0;
+    reach.total = luma_reach.total = (uint32_t)(box->width * box->height);
     ink->light = lighter > 0;
-    ink->clarity = split.quality;
+    ink->by_luma = luma_tells(frame, box, ink, otsu(&reach).threshold);
+    take_reach(ink->by_luma ? &luma_reach : &reach, ink);
 }
 
 /* Extent of the pixels above (or below) a threshold in one of the two channel maps. */
@@ -262,6 +299,7 @@ void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
 {
     struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
     uint8_t table[256];
+    int luma = paper_luma(ink);
 
     make_table(ink, table);
     memset(grey, 255, (size_t)box->width * (size_t)box->height);
@@ -269,7 +307,8 @@ void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
         size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
         uint8_t *row = grey + (size_t)(y - box->y) * (size_t)box->width + (inside.x - box->x);
         for (int x = 0; x < inside.width; x++, at++) {
-            int level = ink->kind == OCR_INK_FLAT    ? distance(frame, at, ink->paper)
+            int level = ink->by_luma                 ? abs(frame->plane[OCR_LUMA][at] - luma)
+                        : ink->kind == OCR_INK_FLAT  ? distance(frame, at, ink->paper)
                         : ink->kind == OCR_INK_LIGHT ? darkest(frame, at)
                                                      : lightest(frame, at);
             row[x] = table[level];

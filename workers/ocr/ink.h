@@ -14,6 +14,7 @@ enum ocr_ink_kind {
 struct ocr_ink {
     enum ocr_ink_kind kind;
     uint8_t paper[3]; /* red, green, blue; OCR_INK_FLAT */
+    bool by_luma;     /* OCR_INK_FLAT: luma tells ink from paper, and is sharper than the colours */
     int low, high;    /* levels that become black … white (or the distance that becomes black) */
     bool light;       /* the ink is lighter than the paper */
     double clarity;   /* 0…1: how far the pixels fall into two groups; clean text is above 0.7 */
