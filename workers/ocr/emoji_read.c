@@ -1,5 +1,7 @@
 #include "workers/ocr/emoji.h"
 
+#include <utf8proc.h>
+
 enum {
     FAINT = 14,       /* levels from the paper that belong to an emoji; codec noise stays below */
     BLANK_MAX = 2,    /* rows or columns of paper inside of one (a cup and its steam) */
@@ -14,7 +16,7 @@ static const double PLAIN_LEAD = 0.06;
 static const double SURE = 0.985;
 /* What an emoji may leave unexplained of what one colour does: a letter in a disc and a small photo are
  * a little like many pictures and much like none. */
-static const double PLAIN_REST = 0.55;
+static const double PLAIN_REST = 0.70;
 /* By how much several emoji side by side have to be a better likeness than fewer. */
 static const double PARTS_LEAD = 0.03;
 /* Scores from which a picture is an emoji (see ocr_emoji_match). */
@@ -149,6 +151,24 @@ static void add(struct reading *reading, const struct ocr_emoji *emoji)
     }
 }
 
+/* Discs, squares and diamonds: half the icons and bullets of the world are nearly one of them. */
+static bool is_geometric(const char *text)
+{
+    static const struct {
+        utf8proc_int32_t first, last;
+    } shapes[] = {{0x25AA, 0x25FE},   {0x26AA, 0x26AB},   {0x2B1B, 0x2B1C},  {0x1F518, 0x1F518},
+                  {0x1F532, 0x1F53D}, {0x1F7E0, 0x1F7EB}, {0x1F3F5, 0x1F3F5}};
+    utf8proc_int32_t point = 0;
+
+    (void)utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+    for (size_t i = 0; i < CV_COUNT(shapes); i++) {
+        if (point >= shapes[i].first && point <= shapes[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* An avatar, a badge or a button: a square or disc of one colour says all there is. */
 static bool is_plain(const struct ocr_emoji_match *match)
 {
@@ -168,7 +188,7 @@ static double match_parts(struct reading *reading, const struct ocr_box *box, in
         struct ocr_box part = parts > 1 ? tighten(reading, &spot) : *box;
         struct ocr_emoji_match match =
             ocr_emoji_match(reading->banks, reading->frame, reading->ink->paper, &part);
-        if (!match.text || is_plain(&match)) {
+        if (!match.text || is_plain(&match) || (match.score < SURE && is_geometric(match.text))) {
             return 0;
         }
         found[i] = (struct ocr_emoji){part, match.text, match.score};
