@@ -31,6 +31,8 @@ extern const struct cli_command cli_command_clip;
 extern const struct cli_command cli_command_jobs;
 extern const struct cli_command cli_command_runs;
 extern const struct cli_command cli_command_workflows;
+extern const struct cli_command cli_command_rules;
+extern const struct cli_command cli_command_nodes;
 extern const struct cli_command cli_command_workers;
 extern const struct cli_command cli_command_migrate;
 extern const struct cli_command cli_command_doctor;

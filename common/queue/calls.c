@@ -25,6 +25,7 @@ static const struct {
     {"duplicate", CV_QUEUE_DUPLICATE},
     {"not_found", CV_QUEUE_NO_SUCH_JOB},
     {"wrong_state", CV_QUEUE_WRONG_STATE},
+    {"drain", CV_QUEUE_DRAIN},
 };
 
 int cv_queue_call(struct cv_db *db, struct cv_error *error, const char *sql, size_t count,

@@ -24,8 +24,17 @@ int cv_queue_retry_failed(struct cv_db *db, const char *job_type, int64_t *ret_c
 int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,
                            struct cv_error *error)
 {
-    return cv_db_run(db, NULL, error,
-                     "SELECT report_worker($1, $2, $3, ARRAY[$4], $5::int, $6::int, $7)", state->id,
-                     state->host, CV_VERSION, state->job_type, cv_queue_number(state->slots).text,
-                     cv_queue_number(state->running).text, state->state);
+    return cv_queue_run(db, error,
+                        "SELECT report_worker($1, $2, $3, ARRAY[$4], $5::int, $6::int, $7)"
+                        " AS outcome",
+                        state->id, state->host, CV_VERSION, state->job_type,
+                        cv_queue_number(state->slots).text, cv_queue_number(state->running).text,
+                        state->state);
+}
+
+int cv_queue_report_disk(struct cv_db *db, const char *host, const char *path, int64_t total_bytes,
+                         int64_t free_bytes, struct cv_error *error)
+{
+    return cv_db_run(db, NULL, error, "SELECT report_disk($1, $2, $3::bigint, $4::bigint)", host,
+                     path, cv_queue_number(total_bytes).text, cv_queue_number(free_bytes).text);
 }

@@ -24,6 +24,7 @@ enum cv_queue_outcome {
     CV_QUEUE_CANCEL = 4,    /* the lease holds, but somebody wants the job stopped */
     CV_QUEUE_NO_SUCH_JOB = 5,
     CV_QUEUE_WRONG_STATE = 6, /* cancel or retry of a job whose state forbids it */
+    CV_QUEUE_DRAIN = 7,       /* report_worker: somebody wants this worker to finish and go */
 };
 
 enum { CV_UUID_SIZE = 37 };
@@ -180,9 +181,24 @@ struct cv_worker_state {
     int running;
 };
 
-/* Writes the worker's row: on start, with every heartbeat, at the end. */
+/* Writes the worker's row: on start, with every heartbeat, at the end. CV_QUEUE_DRAIN is an
+ * outcome. */
 CV_MUST_CHECK int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,
                                          struct cv_error *error);
+
+/* Notes how full a disk of this host is, in its log. */
+CV_MUST_CHECK int cv_queue_report_disk(struct cv_db *db, const char *host, const char *path,
+                                       int64_t total_bytes, int64_t free_bytes,
+                                       struct cv_error *error);
+
+/* Wakes the nodes that sleep and that jobs starting within five minutes need, each once in five
+ * minutes whoever asks. `tell` hears of each: `failure` is NULL for one that was called. */
+typedef void cv_queue_wake_told(void *opaque, const char *node, const struct cv_error *failure);
+CV_MUST_CHECK int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, void *opaque,
+                                      struct cv_error *error);
+
+/* Wakes one node by name, needed or not. CV_QUEUE_NO_SUCH_JOB: there is no such node. */
+CV_MUST_CHECK int cv_queue_wake_node(struct cv_db *db, const char *name, struct cv_error *error);
 
 /* ---- migrations ------------------------------------------------------------------------------ */
 

@@ -29,6 +29,7 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
         (void)snprintf(channel, sizeof(channel), "cv_jobs_%s", supervisor->stage->job_type);
         r = cv_db_listen(db, channel, error);
         r = r < 0 ? r : cv_db_listen(db, "cv_cancel", error);
+        r = r < 0 ? r : cv_db_listen(db, "cv_drain", error);
         if (r < 0 && cv_db_is_connected(db)) { /* a pooler that knows no LISTEN */
             cv_log(CV_LOG_WARN, "polling only: %s", error->message);
             r = 0;
@@ -78,6 +79,12 @@ int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct 
 static void on_notification(struct cv_supervisor *supervisor, const char *channel,
                             const char *payload)
 {
+    if (strcmp(channel, "cv_drain") == 0) {
+        if (strcmp(payload, supervisor->worker_id) == 0) {
+            cv_supervisor_drain_patiently(supervisor);
+        }
+        return;
+    }
     if (strcmp(channel, "cv_cancel") != 0) {
         supervisor->claim_at = 0;
         return;
@@ -100,6 +107,43 @@ void cv_supervisor_read_notifications(struct cv_supervisor *supervisor)
             return;
         }
         on_notification(supervisor, channel, payload);
+    }
+}
+
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+static void tell_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk)
+{
+    if (disk->level != supervisor->disk_level) {
+        cv_log(disk->level == CV_DISK_OK ? CV_LOG_INFO : CV_LOG_WARN,
+               "disk of %s: %s, %lld of %lld MiB are free%s", supervisor->scratch.path,
+               cv_disk_level_name(disk->level), (long long)disk->free_bytes >> 20,
+               (long long)disk->total_bytes >> 20,
+               disk->level == CV_DISK_EMERGENCY ? "; nothing is claimed" : "");
+    }
+    if (supervisor->disk_level == CV_DISK_EMERGENCY) {
+        supervisor->claim_at = 0; /* perhaps there is room again */
+    }
+    supervisor->disk_level = disk->level;
+}
+
+void cv_supervisor_watch_disk(struct cv_supervisor *supervisor, int64_t now)
+{
+    if (now < supervisor->disk_at) {
+        return;
+    }
+    supervisor->disk_at = now + supervisor->disk_watch_ms;
+    struct cv_disk disk;
+    struct cv_error error;
+    if (cv_disk_look(supervisor->scratch.path, &disk, &error) < 0) {
+        cv_log_error(&error, "disk watch");
+        return;
+    }
+    tell_disk(supervisor, &disk);
+    if (cv_supervisor_is_connected(supervisor) &&
+        cv_queue_report_disk(supervisor->db, supervisor->host, supervisor->scratch.path,
+                             disk.total_bytes, disk.free_bytes, &error) < 0) {
+        cv_log(CV_LOG_DEBUG, "the disk's state is not noted: %s", error.message);
     }
 }
 
@@ -155,7 +199,8 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
 {
     int free_slots = cv_supervisor_count_free(supervisor);
     if (supervisor->is_draining || free_slots == 0 || now < supervisor->claim_at ||
-        now < supervisor->pause_until || !cv_supervisor_is_connected(supervisor)) {
+        now < supervisor->pause_until || supervisor->disk_level == CV_DISK_EMERGENCY ||
+        !cv_supervisor_is_connected(supervisor)) {
         return 0;
     }
     cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};

@@ -40,6 +40,7 @@ struct cv_keeper {
     pthread_cond_t changed;
     struct held *held; /* one a slot */
     bool is_draining;
+    bool told_to_drain;
     bool is_stopping;
     bool has_ended;
     bool row_is_due;
@@ -80,7 +81,8 @@ static int connect_database(struct cv_keeper *keeper, struct cv_error *error)
     return cv_db_open(&params, &keeper->db, error);
 }
 
-static void report_row(struct cv_keeper *keeper, const char *state, int running)
+/* Returns whether the worker is wanted to go. */
+static bool report_row(struct cv_keeper *keeper, const char *state, int running)
 {
     struct cv_worker_state row = {
         .id = keeper->params.worker_id,
@@ -91,8 +93,8 @@ static void report_row(struct cv_keeper *keeper, const char *state, int running)
         .running = running,
     };
     struct cv_error error;
-    int r = cv_queue_report_worker(keeper->db, &row, &error);
-    (void)r; /* only people read it, and the next heartbeat writes it again */
+    /* A failure is left: only people read the row, and the next heartbeat writes it again. */
+    return cv_queue_report_worker(keeper->db, &row, &error) == CV_QUEUE_DRAIN;
 }
 
 /* Renews or reports one lease, unlocked; returns the queue's outcome. */
@@ -180,8 +182,12 @@ static void serve_all(struct cv_keeper *keeper)
     int running = count_held(keeper);
     const char *state = keeper->is_draining ? "draining" : "running";
     (void)pthread_mutex_unlock(&keeper->mutex);
-    report_row(keeper, state, running);
+    bool drain = report_row(keeper, state, running);
     (void)pthread_mutex_lock(&keeper->mutex);
+    if (drain && !keeper->told_to_drain) {
+        keeper->told_to_drain = true;
+        tell(keeper);
+    }
 }
 
 /* ---- the thread: waiting --------------------------------------------------------------------- */
@@ -232,7 +238,7 @@ static void *keep(void *argument)
     }
     (void)pthread_mutex_unlock(&keeper->mutex);
     if (keeper->db && cv_db_is_connected(keeper->db)) {
-        report_row(keeper, "stopped", 0);
+        (void)report_row(keeper, "stopped", 0);
     }
     (void)pthread_mutex_lock(&keeper->mutex);
     keeper->has_ended = true;
@@ -374,6 +380,14 @@ struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot)
     struct cv_keeper_news news = {held->lease_end, held->lost, held->cancel};
     (void)pthread_mutex_unlock(&keeper->mutex);
     return news;
+}
+
+bool cv_keeper_told_to_drain(struct cv_keeper *keeper)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    bool told = keeper->told_to_drain;
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    return told;
 }
 
 int cv_keeper_fd(const struct cv_keeper *keeper)

@@ -9,6 +9,7 @@ enum {
     LEASE_MS = 5 * 60 * 1000,
     HEARTBEAT_MS = 2 * 60 * 1000,
     GRACE_MS = 30 * 1000,
+    DISK_WATCH_MS = 60 * 1000,
     MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
@@ -38,11 +39,25 @@ void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why)
 {
     int64_t now = cv_monotonic_ms();
     supervisor->is_draining = true;
+    supervisor->is_patient = false;
     supervisor->grace_end = now + supervisor->grace_ms;
     supervisor->give_up_at = supervisor->grace_end + LAST_SETTLE_MS;
     cv_keeper_draining(supervisor->keeper);
     cv_log(CV_LOG_INFO, "no new jobs: %s; what runs has %lld s", why,
            (long long)supervisor->grace_ms / 1000);
+}
+
+void cv_supervisor_drain_patiently(struct cv_supervisor *supervisor)
+{
+    if (supervisor->is_draining) {
+        return;
+    }
+    supervisor->is_draining = true;
+    supervisor->is_patient = true;
+    supervisor->grace_end = INT64_MAX;
+    supervisor->give_up_at = INT64_MAX;
+    cv_keeper_draining(supervisor->keeper);
+    cv_log(CV_LOG_INFO, "no new jobs: somebody has asked for it; what runs may end");
 }
 
 static void stop_all(struct cv_supervisor *supervisor, bool at_once)
@@ -54,7 +69,7 @@ static void stop_all(struct cv_supervisor *supervisor, bool at_once)
 
 static void on_stop_signal(struct cv_supervisor *supervisor, unsigned number)
 {
-    if (!supervisor->is_draining) {
+    if (!supervisor->is_draining || supervisor->is_patient) {
         cv_supervisor_drain(supervisor, strsignal((int)number));
         return;
     }
@@ -117,6 +132,7 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
                                                              : supervisor->pause_until;
     }
     next = own < next ? own : next;
+    next = supervisor->disk_at < next ? supervisor->disk_at : next;
     if (!is_connected && supervisor->connect_at < next) {
         next = supervisor->connect_at;
     }
@@ -135,6 +151,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
     }
     while (!is_finished(supervisor)) {
         int r = cv_supervisor_connect(supervisor, cv_monotonic_ms(), error);
+        cv_supervisor_watch_disk(supervisor, cv_monotonic_ms());
         r = r < 0 ? r : cv_supervisor_claim(supervisor, cv_monotonic_ms(), error);
         if (r < 0) {
             return r;
@@ -149,6 +166,9 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
         cv_supervisor_read_notifications(supervisor);
         int64_t now = cv_monotonic_ms();
         watch_grace(supervisor, now);
+        if (cv_keeper_told_to_drain(supervisor->keeper)) {
+            cv_supervisor_drain_patiently(supervisor);
+        }
         for (int i = 0; i < supervisor->options.slots; i++) {
             cv_slot_pump(supervisor, i);
             cv_slot_watch(supervisor, i, now);
@@ -174,6 +194,9 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
                            &supervisor->heartbeat_ms, error);
     r = r < 0 ? r
               : cv_env_int("CORTANA_GRACE_MS", GRACE_MS, 0, MOST_MS, &supervisor->grace_ms, error);
+    r = r < 0 ? r
+              : cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
+                           &supervisor->disk_watch_ms, error);
     if (r == 0 && supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_HEARTBEAT_MS must be less than CORTANA_LEASE_MS");

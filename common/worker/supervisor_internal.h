@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/worker/child_internal.h"
+#include "common/worker/disk_internal.h"
 #include "common/worker/keeper_internal.h"
 #include "common/worker/scratch_internal.h"
 #include "common/worker/stage_internal.h"
@@ -46,6 +47,7 @@ struct cv_supervisor {
     int64_t lease_ms;
     int64_t heartbeat_ms;
     int64_t grace_ms;
+    int64_t disk_watch_ms;
     bool listen;
     char host[64];
     char worker_id[160];
@@ -59,8 +61,11 @@ struct cv_supervisor {
     int connect_tries;
     int64_t claim_at;    /* when to look for jobs next */
     int64_t pause_until; /* no claims before, whoever calls: this machine could not start a stage */
+    int64_t disk_at;     /* when to look at the disk next */
+    enum cv_disk_level disk_level;
     bool database_is_away; /* and that has been logged */
     bool is_draining;
+    bool is_patient; /* draining for a person: what runs may end by itself */
     int64_t grace_end;
     int64_t give_up_at; /* draining: what is not settled by then is left to its lease */
     int stops_in_a_row; /* stages that said "cannot work at all", without a success between */
@@ -110,6 +115,9 @@ void cv_supervisor_read_notifications(struct cv_supervisor *supervisor);
 
 int cv_supervisor_count_free(const struct cv_supervisor *supervisor);
 
+/* Looks how full the scratch directory's disk is, if it is time, and notes it in the database. */
+void cv_supervisor_watch_disk(struct cv_supervisor *supervisor, int64_t now);
+
 /* Fills free slots if it is time to look for jobs. */
 CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now,
                                       struct cv_error *error);
@@ -127,3 +135,6 @@ int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_opt
 
 /* No new claims from now on; running stages have the grace period. */
 void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why);
+
+/* The same because a person wants it: running stages may end by themselves. */
+void cv_supervisor_drain_patiently(struct cv_supervisor *supervisor);

@@ -15,6 +15,7 @@
  *   CORTANA_LEASE_MS      a claim's lease (300000)
  *   CORTANA_HEARTBEAT_MS  renewed this often (120000; two fifths of a lease that was changed)
  *   CORTANA_GRACE_MS      what a running job is given after SIGTERM (30000)
+ *   CORTANA_DISK_WATCH_MS look how full the scratch disk is this often (60000)
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
  *   CORTANA_SANDBOX       "off" for debuggers
  *

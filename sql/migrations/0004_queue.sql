@@ -387,12 +387,14 @@ DECLARE
     kind job_types;
 BEGIN
     PERFORM set_config('cortana.source', 'worker:' || p_job_type, true);
-    has_looked := take_upkeep(p_job_type);
+    SELECT * INTO kind FROM job_types WHERE name = p_job_type;
+    -- Where there is a limit, a dead worker's jobs must not count against it.
+    has_looked := take_upkeep(p_job_type) OR kind.max_running IS NOT NULL
+                  OR kind.max_running_per_tenant IS NOT NULL;
     IF has_looked THEN
         PERFORM rescue_expired_jobs(p_job_type);
         PERFORM promote_due_jobs(p_job_type);
     END IF;
-    SELECT * INTO kind FROM job_types WHERE name = p_job_type;
     SELECT r.room, r.blocked INTO room, blocked FROM claim_room(kind, p_worker_id, p_limit) AS r;
 
     WHILE room > 0 LOOP

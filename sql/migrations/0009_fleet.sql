@@ -348,7 +348,7 @@ BEGIN
         ORDER BY priority DESC, sequence, created_at, id LIMIT p_limit
     )
     SELECT (SELECT count(*) FROM head), (SELECT array_agg(id) FROM allowed) INTO seen, chosen;
-    IF chosen IS NOT NULL OR seen < window_size THEN
+    IF coalesce(cardinality(chosen), 0) = p_limit OR seen < window_size THEN
         RETURN coalesce(chosen, '{}');
     END IF;
 
@@ -384,7 +384,7 @@ $$;
 
 -- ---- the operator's hands ----------------------------------------------------------------------------
 
--- The jobs that a filter means: {job_type, status, tenant_id, video_id, run_id, error_type,
+-- The jobs that a filter means: {id, job_type, status, tenant_id, video_id, run_id, error_type,
 -- created_before, created_after}, all of which must hold. An unknown member is an error, so that a
 -- mistyped filter does not mean everything.
 CREATE FUNCTION filter_jobs(p_filter jsonb, p_statuses job_status[], p_limit int) RETURNS uuid[]
@@ -395,11 +395,11 @@ DECLARE
     f jsonb := p_filter;
 BEGIN
     IF jsonb_typeof(f) IS DISTINCT FROM 'object' OR f = '{}' THEN
-        RAISE EXCEPTION 'a filter names at least one of job_type, status, tenant_id, video_id, run_id, error_type, created_before, created_after'
+        RAISE EXCEPTION 'a filter names at least one of id, job_type, status, tenant_id, video_id, run_id, error_type, created_before, created_after'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT k INTO unknown FROM jsonb_object_keys(f) AS k
-    WHERE k NOT IN ('job_type', 'status', 'tenant_id', 'video_id', 'run_id', 'error_type',
+    WHERE k NOT IN ('id', 'job_type', 'status', 'tenant_id', 'video_id', 'run_id', 'error_type',
                     'created_before', 'created_after') LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'a filter knows no "%"', left(unknown, 100)
@@ -408,6 +408,7 @@ BEGIN
     RETURN ARRAY(
         SELECT id FROM jobs j
         WHERE j.status = ANY (p_statuses)
+          AND (NOT f ? 'id' OR j.id = (f ->> 'id')::uuid)
           AND (NOT f ? 'job_type' OR j.job_type = f ->> 'job_type')
           AND (NOT f ? 'status' OR j.status = (f ->> 'status')::job_status)
           AND (NOT f ? 'tenant_id' OR j.tenant_id = (f ->> 'tenant_id')::uuid)
@@ -572,7 +573,7 @@ CREATE TABLE nodes (
     is_enabled boolean NOT NULL DEFAULT true,
     woken_at timestamptz,
     CHECK (wake_method <> 'wol' OR mac IS NOT NULL),
-    CHECK (wake_method <> 'script' OR script[1] LIKE '/%')
+    CHECK (wake_method <> 'script' OR coalesce(script[1] LIKE '/%', false))
 );
 COMMENT ON COLUMN nodes.script IS 'Program (an absolute path) and arguments; run without a shell.';
 

@@ -1,0 +1,184 @@
+#include "common/queue/calls.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum {
+    MAC_BYTES = 6,
+    MAC_REPEATS = 16, /* of the address in a magic packet, behind six bytes of 0xFF */
+    PACKET_BYTES = MAC_BYTES * (MAC_REPEATS + 1),
+    SCRIPT_MS = 30 * 1000, /* a script that takes longer is killed */
+    SCRIPT_LOOK_MS = 20,
+    SCRIPT_WORDS_MAX = 64,
+};
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+CV_DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
+
+/* What both callers need of a node. */
+#define COLUMNS "name, host, wake_method, mac, broadcast, port, to_json(script) AS script"
+
+/* ---- Wake-on-LAN ----------------------------------------------------------------------------- */
+
+static bool parse_mac(const char *text, unsigned char mac[MAC_BYTES])
+{
+    for (int i = 0; i < MAC_BYTES; i++) {
+        char pair[3] = {text[0], text[0] ? text[1] : '\0', '\0'};
+        char *end = NULL;
+        mac[i] = (unsigned char)strtoul(pair, &end, 16);
+        if (end != pair + 2) {
+            return false;
+        }
+        text += i + 1 < MAC_BYTES ? 3 : 2; /* the table's check has seen to the separators */
+    }
+    return *text == '\0';
+}
+
+static int send_packet(const char *mac_text, const char *broadcast, const char *port,
+                       struct cv_error *error)
+{
+    unsigned char packet[PACKET_BYTES];
+    unsigned char mac[MAC_BYTES];
+    if (!parse_mac(mac_text, mac)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is no MAC address", mac_text);
+    }
+    memset(packet, 0xFF, MAC_BYTES);
+    for (size_t i = 1; i <= MAC_REPEATS; i++) {
+        memcpy(packet + i * MAC_BYTES, mac, MAC_BYTES);
+    }
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
+    cv_auto(freeaddrinfo) struct addrinfo *address = NULL;
+    int failure = getaddrinfo(broadcast, port, &hints, &address);
+    if (failure) {
+        return cv_fail(error, CV_ERROR_CONNECTION, "%s:%s: %s", broadcast, port,
+                       gai_strerror(failure));
+    }
+    cv_auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int on = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)) != 0 ||
+        sendto(fd, packet, sizeof(packet), 0, address->ai_addr, address->ai_addrlen) !=
+            (ssize_t)sizeof(packet)) {
+        return cv_fail_errno(error, errno, "cannot send a packet to %s:%s", broadcast, port);
+    }
+    return 0;
+}
+
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+static int wait_for_script(pid_t pid, const char *program, struct cv_error *error)
+{
+    int status = 0;
+    int64_t until = cv_monotonic_ms() + SCRIPT_MS;
+    while (true) {
+        pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended == pid) {
+            break;
+        }
+        if (ended < 0 && errno != EINTR) {
+            return cv_fail_errno(error, errno, "cannot wait for %s", program);
+        }
+        if (cv_monotonic_ms() >= until) {
+            (void)kill(-pid, SIGKILL);
+            (void)waitpid(pid, &status, 0);
+            return cv_fail(error, CV_ERROR_TIMEOUT, "%s took more than %d s", program,
+                           SCRIPT_MS / 1000);
+        }
+        const struct timespec pause = {.tv_nsec = SCRIPT_LOOK_MS * 1000000L};
+        (void)nanosleep(&pause, NULL);
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        return cv_fail(error, CV_ERROR_SERVER, "%s ended with %s %d", program,
+                       WIFEXITED(status) ? "status" : "signal",
+                       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    }
+    return 0;
+}
+
+/* Program and arguments as they stand, no shell; nothing of our environment, where secrets are. */
+static int run_script(const json_t *words, const char *node, const char *host,
+                      struct cv_error *error)
+{
+    char *arguments[SCRIPT_WORDS_MAX + 1] = {NULL};
+    size_t count = json_array_size(words);
+    if (count == 0 || count > SCRIPT_WORDS_MAX) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "a script has 1 to %d words",
+                       SCRIPT_WORDS_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        arguments[i] = (char *)json_string_value(json_array_get(words, i));
+        if (!arguments[i]) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION, "word %zu of the script is NULL", i + 1);
+        }
+    }
+    cv_auto_free char *name_variable = NULL;
+    cv_auto_free char *host_variable = NULL;
+    int result = cv_format(&name_variable, error, "NODE_NAME=%s", node);
+    result = result ? result : cv_format(&host_variable, error, "NODE_HOST=%s", host);
+    if (result) {
+        return result;
+    }
+    char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    char *environment[] = {path, name_variable, host_variable, NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    pid_t pid = 0;
+    (void)posix_spawn_file_actions_init(&files);
+    (void)posix_spawnattr_init(&attributes);
+    int failure = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    failure = failure ? failure : posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    failure = failure
+                  ? failure
+                  : posix_spawn(&pid, arguments[0], &files, &attributes, arguments, environment);
+    (void)posix_spawn_file_actions_destroy(&files);
+    (void)posix_spawnattr_destroy(&attributes);
+    if (failure) {
+        return cv_fail_errno(error, failure, "cannot start %s", arguments[0]);
+    }
+    return wait_for_script(pid, arguments[0], error);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static int wake(const struct cv_db_result *rows, int row, struct cv_error *error)
+{
+    if (strcmp(cv_db_text(rows, row, "wake_method"), "wol") == 0) {
+        return send_packet(cv_db_text(rows, row, "mac"), cv_db_text(rows, row, "broadcast"),
+                           cv_db_text(rows, row, "port"), error);
+    }
+    json_error_t reason;
+    cv_auto(json_decref) json_t *words = json_loads(cv_db_text(rows, row, "script"), 0, &reason);
+    return run_script(words, cv_db_text(rows, row, "name"), cv_db_text(rows, row, "host"), error);
+}
+
+int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, void *opaque,
+                        struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error, "SELECT " COLUMNS " FROM nodes_to_wake()");
+    for (int row = 0; result == 0 && row < cv_db_rows(rows); row++) {
+        struct cv_error failure;
+        int woken = wake(rows, row, &failure);
+        tell(opaque, cv_db_text(rows, row, "name"), woken < 0 ? &failure : NULL);
+    }
+    return result;
+}
+
+int cv_queue_wake_node(struct cv_db *db, const char *name, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error,
+                           "UPDATE nodes SET woken_at = clock_timestamp() WHERE name = $1"
+                           " RETURNING " COLUMNS,
+                           name);
+    if (result) {
+        return result;
+    }
+    return cv_db_rows(rows) == 0 ? CV_QUEUE_NO_SUCH_JOB : wake(rows, 0, error);
+}

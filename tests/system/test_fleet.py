@@ -1,0 +1,206 @@
+"""The fleet as processes: drained workers, full disks, nodes that are woken, and the operator's commands."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import pytest
+from test_faults import FAST_RETRIES, small_disk
+from workers import STAGE_SCHEMA, Jobs, Workers, wait_until
+
+
+@pytest.fixture
+def jobs(sql):
+    sql.cursor().execute(STAGE_SCHEMA)
+    sql.cursor().execute(FAST_RETRIES)
+    return Jobs(sql)
+
+
+@pytest.fixture
+def workers(program, database, tmp_path):
+    started = Workers(program, database, tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def cortana(program, database, store_dir):
+    def call(*arguments):
+        return subprocess.run([program("cortana"), *map(str, arguments)], text=True, capture_output=True,
+                              env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}"},
+                              stdin=subprocess.DEVNULL, timeout=60, check=False)
+
+    return call
+
+
+# ---- workers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listening", [True, False], ids=["told at once", "polling only"])
+def test_a_drained_worker_ends_what_it_has_and_goes(jobs, workers, cortana, listening):
+    running = jobs.enqueue({"do": "work", "ms": 1500})
+    worker = workers.start("test-stage", *([] if listening else ["--no-listen"]), CORTANA_GRACE_MS=0,
+                           CORTANA_LEASE_MS=5000, CORTANA_HEARTBEAT_MS=300)
+    worker.wait_for_stage()
+    waiting = jobs.enqueue({"do": "succeed"})
+    worker_id = wait_until(lambda: [row["id"] for row in jobs.rows("SELECT id FROM workers")], "its row")[0]
+    done = cortana("workers", "drain", worker_id)
+    assert done.returncode == 0 and worker_id in done.stdout, done.stderr
+    assert worker.wait() == 0
+    assert jobs.get(running)["status"] == "done", "no grace period cuts it short"
+    assert jobs.get(waiting)["status"] == "queued"
+    assert jobs.row("SELECT state FROM workers")["state"] == "stopped"
+    assert cortana("workers", "drain", worker_id).returncode == 1
+
+
+def test_a_drained_worker_obeys_a_signal(jobs, workers, cortana):
+    running = jobs.enqueue({"do": "work", "ms": 3600000})
+    worker = workers.start(CORTANA_GRACE_MS=0)
+    worker.wait_for_stage()
+    wait_until(lambda: jobs.rows("SELECT id FROM workers"), "its row")
+    assert cortana("workers", "drain", jobs.row("SELECT id FROM workers")["id"]).returncode == 0
+    wait_until(lambda: worker.says("somebody has asked for it"), "the worker to hear")
+    worker.signal(signal.SIGTERM)
+    assert worker.wait() == 0
+    assert jobs.get(running)["status"] == "queued"
+
+
+def test_rules_change_while_workers_run(jobs, workers, cortana):
+    assert cortana("rules", "set", "test_stage", "max=0").returncode == 0
+    job = jobs.enqueue({"do": "succeed"})
+    workers.start("test-stage", "--slots", 2)
+    wait_until(lambda: jobs.rows("SELECT id FROM workers"), "the worker")
+    assert "limit reached" in cortana("jobs", "why", job).stdout
+    assert cortana("rules", "set", "test_stage", "max=none", "time-limit=2 seconds").returncode == 0
+    jobs.wait_for(job, "done")
+    slow = jobs.enqueue({"do": "work", "ms": 3600000})
+    jobs.wait_for(slow, "failed")
+    assert [attempt["status"] for attempt in jobs.attempts(slow)][0] == "timeout"
+
+
+def test_a_full_disk_stops_claims_until_there_is_room(jobs, workers):
+    with small_disk(workers.scratch, "4m"):
+        filler = workers.scratch / "filler"
+        filler.write_bytes(b"x" * ((4 << 20) * 97 // 100))
+        worker = workers.start(CORTANA_DISK_WATCH_MS=100)
+        wait_until(lambda: worker.says("nothing is claimed"), "the worker to notice")
+        job = jobs.enqueue({"do": "succeed"})
+        wait_until(lambda: jobs.rows("SELECT 1 FROM disk_status_log WHERE level = 'emergency' OFFSET 3"),
+                   "some more looks at the disk")
+        assert jobs.get(job)["status"] == "queued"
+        assert jobs.row("SELECT disk_level FROM hosts")["disk_level"] == "emergency"
+        for share, level in ((92, "critical"), (87, "warning")):
+            filler.write_bytes(b"x" * ((4 << 20) * share // 100))
+            wait_until(lambda: jobs.rows("SELECT 1 FROM hosts WHERE disk_level = %s", level), level)
+        jobs.wait_for(job, "done")
+        filler.unlink()
+        wait_until(lambda: jobs.rows("SELECT 1 FROM hosts WHERE disk_level = 'ok'"), "ok")
+        assert worker.stop() == 0
+
+
+# ---- nodes -----------------------------------------------------------------------------------------
+
+
+def test_a_magic_packet_wakes_a_node(jobs, cortana):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(10)
+        jobs.rows("INSERT INTO nodes (name, host, job_types, wake_method, mac, broadcast, port)"
+                  " VALUES ('gpu', 'gpu', '{test_stage}', 'wol', '02:AB:00-00:00:7f', '127.0.0.1', %s)",
+                  listener.getsockname()[1])
+        assert cortana("nodes", "wake", "gpu").returncode == 0
+        packet = listener.recv(2000)
+    mac = bytes([0x02, 0xAB, 0x00, 0x00, 0x00, 0x7F])
+    assert packet == b"\xff" * 6 + mac * 16
+    assert re.search(r"^gpu +asleep +wol ", cortana("nodes").stdout, re.M)
+    assert cortana("nodes", "wake", "nobody").returncode == 1
+
+
+def test_a_watcher_runs_the_script_of_a_node_that_is_needed_without_a_shell(
+        jobs, program, database, tmp_path):
+    said = tmp_path / "said"
+    script = tmp_path / "wake"
+    script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" \"$NODE_NAME\" \"${{DATABASE_URL-none}}\" > {said}.new\n"
+                      f"mv {said}.new {said}\n")
+    script.chmod(0o755)
+    hostile = "$(touch /tmp/owned); `id` 'x' > y"
+    jobs.rows("INSERT INTO nodes (name, host, job_types, wake_method, script) VALUES"
+              " ('n', 'n', '{test_stage}', 'script', %s), ('broken', 'b', '{test_stage}', 'script', '{/bin/false}')",
+              [str(script), hostile])
+    with open(tmp_path / "errors", "wb") as errors:
+        watcher = subprocess.Popen([program("cortana"), "nodes", "watch", "--every", "0.1"], stderr=errors,
+                                   env={**os.environ, "DATABASE_URL": database}, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: jobs.rows("SELECT 1 FROM pg_stat_activity WHERE query ~ 'FROM nodes_to_wake'"
+                                     " AND pid <> pg_backend_pid()"), "the watcher")
+        assert not said.exists(), "no job needs it"
+        jobs.rows("SELECT enqueue_job('test_stage', '{}', p_scheduled_for => now() + interval '4 minutes')")
+        wait_until(said.exists, "the script")
+        assert said.read_text().splitlines() == [hostile, "n", "none"]
+        wait_until(lambda: "ended with status 1" in (tmp_path / "errors").read_text(), "the broken one's failure")
+    finally:
+        watcher.send_signal(signal.SIGINT)
+        assert watcher.wait(30) == 0
+
+
+# ---- commands --------------------------------------------------------------------------------------
+
+
+def test_rules_are_shown_and_checked(cortana):
+    assert cortana("rules", "set", "ocr", "weight=5", "max=3", "put-off=yes").returncode == 0
+    assert re.search(r"^ocr +5 +put off +5 +3 +- ", cortana("rules").stdout, re.M)
+    assert cortana("rules", "set", "ocr", "weight=6").returncode == 1
+    assert cortana("rules", "set", "nothing", "weight=1").returncode == 1
+    assert cortana("rules", "set", "ocr", "name=x").returncode == 1
+
+
+def test_jobs_are_paused_moved_canceled_and_explained(jobs, cortana):
+    ids = [jobs.enqueue({}) for _ in range(3)]
+    assert cortana("jobs", "pause", "test_stage", "--reason", "upgrade").returncode == 0
+    assert re.search(r"^type paused +since .*: upgrade$", cortana("jobs", "why", ids[0]).stdout, re.M)
+    assert "paused" in cortana("jobs", "watch", "--count", "2", "--every", "0.1").stdout
+    assert cortana("jobs", "resume", "test_stage").stdout == "type test_stage goes on\n"
+    assert cortana("jobs", "pause", "nothing").returncode == 1
+    assert cortana("jobs", "priority", "9", ids[0][:8]).stdout == "1 jobs have another priority now\n"
+    assert jobs.get(ids[0])["priority"] == 9
+    assert cortana("jobs", "priority", "2", "--type", "test_stage").stdout.startswith("3 jobs")
+    assert cortana("jobs", "cancel", "--type", "test_stage", "--status", "queued").stdout.startswith("3 jobs")
+    assert [jobs.get(job)["status"] for job in ids] == ["canceled"] * 3
+    tenant = "00000000-0000-0000-0000-000000000001"
+    assert cortana("jobs", "pause", "--tenant", tenant).returncode == 0
+    assert jobs.row("SELECT tenant_id::text FROM paused_tenants")["tenant_id"] == tenant
+    assert cortana("jobs", "resume", "--tenant", tenant).returncode == 0
+    for wrong in (["cancel"], ["cancel", "--tenant", "x"], ["priority", "11", "--type", "a"], ["why"],
+                  ["show", "--type", "a"], ["cancel", "abcd", "--type", "a"], ["watch", "--every", "0"]):
+        assert cortana("jobs", *wrong).returncode == 64, wrong
+
+
+def test_dead_letters_of_an_error_are_retried(jobs, cortana):
+    jobs.enqueue({})
+    jobs.rows("SELECT fail_job(id, lease_token, 'DecodeError', 'x', false) FROM claim_jobs('w', 'test_stage')")
+    assert cortana("jobs", "retry", "--error", "Timeout").stdout.startswith("0 jobs")
+    assert cortana("jobs", "retry", "--error", "DecodeError").stdout.startswith("1 jobs")
+
+
+def test_old_months_go_to_the_store_and_come_back(jobs, cortana, store_dir):
+    jobs.rows("CREATE TABLE task_events_2021_02 PARTITION OF task_events"
+              " FOR VALUES FROM ('2021-02-01Z') TO ('2021-03-01Z')")
+    jobs.rows("INSERT INTO task_events (ts, source, type, message, data) SELECT"
+              " '2021-02-03Z'::timestamptz + n * interval '1 second', 's', 't', E'line\\nbreak ' || n, '{\"n\": 1}'"
+              " FROM generate_series(1, 2500) AS n")
+    before = jobs.rows("SELECT * FROM task_events ORDER BY id")
+    done = cortana("jobs", "archive")
+    assert done.stdout == "task_events_2021_02: 2500 events are in archive/task_events/2021_02.jsonl\n", done.stderr
+    assert jobs.rows("SELECT 1 FROM task_events") == []
+    lines = (store_dir / "archive/task_events/2021_02.jsonl").read_text().splitlines()
+    assert len(lines) == 2500 and json.loads(lines[0])["message"] == "line\nbreak 1"
+    assert jobs.row("SELECT rows, key FROM event_archives")["rows"] == 2500
+    assert cortana("jobs", "archive").stdout == "nothing is old enough\n"
+    for restored in (2500, 0):
+        done = cortana("jobs", "restore", "archive/task_events/2021_02.jsonl")
+        assert done.stdout == f"{restored} events are back\n", done.stderr
+    assert jobs.rows("SELECT * FROM task_events ORDER BY id") == before
+    assert cortana("jobs", "restore", "archive/none").returncode == 1
