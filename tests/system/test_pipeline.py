@@ -183,6 +183,8 @@ def test_chaos_leaves_what_an_undisturbed_run_leaves(
     calm.stop()
     wanted_rows, wanted_objects = calm.rows(VIDEO), calm.objects()
     calm.query("DELETE FROM videos WHERE id = %s", VIDEO)
+    # The chaos has a store of its own, so nothing of the first run's objects is in its way.
+    calm.query("UPDATE object_removals SET finished_at = now() WHERE video_id = %s", VIDEO)
 
     seed = int(os.environ.get("CORTANA_CHAOS_SEED", "20261121"))
     dice = random.Random(seed)
