@@ -200,6 +200,19 @@ static void check_video(struct cli_session *session, const char *video_id, struc
     }
 }
 
+static void check_named_video(struct cli_session *session, const char *name,
+                              struct cv_cancel *cancel, enum level *worst)
+{
+    char id[CLI_UUID_SIZE];
+    struct cv_error error;
+
+    if (cli_find_video(session->db, name, id, &error) < 0) {
+        tell(FAIL, worst, "video", "%s", error.message);
+        return;
+    }
+    check_video(session, id, cancel, worst);
+}
+
 static int run(const struct cli_command *command, int argc, char **argv, struct cv_cancel *cancel,
                struct cv_error *error)
 {
@@ -212,12 +225,9 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
         }
         params.data = optarg;
     }
-    const char *video_id = optind < argc ? argv[optind++] : NULL;
+    const char *video = optind < argc ? argv[optind++] : NULL;
     if (optind < argc) {
         return cli_usage(command, "unexpected argument %s", argv[optind]);
-    }
-    if (video_id && !cv_is_uuid(video_id)) {
-        return cli_usage(command, "%s is no video's id", video_id);
     }
     enum level worst = OK;
     check_models(&worst);
@@ -233,8 +243,8 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
     check_objects(&session, cancel, &worst);
     check_scratch(&session, &worst);
     check_leftovers(&session, &worst);
-    if (video_id) {
-        check_video(&session, video_id, cancel, &worst);
+    if (video) {
+        check_named_video(&session, video, cancel, &worst);
     }
     return worst == FAIL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
@@ -244,7 +254,8 @@ const struct cli_command cli_command_doctor = {
     .summary = "check this installation and say what to do",
     .help = "usage: cortana doctor [--data DIR] [VIDEO]\n\n"
             "One line a check: ok, warn or fail, and what to do. Exit 1 if anything fails.\n"
-            "With a video's id, its playlists, segments and pictures are checked, too: durations,\n"
-            "key frames, codec names and rates against the bits, and that nothing is missing.\n",
+            "With a video (an id, its beginning, a file's name or \"last\"), its playlists,\n"
+            "segments and pictures are checked, too: durations, key frames, codec names and rates\n"
+            "against the bits, and that nothing is missing.\n",
     .run = run,
 };

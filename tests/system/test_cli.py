@@ -49,7 +49,7 @@ def video(sql):
     ["export", "last", "--format"], ["clip", "last", "1s"], ["clip", "last", "2s", "1s"],
     ["clip", "last", "soon", "later"], ["clip", "last", "1s", "2s", "--crop", "64x64"],
     ["clip", "last", "1s", "2s", "--mode", "fast"], ["clip", "last", "1s", "2s", "--format", "jpg"], ["jobs", "eat"], ["jobs", "show"], ["jobs", "retry", "a"],
-    ["workers", "x"], ["migrate", "--force"], ["doctor", "x"],
+    ["workers", "x"], ["migrate", "--force"], ["doctor", "x", "y"],
 ])
 def test_wrong_usage_is_explained(cortana, arguments):
     done = cortana(*arguments)
@@ -197,6 +197,8 @@ def test_workers_shows_stale_ones(cortana, sql):
 def test_doctor_finds_what_is_wrong(cortana):
     well = cortana("doctor")
     assert well.returncode == 0 and "fail" not in well.stdout
+    stranger = cortana("doctor", "no-such-video")
+    assert stranger.returncode == 1 and "no video is 'no-such-video'" in stranger.stdout
     away = cortana("doctor", DATABASE_URL="postgresql:///x?host=/nonexistent")
     assert away.returncode == 1 and re.search(r"^fail +installation", away.stdout, re.M)
     assert cortana("doctor", STORE_URL="s3://bucket").returncode == 1
