@@ -75,7 +75,9 @@ bool cv_db_bool(const struct cv_db_result *result, int row, const char *column);
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-/* A commit that fails with CV_ERROR_CONNECTION may have happened or not. A commit after a failed
+/* Between its statements a transaction may stand idle as long as one statement may take
+ * (statement_timeout_ms); then the server ends it, so that a client behind a dead network holds no
+ * lock. A commit that fails with CV_ERROR_CONNECTION may have happened or not. A commit after a failed
  * statement is CV_ERROR_INTERNAL: PostgreSQL makes it a rollback without a word. */
 CV_MUST_CHECK int cv_db_begin(struct cv_db *db, struct cv_error *error);
 CV_MUST_CHECK int cv_db_commit(struct cv_db *db, struct cv_error *error);

@@ -217,7 +217,12 @@ int cv_db_begin(struct cv_db *db, struct cv_error *error)
     if (db->connection && PQtransactionStatus(db->connection) != PQTRANS_IDLE) {
         return cv_fail(error, CV_ERROR_INTERNAL, "a transaction is open already");
     }
-    return cv_db_script(db, "BEGIN", error);
+    /* Locks of a client that is gone end here, not with the two hours of TCP's keep-alive. */
+    char begin[96];
+    (void)snprintf(begin, sizeof(begin),
+                   "BEGIN; SET LOCAL idle_in_transaction_session_timeout = %lld",
+                   (long long)db->statement_timeout_ms);
+    return cv_db_script(db, begin, error);
 }
 
 int cv_db_commit(struct cv_db *db, struct cv_error *error)

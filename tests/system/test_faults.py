@@ -9,6 +9,7 @@ import subprocess
 
 import psycopg2
 import pytest
+from tcp_gate import TcpGate
 from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, children_of, is_running, wait_until
 
 FAST_RETRIES = """UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[500])
@@ -133,6 +134,27 @@ def test_a_database_that_hangs_costs_no_more_than_the_lease(cluster, stoppable):
     jobs.wait_for(job_id, "done", "failed")
     assert [row["attempt"] for row in jobs.results(job_id)] == [2]
     assert worker.is_alive()
+    jobs.connection.close()
+
+
+def test_a_lost_network_holds_no_lock(cluster, stoppable):
+    """The server is never told that the worker it waits for is gone, in the middle of a commit."""
+    open_jobs, workers = stoppable
+    jobs = open_jobs()
+    jobs.rows("""CREATE OR REPLACE FUNCTION test_commit(uuid, int, jsonb) RETURNS void LANGUAGE sql AS
+                 'INSERT INTO test_results SELECT $1, $2, $3
+                  FROM pg_sleep(CASE $2 WHEN 1 THEN 1 ELSE 0 END)'""")
+    job_id = jobs.enqueue({"do": "succeed"})
+    with contextlib.closing(TcpGate(cluster.directory / ".s.PGSQL.5432")) as gate:
+        workers.start(CORTANA_LEASE_MS=3000, DATABASE_URL=gate.url(workers.database_url.split("/")[3]
+                                                                  .split("?")[0]))
+        wait_until(lambda: jobs.rows("SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'"),
+                   "the commit to begin")
+        assert gate.silence(server_learns=3600) >= 1
+        workers.start(CORTANA_LEASE_MS=3000)
+        jobs.wait_for(job_id, "done", "failed")
+    assert [row["attempt"] for row in jobs.results(job_id)] == [2]
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["crashed", "succeeded"]
     jobs.connection.close()
 
 

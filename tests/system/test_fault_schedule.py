@@ -1,0 +1,302 @@
+"""A schedule of faults drawn from a seed: processes killed and stopped beyond their leases, servers
+crashed, connections reset, silenced and held up, clocks stepped, a pooler restarted, while jobs come in,
+depend on each other, fail and are canceled. Afterwards the history is read as evidence.
+
+CORTANA_FAULT_SECONDS=7200 for the long run; CORTANA_FAULT_SEED to repeat one."""
+
+import collections
+import contextlib
+import os
+import random
+import signal
+import time
+
+import psycopg2
+import psycopg2.extras
+import pytest
+from invariants import INVARIANTS, violations
+from tcp_gate import PgBouncer, TcpGate
+from test_faults import FAST_RETRIES, find_faketime
+from workers import STAGE_SCHEMA, Jobs, Workers, children_of, wait_until
+
+LEASE_MS = 1500
+DIAMOND = """INSERT INTO workflows (name, steps) VALUES ('diamond', '[
+    {"key": "top", "job_type": "test_stage", "params": {"do": "work", "ms": 60}},
+    {"key": "left", "job_type": "test_stage", "depends_on": ["top"], "params": {"do": "succeed"}},
+    {"key": "right", "job_type": "test_stage", "depends_on": ["top"],
+     "params": {"do": "work", "ms": 100}},
+    {"key": "bottom", "job_type": "test_stage", "depends_on": ["left", "right"],
+     "params": {"do": "succeed"}}]')"""
+
+
+class Load:
+    """Work that comes in meanwhile. What the database has confirmed is remembered, and must be found."""
+
+    def __init__(self, url, dice):
+        self.url, self.dice = url, dice
+        self.connection = None
+        self.count = 0
+        self.confirmed = {}  # the job's id: what it was told to do
+        self.runs = []
+        self.unsure = 0
+
+    def jobs(self):
+        if self.connection is None or self.connection.closed:
+            self.connection = psycopg2.connect(self.url, options="-c statement_timeout=20s")
+            self.connection.autocommit = True
+        return Jobs(self.connection)
+
+    def payload(self):
+        self.count += 1
+        kind = self.dice.choices(["put", "work", "fail", "crash", "refuse"], [50, 30, 8, 5, 7])[0]
+        return {"put": {"do": "put", "key": f"out/{self.count}", "text": str(self.count),
+                        "ms": self.dice.randrange(20, 400)},
+                "work": {"do": "work", "ms": self.dice.randrange(20, 1200)},
+                "fail": {"do": "fail", "type": "Timeout"},
+                "crash": {"do": "crash"},
+                "refuse": {"do": "fail", "type": "InvalidPayload"}}[kind]
+
+    def add(self):
+        """One step of the load; an error is an answer that may or may not have been carried out."""
+        try:
+            jobs = self.jobs()
+            chance = self.dice.random()
+            if chance < 0.1:
+                self.runs.append(jobs.row("SELECT run_id FROM start_run('diamond', '{}')")["run_id"])
+            elif chance < 0.2 and len(self.confirmed) > 4:
+                victim = self.dice.choice(list(self.confirmed))
+                jobs.rows("SELECT cancel_job(%s)", victim)
+            else:
+                payload = self.payload()
+                parents = self.dice.sample(list(self.confirmed)[-6:], 2) \
+                    if chance < 0.35 and len(self.confirmed) > 6 else None
+                row = jobs.row("SELECT job_id FROM enqueue_job('test_stage', %s, p_depends_on => "
+                               "%s::uuid[])", psycopg2.extras.Json(payload), parents)
+                self.confirmed[row["job_id"]] = payload
+        except psycopg2.Error:
+            self.unsure += 1
+            self.hang_up()
+
+    def hang_up(self):
+        if self.connection is not None:
+            self.connection.close()
+
+    def end_what_never_succeeds(self):
+        """Jobs told to fail are tried until somebody stops them; children of dead ones wait for ever."""
+        self.jobs().rows("""
+            SELECT cancel_job(id) FROM jobs WHERE status NOT IN ('done', 'canceled')
+            AND (coalesce(payload -> 'original_payload', payload) ->> 'do' IN ('fail', 'crash')
+                 OR depends_on && (SELECT array_agg(id) FROM jobs
+                                   WHERE status = 'canceled'
+                                      OR (status = 'failed' AND scheduled_for IS NULL)))""")
+
+    def open_jobs(self):
+        self.end_what_never_succeeds()
+        return self.jobs().row("""SELECT count(*) AS n FROM jobs
+            WHERE status IN ('queued', 'processing')
+               OR (status = 'failed' AND scheduled_for IS NOT NULL)""")["n"]
+
+
+class Faults:
+    """What may break, each a method; draws one after the other from the dice."""
+
+    def __init__(self, dice, cluster, gates, pooler, starters, clock):
+        self.dice, self.cluster, self.gates, self.pooler = dice, cluster, gates, pooler
+        self.starters = starters
+        self.clock = clock
+        self.workers = [start() for start in starters]
+        self.stopped = []  # (when it goes on, pid)
+        self.done = collections.Counter()
+        self.kinds = {self.kill: 20, self.stop: 20, self.crash_database: 2, self.terminate_backend: 10,
+                      self.reset: 6, self.silence: 6, self.freeze: 6, self.restart_pooler: 4,
+                      self.step_clock: 6}
+
+    def victim(self):
+        supervisors = [worker.pid for worker in self.workers if worker.is_alive()]
+        stages = [pid for supervisor in supervisors for pid in children_of(supervisor)]
+        return self.dice.choice(self.dice.choice([kind for kind in (supervisors, stages) if kind]))
+
+    def kill(self):
+        os.kill(self.victim(), signal.SIGKILL)
+
+    def stop(self):
+        pid = self.victim()
+        os.kill(pid, signal.SIGSTOP)
+        leases = self.dice.choice([0.2, 0.8, 1.5, 3])  # for less than a lease, and for more
+        self.stopped.append((time.monotonic() + leases * LEASE_MS / 1000, pid))
+
+    def crash_database(self):
+        self.cluster.stop(immediate=True)
+        time.sleep(self.dice.choice([0, 0.5, 2.5]))  # how long it is away
+        self.cluster.start()
+
+    def terminate_backend(self):
+        with contextlib.suppress(psycopg2.Error), contextlib.closing(self.cluster.connect()) as link:
+            link.cursor().execute("""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+                ORDER BY md5(pid::text || %s) LIMIT 1""", (str(self.dice.random()),))
+
+    def reset(self):
+        self.dice.choice(self.gates).reset()
+
+    def silence(self):
+        self.dice.choice(self.gates).silence(self.dice.choice([0.1, 1, 4]))
+
+    def freeze(self):
+        self.dice.choice(self.gates).freeze(self.dice.choice([0.3, 1, 2.5]))
+
+    def restart_pooler(self):
+        self.pooler.restart()
+
+    def step_clock(self):
+        """The wall clock of one worker jumps, back or forth."""
+        self.clock.write_text(f"{self.dice.choice([-7200, -90, -2, 2, 90, 7200]):+d}\n")
+
+    def one(self):
+        fault = self.dice.choices(list(self.kinds), list(self.kinds.values()))[0]
+        with contextlib.suppress(ProcessLookupError):
+            fault()
+            self.done[fault.__name__] += 1
+        self.go_on()
+
+    def go_on(self, everybody=False):
+        """Stopped processes whose time has come go on; dead workers are started anew."""
+        now = time.monotonic()
+        for when, pid in list(self.stopped):
+            if everybody or when <= now:
+                self.stopped.remove((when, pid))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        for index, worker in enumerate(self.workers):
+            if not worker.is_alive():
+                self.workers[index] = self.starters[index]()
+
+
+@pytest.fixture
+def field(cluster, program, tmp_path):
+    """A crashable database with three ways to it, and workers on each."""
+    name = cluster.create_database()
+    with contextlib.closing(cluster.connect(name)) as link:
+        for statement in (STAGE_SCHEMA, FAST_RETRIES, DIAMOND):
+            link.cursor().execute(statement)
+    with contextlib.ExitStack() as stack:
+        pooler = PgBouncer(cluster)
+        stack.callback(pooler.close)
+        direct = TcpGate(cluster.directory / ".s.PGSQL.5432")
+        stack.callback(direct.close)
+        pooled = TcpGate(pooler.socket)
+        stack.callback(pooled.close)
+        workers = Workers(program, cluster.url(name), tmp_path)
+        stack.callback(workers.end)
+        clock = tmp_path / "clock"
+        clock.write_text("+0\n")
+        yield name, pooler, [direct, pooled], workers, clock
+
+
+def starters_of(name, gates, workers, clock, program):
+    def start(*options, **environment):
+        return workers.start("test-stage", "--slots", 2, *options, CORTANA_LEASE_MS=LEASE_MS,
+                             **environment)
+
+    wrong_clock = {}
+    if find_faketime() and b"__asan_init" not in program("test-stage").read_bytes():
+        wrong_clock = {"LD_PRELOAD": find_faketime(), "FAKETIME_TIMESTAMP_FILE": clock,
+                       "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return [lambda: start(**wrong_clock),
+            lambda: start(DATABASE_URL=gates[0].url(name)),
+            lambda: start("--no-listen", DATABASE_URL=gates[1].url(name))]
+
+
+def check_results(load, workers):
+    jobs = load.jobs()
+    rows = {row["id"]: row for row in jobs.rows("SELECT * FROM jobs")}
+    lost = [job_id for job_id in load.confirmed if job_id not in rows]
+    assert lost == [], "the database had confirmed them"
+    results = jobs.rows("SELECT job_id, array_agg(attempt) AS attempts FROM test_results GROUP BY 1")
+    assert {row["job_id"]: row["attempts"] for row in results} == {
+        job_id: [row["attempt"]] for job_id, row in rows.items() if row["status"] == "done"}
+    for job_id, payload in load.confirmed.items():
+        if rows[job_id]["status"] == "done" and payload["do"] == "put":
+            assert (workers.store / payload["key"]).read_text() == payload["text"]
+        assert payload["do"] not in ("fail", "crash") or rows[job_id]["status"] != "done"
+        is_refused = payload.get("type") == "InvalidPayload"
+        assert rows[job_id]["status"] != "failed" or is_refused, payload
+    runs = jobs.rows("SELECT status, count(*) AS n FROM runs GROUP BY 1")
+    assert {row["status"] for row in runs} == {"done"}, runs
+
+
+def test_no_fault_breaks_the_history(cluster, field, program):
+    name, pooler, gates, workers, clock = field
+    seconds = float(os.environ.get("CORTANA_FAULT_SECONDS", "45"))
+    seed = int(os.environ.get("CORTANA_FAULT_SEED", time.time_ns() % 1_000_000))
+    dice = random.Random(seed)
+    load = Load(cluster.url(name), dice)
+    faults = Faults(dice, cluster, gates, pooler, starters_of(name, gates, workers, clock, program),
+                    clock)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for _ in range(dice.randrange(4)):
+            load.add()
+        faults.one()
+        time.sleep(dice.uniform(0, 0.4))  # the random instant itself
+
+    def is_over():
+        faults.go_on(everybody=True)
+        return load.open_jobs() == 0
+
+    story = f"seed {seed}, {dict(faults.done)}, {len(load.confirmed)} jobs, {load.unsure} unsure"
+    print(story)
+    load.hang_up()
+    wait_until(is_over, f"the last jobs ({story})", 120)
+    for worker in faults.workers:
+        worker.stop()
+    assert violations(load.jobs()) == {}, story
+    check_results(load, workers)
+    attempts = load.jobs().rows("SELECT status, count(*) AS n FROM job_attempts GROUP BY 1")
+    counts = {row["status"]: row["n"] for row in attempts}
+    assert counts["succeeded"] > 0 and counts["crashed"] > 0, (story, counts)
+
+
+# Each invariant, and an edit of the history that it must see.
+FORGERIES = {
+    "a job's timeline is a legal path, without gaps":
+        "DELETE FROM task_events WHERE job_id = %(job)s AND data ->> 'to' = 'processing'",
+    "a job is what its timeline says last":
+        "DELETE FROM task_events WHERE job_id = %(job)s AND data ->> 'to' = 'done'",
+    "fencing tokens only grow":
+        "UPDATE job_attempts SET lease_token = 0 WHERE job_id = %(job)s AND attempt = 2",
+    "a token is given out once":
+        "UPDATE job_attempts SET lease_token = 9 WHERE job_id = %(job)s",
+    "one lease at a time":
+        "UPDATE job_attempts SET started_at = '2020-01-01' WHERE job_id = %(job)s AND attempt = 2",
+    "every start and every settle carries the token of its attempt":
+        """UPDATE task_events SET data = data || '{"lease_token": 1}'
+           WHERE job_id = %(job)s AND data ->> 'to' = 'done'""",
+    "a done job has one attempt that succeeded, its last":
+        "UPDATE job_attempts SET status = 'succeeded' WHERE job_id = %(job)s",
+    "what has ended holds no lease, what runs holds one":
+        "UPDATE jobs SET locked_by = 'nobody' WHERE id = %(job)s",
+    "attempts are open for running jobs alone":
+        "UPDATE job_attempts SET finished_at = NULL WHERE job_id = %(job)s AND attempt = 2",
+    "no child before its parents":
+        "UPDATE job_attempts SET started_at = '2020-01-01' WHERE job_id = %(child)s",
+    "retries that count are those of attempts that failed":
+        "UPDATE jobs SET retry_count = 2 WHERE id = %(job)s",
+}
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+def test_an_invariant_sees_what_breaks_it(queue, sql, name):
+    queue.run("UPDATE job_types SET retry_delays = '{0 s,0 s,0 s}' WHERE name = 'transcode'")
+    job = queue.add()
+    child = queue.add(depends_on=[job])
+    queue.fail(queue.claim_one())
+    queue.make_retry_due(job)
+    for _ in range(2):
+        assert queue.call("complete_job", queue.claim_one()) is True
+    assert violations(Jobs(sql)) == {}
+    queue.run("SET session_replication_role = replica")  # the rules of the database would refuse it
+    with sql.cursor() as cursor:
+        cursor.execute(FORGERIES[name], {"job": job, "child": child})
+        assert cursor.rowcount > 0
+    assert name in violations(Jobs(sql))
