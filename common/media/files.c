@@ -6,6 +6,7 @@ struct file {
     enum cv_ladder_part part;
     char *name;
     const char *content_type;
+    bool provisional;
 };
 
 struct cv_files {
@@ -66,10 +67,8 @@ static int append(struct cv_files *files, const struct file *file, struct cv_err
     return 0;
 }
 
-int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
-                 const char *content_type, struct cv_error *error)
+static int add(struct cv_files *files, struct file file, const char *name, struct cv_error *error)
 {
-    struct file file = {part, NULL, content_type};
     int result = cv_format(&file.name, error, "%s", name);
     if (result != 0) {
         return result;
@@ -80,8 +79,14 @@ int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *n
     return result;
 }
 
-int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
-                   const char *content_type, const void *data, size_t size, struct cv_error *error)
+int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
+                 const char *content_type, struct cv_error *error)
+{
+    return add(files, (struct file){part, NULL, content_type, false}, name, error);
+}
+
+static int write_file(const struct cv_files *files, const char *name, const void *data, size_t size,
+                      struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
     int result = cv_format(&path, error, "%s/%s", files->directory, name);
@@ -92,7 +97,22 @@ int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char 
     if (!file || fwrite(data, 1, size, file) < size || fflush(file) != 0) {
         return cv_fail_errno(error, errno, "cannot write %s", path);
     }
-    return cv_files_add(files, part, name, content_type, error);
+    return 0;
+}
+
+int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
+                   const char *content_type, const void *data, size_t size, struct cv_error *error)
+{
+    int result = write_file(files, name, data, size, error);
+    return result ? result : cv_files_add(files, part, name, content_type, error);
+}
+
+int cv_files_write_provisional(struct cv_files *files, const char *name, const char *content_type,
+                               const void *data, size_t size, struct cv_error *error)
+{
+    struct file file = {CV_LADDER_STREAM, NULL, content_type, true};
+    int result = write_file(files, name, data, size, error);
+    return result ? result : add(files, file, name, error);
 }
 
 int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,
@@ -109,7 +129,8 @@ int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *op
         cv_auto_free char *path = NULL;
         result =
             result ? result : cv_format(&path, error, "%s/%s", files->directory, taken[i].name);
-        struct cv_ladder_file file = {taken[i].part, taken[i].name, path, taken[i].content_type};
+        struct cv_ladder_file file = {taken[i].part, taken[i].name, path, taken[i].content_type,
+                                      taken[i].provisional};
         result = result ? result : finished(opaque, &file, error);
         free(taken[i].name);
     }

@@ -18,10 +18,13 @@ const char *cv_files_directory(const struct cv_files *files);
 CV_MUST_CHECK int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
                                const char *content_type, struct cv_error *error);
 
-/* Writes a file and notes it. */
+/* Writes a file and notes it; `cv_files_write_provisional` one that will be written again. */
 CV_MUST_CHECK int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
                                  const char *content_type, const void *data, size_t size,
                                  struct cv_error *error);
+CV_MUST_CHECK int cv_files_write_provisional(struct cv_files *files, const char *name,
+                                             const char *content_type, const void *data,
+                                             size_t size, struct cv_error *error);
 
 /* Tells of every file noted since the last call, in order. */
 CV_MUST_CHECK int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,

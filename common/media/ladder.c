@@ -39,6 +39,7 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     ladder->source = params->source;
     ladder->threads = params->threads < 1 ? 1 : params->threads;
     ladder->format = params->format;
+    ladder->progressive = params->progressive;
     ladder->finished = params->finished;
     ladder->opaque = params->opaque;
     ladder->last_ticks = INT64_MIN;

@@ -11,6 +11,8 @@ struct cv_ladder {
     const struct cv_media_info *source;
     int threads;
     enum cv_segment_format format;
+    bool progressive, published; /* published: the final playlists are written */
+    size_t early; /* segments of the smallest rendition that a provisional playlist names */
     cv_ladder_finished finished;
     void *opaque;
     struct cv_files *files;
@@ -30,7 +32,7 @@ struct cv_ladder {
     int64_t video_end_us; /* where the newest frame ends */
 };
 
-/* Tells the caller of files that have become complete. */
+/* Tells the caller of files that have become complete, and of playlists that name them early. */
 CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);
 
 /* Writes poster and playlists, when everything they name is complete. */

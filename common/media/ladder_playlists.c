@@ -7,11 +7,6 @@ enum { POSTER_QUALITY = 85, POSTER_SIDE_MAX = 1280, FRAME_RATE_MAX = 60 };
 
 static const char playlist_type[] = "application/vnd.apple.mpegurl";
 
-int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
-{
-    return cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
-}
-
 static int write_text(struct cv_ladder *ladder, const char *name, const char *text,
                       struct cv_error *error)
 {
@@ -54,6 +49,91 @@ static int write_media(struct cv_ladder *ladder, const struct cv_segments *segme
     return result ? result : write_text(ladder, keys_file, keys, error);
 }
 
+/* ---- before the end -------------------------------------------------------------------------- */
+
+/* NAME.m3u8 of the first `count` segments; *ret_list is them. */
+static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, size_t count,
+                       struct cv_segment_list *ret_list, struct cv_error *error)
+{
+    struct cv_playlist_names names = cv_segments_names(segments);
+    cv_auto_free char *file = NULL;
+    cv_auto_free char *text = NULL;
+    int result = cv_segments_snapshot(segments, count, ret_list, error);
+    result = result ? result : cv_format(&file, error, "%s.m3u8", names.name);
+    result =
+        result ? result : cv_playlist_media(ret_list, &names, CV_HLS_TARGET_S, false, &text, error);
+    return result ? result
+                  : cv_files_write_provisional(ladder->files, file, playlist_type, text,
+                                               strlen(text), error);
+}
+
+static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictures,
+                             const struct cv_segment_list *list,
+                             const struct cv_segment_list *sound_list, struct cv_error *error)
+{
+    const struct cv_rung_size *size = &ladder->sizes[ladder->count - 1];
+    struct cv_playlist_variant variant = {
+        .name = cv_segments_names(pictures).name,
+        .codecs = cv_segments_codec(pictures),
+        .width = size->width,
+        .height = size->height,
+        .frame_rate = fmin(cv_segment_list_frame_rate(list), FRAME_RATE_MAX),
+        .list = list,
+    };
+    struct cv_playlist_variant sound = {.list = sound_list};
+    if (ladder->sound) {
+        sound.name = cv_segments_names(ladder->sound_segments).name;
+        sound.codecs = cv_segments_codec(ladder->sound_segments);
+    }
+    cv_auto_free char *text = NULL;
+    int result = cv_playlist_multivariant(&variant, 1, ladder->sound ? &sound : NULL,
+                                          CV_HLS_TARGET_S, false, &text, error);
+    return result ? result
+                  : cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
+                                               strlen(text), error);
+}
+
+/* Playlists of the smallest rendition's first segments, and, once, the index that names them. */
+static int publish_early(struct cv_ladder *ladder, size_t count, size_t sound_count,
+                         struct cv_error *error)
+{
+    struct cv_segments *pictures = cv_rung_segments(ladder->rungs[ladder->count - 1]);
+    struct cv_segment_list list = {0}, sound_list = {0};
+    int result = write_early(ladder, pictures, count, &list, error);
+    if (result == 0 && ladder->sound) {
+        result = write_early(ladder, ladder->sound_segments, sound_count, &sound_list, error);
+    }
+    if (result == 0 && ladder->early == 0) {
+        result = write_early_index(ladder, pictures, &list, &sound_list, error);
+    }
+    cv_segment_list_deinit(&list);
+    cv_segment_list_deinit(&sound_list);
+    ladder->early = count;
+    return result;
+}
+
+static size_t told(struct cv_segments *segments)
+{
+    return segments ? cv_segments_told(segments) : 0;
+}
+
+int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
+{
+    /* Counted before the files are told of: what is named has been told of. */
+    struct cv_rung *smallest = ladder->rungs[ladder->count - 1];
+    size_t count = ladder->progressive && smallest ? told(cv_rung_segments(smallest)) : 0;
+    size_t sound_count = told(ladder->sound_segments);
+    int result = cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
+    if (result != 0 || count == ladder->early || (ladder->sound && sound_count == 0) ||
+        ladder->published) {
+        return result;
+    }
+    result = publish_early(ladder, count, sound_count, error);
+    return result ? result : cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
+}
+
+/* ---- at the end ------------------------------------------------------------------------------ */
+
 static void describe(const struct cv_segments *segments, struct cv_playlist_variant *variant)
 {
     *variant = (struct cv_playlist_variant){
@@ -79,7 +159,7 @@ int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error)
 {
     struct cv_playlist_variant variants[CV_LADDER_RUNGS_MAX], sound;
     size_t count = describe_all(ladder, variants);
-    int target = 1;
+    int target = ladder->progressive ? CV_HLS_TARGET_S : 1; /* of a playlist it never changes */
     for (size_t i = 0; i < count; i++) {
         int own = cv_segment_list_target(variants[i].list);
         target = own > target ? own : target;
@@ -89,6 +169,7 @@ int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error)
         int own = cv_segment_list_target(sound.list);
         target = own > target ? own : target;
     }
+    ladder->published = true;
     int result = write_poster(ladder, error);
     for (size_t i = 0; result == 0 && i < count; i++) {
         result = write_media(ladder, cv_rung_segments(ladder->rungs[i]), target, error);

@@ -160,10 +160,12 @@ struct cv_ladder_file {
     const char *name; /* as other files name it */
     const char *path;
     const char *content_type;
+    bool
+        provisional; /* a playlist that grows: told of again, under its name, and at last in full */
 };
 
 /* Told of every file as soon as it is complete, in an order in which they may be published: nothing
- * names a file that was not told of before; index.m3u8 comes last. Called on the thread that calls
+ * names a file that was not told of before; index.m3u8 comes last, but for provisional ones. Called on the thread that calls
  * the ladder, from within cv_ladder_frame, cv_ladder_sound and cv_ladder_finish; a failure is passed
  * up. */
 typedef int (*cv_ladder_finished)(void *opaque, const struct cv_ladder_file *file,
@@ -176,6 +178,8 @@ struct cv_ladder_params {
     const int *short_sides;             /* presets (cv_ladder_is_rung); NULL: 1080, 720, 480, 360 */
     size_t short_side_count;
     enum cv_segment_format format;
+    bool
+        progressive; /* provisional playlists of the smallest rendition from its first segment on */
     cv_ladder_finished finished;
     void *opaque;
 };

@@ -38,7 +38,7 @@ CV_MUST_CHECK int cv_rung_show(struct cv_rung *rung, const AVFrame *picture, int
 CV_MUST_CHECK int cv_rung_end(struct cv_rung *rung, int64_t end, struct cv_error *error);
 CV_MUST_CHECK int cv_rung_join(struct cv_rung *rung, struct cv_error *error);
 
-/* After cv_rung_join, but for cv_segments_snapshot of the segments. NULL before the first picture
+/* After cv_rung_join, but for what any thread may ask of the segments. NULL before the first picture
  * has been taken in. */
 struct cv_segments *cv_rung_segments(struct cv_rung *rung);
 const char *cv_rung_name(const struct cv_rung *rung);

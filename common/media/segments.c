@@ -290,13 +290,21 @@ struct cv_playlist_names cv_segments_names(const struct cv_segments *segments)
                                       segments->type->has_map};
 }
 
-int cv_segments_snapshot(struct cv_segments *segments, struct cv_segment_list *ret_list,
-                         struct cv_error *error)
+size_t cv_segments_told(struct cv_segments *segments)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    size_t count = segments->announced;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return count;
+}
+
+int cv_segments_snapshot(struct cv_segments *segments, size_t count,
+                         struct cv_segment_list *ret_list, struct cv_error *error)
 {
     struct cv_segment_list list = {0};
     int result = 0;
     (void)pthread_mutex_lock(&segments->lock);
-    for (size_t i = 0; result == 0 && i < segments->announced; i++) {
+    for (size_t i = 0; result == 0 && i < count && i < segments->announced; i++) {
         result = cv_segment_list_add(&list, &segments->list.segments[i], error);
     }
     (void)pthread_mutex_unlock(&segments->lock);

@@ -1,6 +1,6 @@
 /* Cuts one encoded stream into segment files. Private to common/media.
  *
- * Used by one thread at a time, but for cv_segments_snapshot. */
+ * Used by one thread at a time, but for cv_segments_told and cv_segments_snapshot. */
 #pragma once
 
 #include "common/media/files.h"
@@ -12,6 +12,7 @@ enum {
     CV_HLS_KEY_US = 2 * 1000 * 1000,     /* Apple's authoring rules: a key frame every 2 s */
     CV_HLS_SEGMENT_US = 4 * 1000 * 1000, /* two groups: quick seeks, few objects */
     CV_HLS_TAIL_US = 500 * 1000,         /* a shorter last segment joins the one before */
+    CV_HLS_TARGET_S = 5, /* a key frame comes half a second late at most, a tail is no longer */
 };
 
 struct cv_segments;
@@ -45,8 +46,10 @@ CV_MUST_CHECK int cv_segments_finish(struct cv_segments *segments, int64_t end,
 const struct cv_segment_list *cv_segments_list(const struct cv_segments *segments);
 struct cv_playlist_names cv_segments_names(const struct cv_segments *segments);
 
-/* Any thread: the segments that cv_files has been told of so far. cv_segment_list_deinit it. */
-CV_MUST_CHECK int cv_segments_snapshot(struct cv_segments *segments,
+/* Any thread: how many segments cv_files has been told of so far, and the first `count` of them;
+ * cv_segment_list_deinit it. */
+size_t cv_segments_told(struct cv_segments *segments);
+CV_MUST_CHECK int cv_segments_snapshot(struct cv_segments *segments, size_t count,
                                        struct cv_segment_list *ret_list, struct cv_error *error);
 
 /* RFC 6381's name of what is in the stream, from the stream itself: "avc1.64002A", "mp4a.40.2".

@@ -1,11 +1,34 @@
 #include "workers/transcode/transcode.h"
 
+#include <string.h>
+
 /* Sixteen 4K pictures of ten bits, in flight in a decoder and an encoder, are below 1 GiB; the rest
  * is for the largest pictures that are let in. */
 #define MEMORY_BYTES (INT64_C(6) << 30)
 
+/* Takes the stage's own options out of the command line: they are what its variables say, too. */
+static int take_options(int argc, char **argv)
+{
+    int kept = 1;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--progressive") == 0) {
+            if (setenv("CORTANA_PROGRESSIVE", "1", 1) != 0) {
+                return -1;
+            }
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    argv[kept] = NULL;
+    return kept;
+}
+
 int main(int argc, char **argv)
 {
+    argc = take_options(argc, argv);
+    if (argc < 0) {
+        return CV_EXIT_RETRY;
+    }
     static const struct cv_stage stage = {
         .name = "transcode-worker",
         .job_type = "transcode",

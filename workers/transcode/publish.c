@@ -4,6 +4,8 @@
 
 enum { LIST_PAGE = 1000 };
 
+static const char index_name[] = "index.m3u8";
+
 struct noted {
     char *key, *path, *content_type;
     bool is_on_its_way;
@@ -14,6 +16,7 @@ struct transcode_publisher {
     char *prefixes[2]; /* by enum cv_ladder_part */
     struct noted *noted;
     size_t count, capacity;
+    bool is_early; /* provisional playlists of this attempt are in the store */
     bool is_finished;
 };
 
@@ -75,10 +78,40 @@ static bool names_others(const char *name)
     return dot && (strcmp(dot, ".m3u8") == 0 || strcmp(dot, ".vtt") == 0);
 }
 
+int transcode_publisher_is_first(struct transcode_publisher *publisher, bool *ret_is_first,
+                                 struct cv_error *error)
+{
+    cv_auto_free char *key = NULL;
+    int result = cv_format(&key, error, "%s%s", publisher->prefixes[CV_LADDER_STREAM], index_name);
+    result = result ? result : cv_store_head(cv_stage_store(publisher->context), key, NULL, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_is_first = result == CV_STORE_NOT_FOUND;
+    return 0;
+}
+
+/* Not an output of the job: its last version will be. */
+static int put_provisional(struct transcode_publisher *publisher, const struct cv_ladder_file *file,
+                           struct cv_error *error)
+{
+    cv_auto_free char *key = NULL;
+    int result = cv_format(&key, error, "%s%s", publisher->prefixes[file->part], file->name);
+    result = result ? result : cv_stage_uploads_wait(publisher->context, error);
+    struct cv_put_params params = {.content_type = file->content_type};
+    publisher->is_early = true;
+    return result ? result
+                  : cv_store_put_file(cv_stage_store(publisher->context), key, file->path, &params,
+                                      NULL, error);
+}
+
 int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
                              struct cv_error *error)
 {
     struct transcode_publisher *publisher = opaque;
+    if (file->provisional) {
+        return put_provisional(publisher, file, error);
+    }
     if (publisher->count == publisher->capacity) {
         size_t capacity = publisher->capacity ? 2 * publisher->capacity : 256;
         struct noted *more = reallocarray(publisher->noted, capacity, sizeof(*more));
@@ -170,19 +203,43 @@ static int delete_stale(const struct transcode_publisher *publisher, const char 
     return 0;
 }
 
+/* Deletes the playlists that this attempt has put: index.m3u8 first, so that nothing names what is
+ * about to go. */
+static int delete_playlists(const struct transcode_publisher *publisher, struct cv_error *error)
+{
+    static const char ending[] = ".m3u8";
+    struct cv_store *store = cv_stage_store(publisher->context);
+    const char *prefix = publisher->prefixes[CV_LADDER_STREAM];
+    cv_auto_free char *index = NULL;
+    cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
+    int result = cv_format(&index, error, "%s%s", prefix, index_name);
+    result = result ? result : cv_store_delete(store, index, error);
+    result = result < 0 ? result : cv_store_list(store, prefix, NULL, LIST_PAGE, &list, error);
+    for (size_t i = 0; result >= 0 && i < list.count; i++) {
+        const char *key = list.entries[i].key;
+        size_t length = strlen(key), tail = sizeof(ending) - 1;
+        if (length > tail && strcmp(key + length - tail, ending) == 0) {
+            result = cv_store_delete(store, key, error);
+        }
+    }
+    return result < 0 ? result : 0;
+}
+
 void transcode_publisher_discard(struct transcode_publisher *publisher)
 {
     struct cv_store *store = cv_stage_store(publisher->context);
     struct cv_error ignored;
-    cv_auto_free char *playlist = NULL;
+    bool is_first = false;
     cv_auto_free const char **keys = calloc(publisher->count + 1, sizeof(keys[0]));
     if (cv_stage_uploads_wait(publisher->context, &ignored) < 0) {
         cv_log(CV_LOG_DEBUG, "a segment was not stored, ignoring: %s", ignored.message);
     }
-    int result =
-        cv_format(&playlist, &ignored, "%sindex.m3u8", publisher->prefixes[CV_LADDER_STREAM]);
-    if (publisher->is_finished || !keys || result < 0 ||
-        cv_store_head(store, playlist, NULL, &ignored) != CV_STORE_NOT_FOUND) {
+    if (publisher->is_early && !publisher->is_finished &&
+        delete_playlists(publisher, &ignored) < 0) {
+        cv_log(CV_LOG_DEBUG, "playlists of a failed attempt stay, ignoring: %s", ignored.message);
+    }
+    if (publisher->is_finished || !keys ||
+        transcode_publisher_is_first(publisher, &is_first, &ignored) < 0 || !is_first) {
         return;
     }
     size_t count = 0;

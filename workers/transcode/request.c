@@ -58,6 +58,24 @@ static int read_short_sides(const json_t *payload, struct transcode_request *req
     return 0;
 }
 
+static int read_progressive(const json_t *payload, struct transcode_request *request,
+                            struct cv_error *error)
+{
+    static const char key[] = "progressive";
+    const json_t *value = json_object_get(payload, key);
+    if (value && !json_is_null(value)) {
+        if (!json_is_boolean(value)) {
+            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is no boolean", key);
+        }
+        request->progressive = json_is_true(value);
+        return 0;
+    }
+    int64_t wanted = 0;
+    int result = cv_env_int("CORTANA_PROGRESSIVE", 0, 0, 1, &wanted, error);
+    request->progressive = wanted != 0;
+    return result;
+}
+
 int transcode_read_request(const json_t *payload, struct transcode_request *request,
                            struct cv_error *error)
 {
@@ -65,5 +83,6 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
     int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
     result = result ? result
                     : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
-    return result ? result : read_short_sides(payload, request, error);
+    result = result ? result : read_short_sides(payload, request, error);
+    return result ? result : read_progressive(payload, request, error);
 }

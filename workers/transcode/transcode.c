@@ -116,6 +116,13 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
     if (result != 0) {
         return cv_fail_context(error, result, "%s", request->original);
     }
+    bool is_first = false;
+    if (request->progressive) {
+        result = transcode_publisher_is_first(publisher, &is_first, error);
+        if (result != 0) {
+            return result;
+        }
+    }
     struct cv_ladder_params ladder_params = {
         .directory = directory,
         .source = cv_decoder_info(decoder),
@@ -123,6 +130,7 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
         .short_sides = request->short_sides,
         .short_side_count = request->short_side_count,
         .format = request->format,
+        .progressive = is_first,
         .finished = transcode_publisher_take,
         .opaque = publisher,
     };

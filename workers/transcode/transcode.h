@@ -12,6 +12,7 @@ struct transcode_request {
     int short_sides[CV_LADDER_RUNGS_MAX]; /* of the renditions; none: the default ladder */
     size_t short_side_count;
     enum cv_segment_format format;
+    bool progressive; /* the smallest rendition can be played while the rest is under way */
 };
 
 /* What one original was found to be, and what was made of it. */
@@ -45,11 +46,16 @@ CV_MUST_CHECK int transcode_publisher_new(struct cv_stage_context *context, cons
 void transcode_publisher_free(struct transcode_publisher *publisher);
 CV_DEFINE_CLEANUP(struct transcode_publisher *, transcode_publisher_free)
 
-/* Removes what a failed attempt has put so far, unless an earlier one left a playlist that may name
- * it. Best effort. */
+/* Removes what a failed attempt has put so far, its own playlists first, unless an earlier one left
+ * a playlist that may name it. Best effort. */
 void transcode_publisher_discard(struct transcode_publisher *publisher);
 
-/* A cv_ladder_finished of a publisher: notes the file, and begins to put what names no other. */
+/* Whether no run before has left playlists: provisional ones may be put. */
+CV_MUST_CHECK int transcode_publisher_is_first(struct transcode_publisher *publisher,
+                                               bool *ret_is_first, struct cv_error *error);
+
+/* A cv_ladder_finished of a publisher: notes the file, and begins to put what names no other. A
+ * provisional playlist is put when all that was begun is whole. */
 CV_MUST_CHECK int transcode_publisher_take(void *publisher, const struct cv_ladder_file *file,
                                            struct cv_error *error);
 
