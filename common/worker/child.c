@@ -156,9 +156,10 @@ static void plan_limits(struct plan *plan, const struct cv_child_params *params)
     const struct cv_stage_limits *wanted = &params->stage->limits;
     int64_t memory = cv_child_memory_limit(params->stage);
     int64_t file = wanted->file_bytes > 0 ? wanted->file_bytes : default_file_bytes;
-    int64_t cpu = wanted->cpu_seconds > 0
-                      ? wanted->cpu_seconds
-                      : (params->job->time_limit_ms / 1000 + 1) * params->threads;
+    int64_t cpu =
+        wanted->cpu_seconds > 0
+            ? wanted->cpu_seconds
+            : (CV_TIME_LIMITS_MAX * params->job->time_limit_ms / 1000 + 1) * params->threads;
     if (!CV_UNDER_SANITIZER) {
         /* RLIMIT_DATA counts private writable memory, which is what an attack or a leak fills;
          * address space also holds file mappings, shared memory and reservations that cost nothing,

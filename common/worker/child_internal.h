@@ -22,6 +22,10 @@ struct cv_lines {
     size_t length;
 };
 
+/* A job that gets on may take this many times its time limit: an hour's clip at a quarter of its
+ * speed, a day's recording. */
+enum { CV_TIME_LIMITS_MAX = 24 };
+
 /* What a stage said last. */
 struct cv_progress {
     double fraction;

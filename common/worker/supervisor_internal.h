@@ -34,6 +34,8 @@ struct cv_slot {
     char *scratch_path;
     enum cv_stop_reason stop;
     int64_t started_at; /* monotonic, as are all times here */
+    int64_t limit_at;   /* when its time is up, unless it gets on */
+    double got_to;      /* the progress that this counts from */
     int64_t kill_at;    /* 0: not yet */
     struct cv_verdict_result verdict;
     struct cv_attempt_report report;

@@ -114,7 +114,7 @@ enum cv_stage_needs {
 struct cv_stage_limits {
     int64_t memory_bytes; /* private writable memory; address space is twice that (4 GiB) */
     int64_t file_bytes;   /* one file written (64 GiB) */
-    int64_t cpu_seconds;  /* (the job's time limit × threads) */
+    int64_t cpu_seconds;  /* (24 × the job's time limit × threads) */
 };
 
 /* A stage, as data. */

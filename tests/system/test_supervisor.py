@@ -210,6 +210,15 @@ def test_time_limit_ends_the_attempt(jobs, workers, action):
     assert worker.is_alive()
 
 
+def test_a_job_that_gets_on_is_given_more_time(jobs, workers):
+    jobs.rows("UPDATE job_types SET time_limit = '1500 ms' WHERE name = 'test_stage'")
+    job_id = jobs.enqueue({"do": "work", "ms": 4000})
+    workers.start()
+    jobs.wait_for(job_id, "failed", "done")
+    (attempt,) = jobs.attempts(job_id)
+    assert attempt["status"] == "succeeded"
+
+
 @pytest.mark.parametrize("options", [[], ["--no-listen"]], ids=["listen", "poll"])
 def test_a_running_job_is_canceled(jobs, workers, options):
     job_id = jobs.enqueue({"do": "work", "ms": 600000})

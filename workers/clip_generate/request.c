@@ -7,7 +7,7 @@
 
 enum {
     TIME_MAX_MS = INT32_MAX,        /* what the segments' columns hold: 24 days */
-    LENGTH_MAX_MS = 60 * 60 * 1000, /* a clip, not a copy: an hour is encoded in good time */
+    LENGTH_MAX_MS = 60 * 60 * 1000, /* a clip, not a copy */
     GIF_MAX_MS = 60 * 1000,         /* a minute has tens of megabytes already */
     PADDING_MS = 2000,
     PADDING_MAX_MS = 60 * 1000,
