@@ -26,6 +26,7 @@ struct cli_command {
 
 extern const struct cli_command cli_command_run;
 extern const struct cli_command cli_command_search;
+extern const struct cli_command cli_command_embeddings;
 extern const struct cli_command cli_command_export;
 extern const struct cli_command cli_command_clip;
 extern const struct cli_command cli_command_jobs;

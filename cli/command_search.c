@@ -1,3 +1,5 @@
+#include "common/embed/embed.h"
+
 #include "cli/command.h"
 #include "cli/session.h"
 #include "cli/text.h"
@@ -10,21 +12,96 @@ enum { LIMIT_DEFAULT = 20, LIMIT_MAX = 1000 };
 
 struct request {
     const char *query;
-    const char *video; /* as typed; NULL: all */
+    const char *video;  /* as typed; NULL: all */
+    const char *filter; /* fields, beside a semantic query */
+    const char *model;
     int64_t limit;
     bool json;
+    bool semantic;
 };
 
-static int print_json(struct cli_session *session, const struct request *request,
-                      const char *video_id, const char *limit, struct cv_error *error)
+/* The rows of a search as a FROM clause and its parameters. */
+struct search {
+    const char *from;
+    const char *parameters[5];
+    size_t count;
+    char *vector;
+};
+
+static void search_deinit(struct search *search)
 {
+    free(search->vector);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct search, search_deinit)
+
+/* The query as a vector, in PostgreSQL's form of an array. */
+static int embed_query(const char *query, const char *model, struct cv_cancel *cancel,
+                       char **ret_vector, struct cv_error *error)
+{
+    cv_auto(cv_embedder_close) struct cv_embedder *embedder = NULL;
+    cv_auto(cv_embeddings_deinit) struct cv_embeddings found = {0};
+    int result = cv_embedder_open(&embedder, error);
+    result = result ? result : cv_embed(embedder, model, &query, 1, cancel, &found, error);
+    if (result) {
+        return result;
+    }
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    for (size_t i = 0; i < found.dimensions; i++) {
+        cv_buffer_printf(&text, "%s%.7g", i ? "," : "{", (double)found.values[i]);
+    }
+    cv_buffer_text(&text, "}");
+    return cv_buffer_take(&text, ret_vector, error);
+}
+
+static int prepare_semantic(struct cli_session *session, const struct request *request,
+                            const char *video_id, const char *limit, struct cv_cancel *cancel,
+                            struct cv_db_result **ret_model, struct search *ret_search,
+                            struct cv_error *error)
+{
+    int result = cv_db_run(session->db, ret_model, error,
+                           "SELECT coalesce($1, embedding_model_in_use()) AS name", request->model);
+    const char *model = result ? NULL : cv_db_text(*ret_model, 0, "name");
+    if (result == 0 && !model) {
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "no model is in use; name one with --model, or see cortana embeddings --help");
+    }
+    result =
+        result ? result : embed_query(request->query, model, cancel, &ret_search->vector, error);
+    ret_search->from = "search_semantic($1::real[], $2, $3, $4::uuid, $5::int)";
+    ret_search->count = 5;
+    ret_search->parameters[0] = ret_search->vector;
+    ret_search->parameters[1] = model;
+    ret_search->parameters[2] = request->filter;
+    ret_search->parameters[3] = video_id;
+    ret_search->parameters[4] = limit;
+    return result;
+}
+
+static void prepare_words(const struct request *request, const char *video_id, const char *limit,
+                          struct search *ret_search)
+{
+    *ret_search = (struct search){
+        .from = request->json ? "search_segments($1, $2::uuid, $3::int)"
+                              : "search_segments($1, $2::uuid, $3::int, E'\\x01', E'\\x02')",
+        .parameters = {request->query, video_id, limit},
+        .count = 3,
+    };
+}
+
+static int print_json(struct cli_session *session, const struct search *search,
+                      struct cv_error *error)
+{
+    cv_auto_free char *sql = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result =
-        cv_db_run(session->db, &rows, error,
+        cv_format(&sql, error,
                   "SELECT coalesce(json_agg(row_to_json(s) ORDER BY s.place), '[]') AS hits"
-                  " FROM (SELECT h.*, row_number() OVER () AS place"
-                  " FROM search_segments($1, $2::uuid, $3::int) AS h) AS s",
-                  request->query, video_id, limit);
+                  " FROM (SELECT h.*, row_number() OVER () AS place FROM %s AS h) AS s",
+                  search->from);
+    result = result
+                 ? result
+                 : cv_db_query(session->db, sql, search->count, search->parameters, &rows, error);
     if (result == 0) {
         (void)puts(cv_db_text(rows, 0, "hits"));
     }
@@ -68,19 +145,23 @@ static void print_hit(const struct cv_db_result *rows, int row)
     print_snippet(cv_db_text(rows, row, "snippet"), isatty(STDOUT_FILENO));
 }
 
-static int print_text(struct cli_session *session, const struct request *request,
-                      const char *video_id, const char *limit, struct cv_error *error)
+static int print_text(struct cli_session *session, const struct search *search,
+                      struct cv_error *error)
 {
+    cv_auto_free char *sql = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_db_run(session->db, &rows, error,
-                  "SELECT h.*, coalesce(v.original_name, v.title, v.id::text) AS name,"
-                  " h.bounding_box ->> 'x' AS x, h.bounding_box ->> 'y' AS y,"
-                  " h.bounding_box ->> 'width' AS width, h.bounding_box ->> 'height' AS height"
-                  " FROM search_segments($1, $2::uuid, $3::int, E'\\x01', E'\\x02') AS h"
-                  " JOIN videos v ON v.id = h.video_id"
-                  " ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start, h.segment_id",
-                  request->query, video_id, limit);
+    int result = cv_format(&sql, error,
+                           "SELECT h.*, coalesce(v.original_name, v.title, v.id::text) AS name,"
+                           " h.bounding_box ->> 'x' AS x, h.bounding_box ->> 'y' AS y,"
+                           " h.bounding_box ->> 'width' AS width,"
+                           " h.bounding_box ->> 'height' AS height"
+                           " FROM %s AS h JOIN videos v ON v.id = h.video_id"
+                           " ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start,"
+                           " h.segment_id",
+                           search->from);
+    result = result
+                 ? result
+                 : cv_db_query(session->db, sql, search->count, search->parameters, &rows, error);
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         print_hit(rows, i);
     }
@@ -93,10 +174,15 @@ static int print_text(struct cli_session *session, const struct request *request
 static int run(const struct cli_command *command, int argc, char **argv, struct cv_cancel *cancel,
                struct cv_error *error)
 {
-    static const struct option options[] = {
-        {"data", required_argument, NULL, 'd'},  {"video", required_argument, NULL, 'v'},
-        {"limit", required_argument, NULL, 'n'}, {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},        {0}};
+    static const struct option options[] = {{"data", required_argument, NULL, 'd'},
+                                            {"video", required_argument, NULL, 'v'},
+                                            {"limit", required_argument, NULL, 'n'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"semantic", no_argument, NULL, 's'},
+                                            {"filter", required_argument, NULL, 'f'},
+                                            {"model", required_argument, NULL, 'm'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     struct cli_session_params params = {.without_store = true, .cancel = cancel};
     struct request request = {.limit = LIMIT_DEFAULT};
     for (int option; (option = cli_next_option(command, argc, argv, ":hn:", options)) != -1;) {
@@ -106,6 +192,12 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
             request.video = optarg;
         } else if (option == 'j') {
             request.json = true;
+        } else if (option == 's') {
+            request.semantic = true;
+        } else if (option == 'f') {
+            request.filter = optarg;
+        } else if (option == 'm') {
+            request.model = optarg;
         } else if (option == 'n') {
             if (!cv_parse_int(optarg, 1, LIMIT_MAX, &request.limit)) {
                 return cli_usage(command, "--limit is a number from 1 to %d", LIMIT_MAX);
@@ -116,6 +208,9 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
     }
     if (argc - optind != 1 || argv[optind][0] == '\0') {
         return cli_usage(command, "give one query (in quotes when it has several words)");
+    }
+    if (!request.semantic && (request.filter || request.model)) {
+        return cli_usage(command, "--filter and --model belong to --semantic");
     }
     request.query = argv[optind];
 
@@ -131,8 +226,18 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
     if (result) {
         return result;
     }
-    return request.json ? print_json(&session, &request, video_id, limit, error)
-                        : print_text(&session, &request, video_id, limit, error);
+    cv_auto(search_deinit) struct search search = {0};
+    cv_auto(cv_db_result_free) struct cv_db_result *model = NULL;
+    prepare_words(&request, video_id, limit, &search);
+    if (request.semantic) {
+        result =
+            prepare_semantic(&session, &request, video_id, limit, cancel, &model, &search, error);
+    }
+    if (result) {
+        return result;
+    }
+    return request.json ? print_json(&session, &search, error)
+                        : print_text(&session, &search, error);
 }
 
 const struct cli_command cli_command_search = {
@@ -148,6 +253,10 @@ const struct cli_command cli_command_search = {
             "  --video ID   in one video: an id, its first letters, a file's name, or last\n"
             "  --limit N    hits at most (20)\n"
             "  --json       one list of objects\n"
+            "  --semantic   by meaning instead: what is near to QUERY in the space of a model,\n"
+            "               where texts are embedded (cortana embeddings)\n"
+            "    --model M      of this model (the one in use)\n"
+            "    --filter TEXT  fields as above\n"
             "  --data DIR   the installation in DIR, even if DATABASE_URL is set\n",
     .run = run,
 };

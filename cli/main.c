@@ -9,7 +9,7 @@ static const struct cli_command *const commands[] = {
     &cli_command_run,     &cli_command_search, &cli_command_export,    &cli_command_clip,
     &cli_command_jobs,    &cli_command_runs,   &cli_command_workflows, &cli_command_rules,
     &cli_command_workers, &cli_command_nodes,  &cli_command_migrate,   &cli_command_doctor,
-    &cli_command_delete,  &cli_command_gc,     &cli_command_bucket,
+    &cli_command_delete,  &cli_command_gc,     &cli_command_bucket,    &cli_command_embeddings,
 };
 
 /* For the signal handler; set once, before it is installed. */
@@ -26,7 +26,7 @@ static void print_help(FILE *file)
     (void)fprintf(file, "cortana " CV_VERSION " makes the text on screen in videos searchable\n\n"
                         "usage: cortana COMMAND [ARGUMENTS]\n\n");
     for (size_t i = 0; i < CV_COUNT(commands); i++) {
-        (void)fprintf(file, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
+        (void)fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     }
     (void)fprintf(file,
                   "\ncortana COMMAND --help says more. All commands but run work on the database "

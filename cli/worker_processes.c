@@ -19,6 +19,7 @@ static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
     {.job_type = "ocr", .name = "ocr-worker", .folder = "ocr"},
     {.job_type = "segment_index", .name = "segment-index-worker", .folder = "segment_index"},
     {.job_type = "clip_generate", .name = "clip-generate-worker", .folder = "clip_generate"},
+    {.job_type = "embed", .name = "embed-worker", .folder = "embed"},
     {.job_type = "object_remove", .name = "object-remove-worker", .folder = "object_remove"},
     {.job_type = "scanner", .name = "scanner-worker", .folder = "scanner", .is_scanner = true},
 };
@@ -130,12 +131,25 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     return cli_process_start(&params, &worker->pid, error);
 }
 
+/* Without an endpoint the worker of a step that is off would only stop. */
+static int pipeline_embeds(struct cv_db *db, bool *ret_embeds, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result =
+        cv_db_run(db, &rows, error, "SELECT embedding_model_in_use() IS NOT NULL AS embeds");
+    *ret_embeds = result == 0 && cv_db_bool(rows, 0, "embeds");
+    return result;
+}
+
 int cli_workers_start(struct cli_workers *workers, const char *job_type, struct cv_error *error)
 {
-    int result = 0;
+    bool embeds = false;
+    int result = pipeline_embeds(workers->session->db, &embeds, error);
     for (size_t i = 0; result == 0 && i < CLI_WORKER_COUNT; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
-        bool is_wanted = job_type ? strcmp(job_type, worker->job_type) == 0 : !worker->is_scanner;
+        bool is_wanted =
+            job_type ? strcmp(job_type, worker->job_type) == 0
+                     : !worker->is_scanner && (embeds || strcmp(worker->job_type, "embed") != 0);
         if (worker->pid == 0 && is_wanted) {
             result = start_worker(workers, worker, error);
         }

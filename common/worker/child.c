@@ -52,6 +52,7 @@ static const struct {
     {"AWS_*", CV_STAGE_NEEDS_STORE},
     {"DATABASE_URL", CV_STAGE_NEEDS_DATABASE},
     {"PG*", CV_STAGE_NEEDS_DATABASE},
+    {"EMBED_*", CV_STAGE_NEEDS_EMBEDDER},
 };
 
 struct pipes {

@@ -108,6 +108,7 @@ CV_MUST_CHECK int cv_payload_double_or(const json_t *payload, const char *key, d
 enum cv_stage_needs {
     CV_STAGE_NEEDS_STORE = 1,
     CV_STAGE_NEEDS_DATABASE = 2,
+    CV_STAGE_NEEDS_EMBEDDER = 4, /* EMBED_*; with one of the others, for sockets */
 };
 
 /* Bounds of one stage process; 0 = the default in brackets. */

@@ -145,7 +145,8 @@ def test_every_function_that_writes_is_listed_above(queue):
                 # read only, under the caller's rights or with their owner and teams as a condition
                 "search_fold", "search_grams", "search_word_query", "search_parse",
                 "search_sees_all", "search_candidates", "search_snippet", "search_segments",
-                "video_export",
+                "video_export", "semantic_candidates", "search_semantic",
+                "embedding_model_in_use",
                 # what a query's fields mean; they read no table
                 "search_add_field", "search_date", "search_field_conditions", "search_position",
                 "search_refuse"}

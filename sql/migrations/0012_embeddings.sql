@@ -1,0 +1,381 @@
+-- Search by meaning: each distinct text (text_hash) is embedded once a model, whichever videos show it,
+-- and kept as a unit vector. With pgvector an index finds neighbours; without it the vectors are
+-- real[], pre-selected by the signs of their numbers and then compared exactly.
+
+CREATE TABLE embedding_models (
+    name text PRIMARY KEY CHECK (name ~ '^[[:alnum:]][[:alnum:]._:/@-]{0,99}$'),
+    dimensions int NOT NULL CHECK (dimensions BETWEEN 2 AND 16000),
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE TABLE text_embeddings (
+    model text NOT NULL REFERENCES embedding_models ON DELETE CASCADE,
+    text_hash text NOT NULL,
+    signs varbit,                          -- one bit a number; null where pgvector keeps the vector
+    embedding real[] NOT NULL,             -- of length 1; `vector` after use_pgvector()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (model, text_hash)
+);
+COMMENT ON TABLE text_embeddings IS
+    'What a model makes of a text: a function of the two, so it may be kept whoever computed it.';
+
+CREATE FUNCTION has_pgvector() RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT format_type(atttypid, NULL) = 'vector' FROM pg_attribute
+    WHERE attrelid = 'public.text_embeddings'::regclass AND attname = 'embedding'
+$$;
+
+-- An index of one model's neighbours, made while the table is still empty of it. Longer vectors than an
+-- index can hold are compared one by one.
+CREATE FUNCTION index_embedding_model(p_model text, p_dimensions int) RETURNS void
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    longest_indexed CONSTANT int := 2000;
+    name text := 'text_embeddings_' || substr(md5(p_model), 1, 16);
+BEGIN
+    IF NOT has_pgvector() OR p_dimensions > longest_indexed
+        OR NOT EXISTS (SELECT FROM pg_am WHERE amname = 'hnsw') THEN
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON text_embeddings'
+                   ' USING hnsw ((embedding::vector(%s)) vector_ip_ops) WHERE model = %L',
+                   name, p_dimensions, p_model);
+END
+$$;
+
+-- Turns the arrays into vectors where the extension is there to be had; safe to call again, and after
+-- it was installed later. Returns whether vectors are in use now.
+CREATE FUNCTION use_pgvector() RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    known embedding_models;
+BEGIN
+    IF has_pgvector() THEN
+        RETURN true;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector') THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        CREATE EXTENSION IF NOT EXISTS vector SCHEMA public;
+    EXCEPTION WHEN insufficient_privilege THEN
+        RETURN false;
+    END;
+    ALTER TABLE text_embeddings ALTER COLUMN embedding TYPE vector USING embedding::vector;
+    UPDATE text_embeddings SET signs = NULL;
+    FOR known IN SELECT * FROM embedding_models LOOP
+        PERFORM index_embedding_model(known.name, known.dimensions);
+    END LOOP;
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION use_pgvector() IS
+    'Keeps embeddings as pgvector''s vectors where that extension is available; returns whether it is.';
+SELECT use_pgvector();
+
+-- ---- writing -------------------------------------------------------------------------------------
+
+-- The texts of a video that a model has not seen: one spelling of each, in a fixed order.
+CREATE FUNCTION texts_to_embed(p_video_id uuid, p_model text, p_limit int)
+RETURNS TABLE (text_hash text, text text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT s.text_hash, min(s.text COLLATE "C")
+    FROM segments s
+    WHERE s.video_id = p_video_id
+      AND NOT EXISTS (SELECT FROM text_embeddings e
+                      WHERE e.model = p_model AND e.text_hash = s.text_hash)
+    GROUP BY s.text_hash
+    ORDER BY s.text_hash
+    LIMIT p_limit
+$$;
+
+-- Keeps vectors: [{"text_hash": …, "embedding": [numbers]}], of length 1. What is there already stays.
+CREATE FUNCTION store_embeddings(p_model text, p_embeddings jsonb) RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    given_dimensions int;
+    known_dimensions int;
+    stored bigint;
+BEGIN
+    SELECT max(jsonb_array_length(e -> 'embedding')) INTO given_dimensions
+    FROM jsonb_array_elements(p_embeddings) AS e;
+    IF given_dimensions IS NULL THEN
+        RETURN 0;
+    END IF;
+    INSERT INTO embedding_models (name, dimensions) VALUES (p_model, given_dimensions)
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        PERFORM index_embedding_model(p_model, given_dimensions);
+    END IF;
+    SELECT dimensions INTO known_dimensions FROM embedding_models WHERE name = p_model;
+    IF EXISTS (SELECT FROM jsonb_array_elements(p_embeddings) AS e
+               WHERE jsonb_array_length(e -> 'embedding') <> known_dimensions) THEN
+        RAISE EXCEPTION 'model % gave vectors of % numbers, its earlier ones have %', p_model,
+            given_dimensions, known_dimensions
+            USING ERRCODE = 'check_violation',
+                  HINT = 'Give a model that has changed another name, or delete it from embedding_models.';
+    END IF;
+    IF has_pgvector() THEN
+        INSERT INTO text_embeddings (model, text_hash, embedding)
+        SELECT p_model, e ->> 'text_hash', (e ->> 'embedding')::vector
+        FROM jsonb_array_elements(p_embeddings) AS e
+        ORDER BY e ->> 'text_hash'
+        ON CONFLICT DO NOTHING;
+    ELSE
+        INSERT INTO text_embeddings (model, text_hash, signs, embedding)
+        SELECT p_model, e ->> 'text_hash', embedding_signs(numbers), numbers
+        FROM jsonb_array_elements(p_embeddings) AS e,
+             LATERAL (SELECT translate(e ->> 'embedding', '[]', '{}')::real[] AS numbers) AS n
+        ORDER BY e ->> 'text_hash'
+        ON CONFLICT DO NOTHING;
+    END IF;
+    GET DIAGNOSTICS stored = ROW_COUNT;
+    RETURN stored;
+END
+$$;
+
+CREATE FUNCTION embedding_signs(p_numbers real[]) RETURNS varbit
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$ SELECT string_agg(CASE WHEN n > 0 THEN '1' ELSE '0' END, '' ORDER BY place)::varbit
+   FROM unnest(p_numbers) WITH ORDINALITY AS u (n, place) $$;
+
+-- How alike two vectors of length 1 are: their cosine, -1 to 1.
+CREATE FUNCTION embedding_cosine(p_a real[], p_b real[]) RETURNS real
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$ SELECT sum(a::double precision * b)::real FROM unnest(p_a, p_b) AS u (a, b) $$;
+
+-- Vectors of texts that no segment holds any more; returns how many went.
+CREATE FUNCTION prune_embeddings() RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    pruned bigint;
+BEGIN
+    DELETE FROM text_embeddings e
+    WHERE NOT EXISTS (SELECT FROM segments s WHERE s.text_hash = e.text_hash);
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    RETURN pruned;
+END
+$$;
+COMMENT ON FUNCTION prune_embeddings() IS 'Forgets the vectors of texts that are gone from the library.';
+
+-- ---- searching -----------------------------------------------------------------------------------
+
+-- The texts nearest to a vector of length 1, nearest first. Without pgvector: by the signs that differ
+-- (a popcount a row), twenty times as many as are wanted, and of these by the exact cosine.
+CREATE FUNCTION nearest_texts(p_model text, p_vector real[], p_limit int)
+RETURNS TABLE (text_hash text, similarity real)
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public
+SET jit = off AS
+$$
+DECLARE
+    oversampling CONSTANT int := 20;
+    length int := cardinality(p_vector);
+BEGIN
+    IF length IS DISTINCT FROM (SELECT dimensions FROM embedding_models WHERE name = p_model) THEN
+        RAISE EXCEPTION 'no texts are embedded with model % and % numbers', p_model, length
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF has_pgvector() THEN
+        PERFORM set_config('hnsw.ef_search', least(greatest(p_limit, 40), 1000)::text, true)
+        FROM pg_am WHERE amname = 'hnsw';
+        RETURN QUERY EXECUTE format(
+            'SELECT text_hash, -(embedding::vector(%1$s) <#> $1::vector(%1$s))::real FROM text_embeddings'
+            ' WHERE model = %2$L ORDER BY embedding::vector(%1$s) <#> $1::vector(%1$s) LIMIT $2',
+            length, p_model) USING p_vector, p_limit;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT near.text_hash, embedding_cosine(near.embedding, p_vector) AS cosine
+    FROM (
+        SELECT e.text_hash, e.embedding FROM text_embeddings e
+        WHERE e.model = p_model
+        ORDER BY bit_count(e.signs # embedding_signs(p_vector)), e.text_hash
+        LIMIT p_limit * oversampling) AS near
+    ORDER BY cosine DESC, near.text_hash
+    LIMIT p_limit;
+END
+$$;
+
+-- Segments with the texts nearest to a vector. Reads past the policies, so that the nearest texts of
+-- others cannot crowd out the reader's own, and applies the same rule itself. More and more texts are
+-- looked at until enough of their segments fit.
+CREATE FUNCTION semantic_candidates(p_model text, p_vector real[], p_terms search_terms, p_video uuid,
+                                    p_limit int)
+RETURNS TABLE (segment_id uuid, similarity real)
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public
+SET jit = off AS
+$$
+DECLARE
+    texts_max CONSTANT int := 51200;
+    growth CONSTANT int := 8;
+    texts int := greatest(p_limit, 100);
+    texts_found bigint;
+    ids uuid[];
+    similarities real[];
+BEGIN
+    LOOP
+        EXECUTE 'WITH near AS MATERIALIZED (SELECT text_hash, similarity FROM nearest_texts($1, $2, $3)),'
+                ' hit AS ('
+                ' SELECT m.segment_id AS id, found.likeness'
+                ' FROM (SELECT s.id AS near_id, near.similarity AS likeness'
+                '       FROM near JOIN segments s USING (text_hash)) AS found'
+                ' JOIN search_materialized AS m ON m.segment_id = found.near_id'
+                ' WHERE ($4 IS NULL OR m.video_id = $4)'
+                || CASE WHEN search_sees_all() THEN ''
+                        ELSE ' AND (m.owner_id = $6 OR m.team_id = ANY ($7))' END
+                || search_field_conditions(p_terms) ||
+                ' ORDER BY found.likeness DESC, m.confidence DESC, m.video_id, m.t_start, m.segment_id'
+                ' LIMIT $5)'
+                ' SELECT (SELECT count(*) FROM near), array_agg(id), array_agg(likeness) FROM hit'
+        INTO texts_found, ids, similarities
+        USING p_model, p_vector, texts, p_video, p_limit, auth.uid(), current_team_ids();
+        EXIT WHEN cardinality(ids) >= p_limit OR texts_found < texts OR texts >= texts_max;
+        texts := least(texts * growth, texts_max);
+    END LOOP;
+    RETURN QUERY SELECT * FROM unnest(ids, similarities);
+END
+$$;
+
+-- What a vector stands for, near or far: segments whose text means something like it, best first.
+CREATE FUNCTION search_semantic(
+    vector real[], model text, filter text DEFAULT NULL, video uuid DEFAULT NULL,
+    max_results int DEFAULT 50)
+RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
+               bounding_box jsonb, confidence real, language text, rank real, match_kind text)
+LANGUAGE plpgsql STABLE
+SECURITY INVOKER SET search_path = pg_catalog, public
+SET jit = off AS
+$$
+DECLARE
+    terms search_terms := search_parse(coalesce(filter, ''));
+    wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
+BEGIN
+    IF terms.words IS NOT NULL OR terms.folded IS NOT NULL THEN
+        PERFORM search_refuse('a filter has fields alone: write lang:deu, tag:, after: or before:');
+    END IF;
+    RETURN QUERY
+    SELECT m.segment_id, m.video_id, m.text, m.text, m.t_start, m.t_end, m.bounding_box, m.confidence,
+           m.language, near.similarity, 'meaning'
+    FROM semantic_candidates(model, vector, terms, video, wanted) AS near
+    JOIN search_materialized m USING (segment_id)
+    ORDER BY near.similarity DESC, m.confidence DESC, m.video_id, m.t_start, m.segment_id;
+END
+$$;
+COMMENT ON FUNCTION search_semantic IS
+    'Segments near in meaning to a vector of length 1 that the given model made; filter: fields of a search.';
+
+-- ---- the stage -----------------------------------------------------------------------------------
+
+INSERT INTO job_types (name, description, base_priority, time_limit, is_public, cpu_weight) VALUES
+    ('embed', 'texts to vectors, for search by meaning', 3, '1 hour', false, 1);
+
+-- Adds the step that embeds to the pipeline, from the next run on (null: takes it away), as a new
+-- version of the workflow; runs under way keep theirs. Returns the version in use.
+CREATE FUNCTION embed_videos_with(p_model text) RETURNS int
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    current workflows;
+    steps jsonb;
+    version_in_use int;
+BEGIN
+    SELECT * INTO STRICT current FROM workflows WHERE name = 'video_pipeline' AND is_active;
+    SELECT jsonb_agg(step ORDER BY place) INTO steps
+    FROM jsonb_array_elements(current.steps) WITH ORDINALITY AS s (step, place)
+    WHERE step ->> 'job_type' <> 'embed';
+    IF p_model IS NOT NULL THEN
+        steps := steps || jsonb_build_object('key', 'embed', 'job_type', 'embed',
+            'depends_on', jsonb_build_array('segment_index'),
+            'params', jsonb_build_object('model', p_model));
+    END IF;
+    IF steps = current.steps THEN
+        RETURN current.version;
+    END IF;
+    INSERT INTO workflows (name, description, steps)
+    VALUES (current.name, current.description, steps) RETURNING version INTO version_in_use;
+    RETURN version_in_use;
+END
+$$;
+COMMENT ON FUNCTION embed_videos_with(text) IS
+    'Embeds the text of videos with this model from the next run on; null: no more.';
+
+-- The model that the pipeline embeds with; null: it does not.
+CREATE FUNCTION embedding_model_in_use() RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT step #>> '{params,model}'
+    FROM workflows w, jsonb_array_elements(w.steps) AS step
+    WHERE w.name = 'video_pipeline' AND w.is_active AND step ->> 'job_type' = 'embed'
+$$;
+
+-- Jobs for videos that are indexed already and have texts new to the model (null: the one in use);
+-- returns how many there are to do.
+CREATE FUNCTION embed_videos(p_model text DEFAULT NULL, p_video_id uuid DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    with_model text := coalesce(p_model, embedding_model_in_use());
+    jobs_to_do bigint;
+BEGIN
+    IF with_model IS NULL THEN
+        RAISE EXCEPTION 'no model is in use' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Name one, or call embed_videos_with(model) first.';
+    END IF;
+    SELECT count(*) INTO jobs_to_do
+    FROM videos v, enqueue_job('embed', jsonb_build_object('video_id', v.id, 'model', with_model), v.id,
+                               p_dedupe_key => 'embed:' || with_model || ':' || v.id)
+    WHERE v.id = coalesce(p_video_id, v.id)
+      AND EXISTS (SELECT FROM texts_to_embed(v.id, with_model, 1));
+    RETURN jobs_to_do;
+END
+$$;
+COMMENT ON FUNCTION embed_videos(text, uuid) IS
+    'Enqueues the embedding of one video, or of all that have texts the model has not seen.';
+
+-- ---- who may do what -----------------------------------------------------------------------------
+
+ALTER TABLE embedding_models ENABLE ROW LEVEL SECURITY;
+ALTER TABLE text_embeddings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY embedding_models_read ON embedding_models FOR SELECT TO authenticated USING (true);
+CREATE POLICY embedding_models_service ON embedding_models TO service_role USING (true) WITH CHECK (true);
+CREATE POLICY text_embeddings_service ON text_embeddings TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON embedding_models, text_embeddings FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON embedding_models TO authenticated;
+GRANT SELECT, DELETE ON embedding_models, text_embeddings TO service_role;
+DO $$
+DECLARE
+    signature text;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'has_pgvector()', 'index_embedding_model(text, int)', 'use_pgvector()',
+        'texts_to_embed(uuid, text, int)', 'store_embeddings(text, jsonb)', 'embedding_signs(real[])',
+        'embedding_cosine(real[], real[])', 'prune_embeddings()', 'nearest_texts(text, real[], int)',
+        'semantic_candidates(text, real[], search_terms, uuid, int)',
+        'search_semantic(real[], text, text, uuid, int)', 'embed_videos_with(text)',
+        'embedding_model_in_use()', 'embed_videos(text, uuid)'] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, anon, authenticated', signature);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO service_role', signature);
+    END LOOP;
+END
+$$;
+GRANT EXECUTE ON FUNCTION embedding_model_in_use(),
+    semantic_candidates(text, real[], search_terms, uuid, int),
+    search_semantic(real[], text, text, uuid, int) TO authenticated;
