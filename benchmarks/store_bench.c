@@ -1,6 +1,6 @@
 /* store-bench put STORE FILE|FOLDER      puts a file as "large", or every file of a folder at once
  * store-bench get STORE KEY              reads an object from start to end and prints its SHA-256
- * store-bench getall STORE PREFIX        reads every object of a prefix, several at once
+ * store-bench getall STORE FILE          reads the objects whose keys are the lines of a file
  *
  * STORE is a URL or a directory. Standard error: the peak of memory, KiB. */
 #include "common/base/base.h"
@@ -8,11 +8,10 @@
 
 #include <dirent.h>
 #include <openssl/evp.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { READ_BYTES = 1 << 20, OBJECT_MAX = 16 << 20, READERS = 8 };
+enum { READ_BYTES = 1 << 20, OBJECT_MAX = 16 << 20 };
 
 static int put_folder(struct cv_store *store, const char *folder, struct cv_error *error)
 {
@@ -81,66 +80,51 @@ static int get(struct cv_store *store, const char *key, struct cv_error *error)
 
 /* ---- many objects ---------------------------------------------------------------------------- */
 
-struct reading {
-    const char *url;
-    const struct cv_object_list *list;
-    size_t first; /* this thread's share: every READERS-th from here */
-    int result;
-    struct cv_error error;
-};
-
-static void *read_share(void *opaque)
+/* Grows at powers of two, so that the count alone tells when. */
+static int add_key(char ***keys, size_t *count, const char *key, struct cv_error *error)
 {
-    struct reading *reading = opaque;
-    cv_auto(cv_store_close) struct cv_store *store = NULL;
-    reading->result = cv_store_open(reading->url, &store, &reading->error);
-    for (size_t i = reading->first; reading->result == 0 && i < reading->list->count;
-         i += READERS) {
-        cv_auto_free void *data = NULL;
-        size_t size = 0;
-        reading->result = cv_store_get(store, reading->list->entries[i].key, OBJECT_MAX, &data,
-                                       &size, &reading->error);
+    if ((*count & (*count - 1)) == 0) {
+        char **grown = reallocarray(*keys, *count ? *count * 2 : 1, sizeof(**keys));
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for keys");
+        }
+        *keys = grown;
     }
-    return NULL;
+    (*keys)[*count] = strdup(key);
+    return (*keys)[(*count)++] ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for keys");
 }
 
-static int read_page(const char *url, const struct cv_object_list *list, struct cv_error *error)
+static int read_keys(const char *path, char ***keys, size_t *count, struct cv_error *error)
 {
-    pthread_t threads[READERS];
-    struct reading readings[READERS];
-    size_t started = 0;
-    for (; started < READERS; started++) {
-        readings[started] = (struct reading){.url = url, .list = list, .first = started};
-        if (pthread_create(&threads[started], NULL, read_share, &readings[started])) {
-            break;
-        }
-    }
-    int result = started == READERS ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no threads");
-    for (size_t i = 0; i < started; i++) {
-        (void)pthread_join(threads[i], NULL);
-        if (result == 0 && readings[i].result) {
-            *error = readings[i].error;
-            result = readings[i].result;
-        }
+    cv_auto_file FILE *file = fopen(path, "r");
+    char line[CV_STORE_KEY_MAX + 2];
+    int result = file ? 0 : cv_fail_errno(error, errno, "%s", path);
+    while (result == 0 && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = '\0';
+        result = add_key(keys, count, line, error);
     }
     return result;
 }
 
-static int get_all(struct cv_store *store, const char *url, const char *prefix,
-                   struct cv_error *error)
+static int get_all(struct cv_store *store, const char *path, struct cv_error *error)
 {
-    cv_auto_free char *continuation = NULL;
-    do {
-        cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-        int result = cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &list, error);
-        result = result ? result : read_page(url, &list, error);
-        if (result) {
-            return result;
-        }
-        free(continuation);
-        continuation = cv_take(list.continuation);
-    } while (continuation);
-    return 0;
+    char **keys = NULL;
+    size_t count = 0;
+    cv_auto(cv_downloads_free) struct cv_downloads *downloads = NULL;
+    int result = read_keys(path, &keys, &count, error);
+    result = result ? result
+                    : cv_downloads_new(store, (const char *const *)keys, count, OBJECT_MAX,
+                                       &downloads, error);
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        cv_auto_free void *data = NULL;
+        size_t size = 0;
+        result = cv_downloads_next(downloads, &data, &size, error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        free(keys[i]);
+    }
+    free(keys);
+    return result > 0 ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "an object is missing") : result;
 }
 
 /* Not getrusage: its figure includes the process that started this one. */
@@ -158,7 +142,7 @@ static void print_peak(void)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        (void)fprintf(stderr, "usage: store-bench put|get|getall STORE FILE|FOLDER|KEY|PREFIX\n");
+        (void)fprintf(stderr, "usage: store-bench put|get|getall STORE FILE|FOLDER|KEY\n");
         return CV_EXIT_USAGE;
     }
     struct cv_error error;
@@ -167,7 +151,7 @@ int main(int argc, char **argv)
     if (result == 0) {
         result = strcmp(argv[1], "put") == 0   ? put(store, argv[3], &error)
                  : strcmp(argv[1], "get") == 0 ? get(store, argv[3], &error)
-                                               : get_all(store, argv[2], argv[3], &error);
+                                               : get_all(store, argv[3], &error);
     }
     if (result != 0) {
         cv_log_error(&error, "store-bench");

@@ -26,8 +26,9 @@ struct cv_store_reader_backend {
     void (*close)(struct cv_store_reader *reader);
 };
 
-/* A put under way; the backend's own. */
+/* A put or a get under way; the backend's own. */
 struct cv_store_put;
+struct cv_store_get;
 
 /* A store; the backend's own struct begins with it. */
 struct cv_store {
@@ -44,6 +45,13 @@ struct cv_store_backend {
     /* As cv_store_get; NULL: by a reader. */
     int (*get)(struct cv_store *store, const char *key, size_t limit, void **ret_data,
                size_t *ret_size, struct cv_error *error);
+    /* A get that goes on by itself; NULL: only the one above. get_end waits, frees it and gives the
+     * result; get_stop frees it without. */
+    int (*get_begin)(struct cv_store *store, const char *key, size_t limit,
+                     struct cv_store_get **ret_get, struct cv_error *error);
+    int (*get_end)(struct cv_store_get *get, void **ret_data, size_t *ret_size,
+                   struct cv_error *error);
+    void (*get_stop)(struct cv_store_get *get);
     int (*open_reader)(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
                        struct cv_error *error);
     int (*put)(struct cv_store *store, const char *key, const struct cv_store_input *input,

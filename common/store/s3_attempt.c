@@ -4,8 +4,10 @@
 #include <string.h>
 
 enum {
-    FAILURE_TEXT_MAX = 64 << 10, /* an error's XML has some hundred bytes */
-    BUFFER_SIZE = 256 << 10,     /* of curl's, each way: fewer calls at high rates */
+    FAILURE_TEXT_MAX = 64 << 10,   /* an error's XML has some hundred bytes */
+    BUFFER_SIZE = 256 << 10,       /* of curl's, each way: fewer calls at high rates */
+    ANSWER_BUFFER_SIZE = 16 << 10, /* where the answer is short */
+    WITH_HEAD_MAX = 64 << 10, /* curl sends head and body in one call up to here, if it has both */
 };
 
 /* ---- what curl calls ------------------------------------------------------------------------- */
@@ -22,6 +24,21 @@ static size_t take_header(char *data, size_t size, size_t count, void *opaque)
     return size * count;
 }
 
+/* Room for all of an answer that says how long it is, at once. */
+static void make_room(struct cv_s3_request *request)
+{
+    int64_t length = request->answer.content_length;
+    if (request->text.length > 0 || length < 0 || (uint64_t)length > request->text_limit ||
+        (size_t)length < request->text.capacity) {
+        return;
+    }
+    char *data = realloc(request->text.data, (size_t)length + 1);
+    if (data) {
+        request->text.data = data;
+        request->text.capacity = (size_t)length + 1;
+    }
+}
+
 static size_t take_body(char *data, size_t size, size_t count, void *opaque)
 {
     struct cv_s3_attempt *attempt = opaque;
@@ -36,6 +53,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *opaque)
     if (!request->target) {
         attempt->is_too_long = length > request->text_limit - request->text.length;
         if (!attempt->is_too_long) {
+            make_room(request);
             cv_buffer_append(&request->text, data, length);
         }
         return attempt->is_too_long || request->text.failed ? 0 : length;
@@ -107,6 +125,7 @@ static int make_lines(struct cv_s3_attempt *attempt, const struct cv_s3_pairs *h
                       const char *authorization, struct cv_error *error)
 {
     bool failed = false;
+    bool has_type = false;
     for (size_t i = 0; i < headers->count; i++) {
         const struct cv_s3_pair *pair = &headers->items[i];
         cv_auto_free char *line = NULL;
@@ -115,6 +134,7 @@ static int make_lines(struct cv_s3_attempt *attempt, const struct cv_s3_pairs *h
         if (result) {
             return result;
         }
+        has_type |= strcmp(pair->name, "content-type") == 0;
         if (strcmp(pair->name, "host") != 0) {
             add_line(attempt, line, &failed);
         }
@@ -127,6 +147,9 @@ static int make_lines(struct cv_s3_attempt *attempt, const struct cv_s3_pairs *h
     add_line(attempt, line, &failed);
     add_line(attempt, "Expect:", &failed);
     add_line(attempt, "Accept:", &failed);
+    if (!has_type) {
+        add_line(attempt, "Content-Type:", &failed);
+    }
     return failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request") : 0;
 }
 
@@ -202,6 +225,10 @@ static bool set_body(struct cv_s3_attempt *attempt)
         SET(CURLOPT_HTTPGET, 1L);
     } else if (strcmp(request->method, "DELETE") == 0) {
         SET(CURLOPT_CUSTOMREQUEST, "DELETE");
+    } else if (request->body && request->body_fd < 0 && request->body_size <= WITH_HEAD_MAX) {
+        SET(CURLOPT_POSTFIELDS, request->body);
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
+        SET(CURLOPT_CUSTOMREQUEST, request->method);
     } else {
         SET(CURLOPT_UPLOAD, 1L);
         SET(CURLOPT_CUSTOMREQUEST, request->method);
@@ -221,6 +248,7 @@ static bool set_options(struct cv_s3_attempt *attempt, const struct cv_s3_config
     const struct cv_s3_request *request = attempt->request;
     int64_t stall_s =
         request->stall_timeout_s > 0 ? request->stall_timeout_s : config->stall_timeout_s;
+    bool is_get = strcmp(request->method, "GET") == 0;
     bool good = true;
     SET(CURLOPT_URL, url);
     SET(CURLOPT_PATH_AS_IS, 1L);
@@ -235,7 +263,7 @@ static bool set_options(struct cv_s3_attempt *attempt, const struct cv_s3_config
     SET(CURLOPT_HEADERDATA, attempt);
     SET(CURLOPT_WRITEFUNCTION, take_body);
     SET(CURLOPT_WRITEDATA, attempt);
-    SET(CURLOPT_BUFFERSIZE, (long)BUFFER_SIZE);
+    SET(CURLOPT_BUFFERSIZE, (long)(is_get ? BUFFER_SIZE : ANSWER_BUFFER_SIZE));
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
     SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
     SET(CURLOPT_LOW_SPEED_TIME, (long)stall_s);

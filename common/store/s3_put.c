@@ -5,7 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
-enum { READ_SIZE = 1 << 20, DIGESTS = 2 };
+enum {
+    READ_SIZE = 1 << 20,
+    DIGESTS = 2,
+    LOADED_MAX =
+        64 << 10, /* a file up to this size is read once, not to be hashed and to be sent */
+};
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
@@ -44,13 +49,6 @@ static int digest_file(const struct cv_store_input *input, int64_t offset, size_
     return 0;
 }
 
-static void to_hex(const unsigned char *bytes, unsigned count, char *hex)
-{
-    for (unsigned i = 0; i < count; i++) {
-        (void)snprintf(hex + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
-}
-
 int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size, char *sha256,
                  char *md5, struct cv_error *error)
 {
@@ -77,7 +75,7 @@ int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size
             return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute a digest");
         }
         if (targets[i]) {
-            to_hex(bytes, count, targets[i]);
+            cv_s3_hex(bytes, count, targets[i]);
         }
     }
     return result;
@@ -149,6 +147,7 @@ struct cv_store_put {
     char *key;
     char *content_type;
     bool create_only;
+    void *data; /* of a file that was loaded; else NULL */
     char sha256[CV_S3_HASH_SIZE];
     char md5[CV_S3_MD5_SIZE];
     struct cv_s3_request request;
@@ -159,6 +158,7 @@ static void put_free(struct cv_store_put *put)
     cv_s3_request_deinit(&put->request);
     free(put->key);
     free(put->content_type);
+    free(put->data);
     free(put);
 }
 CV_DEFINE_CLEANUP(struct cv_store_put *, put_free)
@@ -187,6 +187,30 @@ static int resolve_exists(const struct cv_store_put *put, struct cv_object_info 
         return 0;
     }
     return CV_STORE_EXISTS;
+}
+
+/* Makes a small file a body in memory: one read, one packet. */
+static int load_file(struct cv_store_put *put, struct cv_store_input *input, struct cv_error *error)
+{
+    if (input->fd < 0 || input->size == 0 || input->size > LOADED_MAX) {
+        return 0;
+    }
+    put->data = malloc(input->size);
+    if (!put->data) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to put an object");
+    }
+    for (size_t done = 0; done < input->size;) {
+        ssize_t got = pread(input->fd, (char *)put->data + done, input->size - done, (off_t)done);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return cv_fail_errno(error, got < 0 ? errno : ENODATA, "read the file to be stored");
+        }
+        done += (size_t)got;
+    }
+    *input = (struct cv_store_input){.data = put->data, .size = input->size, .fd = -1};
+    return 0;
 }
 
 /* Digests of the body; it is whole already when it is hashed for the signature. */
@@ -222,7 +246,9 @@ static int begin_put(struct cv_store *store, const char *key, const struct cv_st
     int result = cv_s3_request_init(&put->request, client, "PUT", key, error);
     result = result ? result : cv_format(&put->key, error, "%s", key);
     result = result ? result : cv_format(&put->content_type, error, "%s", type);
-    result = result ? result : digest_body(put, input, params, error);
+    struct cv_store_input body = *input;
+    result = result ? result : load_file(put, &body, error);
+    result = result ? result : digest_body(put, &body, params, error);
     if (result) {
         return result;
     }

@@ -169,7 +169,7 @@ static int canonical_headers(const struct cv_s3_pairs *headers, struct cv_buffer
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
-static void to_hex(const unsigned char *bytes, size_t count, char *hex)
+void cv_s3_hex(const unsigned char *bytes, size_t count, char *hex)
 {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < count; i++) {
@@ -185,7 +185,7 @@ int cv_s3_sha256(const void *data, size_t size, char hex[CV_S3_HASH_SIZE], struc
     if (EVP_Digest(data, size, digest, NULL, EVP_sha256(), NULL) != 1) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
     }
-    to_hex(digest, DIGEST_BYTES, hex);
+    cv_s3_hex(digest, DIGEST_BYTES, hex);
     return 0;
 }
 
@@ -256,7 +256,7 @@ static int signature(const struct cv_s3_signing *signing, const struct scope *sc
     if (!good) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute HMAC-SHA-256");
     }
-    to_hex(key, sizeof(key), hex);
+    cv_s3_hex(key, sizeof(key), hex);
     return 0;
 }
 

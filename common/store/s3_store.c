@@ -15,7 +15,7 @@ bool cv_s3_is_md5(const char *etag)
            strspn(etag, "0123456789abcdefABCDEF") == CV_S3_MD5_SIZE - 1;
 }
 
-/* ---- head and get ---------------------------------------------------------------------------- */
+/* ---- head -------------------------------------------------------------------------------- */
 
 int cv_s3_head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
                struct cv_metadata *metadata, struct cv_error *error)
@@ -36,61 +36,6 @@ int cv_s3_head(struct cv_store *store, const char *key, struct cv_object_info *r
         request.answer.metadata = (struct cv_metadata){0};
     }
     return 0;
-}
-
-/* The bytes against the length that was announced, and against the MD5 where the ETag is one. */
-static int check_whole(struct cv_s3_request *request, struct cv_error *error)
-{
-    const struct cv_s3_answer *answer = &request->answer;
-    const struct cv_s3_store *store = request->opaque;
-    if (answer->content_length >= 0 && (uint64_t)answer->content_length != request->text.length) {
-        return cv_fail(error, CV_ERROR_CONNECTION, "the answer has %zu bytes instead of %lld",
-                       request->text.length, (long long)answer->content_length);
-    }
-    if (!store->etag_is_md5 || answer->etag_is_no_md5 || !cv_s3_is_md5(answer->etag)) {
-        return 0;
-    }
-    char md5[CV_S3_MD5_SIZE];
-    const struct cv_store_input input = {.data = request->text.data, .fd = -1};
-    int result = cv_s3_digest(&input, 0, request->text.length, NULL, md5, error);
-    if (result == 0 && strcasecmp(md5, answer->etag) != 0) {
-        return cv_fail(error, CV_ERROR_CONNECTION,
-                       "the bytes were damaged on their way: MD5 %s, ETag %s", md5, answer->etag);
-    }
-    return result;
-}
-
-static int get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
-               size_t *ret_size, struct cv_error *error)
-{
-    struct cv_s3_client *client = cv_s3_of(store)->client;
-    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, client, "GET", key, error);
-    if (result) {
-        return result;
-    }
-    request.text_limit = limit;
-    request.check = check_whole;
-    request.opaque = store;
-    result = cv_s3_perform(client, &request, error);
-    if (result == 0) {
-        char *data = NULL;
-        size_t size = request.text.length;
-        result = cv_buffer_take(&request.text, &data, error);
-        if (result == 0) {
-            *ret_data = data;
-            *ret_size = size;
-        }
-        return result;
-    }
-    if (request.answer.status == 404 && error->type == CV_ERROR_OBJECT_NOT_FOUND) {
-        return CV_STORE_NOT_FOUND;
-    }
-    if (request.answer.status / 100 == 2 && request.answer.content_length > (int64_t)limit) {
-        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "%s has %lld bytes, more than %zu", key,
-                       (long long)request.answer.content_length, limit);
-    }
-    return result;
 }
 
 /* ---- delete ---------------------------------------------------------------------------------- */
@@ -307,7 +252,10 @@ static size_t read_paths(const struct cv_store *base, const char *paths[CV_STORE
 static const struct cv_store_backend backend = {
     .close = close_store,
     .head = cv_s3_head,
-    .get = get,
+    .get = cv_s3_get,
+    .get_begin = cv_s3_get_begin,
+    .get_end = cv_s3_get_end,
+    .get_stop = cv_s3_get_stop,
     .open_reader = cv_s3_open_reader,
     .put = cv_s3_put,
     .put_begin = cv_s3_put_begin,

@@ -48,6 +48,13 @@ CV_MUST_CHECK int cv_s3_head(struct cv_store *store, const char *key,
                              struct cv_object_info *ret_info, struct cv_metadata *metadata,
                              struct cv_error *error);
 
+CV_MUST_CHECK int cv_s3_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
+                            size_t *ret_size, struct cv_error *error);
+CV_MUST_CHECK int cv_s3_get_begin(struct cv_store *store, const char *key, size_t limit,
+                                  struct cv_store_get **ret_get, struct cv_error *error);
+CV_MUST_CHECK int cv_s3_get_end(struct cv_store_get *get, void **ret_data, size_t *ret_size,
+                                struct cv_error *error);
+void cv_s3_get_stop(struct cv_store_get *get);
 CV_MUST_CHECK int cv_s3_put(struct cv_store *store, const char *key,
                             const struct cv_store_input *input, const struct cv_put_params *params,
                             struct cv_object_info *ret_info, struct cv_error *error);

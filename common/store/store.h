@@ -208,6 +208,30 @@ const struct cv_object_info *cv_store_reader_info(const struct cv_store_reader *
 /* The reader as a byte source; valid while the reader is open. */
 struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader);
 
+/* ---- many gets at once ----------------------------------------------------------------------- */
+
+/* Gets of a list of objects, handed out in its order: on S3 those that come next are fetched while
+ * their owner works on one, in a directory each is read when it is asked for. Used by the thread that
+ * uses the store. Memory is bounded: what is fetched ahead holds about CV_DOWNLOADS_BYTES_MAX bytes,
+ * as far as the sizes of the objects before tell, and is never more than CV_DOWNLOADS_MAX objects. */
+struct cv_downloads;
+
+enum { CV_DOWNLOADS_MAX = 16, CV_DOWNLOADS_BYTES_MAX = 16 << 20 };
+
+/* Borrows `store`, and `keys` with their texts. Objects of more than `limit` bytes fail. */
+CV_MUST_CHECK int cv_downloads_new(struct cv_store *store, const char *const *keys, size_t count,
+                                   size_t limit, struct cv_downloads **ret_downloads,
+                                   struct cv_error *error);
+
+/* Stops what is under way. */
+void cv_downloads_free(struct cv_downloads *downloads);
+CV_DEFINE_CLEANUP(struct cv_downloads *, cv_downloads_free)
+
+/* The next object, as cv_store_get() gives it: CV_STORE_NOT_FOUND is an outcome, and the list goes on
+ * behind it, as it does behind a failure. Past the end of the list is CV_ERROR_INTERNAL. */
+CV_MUST_CHECK int cv_downloads_next(struct cv_downloads *downloads, void **ret_data,
+                                    size_t *ret_size, struct cv_error *error);
+
 /* ---- many puts at once ----------------------------------------------------------------------- */
 
 /* Puts that go on while their owner works: on S3 several at once, in a directory one by one at the
@@ -215,7 +239,7 @@ struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader);
  * CV_UPLOADS_BYTES_MAX bytes (one larger put goes alone) and CV_UPLOADS_MAX files. */
 struct cv_uploads;
 
-enum { CV_UPLOADS_MAX = 8, CV_UPLOADS_BYTES_MAX = 32 << 20 };
+enum { CV_UPLOADS_MAX = 24, CV_UPLOADS_BYTES_MAX = 32 << 20 };
 
 /* Called for each object that is whole in the store, in the order of the puts, from within the
  * functions below. A failure is passed up by them. */

@@ -4,14 +4,13 @@
 
 CV_DEFINE_CLEANUP(json_t *, json_decref)
 
-static int load_frame(struct cv_stage_context *context, const char *key,
-                      struct ocr_frame *ret_frame, struct cv_error *error)
+static int load_frame(struct cv_downloads *frames, const char *key, struct ocr_frame *ret_frame,
+                      struct cv_error *error)
 {
     cv_auto_free void *data = NULL;
     size_t size = 0;
 
-    int result =
-        cv_store_get(cv_stage_store(context), key, OCR_FRAME_BYTES_MAX, &data, &size, error);
+    int result = cv_downloads_next(frames, &data, &size, error);
     if (result == CV_STORE_NOT_FOUND) {
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "the frame %s is missing", key);
     }
@@ -24,13 +23,16 @@ static int load_frame(struct cv_stage_context *context, const char *key,
 static int read_frames(struct cv_stage_context *context, const struct ocr_payload *payload,
                        struct ocr_session *session, struct cv_error *error)
 {
-    for (size_t i = 0; i < payload->frame_count; i++) {
+    cv_auto(cv_downloads_free) struct cv_downloads *frames = NULL;
+    int result = cv_downloads_new(cv_stage_store(context), (const char *const *)payload->frame_keys,
+                                  payload->frame_count, OCR_FRAME_BYTES_MAX, &frames, error);
+    for (size_t i = 0; result == 0 && i < payload->frame_count; i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
         if (cv_cancel_level(cv_stage_cancel(context)) == CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped at frame %zu of %zu", i,
                            payload->frame_count);
         }
-        int result = load_frame(context, payload->frame_keys[i], &frame, error);
+        result = load_frame(frames, payload->frame_keys[i], &frame, error);
         if (result < 0) {
             return result;
         }
@@ -40,7 +42,7 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
         }
         cv_stage_progress(context, (double)(i + 1) / (double)payload->frame_count, "read text");
     }
-    return 0;
+    return result;
 }
 
 int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_result,
