@@ -296,6 +296,7 @@ static const struct {
     {CURLE_UNSUPPORTED_PROTOCOL, CV_ERROR_CONNECTION, CV_S3_RETRY}, /* garbage for a status line */
     {CURLE_BAD_CONTENT_ENCODING, CV_ERROR_CONNECTION, CV_S3_RETRY},
     {CURLE_PEER_FAILED_VERIFICATION, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {CURLE_SSL_ISSUER_ERROR, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {CURLE_SSL_CACERT_BADFILE, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {CURLE_SSL_CERTPROBLEM, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {CURLE_OUT_OF_MEMORY, CV_ERROR_OUT_OF_MEMORY, CV_S3_GIVE_UP},
@@ -311,7 +312,14 @@ enum cv_s3_remedy cv_s3_transfer_failure(CURLcode code, const char *detail, stru
             remedy = transfer_meanings[i].remedy;
         }
     }
-    int result = cv_fail(error, type, "%s", detail[0] ? detail : curl_easy_strerror(code));
+    const char *reason = detail[0] ? detail : curl_easy_strerror(code);
+    int result =
+        code == CURLE_PEER_FAILED_VERIFICATION
+            ? cv_fail(error, type,
+                      "the object store's certificate is not trusted: %s; the authorities to trust "
+                      "are those of S3_CA_FILE, the host is that of S3_ENDPOINT",
+                      reason)
+            : cv_fail(error, type, "%s", reason);
     (void)result;
     return remedy;
 }

@@ -2,7 +2,7 @@
  * ({"do": "put", "key": …}), each line of standard output its outcome. STORE_URL says which store.
  *
  *   head get range put put_file delete delete_many copy move list presign bucket
- *   upload                 many puts at once
+ *   upload download        many puts, many gets at once
  *   open read close        a reader; `read` answers with the bytes' SHA-256
  *
  * Outcomes: {"result": 0 or an outcome, …} or {"error": type, "retryable": …, "message": …}. */
@@ -240,6 +240,37 @@ static int call_upload(const json_t *call, json_t *answer, struct cv_error *erro
     return result;
 }
 
+/* {"keys", "limit", "wanted"}: the first `wanted` of many gets at once, as {"found": [{"sha256", …},
+ * {"error"} or null for what is missing]}. */
+static int call_download(const json_t *call, json_t *answer, struct cv_error *error)
+{
+    const char *keys[KEYS_MAX];
+    const json_t *list = json_object_get(call, "keys");
+    size_t count = json_array_size(list) < KEYS_MAX ? json_array_size(list) : KEYS_MAX;
+    for (size_t i = 0; i < count; i++) {
+        keys[i] = json_string_value(json_array_get(list, i));
+    }
+    cv_auto(cv_downloads_free) struct cv_downloads *downloads = NULL;
+    json_t *found = json_array();
+    json_object_set_new(answer, "found", found);
+    int result = cv_downloads_new(store, keys, count, (size_t)number_of(call, "limit", 64 << 20),
+                                  &downloads, error);
+    for (int64_t i = 0; result == 0 && i < number_of(call, "wanted", (int64_t)count); i++) {
+        cv_auto_free void *data = NULL;
+        size_t size = 0;
+        struct cv_error other;
+        int got = cv_downloads_next(downloads, &data, &size, &other);
+        json_t *one = got > 0 ? json_null() : json_object();
+        if (got == 0) {
+            add_bytes(one, data, size);
+        } else if (got < 0) {
+            json_object_set_new(one, "error", json_string(cv_error_type_name(other.type)));
+        }
+        json_array_append_new(found, one);
+    }
+    return result;
+}
+
 static int call_presign(const json_t *call, json_t *answer, struct cv_error *error)
 {
     cv_auto_free char *url = NULL;
@@ -331,11 +362,12 @@ static const struct {
     const char *name;
     int (*function)(const json_t *call, json_t *answer, struct cv_error *error);
 } calls[] = {
-    {"head", call_head},     {"get", call_get},         {"range", call_range},
-    {"put", call_put},       {"delete", call_delete},   {"delete_many", call_delete_many},
-    {"copy", call_copy},     {"move", call_move},       {"list", call_list},
-    {"upload", call_upload}, {"presign", call_presign}, {"bucket", call_bucket},
-    {"open", call_open},     {"read", call_read},       {"close", call_close},
+    {"head", call_head},     {"get", call_get},           {"range", call_range},
+    {"put", call_put},       {"delete", call_delete},     {"delete_many", call_delete_many},
+    {"copy", call_copy},     {"move", call_move},         {"list", call_list},
+    {"upload", call_upload}, {"download", call_download}, {"presign", call_presign},
+    {"bucket", call_bucket}, {"open", call_open},         {"read", call_read},
+    {"close", call_close},
 };
 
 static int do_call(const json_t *call, json_t *answer, struct cv_error *error)

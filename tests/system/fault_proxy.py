@@ -2,7 +2,7 @@
 
 It understands as much of HTTP/1.1 as it needs: requests and answers with a length or in chunks, on
 kept connections. The Host header goes on as it came, so that signatures made for the proxy's address
-are verified by the server."""
+are verified by the server. With a TLS context it is the end of the client's TLS."""
 
 import contextlib
 import re
@@ -99,15 +99,18 @@ def flip(body):
 
 
 class FaultProxy:
-    """Listens on a port of its own; `requests` are the request lines seen, `down` and `up` the
-    bytes of bodies that went to the client and to the server."""
+    """Listens on a port of its own; `requests` are the request lines seen, `heads` the same with their
+    headers, `down` and `up` the bytes of bodies that went to the client and to the server; `resumed`
+    says of each TLS connection whether it went on with an earlier session."""
 
-    def __init__(self, server_port):
-        self.server_port = server_port
+    def __init__(self, server_port, tls=None):
+        self.server_port, self.tls = server_port, tls
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.port = self.listener.getsockname()[1]
+        self.endpoint = "%s://127.0.0.1:%d" % ("https" if tls else "http", self.port)
         self.lock = threading.Lock()
-        self.faults, self.requests, self.connections = [], [], 0
+        self.faults, self.requests, self.heads, self.resumed = [], [], [], []
+        self.connections = 0
         self.up = self.down = 0
         self.open = set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -120,7 +123,8 @@ class FaultProxy:
 
     def reset_counts(self):
         with self.lock:
-            self.requests, self.connections, self.up, self.down = [], 0, 0, 0
+            self.requests, self.heads, self.resumed = [], [], []
+            self.connections = self.up = self.down = 0
 
     def seen(self, pattern):
         return [line for line in self.requests if re.search(pattern, line)]
@@ -157,7 +161,7 @@ class FaultProxy:
     def _serve(self, raw):
         with self.lock:
             self.open.add(raw)
-        with contextlib.suppress(OSError, ValueError), Connection(raw) as client, \
+        with contextlib.suppress(OSError, ValueError), Connection(self._secure(raw)) as client, \
                 Connection(socket.create_connection(("127.0.0.1", self.server_port))) as server:
             server.raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while self._exchange(client, server):
@@ -165,12 +169,21 @@ class FaultProxy:
         with self.lock:
             self.open.discard(raw)
 
+    def _secure(self, raw):
+        if not self.tls:
+            return raw
+        secure = self.tls.wrap_socket(raw, server_side=True)
+        with self.lock:
+            self.resumed.append(secure.session_reused)
+        return secure
+
     def _exchange(self, client, server):
         head = client.head()
         if not head:
             return False
         first, headers = head
         method, target, _ = first.split(" ")
+        self.heads.append((f"{method} {target}", {n.lower(): v.strip() for n, v in headers}))
         fault = self._find(f"{method} {target}")
         kind = fault.kind if fault else None
         if kind == "status":

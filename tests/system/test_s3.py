@@ -296,6 +296,29 @@ def test_many_objects_at_once(shaky, store, proxy, big_file):
     assert peak_mib(shaky) < 64
 
 
+def test_many_gets_at_once(connect, shaky, store, proxy):
+    store.upload(prefix="many/", count=100, size=20000)
+    keys = [f"many/{number:04d}" for number in range(100)]
+    proxy.add(r"GET .*/many/0003", status=503)
+    proxy.add(r"GET .*/many/0005", corrupt=True)
+    proxy.add(r"GET .*/many/0007", reset=5000)
+    wanted = [*keys[:50], "none", *keys[50:], "../bad", keys[0]]
+    found = shaky.download(keys=wanted)["found"]
+    hashes = [sha256(bytes([97 + number % 26]) * 20000) for number in range(100)]
+    assert [one and one.get("sha256") for one in found] == \
+        [*hashes[:50], None, *hashes[50:], None, hashes[0]]
+    assert found[50] is None and found[101] == {"error": "InvalidObjectKey"}
+    assert len(proxy.seen("GET .*/many/")) == 104 and 4 < proxy.connections <= 14
+    assert [one["error"] for one in shaky.download(keys=keys[:3], limit=19999)["found"]] == \
+        ["LimitExceeded"] * 3
+    shaky.upload(prefix="wide/", count=30, size=3 << 20)
+    wide = [f"wide/{number:04d}" for number in range(30)]
+    assert {one["size"] for one in shaky.download(keys=wide)["found"]} == {3 << 20}
+    shaky.download(keys=wide, wanted=1)  # the others are stopped
+    assert store.get(key=keys[0])["size"] == 20000
+    assert peak_mib(shaky) < 64
+
+
 def test_one_of_many_fails(connect, proxy):
     store = connect(endpoint=proxy.endpoint, S3_ATTEMPTS="2", **QUICK)
     proxy.add(r"PUT .*/many/0005", times=99, status=403, code="AccessDenied")

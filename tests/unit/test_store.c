@@ -506,6 +506,34 @@ static int note_stored(void *opaque, const char *key, const struct cv_object_inf
     return 0;
 }
 
+static void test_downloads_come_in_order(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const keys[] = {"a", "none", "b/c", "../x", "a"};
+    static const char *const expected[] = {"one", NULL, "second", NULL, "one"};
+    static const int results[] = {0, CV_STORE_NOT_FOUND, 0, -1, 0};
+    cv_auto(cv_downloads_free) struct cv_downloads *downloads = NULL;
+    void *data = NULL;
+    size_t size = 0;
+    assert_int_equal(cv_store_put(fixture->store, "a", "one", 3, NULL, NULL, &error), 0);
+    assert_int_equal(cv_store_put(fixture->store, "b/c", "second", 6, NULL, NULL, &error), 0);
+    assert_int_equal(cv_downloads_new(fixture->store, keys, CV_COUNT(keys), 6, &downloads, &error),
+                     0);
+    for (size_t i = 0; i < CV_COUNT(keys); i++) {
+        assert_int_equal(cv_downloads_next(downloads, &data, &size, &error), results[i]);
+        if (expected[i]) {
+            assert_int_equal(size, strlen(expected[i]));
+            assert_string_equal(data, expected[i]);
+            free(data);
+        }
+    }
+    assert_int_equal(cv_downloads_next(downloads, &data, &size, &error), -1);
+    cv_auto(cv_downloads_free) struct cv_downloads *narrow = NULL;
+    assert_int_equal(cv_downloads_new(fixture->store, keys + 2, 1, 5, &narrow, &error), 0);
+    assert_int_equal(cv_downloads_next(narrow, &data, &size, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_LIMIT_EXCEEDED);
+}
+
 static void test_uploads_are_told_in_order(void **state)
 {
     struct fixture *fixture = *state;
@@ -732,6 +760,7 @@ int main(void)
         TEST(test_create_only_keeps_what_is_there),
         TEST(test_copy_and_move),
         TEST(test_delete_many_tries_all),
+        TEST(test_downloads_come_in_order),
         TEST(test_uploads_are_told_in_order),
         TEST(test_delete_takes_empty_directories_along),
         TEST(test_eight_writers_at_once),
