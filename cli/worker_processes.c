@@ -118,7 +118,8 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     /* Whoever presses Ctrl-C does not wait for an hour's transcode: the job is given back. */
     char grace[64];
     (void)snprintf(grace, sizeof(grace), "CORTANA_GRACE_MS=%s", cv_env("CORTANA_GRACE_MS", "500"));
-    const char *const environment[] = {database, store, scratch, grace, NULL};
+    /* One address cannot be for all of them. */
+    const char *const environment[] = {database, store, scratch, grace, "CORTANA_LISTEN=", NULL};
     const char *const worker_argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
     const char *const scanner_argv[] = {program, "--interval", "2", NULL};
     const struct cli_process_params params = {

@@ -17,7 +17,7 @@ static const struct {
     {"f", CV_LEASE_LOST},
     {"lost", CV_LEASE_LOST},
     {"cancel", CV_QUEUE_CANCEL},
-    {"retry", CV_QUEUE_OK},
+    {"retry", CV_QUEUE_RETRY},
     {"failed", CV_QUEUE_OK},
     {"canceled", CV_QUEUE_OK},
     {"requested", CV_QUEUE_OK},

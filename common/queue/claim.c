@@ -34,6 +34,7 @@ static int read_job(const struct cv_db_result *rows, int row, struct cv_job *job
     job->attempt = (int)cv_db_int(rows, row, "attempt", 0);
     job->retry_count = (int)cv_db_int(rows, row, "retry_count", 0);
     job->time_limit_ms = cv_db_int(rows, row, "time_limit_ms", 0);
+    job->waited_ms = cv_db_int(rows, row, "waited_ms", 0);
     job->job_type = strdup(cv_db_text(rows, row, "job_type"));
     if (!job->job_type) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a job");
@@ -73,7 +74,9 @@ int cv_queue_claim(struct cv_db *db, const char *worker_id, const char *job_type
                   "SELECT j.id, j.video_id, j.correlation_id, j.job_type, j.payload, j.lease_token,"
                   "       j.sequence, j.priority, j.attempt, j.retry_count,"
                   "       (SELECT extract(epoch FROM t.time_limit) * 1000 FROM job_types t"
-                  "        WHERE t.name = j.job_type)::bigint AS time_limit_ms"
+                  "        WHERE t.name = j.job_type)::bigint AS time_limit_ms,"
+                  "       (extract(epoch FROM j.started_at - j.ready_at) * 1000)::bigint"
+                  "           AS waited_ms"
                   " FROM claim_jobs($1, $2, $3::int, $4::bigint * interval '1 millisecond')"
                   "      WITH ORDINALITY AS j"
                   " ORDER BY j.ordinality",

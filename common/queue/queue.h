@@ -25,6 +25,8 @@ enum cv_queue_outcome {
     CV_QUEUE_NO_SUCH_JOB = 5,
     CV_QUEUE_WRONG_STATE = 6, /* cancel or retry of a job whose state forbids it */
     CV_QUEUE_DRAIN = 7,       /* report_worker: somebody wants this worker to finish and go */
+    CV_QUEUE_RETRY = 9,       /* fail: the job will be tried again */
+    CV_QUEUE_SCHEMA = 8,      /* check_schema: the database is not of this program's kind */
 };
 
 enum { CV_UUID_SIZE = 37 };
@@ -37,9 +39,10 @@ struct cv_job {
     char *job_type;
     json_t *payload; /* JSON null when it could not be read */
     int64_t token;
-    int64_t sequence; /* the run's place in the global order */
-    int priority;     /* 0..10 */
-    int attempt;      /* 1 for the first */
+    int64_t sequence;  /* the run's place in the global order */
+    int64_t waited_ms; /* from when it could be claimed to the claim */
+    int priority;      /* 0..10 */
+    int attempt;       /* 1 for the first */
     int retry_count;
     int64_t time_limit_ms;
 };
@@ -138,7 +141,8 @@ CV_MUST_CHECK int cv_queue_complete(struct cv_db *db, const struct cv_job *job,
 CV_MUST_CHECK int cv_queue_complete_batch(struct cv_db *db, const struct cv_job_list *list,
                                           size_t *ret_completed, struct cv_error *error);
 
-/* processing → failed; a retry is scheduled when the verdict allows and retries are left. */
+/* processing → failed. CV_QUEUE_RETRY when the verdict allows another try and retries are left; 0: a
+ * dead letter, or canceled where somebody had asked for that. */
 CV_MUST_CHECK int cv_queue_fail(struct cv_db *db, const struct cv_job *job,
                                 const struct cv_error *failure,
                                 const struct cv_attempt_report *report, struct cv_error *error);
@@ -215,3 +219,10 @@ CV_MUST_CHECK int cv_migrate(struct cv_db *db, struct cv_migration_status *ret_s
 /* What cv_migrate would do. */
 CV_MUST_CHECK int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
                                     struct cv_error *error);
+
+/* Whether this program may work on this schema: 0 when the database holds every migration that the
+ * program knows, and none that has taken away what it uses, however many more there are. Else
+ * CV_QUEUE_SCHEMA, and `reason` says which of both is to be brought up to date. */
+enum { CV_SCHEMA_REASON_SIZE = 400 };
+CV_MUST_CHECK int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
+                                        struct cv_error *error);

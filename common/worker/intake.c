@@ -30,6 +30,7 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
         r = cv_db_listen(db, channel, error);
         r = r < 0 ? r : cv_db_listen(db, "cv_cancel", error);
         r = r < 0 ? r : cv_db_listen(db, "cv_drain", error);
+        r = r < 0 ? r : cv_db_listen(db, "cv_schema", error);
         if (r < 0 && cv_db_is_connected(db)) { /* a pooler that knows no LISTEN */
             cv_log(CV_LOG_WARN, "polling only: %s", error->message);
             r = 0;
@@ -57,8 +58,11 @@ int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct 
         supervisor->database_is_away = false;
         supervisor->connect_tries = 0;
         supervisor->claim_at = 0;
+        supervisor->schema_at = 0; /* it may be another server by now */
         return 0;
     }
+    (void)snprintf(supervisor->connect_trouble, sizeof(supervisor->connect_trouble), "%s",
+                   error->message);
     if (is_first && error->verdict != CV_VERDICT_RETRY) {
         return r;
     }
@@ -76,6 +80,31 @@ int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct 
     return 0;
 }
 
+void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
+{
+    enum { FIT_MS = 30 * 1000, UNFIT_MS = 2000 }; /* a migration that is waited for, or feared */
+    if (now < supervisor->schema_at || !cv_supervisor_is_connected(supervisor)) {
+        return;
+    }
+    char reason[CV_SCHEMA_REASON_SIZE] = "";
+    struct cv_error error;
+    int r = cv_queue_check_schema(supervisor->db, reason, &error);
+    if (r < 0 && error.verdict == CV_VERDICT_RETRY) {
+        supervisor->schema_at = now + UNFIT_MS; /* unknown: what was known of it stands */
+        return;
+    }
+    if (r < 0) { /* a role that may not even ask this cannot claim either, and says so there */
+        (void)snprintf(reason, sizeof(reason), "%s", error.message);
+    }
+    if (strcmp(reason, supervisor->schema_trouble) != 0) {
+        cv_log(reason[0] ? CV_LOG_WARN : CV_LOG_INFO, "%s",
+               reason[0] ? reason : "the database's schema is as expected");
+        (void)memcpy(supervisor->schema_trouble, reason, sizeof(reason));
+        supervisor->claim_at = 0;
+    }
+    supervisor->schema_at = now + (reason[0] ? UNFIT_MS : FIT_MS);
+}
+
 static void on_notification(struct cv_supervisor *supervisor, const char *channel,
                             const char *payload)
 {
@@ -83,6 +112,10 @@ static void on_notification(struct cv_supervisor *supervisor, const char *channe
         if (strcmp(payload, supervisor->worker_id) == 0) {
             cv_supervisor_drain_patiently(supervisor);
         }
+        return;
+    }
+    if (strcmp(channel, "cv_schema") == 0) {
+        supervisor->schema_at = 0;
         return;
     }
     if (strcmp(channel, "cv_cancel") != 0) {
@@ -140,6 +173,7 @@ void cv_supervisor_watch_disk(struct cv_supervisor *supervisor, int64_t now)
         return;
     }
     tell_disk(supervisor, &disk);
+    cv_supervisor_count_disk(supervisor, &disk);
     if (cv_supervisor_is_connected(supervisor) &&
         cv_queue_report_disk(supervisor->db, supervisor->host, supervisor->scratch.path,
                              disk.total_bytes, disk.free_bytes, &error) < 0) {
@@ -200,7 +234,7 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
     int free_slots = cv_supervisor_count_free(supervisor);
     if (supervisor->is_draining || free_slots == 0 || now < supervisor->claim_at ||
         now < supervisor->pause_until || supervisor->disk_level == CV_DISK_EMERGENCY ||
-        !cv_supervisor_is_connected(supervisor)) {
+        supervisor->schema_trouble[0] || !cv_supervisor_is_connected(supervisor)) {
         return 0;
     }
     cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
@@ -218,6 +252,7 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
         cv_log(CV_LOG_WARN, "cannot claim: %s", error->message);
         return 0;
     }
+    cv_supervisor_count_claim(supervisor, &list);
     return r == CV_QUEUE_EMPTY
                ? 0
                : start_all(supervisor, &list, asked_at + supervisor->lease_ms, error);

@@ -81,8 +81,9 @@ static int connect_database(struct cv_keeper *keeper, struct cv_error *error)
     return cv_db_open(&params, &keeper->db, error);
 }
 
-/* Returns whether the worker is wanted to go. */
-static bool report_row(struct cv_keeper *keeper, const char *state, int running)
+/* The queue's outcome: CV_QUEUE_DRAIN when the worker is wanted to go. */
+static int report_row(struct cv_keeper *keeper, const char *state, int running,
+                      struct cv_error *error)
 {
     struct cv_worker_state row = {
         .id = keeper->params.worker_id,
@@ -92,9 +93,7 @@ static bool report_row(struct cv_keeper *keeper, const char *state, int running)
         .slots = keeper->params.slots,
         .running = running,
     };
-    struct cv_error error;
-    /* A failure is left: only people read the row, and the next heartbeat writes it again. */
-    return cv_queue_report_worker(keeper->db, &row, &error) == CV_QUEUE_DRAIN;
+    return cv_queue_report_worker(keeper->db, &row, error);
 }
 
 /* Renews or reports one lease, unlocked; returns the queue's outcome. */
@@ -182,9 +181,16 @@ static void serve_all(struct cv_keeper *keeper)
     int running = count_held(keeper);
     const char *state = keeper->is_draining ? "draining" : "running";
     (void)pthread_mutex_unlock(&keeper->mutex);
-    bool drain = report_row(keeper, state, running);
+    struct cv_error error;
+    int outcome = report_row(keeper, state, running, &error);
     (void)pthread_mutex_lock(&keeper->mutex);
-    if (drain && !keeper->told_to_drain) {
+    if (outcome < 0) { /* no job hangs on it: only people and probes read it */
+        keep_trouble(keeper, &error);
+        keeper->row_at = cv_monotonic_ms() + ROW_MS;
+    } else {
+        keeper->trouble[0] = '\0';
+    }
+    if (outcome == CV_QUEUE_DRAIN && !keeper->told_to_drain) {
         keeper->told_to_drain = true;
         tell(keeper);
     }
@@ -228,6 +234,7 @@ static void *keep(void *argument)
                 sleep_until(keeper, cv_monotonic_ms() + RECONNECT_PAUSE_MS);
                 continue;
             }
+            keeper->trouble[0] = '\0';
             keeper->row_is_due = true;
         }
         serve_all(keeper);
@@ -238,7 +245,9 @@ static void *keep(void *argument)
     }
     (void)pthread_mutex_unlock(&keeper->mutex);
     if (keeper->db && cv_db_is_connected(keeper->db)) {
-        (void)report_row(keeper, "stopped", 0);
+        struct cv_error error;
+        int outcome = report_row(keeper, "stopped", 0, &error);
+        (void)outcome;
     }
     (void)pthread_mutex_lock(&keeper->mutex);
     keeper->has_ended = true;

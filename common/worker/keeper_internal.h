@@ -44,7 +44,7 @@ struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot);
 /* Somebody wants this worker to finish what it has and go. */
 bool cv_keeper_told_to_drain(struct cv_keeper *keeper);
 
-/* Why the last call to the database failed; "" when it did not. */
+/* Why the last call to the database, or connecting to it, failed; "" when it did not. */
 enum { CV_TROUBLE_SIZE = 256 };
 void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE]);
 

@@ -5,13 +5,16 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: %s [--slots N] [--poll-ms N] [--threads N] [--no-listen]\n"
+    "usage: %s [--slots N] [--poll-ms N] [--threads N] [--listen ADDR:PORT] [--no-listen]\n"
     "       %s --once [--threads N] [--scratch DIR] [--progress-fd N] < payload.json\n"
     "\n"
     "  without --once   claim \"%s\" jobs and run them until SIGTERM\n"
     "    --slots N        jobs at the same time (1)\n"
     "    --poll-ms N      look for jobs at least this often (2000)\n"
     "    --threads N      threads of each stage (the CPUs, shared by the slots)\n"
+    "    --listen A:P     answer GET /healthz, /readyz and /metrics there, 0.0.0.0:9090 say\n"
+    "                     (CORTANA_LISTEN)\n"
+    "    --metrics-fleet  /metrics shows the whole fleet, too; for one worker or two of a fleet\n"
     "    --no-listen      poll only\n"
     "  --once           run the stage on one payload, print its result\n"
     "    --threads N      threads to use (the CPUs this process may use)\n"
@@ -33,6 +36,8 @@ enum option_value {
     OPTION_PROGRESS_FD,
     OPTION_SLOTS,
     OPTION_POLL_MS,
+    OPTION_LISTEN,
+    OPTION_METRICS_FLEET,
     OPTION_NO_LISTEN,
     OPTION_HELP,
     OPTION_VERSION,
@@ -45,6 +50,8 @@ static const struct option long_options[] = {
     {"progress-fd", required_argument, NULL, OPTION_PROGRESS_FD},
     {"slots", required_argument, NULL, OPTION_SLOTS},
     {"poll-ms", required_argument, NULL, OPTION_POLL_MS},
+    {"listen", required_argument, NULL, OPTION_LISTEN},
+    {"metrics-fleet", no_argument, NULL, OPTION_METRICS_FLEET},
     {"no-listen", no_argument, NULL, OPTION_NO_LISTEN},
     {"help", no_argument, NULL, OPTION_HELP},
     {"version", no_argument, NULL, OPTION_VERSION},
@@ -93,6 +100,12 @@ static enum parsed parse(const struct cv_stage *stage, int argc, char **argv,
         case OPTION_SCRATCH:
             options->scratch = optarg;
             break;
+        case OPTION_LISTEN:
+            options->probe_address = optarg;
+            break;
+        case OPTION_METRICS_FLEET:
+            options->metrics_fleet = true;
+            break;
         case OPTION_NO_LISTEN:
             options->listen = false;
             break;
@@ -132,7 +145,12 @@ static void limit_openmp(char **argv)
 int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
 {
     struct cv_worker_options options = {
-        .progress_fd = -1, .slots = 1, .poll_ms = 2000, .listen = true};
+        .progress_fd = -1,
+        .slots = 1,
+        .poll_ms = 2000,
+        .listen = true,
+        .probe_address = cv_env("CORTANA_LISTEN", ""),
+    };
     switch (parse(stage, argc, argv, &options)) {
     case PARSED_WRONG:
         (void)fprintf(stderr, "try %s --help\n", stage->name);

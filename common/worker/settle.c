@@ -83,6 +83,20 @@ static int settle(struct cv_supervisor *supervisor, struct cv_slot *slot, struct
     return cv_queue_fail(supervisor->db, slot->job, &slot->verdict.failure, &slot->report, error);
 }
 
+static enum cv_end end_of(const struct cv_slot *slot, int outcome)
+{
+    if (slot->stop == CV_STOP_CANCELED) {
+        return CV_END_CANCELED;
+    }
+    if (slot->verdict.result) {
+        return CV_END_DONE;
+    }
+    if (slot->stop == CV_STOP_SHUTDOWN || slot->stop == CV_STOP_NOT_STARTED) {
+        return CV_END_RELEASED;
+    }
+    return outcome == CV_QUEUE_RETRY ? CV_END_RETRY : CV_END_DEAD;
+}
+
 static void log_end(const struct cv_slot *slot)
 {
     double took = (double)(cv_monotonic_ms() - slot->started_at) / 1000;
@@ -166,6 +180,7 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
     cv_supervisor_log_job(supervisor, slot);
     struct cv_error error;
     bool is_over = true;
+    enum cv_end end = CV_END_LOST;
     if (slot->stop == CV_STOP_LEASE_LOST || !cv_supervisor_is_connected(supervisor)) {
         char trouble[CV_TROUBLE_SIZE];
         cv_keeper_trouble(supervisor->keeper, trouble);
@@ -183,11 +198,13 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
         } else if (r < 0) {
             cv_log_error(&error, "the job could not be settled, its lease will run out");
         } else {
+            end = end_of(slot, r);
             log_end(slot);
             count_stops(supervisor, slot);
         }
     }
     if (is_over) {
+        cv_supervisor_count_end(supervisor, slot, end);
         cv_slot_clear(supervisor, index);
     }
     cv_supervisor_log_job(supervisor, NULL);

@@ -11,7 +11,9 @@ struct cv_worker_options {
     int progress_fd;     /* --once: -1 = no supervisor listens */
     int slots;
     int64_t poll_ms;
-    bool listen; /* false behind a pooler that takes LISTEN and tells nothing */
+    bool listen;               /* false behind a pooler that takes LISTEN and tells nothing */
+    const char *probe_address; /* "": nobody may ask how it does */
+    bool metrics_fleet;        /* /metrics shows the whole fleet, too */
 };
 
 struct cv_stage_context {

@@ -13,6 +13,8 @@ enum {
     MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
+    WAIT_MAX_MS = 60 * 1000,
+    TURNS_A_LEASE = 10, /* at least, where /healthz tells of them */
 };
 
 int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor)
@@ -42,6 +44,7 @@ void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why)
     supervisor->is_patient = false;
     supervisor->grace_end = now + supervisor->grace_ms;
     supervisor->give_up_at = supervisor->grace_end + LAST_SETTLE_MS;
+    cv_probe_drain(supervisor->probe);
     cv_keeper_draining(supervisor->keeper);
     cv_log(CV_LOG_INFO, "no new jobs: %s; what runs has %lld s", why,
            (long long)supervisor->grace_ms / 1000);
@@ -56,6 +59,7 @@ void cv_supervisor_drain_patiently(struct cv_supervisor *supervisor)
     supervisor->is_patient = true;
     supervisor->grace_end = INT64_MAX;
     supervisor->give_up_at = INT64_MAX;
+    cv_probe_drain(supervisor->probe);
     cv_keeper_draining(supervisor->keeper);
     cv_log(CV_LOG_INFO, "no new jobs: somebody has asked for it; what runs may end");
 }
@@ -136,9 +140,35 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
     if (!is_connected && supervisor->connect_at < next) {
         next = supervisor->connect_at;
     }
+    if (is_connected && supervisor->schema_at < next) {
+        next = supervisor->schema_at;
+    }
     int64_t wait = next - cv_monotonic_ms();
-    int timeout = wait <= 0 ? 0 : wait > 60000 ? 60000 : (int)wait;
-    (void)poll(polls, count, timeout);
+    int64_t most = supervisor->probe ? supervisor->lease_ms / TURNS_A_LEASE : WAIT_MAX_MS;
+    most = most < WAIT_MAX_MS ? most : WAIT_MAX_MS;
+    (void)poll(polls, count, wait <= 0 ? 0 : (int)(wait < most ? wait : most));
+}
+
+/* What /healthz and /readyz say from now on. */
+static void tell_probe(struct cv_supervisor *supervisor)
+{
+    if (!supervisor->probe) {
+        return;
+    }
+    char text[CV_SCHEMA_REASON_SIZE + 64] = "";
+    char trouble[CV_TROUBLE_SIZE];
+    cv_keeper_trouble(supervisor->keeper, trouble);
+    if (!cv_supervisor_is_connected(supervisor)) {
+        (void)snprintf(text, sizeof(text), "no connection to the database%s%s",
+                       supervisor->connect_trouble[0] ? ": " : "", supervisor->connect_trouble);
+    } else if (supervisor->schema_trouble[0]) {
+        (void)snprintf(text, sizeof(text), "%s", supervisor->schema_trouble);
+    } else if (trouble[0]) {
+        (void)snprintf(text, sizeof(text), "the database does not answer: %s", trouble);
+    }
+    cv_probe_set_reason(supervisor->probe, text[0] ? text : NULL);
+    cv_supervisor_count_turn(supervisor);
+    cv_probe_beat(supervisor->probe);
 }
 
 static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
@@ -151,6 +181,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
     }
     while (!is_finished(supervisor)) {
         int r = cv_supervisor_connect(supervisor, cv_monotonic_ms(), error);
+        cv_supervisor_check_schema(supervisor, cv_monotonic_ms());
         cv_supervisor_watch_disk(supervisor, cv_monotonic_ms());
         r = r < 0 ? r : cv_supervisor_claim(supervisor, cv_monotonic_ms(), error);
         if (r < 0) {
@@ -160,6 +191,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
             break; /* the claim has shown that there is nothing to wait for */
         }
         cv_supervisor_read_notifications(supervisor);
+        tell_probe(supervisor);
         wait_for_events(supervisor, polls);
         cv_keeper_drain(supervisor->keeper);
         read_signals(supervisor);
@@ -248,6 +280,32 @@ static int open_signals(struct cv_supervisor *supervisor, struct cv_error *error
     return supervisor->signal_fd < 0 ? cv_fail_errno(error, errno, "signalfd") : 0;
 }
 
+/* The loop that a stuck one is told from: it has lost all its leases by then. */
+static int start_probe(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    if (!supervisor->options.probe_address[0]) {
+        return 0;
+    }
+    struct cv_probe_params params = {
+        .program = supervisor->stage->name,
+        .address = supervisor->options.probe_address,
+        .stall_ms = supervisor->lease_ms,
+    };
+    int r = cv_probe_start(&params, &supervisor->probe, error);
+    if (r < 0) {
+        return r;
+    }
+    cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(supervisor->probe));
+    cv_supervisor_count_start(supervisor);
+    if (!supervisor->options.metrics_fleet) {
+        return 0;
+    }
+    int64_t interval = 0;
+    r = cv_env_int("CORTANA_METRICS_FLEET_MS", CV_FLEET_INTERVAL_MS, 100, 60 * 60 * 1000, &interval,
+                   error);
+    return r < 0 ? r : cv_fleet_start(supervisor->probe, interval, &supervisor->fleet, error);
+}
+
 static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     /* No other process of this user may read our environment, where DATABASE_URL stands. */
@@ -256,6 +314,7 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     cv_supervisor_log_job(supervisor, NULL);
     int r = read_settings(supervisor, error);
     r = r < 0 ? r : open_signals(supervisor, error);
+    r = r < 0 ? r : start_probe(supervisor, error);
     r = r < 0 ? r : check_store(supervisor, error);
     r = r < 0 ? r : cv_scratch_open(&supervisor->scratch, error);
     if (r < 0) {
@@ -287,6 +346,8 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
         }
         cv_keeper_stop(supervisor->keeper);
     }
+    cv_fleet_stop(supervisor->fleet);
+    cv_probe_stop(supervisor->probe);
     free(supervisor->slots);
     free(supervisor->bucket);
     cv_scratch_close(&supervisor->scratch);

@@ -2,6 +2,7 @@
  * to the loop's thread; the keeper is spoken to through its header. */
 #pragma once
 
+#include "common/probe/probe.h"
 #include "common/worker/child_internal.h"
 #include "common/worker/disk_internal.h"
 #include "common/worker/keeper_internal.h"
@@ -23,6 +24,16 @@ enum cv_stop_reason {
     CV_STOP_SHUTDOWN,
     CV_STOP_NOT_STARTED, /* never ran: this machine's fault, not the job's */
     CV_STOP_LEASE_LOST,
+};
+
+/* What became of a claimed job. */
+enum cv_end {
+    CV_END_DONE,
+    CV_END_RETRY,
+    CV_END_DEAD,
+    CV_END_CANCELED,
+    CV_END_RELEASED,
+    CV_END_LOST,
 };
 
 struct cv_slot {
@@ -56,6 +67,9 @@ struct cv_supervisor {
     struct cv_scratch scratch;
     char *bucket; /* the store's name for task_artifacts */
     struct cv_keeper *keeper;
+    struct cv_probe *probe; /* NULL: nobody listens */
+    struct cv_fleet *fleet; /* NULL: the fleet's numbers are not asked for */
+    bool has_claimed;
     struct cv_slot *slots;
     int signal_fd;
     struct cv_db *db; /* NULL until the first connection */
@@ -65,7 +79,10 @@ struct cv_supervisor {
     int64_t pause_until; /* no claims before, whoever calls: this machine could not start a stage */
     int64_t disk_at;     /* when to look at the disk next */
     enum cv_disk_level disk_level;
-    bool database_is_away; /* and that has been logged */
+    bool database_is_away;                      /* and that has been logged */
+    char connect_trouble[CV_TROUBLE_SIZE];      /* why the last connection failed */
+    int64_t schema_at;                          /* when to look at the schema next */
+    char schema_trouble[CV_SCHEMA_REASON_SIZE]; /* why nothing may be claimed; "": it may */
     bool is_draining;
     bool is_patient; /* draining for a person: what runs may end by itself */
     int64_t grace_end;
@@ -112,6 +129,10 @@ bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
 CV_MUST_CHECK int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now,
                                         struct cv_error *error);
 
+/* Looks, if it is time, whether the schema is one that this program may work on: nothing is claimed
+ * while it is not. */
+void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now);
+
 /* New jobs, and jobs to stop. */
 void cv_supervisor_read_notifications(struct cv_supervisor *supervisor);
 
@@ -129,6 +150,23 @@ CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t 
 /* One try, if it is time, to tell the database what became of the slot's job. The slot is free
  * afterwards, or its next try is set. */
 void cv_slot_settle(struct cv_supervisor *supervisor, int index);
+
+/* ---- numbers.c: what /metrics shows; costs nothing where nobody listens ----------------------- */
+
+/* Shows all counters of this worker, at zero. */
+void cv_supervisor_count_start(struct cv_supervisor *supervisor);
+
+/* A claim was answered, by an empty list perhaps. */
+void cv_supervisor_count_claim(struct cv_supervisor *supervisor, const struct cv_job_list *list);
+
+/* A job has ended. */
+void cv_supervisor_count_end(struct cv_supervisor *supervisor, const struct cv_slot *slot,
+                             enum cv_end end);
+
+void cv_supervisor_count_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk);
+
+/* The loop has turned. */
+void cv_supervisor_count_turn(struct cv_supervisor *supervisor);
 
 /* ---- supervisor.c ---------------------------------------------------------------------------- */
 

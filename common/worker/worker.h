@@ -2,7 +2,8 @@
  * process, one per job, that reads one payload and prints one result. A worker's main() hands its
  * stage to cv_worker_main and is a few lines long.
  *
- *   NAME [--slots N] [--poll-ms N] …      the supervisor: claims and runs jobs until SIGTERM
+ *   NAME [--slots N] [--poll-ms N] …      the supervisor: claims and runs jobs until SIGTERM;
+ *                                         --listen: see common/probe/probe.h
  *   NAME --once < payload.json            the stage alone, without a queue; prints the result,
  *                                         exits with the verdict (enum cv_exit). Only a stage made
  *                                         of tables is given a database
@@ -16,6 +17,7 @@
  *   CORTANA_HEARTBEAT_MS  renewed this often (120000; two fifths of a lease that was changed)
  *   CORTANA_GRACE_MS      what a running job is given after SIGTERM (30000)
  *   CORTANA_DISK_WATCH_MS look how full the scratch disk is this often (60000)
+ *   CORTANA_LISTEN        address and port for probes and metrics; --listen goes before (off)
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
  *   CORTANA_SANDBOX       "off" for debuggers
  *

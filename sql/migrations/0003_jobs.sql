@@ -65,6 +65,7 @@ CREATE TABLE jobs (
     max_retries int NOT NULL CHECK (max_retries >= 0),
     scheduled_for timestamptz,             -- queued: not before; failed: when it is tried again
     is_ready boolean NOT NULL,             -- queued, due, and waiting for no other job
+    ready_at timestamptz NOT NULL DEFAULT clock_timestamp(), -- when the wait for a worker began
     unmet_dependencies int NOT NULL DEFAULT 0 CHECK (unmet_dependencies >= 0),
     lease_token bigint NOT NULL DEFAULT 0,
     attempt int NOT NULL DEFAULT 0,
@@ -295,6 +296,7 @@ BEGIN
             END IF;
             NEW.scheduled_for := nullif(NEW.scheduled_for, OLD.scheduled_for);
         END IF;
+        NEW.ready_at := least(OLD.scheduled_for, clock_timestamp());
         NEW.started_at := NULL;
         NEW.finished_at := NULL;
     WHEN 'failed' THEN

@@ -244,7 +244,7 @@ BEGIN
     IF EXISTS (SELECT FROM jobs
                WHERE job_type = p_job_type AND status = 'queued' AND NOT is_ready
                  AND scheduled_for <= clock_timestamp()) THEN
-        UPDATE jobs SET is_ready = true
+        UPDATE jobs SET is_ready = true, ready_at = scheduled_for
         WHERE id IN (SELECT id FROM jobs
                      WHERE job_type = p_job_type AND status = 'queued' AND NOT is_ready
                        AND scheduled_for <= clock_timestamp() AND unmet_dependencies = 0
@@ -401,7 +401,10 @@ BEGIN
         IF kind.max_running_per_tenant IS NOT NULL OR blocked IS NOT NULL THEN
             chosen := choose_among_tenants(p_job_type, room, blocked, kind.max_running_per_tenant);
         END IF;
-        RETURN QUERY SELECT * FROM lease_jobs(p_worker_id, p_job_type, room, p_lease, chosen);
+        -- Parsed anew each time: a plan that is kept has the columns of `jobs` in it, and would fail in
+        -- every connection that is open when a migration adds one.
+        RETURN QUERY EXECUTE 'SELECT * FROM lease_jobs($1, $2, $3, $4, $5)'
+            USING p_worker_id, p_job_type, room, p_lease, chosen;
         GET DIAGNOSTICS step = ROW_COUNT;
         taken := taken + step;
         room := room - step;
@@ -512,6 +515,7 @@ BEGIN
         ELSE
             UPDATE jobs SET
                 unmet_dependencies = greatest(unmet_dependencies - met, 0),
+                ready_at = clock_timestamp(),
                 is_ready = unmet_dependencies <= met
                            AND (scheduled_for IS NULL OR scheduled_for <= clock_timestamp())
             WHERE id = child.id;

@@ -365,7 +365,7 @@ BEGIN
             WHERE run_id = job.run_id AND status = 'queued' AND depends_on @> ARRAY[job.id];
         END IF;
     END IF;
-    UPDATE jobs SET payload = full_payload, unmet_dependencies = 0,
+    UPDATE jobs SET payload = full_payload, unmet_dependencies = 0, ready_at = clock_timestamp(),
                     is_ready = scheduled_for IS NULL OR scheduled_for <= clock_timestamp()
     WHERE id = p_job_id;
 END

@@ -183,7 +183,7 @@ static void test_a_failure_keeps_hostile_text_and_no_secret(void **state)
     struct cv_attempt_report report = {.exit_code = -1, .stderr_tail = tail, .stdout_tail = ""};
     struct cv_error failure;
     assert_int_equal(cv_fail(&failure, CV_ERROR_TIMEOUT, "a\x80 postgresql://me:hunter2@x/y"), -1);
-    assert_result(0, cv_queue_fail(db, &list.jobs[0], &failure, &report, &error));
+    assert_result(CV_QUEUE_RETRY, cv_queue_fail(db, &list.jobs[0], &failure, &report, &error));
 
     assert_column(id, "status", "failed");
     assert_column(id, "error_message", "a\xEF\xBF\xBD postgresql://me:*******@x/y");

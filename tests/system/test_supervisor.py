@@ -324,12 +324,6 @@ def test_a_wrong_store_stops_the_worker_not_the_job(jobs, workers, tmp_path):
     assert (job["status"], job["attempt"]) == ("queued", 0)
 
 
-def test_a_database_without_the_queue_stops_the_worker(workers, shared_cluster):
-    worker = workers.start("test-stage", DATABASE_URL=shared_cluster.url("template1"))
-    assert worker.wait() == 78
-    assert worker.says("cannot claim")
-
-
 def test_leftovers_in_scratch_are_removed_and_links_not_followed(jobs, workers, tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()

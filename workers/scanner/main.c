@@ -9,7 +9,7 @@
 static const char name[] = "scanner-worker";
 
 static const char usage[] =
-    "usage: scanner-worker [--interval SECONDS] [--pages N]\n"
+    "usage: scanner-worker [--interval SECONDS] [--pages N] [--listen ADDR:PORT]\n"
     "       scanner-worker --events < notifications\n"
     "\n"
     "Finds videos under inbox/ and videos/original/ of the store, and starts their way through\n"
@@ -17,6 +17,8 @@ static const char usage[] =
     "\n"
     "  --interval SECONDS  look again and again, until SIGTERM; else one look, and an end\n"
     "  --pages N           lists of 1,000 originals in one look (20); the next look goes on there\n"
+    "  --listen ADDR:PORT  with --interval: answer GET /healthz, /readyz and /metrics there\n"
+    "                      (CORTANA_LISTEN)\n"
     "  --events            read notifications of an S3 store, one JSON text a line, until the end\n"
     "                      of the input; exit 65 when lines could not be read\n";
 
@@ -30,21 +32,27 @@ enum {
     ONCE_WAIT_MS = 60 * 1000, /* the longest that it waits for one to stand still */
     RECONNECT_MS = 30 * 1000, /* at one go, between looks at the cancel object */
     CLIPS_A_PASS = 1000,
-    WAIT_LEAST_MS = 50, /* between two looks, however much is due */
+    WAIT_LEAST_MS = 50,        /* between two looks, however much is due */
+    WAIT_MOST_MS = 10 * 1000,  /* between two signs of life */
+    STALL_MS = 10 * 60 * 1000, /* an upload of some hundred gigabytes may be copied in one step */
+    SCHEMA_MS = 2000,          /* between two looks at a schema that does not fit */
 };
 
 struct options {
     double interval_s; /* 0: once */
     int64_t pages;
     bool events;
+    const char *listen; /* "": nowhere */
 };
 
 static struct cv_cancel *stop_request;
+static struct cv_probe *told_of_stop;
 
 static void on_stop_signal(int number)
 {
     (void)number;
     cv_cancel_request(stop_request, CV_CANCEL_ABORT);
+    cv_probe_drain(told_of_stop);
 }
 
 /* ---- one pass -------------------------------------------------------------------------------- */
@@ -75,17 +83,21 @@ static void wait_until(struct scanner *scanner, int64_t until)
         cv_auto_free char *payload = NULL;
         struct cv_error error;
         int64_t left = until - cv_monotonic_ms();
+        cv_probe_beat(scanner->probe);
         if (left <= 0 || cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE ||
             (cv_db_is_connected(scanner->db) &&
              cv_db_notification(scanner->db, &channel, &payload, &error) == 1)) {
             return;
+        }
+        if (!cv_db_is_connected(scanner->db)) {
+            cv_probe_set_reason(scanner->probe, "no connection to the database");
         }
         struct pollfd polls[2] = {
             {.fd = cv_cancel_fd(scanner->cancel), .events = POLLIN},
             {.fd = cv_db_fd(scanner->db), .events = POLLIN},
         };
         (void)poll(polls, cv_db_is_connected(scanner->db) ? 2 : 1,
-                   left < INT32_MAX ? (int)left : INT32_MAX);
+                   left < WAIT_MOST_MS ? (int)left : WAIT_MOST_MS);
     }
 }
 
@@ -137,10 +149,33 @@ static int recover(struct scanner *scanner, const struct cv_error *failure, stru
     }
     cv_log_error(failure, "this look ends early");
     while (!cv_db_is_connected(scanner->db) && cv_cancel_level(scanner->cancel) == CV_CANCEL_NONE) {
+        cv_probe_set_reason(scanner->probe, failure->message);
         int result = cv_db_reconnect(scanner->db, RECONNECT_MS, error);
+        cv_probe_beat(scanner->probe);
         if (result < 0 && error->verdict == CV_VERDICT_STOP) {
             return result;
         }
+    }
+    cv_probe_set_reason(scanner->probe, NULL);
+    return 0;
+}
+
+/* Waits for a schema that this program may work on. */
+static int wait_for_schema(struct scanner *scanner, struct cv_error *error)
+{
+    char said[CV_SCHEMA_REASON_SIZE] = "";
+    while (cv_cancel_level(scanner->cancel) == CV_CANCEL_NONE) {
+        char reason[CV_SCHEMA_REASON_SIZE] = "";
+        int result = cv_queue_check_schema(scanner->db, reason, error);
+        if (result != CV_QUEUE_SCHEMA) {
+            return result;
+        }
+        if (strcmp(said, reason) != 0) {
+            cv_log(CV_LOG_WARN, "%s", reason);
+            (void)memcpy(said, reason, sizeof(said));
+        }
+        cv_probe_set_reason(scanner->probe, reason);
+        wait_until(scanner, cv_monotonic_ms() + SCHEMA_MS);
     }
     return 0;
 }
@@ -151,7 +186,11 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
     while (result == 0 && cv_cancel_level(scanner->cancel) == CV_CANCEL_NONE) {
         struct cv_error failure;
         int64_t until = cv_monotonic_ms() + (int64_t)(interval_s * 1000);
-        int looked = pass(scanner, &failure);
+        int looked = wait_for_schema(scanner, &failure);
+        if (looked == 0) {
+            cv_probe_set_reason(scanner->probe, NULL);
+            looked = pass(scanner, &failure);
+        }
         looked = looked ? looked : look_until(scanner, until, &failure);
         if (looked < 0) {
             result = recover(scanner, &failure, error);
@@ -166,9 +205,13 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
 static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
     static const struct option long_options[] = {
-        {"interval", required_argument, NULL, 'i'}, {"pages", required_argument, NULL, 'p'},
-        {"events", no_argument, NULL, 'e'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},        {NULL, 0, NULL, 0},
+        {"interval", required_argument, NULL, 'i'},
+        {"pages", required_argument, NULL, 'p'},
+        {"events", no_argument, NULL, 'e'},
+        {"listen", required_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
     };
     bool good = true;
     *ret_exit = CV_EXIT_DONE;
@@ -182,6 +225,9 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
             break;
         case 'e':
             options->events = true;
+            break;
+        case 'l':
+            options->listen = optarg;
             break;
         case 'h':
             (void)fputs(usage, stdout);
@@ -217,6 +263,8 @@ static void scanner_deinit(struct scanner *scanner)
 {
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
+    told_of_stop = NULL;
+    cv_probe_stop(scanner->probe);
     cv_db_close(scanner->db);
     cv_store_close(scanner->store);
     cv_cancel_free(scanner->cancel);
@@ -248,10 +296,26 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
     return 0;
 }
 
+static int start_probe(struct scanner *scanner, const struct options *options,
+                       struct cv_error *error)
+{
+    struct cv_probe_params params = {name, options->listen, STALL_MS};
+    if (!options->listen[0] || options->interval_s <= 0) {
+        return 0;
+    }
+    int result = cv_probe_start(&params, &scanner->probe, error);
+    if (result == 0) {
+        told_of_stop = scanner->probe;
+        cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(scanner->probe));
+    }
+    return result;
+}
+
 static int run(const struct options *options, int64_t *ret_unreadable, struct cv_error *error)
 {
     cv_auto(scanner_deinit) struct scanner scanner = {.max_pages = options->pages};
-    int result = open_scanner(&scanner, error);
+    int result = start_probe(&scanner, options, error);
+    result = result ? result : open_scanner(&scanner, error);
     if (result != 0) {
         return result;
     }
@@ -272,7 +336,7 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
 
 int main(int argc, char **argv)
 {
-    struct options options = {.pages = PAGES};
+    struct options options = {.pages = PAGES, .listen = cv_env("CORTANA_LISTEN", "")};
     struct cv_error error;
     int64_t unreadable = 0;
     int code = CV_EXIT_DONE;

@@ -148,6 +148,7 @@ static int walk_page(struct scanner *scanner, const struct scan *scan, char **po
 {
     cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
     scanner->lists++;
+    cv_probe_beat(scanner->probe);
     int result = *continuation ? cv_store_list(scanner->store, scan->prefix, *continuation,
                                                CV_STORE_PAGE_MAX, &page, error)
                                : cv_store_list_after(scanner->store, scan->prefix,

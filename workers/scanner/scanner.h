@@ -7,6 +7,8 @@
 #pragma once
 
 #include "common/objects/objects.h"
+#include "common/probe/probe.h"
+#include "common/queue/queue.h"
 
 #include <jansson.h>
 
@@ -16,8 +18,9 @@ struct scanner {
     struct cv_db *db;
     struct cv_store *store;
     struct cv_cancel *cancel;
-    int64_t settle_ms; /* an upload has to stand still for this long */
-    int64_t max_pages; /* of each list, in one pass */
+    struct cv_probe *probe; /* NULL: nobody listens */
+    int64_t settle_ms;      /* an upload has to stand still for this long */
+    int64_t max_pages;      /* of each list, in one pass */
     int64_t clip_days;
     int64_t lists; /* asked for so far */
     int64_t taken; /* uploads that were taken so far */

@@ -1,0 +1,232 @@
+#include "common/db/db.h"
+#include "common/probe/probe.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum {
+    CONNECT_MS = 5000,
+    STATEMENT_MS = 10 * 1000,
+};
+
+struct cv_fleet {
+    struct cv_probe *probe;
+    int64_t interval_ms;
+    struct cv_cancel *cancel;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t mutex; /* is_stopping */
+    pthread_cond_t changed;
+    bool is_stopping;
+    struct cv_db *db; /* the thread's alone */
+};
+
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+#define GAUGE(metric_name, metric_help, ...)                                   \
+    {                                                                          \
+        .name = (metric_name), .help = (metric_help), .kind = CV_METRIC_GAUGE, \
+        .labels = {__VA_ARGS__},                                               \
+    }
+
+static const struct cv_metric fleet_up =
+    GAUGE("cortana_fleet_up", "1 while the fleet's numbers could be read from the database.", NULL);
+static const struct cv_metric fleet_read_at =
+    GAUGE("cortana_fleet_read_at_seconds", "When they were read, since 1970.", NULL);
+static const struct cv_metric fleet_read_seconds =
+    GAUGE("cortana_fleet_read_seconds", "How long that took.", NULL);
+
+static const struct cv_metric depth =
+    GAUGE("cortana_fleet_jobs", "Jobs by what they wait for.", "job_type", "status");
+static const struct cv_metric oldest =
+    GAUGE("cortana_fleet_oldest_seconds", "How long the oldest of them has waited.", "job_type",
+          "status");
+static const struct cv_metric flow = GAUGE(
+    "cortana_fleet_job_flow", "What became of jobs in the last five minutes.", "job_type", "event");
+static const struct cv_metric workers =
+    GAUGE("cortana_fleet_workers", "Workers; stale: silent for longer than a lease.", "job_type",
+          "state");
+static const struct cv_metric slots =
+    GAUGE("cortana_fleet_slots", "Jobs that living workers may run at once.", "job_type");
+static const struct cv_metric slots_busy =
+    GAUGE("cortana_fleet_slots_busy", "Jobs that living workers say they run.", "job_type");
+static const struct cv_metric disk_level = GAUGE(
+    "cortana_fleet_disk_level", "Scratch disk: 0 ok, 1 warning, 2 critical, 3 emergency.", "host");
+static const struct cv_metric disk_used =
+    GAUGE("cortana_fleet_disk_used_ratio", "Scratch disk: how full it is, 0 to 1.", "host");
+
+/* A statement; its first columns are the labels of each metric, by the metric's own names, and a
+ * column named like the metric (without the prefix) is its value, left out where it is null. Workers
+ * and hosts that are long gone stay in their tables, but not here. */
+static const struct {
+    const char *sql;
+    struct {
+        const struct cv_metric *metric;
+        const char *column;
+    } columns[2];
+} reports[] = {
+    {"SELECT job_type, status, depth, oldest_seconds FROM queue_depth",
+     {{&depth, "depth"}, {&oldest, "oldest_seconds"}}},
+    {"SELECT job_type, event, jobs FROM job_flow WHERE job_type IS NOT NULL", {{&flow, "jobs"}}},
+    {"SELECT t AS job_type, state, count(*) AS workers"
+     " FROM worker_overview, string_to_table(job_types, ',') AS t"
+     " WHERE state <> 'stopped' AND silent_seconds < 3600 GROUP BY t, state",
+     {{&workers, "workers"}}},
+    {"SELECT t AS job_type, sum(slots) AS slots, sum(running) AS busy"
+     " FROM worker_overview, string_to_table(job_types, ',') AS t"
+     " WHERE state IN ('running', 'draining') GROUP BY t",
+     {{&slots, "slots"}, {&slots_busy, "busy"}}},
+    {"SELECT host, disk_used_percent / 100 AS used,"
+     "       array_position('{ok,warning,critical,emergency}', disk_level) - 1 AS level"
+     " FROM host_overview WHERE disk_checked_at > now() - interval '10 minutes'",
+     {{&disk_level, "level"}, {&disk_used, "used"}}},
+};
+
+static void take_rows(struct cv_metrics *numbers, const struct cv_db_result *rows,
+                      const struct cv_metric *metric, const char *column)
+{
+    for (int row = 0; row < cv_db_rows(rows); row++) {
+        const char *labels[CV_METRIC_LABELS_MAX] = {NULL};
+        for (size_t i = 0; i < CV_METRIC_LABELS_MAX && metric->labels[i]; i++) {
+            labels[i] = cv_db_text(rows, row, metric->labels[i]);
+        }
+        if (cv_db_text(rows, row, column)) {
+            cv_metric_set(numbers, metric, labels, cv_db_double(rows, row, column, 0));
+        }
+    }
+}
+
+static int read_reports(struct cv_db *db, struct cv_metrics *numbers, struct cv_error *error)
+{
+    for (size_t i = 0; i < CV_COUNT(reports); i++) {
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        int result = cv_db_run(db, &rows, error, reports[i].sql);
+        if (result < 0) {
+            return result;
+        }
+        for (size_t j = 0; j < CV_COUNT(reports[i].columns) && reports[i].columns[j].metric; j++) {
+            take_rows(numbers, rows, reports[i].columns[j].metric, reports[i].columns[j].column);
+        }
+    }
+    return 0;
+}
+
+static int connect_database(struct cv_fleet *fleet, struct cv_error *error)
+{
+    if (fleet->db && cv_db_is_connected(fleet->db)) {
+        return 0;
+    }
+    if (fleet->db) {
+        return cv_db_reconnect(fleet->db, CONNECT_MS, error);
+    }
+    struct cv_db_params params = {
+        .application_name = "cortana metrics",
+        .cancel = fleet->cancel,
+        .connect_timeout_ms = CONNECT_MS,
+        .statement_timeout_ms = STATEMENT_MS,
+    };
+    return cv_db_open(&params, &fleet->db, error);
+}
+
+static void read_fleet(struct cv_fleet *fleet)
+{
+    cv_auto(cv_metrics_free) struct cv_metrics *numbers = NULL;
+    struct cv_error error;
+    if (cv_metrics_new(&numbers, &error) < 0) {
+        return;
+    }
+    int64_t begun = cv_monotonic_ms();
+    int result = connect_database(fleet, &error);
+    result = result < 0 ? result : read_reports(fleet->db, numbers, &error);
+    if (result < 0) { /* half of them would be taken for the whole */
+        cv_metrics_free(cv_take(numbers));
+        if (cv_metrics_new(&numbers, &error) < 0) {
+            return;
+        }
+    } else {
+        cv_metric_set(numbers, &fleet_read_at, NULL, (double)cv_wall_ms() / 1000);
+        cv_metric_set(numbers, &fleet_read_seconds, NULL,
+                      (double)(cv_monotonic_ms() - begun) / 1000);
+    }
+    cv_metric_set(numbers, &fleet_up, NULL, result == 0);
+    cv_probe_publish(fleet->probe, cv_take(numbers));
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void *watch(void *argument)
+{
+    struct cv_fleet *fleet = argument;
+    (void)pthread_mutex_lock(&fleet->mutex);
+    while (!fleet->is_stopping) {
+        (void)pthread_mutex_unlock(&fleet->mutex);
+        int64_t next = cv_monotonic_ms() + fleet->interval_ms;
+        read_fleet(fleet);
+        (void)pthread_mutex_lock(&fleet->mutex);
+        while (!fleet->is_stopping && cv_monotonic_ms() < next) {
+            struct timespec when = {.tv_sec = next / 1000, .tv_nsec = (next % 1000) * 1000000};
+            (void)pthread_cond_timedwait(&fleet->changed, &fleet->mutex, &when);
+        }
+    }
+    (void)pthread_mutex_unlock(&fleet->mutex);
+    return NULL;
+}
+
+static void fleet_free(struct cv_fleet *fleet)
+{
+    if (fleet->has_thread) {
+        (void)pthread_mutex_lock(&fleet->mutex);
+        fleet->is_stopping = true;
+        (void)pthread_cond_broadcast(&fleet->changed);
+        (void)pthread_mutex_unlock(&fleet->mutex);
+        cv_cancel_request(fleet->cancel, CV_CANCEL_ABORT);
+        (void)pthread_join(fleet->thread, NULL);
+    }
+    cv_db_close(fleet->db);
+    cv_cancel_free(fleet->cancel);
+    (void)pthread_cond_destroy(&fleet->changed);
+    (void)pthread_mutex_destroy(&fleet->mutex);
+    free(fleet);
+}
+CV_DEFINE_CLEANUP(struct cv_fleet *, fleet_free)
+
+static bool init_locks(struct cv_fleet *fleet)
+{
+    pthread_condattr_t attributes;
+    return pthread_mutex_init(&fleet->mutex, NULL) == 0 &&
+           pthread_condattr_init(&attributes) == 0 &&
+           pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+           pthread_cond_init(&fleet->changed, &attributes) == 0 &&
+           pthread_condattr_destroy(&attributes) == 0;
+}
+
+int cv_fleet_start(struct cv_probe *probe, int64_t interval_ms, struct cv_fleet **ret_fleet,
+                   struct cv_error *error)
+{
+    struct cv_fleet *made = calloc(1, sizeof(*made));
+    if (!made || !init_locks(made)) {
+        free(made);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the fleet's metrics");
+    }
+    cv_auto(fleet_free) struct cv_fleet *fleet = made;
+    fleet->probe = probe;
+    fleet->interval_ms = interval_ms;
+    int result = cv_cancel_new(&fleet->cancel, error);
+    if (result < 0) {
+        return result;
+    }
+    int error_number = pthread_create(&fleet->thread, NULL, watch, fleet);
+    if (error_number != 0) {
+        return cv_fail_errno(error, error_number, "no thread for the fleet's metrics");
+    }
+    fleet->has_thread = true;
+    *ret_fleet = cv_take(fleet);
+    return 0;
+}
+
+void cv_fleet_stop(struct cv_fleet *fleet)
+{
+    if (fleet) {
+        fleet_free(fleet);
+    }
+}

@@ -1,0 +1,411 @@
+#include "common/probe/probe_internal.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+enum {
+    CONNECTIONS_MAX = 32,         /* a kubelet, two Prometheus and some that hang */
+    CONNECTION_MS = 5000,         /* a whole request, answer included */
+    CONNECTION_BYTES = 8 * 1024,  /* of header; the answer is not among it */
+    CONNECTION_BYTES_STEP = 1024, /* grows by */
+    TURN_MS = 1000,               /* the thread looks at what is overdue at least this often */
+    REASON_MAX = 512,
+};
+
+struct connection {
+    int fd; /* -1: free */
+    int64_t until;
+};
+
+struct cv_probe {
+    struct MHD_Daemon *daemon;
+    pthread_t thread;
+    bool has_thread;
+    int stop_fd;
+    int port;
+    int64_t stall_ms;
+    _Atomic int64_t beat_at;
+    atomic_bool is_draining;
+    struct cv_metrics *metrics;
+    struct connection connections[CONNECTIONS_MAX]; /* the thread's alone */
+
+    pthread_mutex_t mutex; /* everything below */
+    char reason[REASON_MAX];
+    struct cv_metrics *published;
+};
+
+static const struct cv_metric build_info = {
+    .name = "cortana_build_info",
+    .help = "1, with what runs here.",
+    .kind = CV_METRIC_GAUGE,
+    .labels = {"program", "version"},
+};
+static const struct cv_metric start_time = {
+    .name = "cortana_process_start_time_seconds",
+    .help = "When this process began to listen, since 1970.",
+    .kind = CV_METRIC_GAUGE,
+};
+static const struct cv_metric ready = {
+    .name = "cortana_ready",
+    .help = "1 while /readyz says 200.",
+    .kind = CV_METRIC_GAUGE,
+};
+static const struct cv_metric dropped = {
+    .name = "cortana_series_dropped_total",
+    .help = "Numbers that found no room.",
+    .kind = CV_METRIC_COUNTER,
+};
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+struct answer {
+    unsigned status;
+    const char *content_type;
+    struct cv_buffer text;
+};
+
+static bool is_turning(struct cv_probe *probe)
+{
+    return cv_monotonic_ms() - probe->beat_at <= probe->stall_ms;
+}
+
+/* A signal that a loop blocks to read it from a descriptor waits for as long as the loop waits for
+ * the database; whoever sends work should know at once. */
+static bool is_told_to_stop(const struct cv_probe *probe)
+{
+    sigset_t pending;
+    return probe->is_draining ||
+           (sigpending(&pending) == 0 &&
+            (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1));
+}
+
+/* Whether it may have work; else why not. */
+static bool is_ready(struct cv_probe *probe, struct cv_buffer *why)
+{
+    if (!is_turning(probe)) {
+        cv_buffer_text(why, "the loop does not turn");
+        return false;
+    }
+    if (is_told_to_stop(probe)) {
+        cv_buffer_text(why, "draining: no new work is taken");
+        return false;
+    }
+    (void)pthread_mutex_lock(&probe->mutex);
+    bool is_well = probe->reason[0] == '\0';
+    cv_buffer_text(why, probe->reason);
+    (void)pthread_mutex_unlock(&probe->mutex);
+    return is_well;
+}
+
+static void answer_health(struct cv_probe *probe, struct answer *answer)
+{
+    bool is_well = is_turning(probe);
+    answer->status = is_well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+    cv_buffer_text(&answer->text, is_well ? "ok\n" : "the loop does not turn\n");
+}
+
+static void answer_readiness(struct cv_probe *probe, struct answer *answer)
+{
+    bool is_well = is_ready(probe, &answer->text);
+    answer->status = is_well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+    cv_buffer_text(&answer->text, is_well ? "ok\n" : "\n");
+}
+
+static void answer_metrics(struct cv_probe *probe, struct answer *answer)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer why = CV_BUFFER_INIT;
+    answer->status = MHD_HTTP_OK;
+    answer->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    cv_probe_measure_process(probe->metrics);
+    cv_metric_set(probe->metrics, &ready, NULL, is_ready(probe, &why));
+    (void)pthread_mutex_lock(&probe->mutex);
+    cv_metric_set(
+        probe->metrics, &dropped, NULL,
+        (double)(cv_metrics_dropped(probe->metrics) + cv_metrics_dropped(probe->published)));
+    cv_metrics_print(probe->metrics, &answer->text);
+    cv_metrics_print(probe->published, &answer->text);
+    (void)pthread_mutex_unlock(&probe->mutex);
+}
+
+static void find_answer(struct cv_probe *probe, const char *path, const char *method,
+                        struct answer *answer)
+{
+    static const struct {
+        const char *path;
+        void (*make)(struct cv_probe *probe, struct answer *answer);
+    } pages[] = {
+        {"/healthz", answer_health},
+        {"/readyz", answer_readiness},
+        {"/metrics", answer_metrics},
+    };
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+        answer->status = MHD_HTTP_METHOD_NOT_ALLOWED;
+        cv_buffer_text(&answer->text, "GET and HEAD alone\n");
+        return;
+    }
+    for (size_t i = 0; i < CV_COUNT(pages); i++) {
+        if (strcmp(pages[i].path, path) == 0) {
+            pages[i].make(probe, answer);
+            return;
+        }
+    }
+    answer->status = MHD_HTTP_NOT_FOUND;
+    cv_buffer_text(&answer->text, "there are /healthz, /readyz and /metrics\n");
+}
+
+static enum MHD_Result send_answer(struct MHD_Connection *connection, struct answer *answer)
+{
+    if (answer->text.failed) {
+        return MHD_NO; /* the connection is closed: whoever asks takes that for an error */
+    }
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        answer->text.length, answer->text.data, MHD_RESPMEM_MUST_COPY);
+    if (!response) {
+        return MHD_NO;
+    }
+    bool is_whole =
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->content_type) &&
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") &&
+        MHD_add_response_header(response, "X-Content-Type-Options", "nosniff") &&
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") &&
+        (answer->status != MHD_HTTP_METHOD_NOT_ALLOWED ||
+         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD"));
+    enum MHD_Result result =
+        is_whole ? MHD_queue_response(connection, answer->status, response) : MHD_NO;
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* Called by the library with the header, and again with what bodies there are, which nobody asked
+ * for: the first call answers. */
+static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **state)
+{
+    (void)version;
+    (void)upload;
+    (void)upload_size;
+    (void)state;
+    struct answer answer = {.content_type = "text/plain; charset=utf-8", .text = CV_BUFFER_INIT};
+    find_answer(opaque, url, method, &answer);
+    enum MHD_Result result = send_answer(connection, &answer);
+    cv_buffer_deinit(&answer.text);
+    return result;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* The library's own time-out begins anew with every byte: who sends one every few seconds would
+ * keep a connection for an hour, and 32 of them would keep the probes out. */
+static void on_connection(void *opaque, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct cv_probe *probe = opaque;
+    (void)state;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (!info) {
+        return;
+    }
+    bool begins = code == MHD_CONNECTION_NOTIFY_STARTED;
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        struct connection *held = &probe->connections[i];
+        if (held->fd == (begins ? -1 : info->connect_fd)) {
+            *held = begins
+                        ? (struct connection){info->connect_fd, cv_monotonic_ms() + CONNECTION_MS}
+                        : (struct connection){-1, 0};
+            return;
+        }
+    }
+}
+
+static void cut_overdue(struct cv_probe *probe)
+{
+    int64_t now = cv_monotonic_ms();
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        struct connection *held = &probe->connections[i];
+        if (held->fd >= 0 && now >= held->until) {
+            (void)shutdown(held->fd, SHUT_RDWR); /* the library sees the end and closes it */
+        }
+    }
+}
+
+static void *serve(void *argument)
+{
+    struct cv_probe *probe = argument;
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(probe->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct pollfd polls[] = {
+        {.fd = probe->stop_fd, .events = POLLIN},
+        {.fd = info ? info->epoll_fd : -1, .events = POLLIN},
+    };
+    for (;;) {
+        MHD_UNSIGNED_LONG_LONG soon = TURN_MS;
+        if (MHD_get_timeout(probe->daemon, &soon) != MHD_YES || soon > TURN_MS) {
+            soon = TURN_MS;
+        }
+        (void)poll(polls, CV_COUNT(polls), (int)soon);
+        if (polls[0].revents) {
+            return NULL;
+        }
+        cut_overdue(probe);
+        (void)MHD_run(probe->daemon);
+    }
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+/* Broken requests are not worth a line of log each. */
+static void ignore_message(void *opaque, const char *format, va_list arguments)
+{
+    (void)opaque;
+    (void)format;
+    (void)arguments;
+}
+
+static int start_daemon(struct cv_probe *probe, const char *address, struct cv_error *error)
+{
+    cv_auto_fd int fd = -1;
+    int result = cv_probe_bind(address, &fd, &probe->port, error);
+    if (result < 0) {
+        return result;
+    }
+    probe->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, probe,
+                         MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL, MHD_OPTION_LISTEN_SOCKET,
+                         fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(CONNECTION_MS / 1000),
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+                         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)CONNECTION_BYTES_STEP,
+                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, probe, MHD_OPTION_END);
+    if (!probe->daemon) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "the HTTP listener at %s does not start", address);
+    }
+    (void)cv_take_fd(&fd); /* the daemon closes it */
+    int error_number = pthread_create(&probe->thread, NULL, serve, probe);
+    if (error_number != 0) {
+        return cv_fail_errno(error, error_number, "no thread for the HTTP listener");
+    }
+    probe->has_thread = true;
+    return 0;
+}
+
+static void probe_free(struct cv_probe *probe)
+{
+    if (probe->has_thread) {
+        uint64_t one = 1;
+        ssize_t written = write(probe->stop_fd, &one, sizeof(one));
+        (void)written;
+        (void)pthread_join(probe->thread, NULL);
+    }
+    if (probe->daemon) {
+        MHD_stop_daemon(probe->daemon);
+    }
+    if (probe->stop_fd >= 0) {
+        close(probe->stop_fd);
+    }
+    cv_metrics_free(probe->metrics);
+    cv_metrics_free(probe->published);
+    (void)pthread_mutex_destroy(&probe->mutex);
+    free(probe);
+}
+CV_DEFINE_CLEANUP(struct cv_probe *, probe_free)
+
+int cv_probe_start(const struct cv_probe_params *params, struct cv_probe **ret_probe,
+                   struct cv_error *error)
+{
+    struct cv_probe *made = calloc(1, sizeof(*made));
+    if (!made || pthread_mutex_init(&made->mutex, NULL) != 0) {
+        free(made);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the HTTP listener");
+    }
+    cv_auto(probe_free) struct cv_probe *probe = made;
+    probe->stall_ms = params->stall_ms;
+    probe->beat_at = cv_monotonic_ms();
+    (void)snprintf(probe->reason, sizeof(probe->reason), "starting");
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        probe->connections[i].fd = -1;
+    }
+    probe->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (probe->stop_fd < 0) {
+        return cv_fail_errno(error, errno, "no descriptor for the HTTP listener");
+    }
+    int result = cv_metrics_new(&probe->metrics, error);
+    if (result < 0) {
+        return result;
+    }
+    cv_metric_set(probe->metrics, &build_info, CV_LABELS(params->program, CV_VERSION), 1);
+    cv_metric_set(probe->metrics, &start_time, NULL, (double)cv_wall_ms() / 1000);
+    result = start_daemon(probe, params->address, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_probe = cv_take(probe);
+    return 0;
+}
+
+void cv_probe_stop(struct cv_probe *probe)
+{
+    if (probe) {
+        probe_free(probe);
+    }
+}
+
+/* ---- what the process says of itself --------------------------------------------------------- */
+
+int cv_probe_port(const struct cv_probe *probe)
+{
+    return probe ? probe->port : 0;
+}
+
+void cv_probe_beat(struct cv_probe *probe)
+{
+    if (probe) {
+        probe->beat_at = cv_monotonic_ms();
+    }
+}
+
+void cv_probe_set_reason(struct cv_probe *probe, const char *reason)
+{
+    if (!probe) {
+        return;
+    }
+    char clean[REASON_MAX];
+    (void)snprintf(clean, sizeof(clean), "%s", reason ? reason : "");
+    cv_redact(clean);
+    for (char *c = clean; *c; c++) {
+        *c = (char)((unsigned char)*c < 0x20 ? ' ' : *c); /* one line, whatever a server said */
+    }
+    (void)pthread_mutex_lock(&probe->mutex);
+    (void)memcpy(probe->reason, clean, sizeof(clean));
+    (void)pthread_mutex_unlock(&probe->mutex);
+}
+
+void cv_probe_drain(struct cv_probe *probe)
+{
+    if (probe) {
+        probe->is_draining = true;
+    }
+}
+
+struct cv_metrics *cv_probe_metrics(struct cv_probe *probe)
+{
+    return probe ? probe->metrics : NULL;
+}
+
+void cv_probe_publish(struct cv_probe *probe, struct cv_metrics *metrics)
+{
+    struct cv_metrics *former = metrics;
+    if (probe) {
+        (void)pthread_mutex_lock(&probe->mutex);
+        former = probe->published;
+        probe->published = metrics;
+        (void)pthread_mutex_unlock(&probe->mutex);
+    }
+    cv_metrics_free(former);
+}

@@ -1,0 +1,462 @@
+"""What kubelets, Prometheus and KEDA see: probes, the depth of queues, who may read what, and workers
+that are older or newer than the schema."""
+
+import os
+import signal
+
+import psycopg2
+import pytest
+from probing import get, port_of, scrape, wait_ready, wait_reason
+from workers import STAGE_SCHEMA, Jobs, Worker, Workers, wait_until
+
+
+@pytest.fixture
+def jobs(sql):
+    sql.cursor().execute(STAGE_SCHEMA)
+    return Jobs(sql)
+
+
+@pytest.fixture
+def workers(program, database, tmp_path):
+    started = Workers(program, database, tmp_path)
+    yield started
+    started.end()
+
+
+def start(workers, *arguments, **environment):
+    worker = workers.start("test-stage", "--listen", "127.0.0.1:0", *arguments, **environment)
+    return worker, port_of(worker)
+
+
+# ---- probes ----------------------------------------------------------------------------------------
+
+
+def test_ready_while_the_database_is_there(program, cluster, tmp_path):
+    name = cluster.create_database()
+    workers = Workers(program, cluster.url(name), tmp_path)
+    try:
+        worker, port = start(workers, CORTANA_HEARTBEAT_MS=500)
+        wait_ready(port)
+        assert get(port, "/healthz") == (200, "ok\n")
+        cluster.stop()
+        wait_reason(port, "database")
+        assert get(port, "/healthz")[0] == 200  # a restart of this worker would not help
+        assert scrape(port).get_one("cortana_ready") == 0
+        cluster.start()
+        wait_ready(port)
+        assert worker.stop() == 0
+    finally:
+        workers.end()
+
+
+def test_no_secret_is_shown(workers):
+    worker, port = start(workers, DATABASE_URL="postgresql://cv:hunter2@127.0.0.1:1/cv",
+                         S3_SECRET_ACCESS_KEY="hunter2")
+    text = wait_reason(port, "127.0.0.1")
+    assert "no connection to the database" in text
+    for page in ("/healthz", "/readyz", "/metrics", "/nothing"):
+        assert "hunter2" not in get(port, page)[1]
+    assert worker.is_alive()
+
+
+def test_told_to_go_it_takes_no_more_and_gives_back_what_it_has(jobs, workers):
+    first = jobs.enqueue({"do": "work", "ms": 60000})
+    worker, port = start(workers, "--slots", 2, CORTANA_GRACE_MS=1500)
+    wait_ready(port)
+    worker.wait_for_stage()
+    worker.signal(signal.SIGTERM)
+    assert "draining" in wait_reason(port, "draining")
+    second = jobs.enqueue({"do": "succeed"})
+    assert get(port, "/healthz")[0] == 200
+    assert worker.wait() == 0
+    for job_id, attempts in ((first, 1), (second, 0)):
+        job = jobs.get(job_id)
+        assert (job["status"], job["attempt"], job["retry_count"]) == ("queued", attempts, 0)
+    assert jobs.attempts(first)[0]["status"] == "canceled"
+
+
+def test_drained_by_a_person(jobs, workers, sql):
+    worker, port = start(workers, CORTANA_HEARTBEAT_MS=200)
+    job_id = jobs.enqueue({"do": "work", "ms": 1500})
+    worker.wait_for_stage()
+    sql.cursor().execute("SELECT drain_worker(id) FROM workers")
+    wait_reason(port, "draining")
+    assert worker.wait() == 0
+    assert jobs.get(job_id)["status"] == "done"
+
+
+def test_an_address_that_cannot_be_had_stops_the_worker(workers):
+    _, port = start(workers)
+    for address in (f"127.0.0.1:{port}", "nonsense"):
+        other = workers.start("test-stage", "--listen", address)
+        assert other.wait() == 78
+        assert other.says(address)
+
+
+def test_environment_and_nothing(workers):
+    worker = workers.start(CORTANA_LISTEN="127.0.0.1:0")
+    wait_ready(port_of(worker))
+    silent = workers.start(CORTANA_LISTEN="")
+    wait_until(lambda: silent.says("slots, lease"), "its start")
+    assert not silent.says("probes and metrics")
+
+
+def test_scanner(program, database, tmp_path):
+    store = tmp_path / "store"
+    store.mkdir()
+    environment = {**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store}"}
+    scanner = Worker([program("scanner-worker"), "--interval", "60", "--listen", "127.0.0.1:0"],
+                     environment, tmp_path / "log")
+    try:
+        port = port_of(scanner)
+        wait_ready(port)
+        assert get(port, "/healthz")[0] == 200
+        scrape(port)
+        assert scanner.stop() == 0
+    finally:
+        scanner.kill()
+
+
+# ---- numbers -----------------------------------------------------------------------------------------
+
+
+def wait_number(port, name, wanted, **labels):
+    wait_until(lambda: scrape(port).get_one(name, **labels) == wanted, f"{name}{labels} to be {wanted}")
+
+
+def test_what_a_worker_has_done(jobs, workers, sql):
+    worker, port = start(workers, "--slots", 3)
+    wait_ready(port)
+    numbers = scrape(port)
+    assert numbers.get_one("cortana_jobs_claimed_total", job_type="test_stage") == 0
+    assert numbers.get_one("cortana_slots", job_type="test_stage") == 3
+    cursor = sql.cursor()
+    cursor.execute("INSERT INTO videos (duration) VALUES (90) RETURNING id")
+    (video,) = cursor.fetchone()
+    jobs.row("SELECT job_id FROM enqueue_job('test_stage', '{\"do\": \"succeed\"}', %s)", video)
+    jobs.enqueue({"do": "succeed", "t_start": 1000, "t_end": 3500})
+    jobs.enqueue({"do": "fail", "type": "Throttled"})
+    jobs.enqueue({"do": "fail", "type": "NotAVideo"})
+    jobs.enqueue({"do": "spin"})  # two seconds of CPU time, which its limit ends
+    hanging = jobs.enqueue({"do": "work", "ms": 60000})
+    outcomes = {"done": 2, "retry": 2, "dead": 1}
+    for outcome, count in outcomes.items():
+        wait_number(port, "cortana_jobs_finished_total", count, job_type="test_stage", outcome=outcome)
+    wait_number(port, "cortana_slots_busy", 1, job_type="test_stage")
+    sql.cursor().execute("SELECT cancel_job(%s)", (hanging,))
+    wait_number(port, "cortana_jobs_finished_total", 1, job_type="test_stage", outcome="canceled")
+    numbers = scrape(port)
+    assert numbers.get_one("cortana_jobs_claimed_total", job_type="test_stage") == 6
+    assert numbers.get_one("cortana_job_wait_seconds_count", job_type="test_stage") == 6
+    assert numbers.get_one("cortana_job_run_seconds_count", job_type="test_stage") == 6
+    assert numbers.get_one("cortana_stage_video_seconds_total", job_type="test_stage") == 92.5
+    spent = sum(row["cpu_seconds"] for row in jobs.rows("SELECT cpu_seconds FROM job_attempts"))
+    assert spent > 1.5
+    assert numbers.get_one("cortana_stage_cpu_seconds_total", job_type="test_stage") == \
+        pytest.approx(spent, abs=0.001)
+    assert numbers.get_one("cortana_stage_peak_memory_bytes", job_type="test_stage") > 0
+    assert numbers.get_one("cortana_disk_total_bytes") > numbers.get_one("cortana_disk_free_bytes") > 0
+    assert numbers.get_one("cortana_database_connected") == 1
+    assert 0 < numbers.get_one("cortana_first_claim_seconds") < 60
+    assert numbers.get_one("cortana_process_resident_memory_bytes") > 0
+    assert not {name for name in numbers.names() if "fleet" in name}
+    assert worker.stop() == 0
+
+
+def test_a_lost_lease_and_a_job_given_back(jobs, workers, sql):
+    lost = jobs.enqueue({"do": "work", "ms": 60000})
+    worker, port = start(workers, CORTANA_GRACE_MS=60000, CORTANA_HEARTBEAT_MS=200)
+    worker.wait_for_stage()
+    sql.cursor().execute("UPDATE jobs SET lease_token = nextval('job_lease_tokens') WHERE id = %s", (lost,))
+    wait_number(port, "cortana_leases_lost_total", 1, job_type="test_stage")
+    numbers = scrape(port)
+    assert numbers.get_one("cortana_jobs_finished_total", job_type="test_stage", outcome="lost") == 1
+    assert numbers.total("cortana_jobs_finished_total") == 1
+
+
+def test_numbers_of_the_fleet(jobs, workers, sql):
+    jobs.enqueue({"do": "work", "ms": 60000})
+    worker, port = start(workers, "--metrics-fleet", CORTANA_METRICS_FLEET_MS=200)
+    jobs.enqueue({"do": "succeed"}, job_type="test_table")
+    labels = {"job_type": "test_stage", "status": "running"}
+
+    def look():
+        numbers = scrape(port)
+        known = numbers.get(("cortana_fleet_jobs", frozenset(labels.items()))) == 1
+        busy = numbers.get(("cortana_fleet_slots_busy", frozenset({("job_type", "test_stage")}))) == 1
+        disk = numbers.total("cortana_fleet_disk_used_ratio") > 0
+        return numbers if known and busy and disk else None
+
+    numbers = wait_until(look, "the fleet's numbers")
+    assert numbers.get_one("cortana_fleet_up") == 1
+    assert numbers.get_one("cortana_fleet_jobs", job_type="test_table", status="queued") == 1
+    assert numbers.get_one("cortana_fleet_jobs", job_type="ocr", status="dead") == 0
+    assert numbers.get_one("cortana_fleet_oldest_seconds", job_type="test_table", status="queued") > 0
+    assert ("cortana_fleet_oldest_seconds",
+            frozenset({("job_type", "ocr"), ("status", "dead")})) not in numbers
+    assert numbers.get_one("cortana_fleet_job_flow", job_type="test_table", event="enqueued") == 1
+    assert numbers.get_one("cortana_fleet_workers", job_type="test_stage", state="running") == 1
+    assert numbers.get_one("cortana_fleet_slots", job_type="test_stage") == 1
+    assert numbers.total("cortana_fleet_disk_level") == numbers.get_one("cortana_disk_level")
+    sql.cursor().execute("ALTER VIEW job_flow RENAME TO not_there")
+    wait_number(port, "cortana_fleet_up", 0)
+    assert "cortana_fleet_jobs" not in scrape(port).names()  # what is old would be taken for new
+    assert get(port, "/readyz")[0] == 200
+    worker.signal(signal.SIGTERM)
+    worker.signal(signal.SIGINT)
+    assert worker.wait() == 0
+
+
+# ---- how much waits ---------------------------------------------------------------------------------
+
+
+def depth(queue, job_type="work"):
+    """What is not zero."""
+    rows = queue.run("SELECT status, depth FROM queue_depth WHERE job_type = %s", job_type)
+    assert len(rows) == 7
+    return {row["status"]: int(row["depth"]) for row in rows if row["depth"]}
+
+
+def demand(queue, job_type="work"):
+    """What a stage is scaled on."""
+    return int(queue.value("SELECT sum(depth) FROM queue_depth WHERE job_type = %s"
+                           " AND status IN ('queued', 'running')", job_type))
+
+
+@pytest.fixture
+def work(queue):
+    queue.run("INSERT INTO job_types (name, description) VALUES ('work', 'work'), ('other', 'other')")
+    return queue
+
+
+def test_depth_of_each_state(work):
+    assert depth(work) == {}
+    parent = work.add("work")
+    work.add("work", scheduled_for="2200-01-01")
+    work.add("work", depends_on=[parent])
+    work.add("other")
+    assert depth(work) == {"queued": 1, "scheduled": 1, "blocked": 1}
+    job = work.claim_one("work")
+    assert depth(work) == {"running": 1, "scheduled": 1, "blocked": 1}
+    assert demand(work) == 1
+    work.call("complete_job", job)
+    assert depth(work) == {"queued": 1, "scheduled": 1}
+    work.fail(work.claim_one("work"))
+    assert depth(work) == {"retrying": 1, "scheduled": 1}
+    assert demand(work) == 0
+    assert demand(work, "other") == 1
+
+
+def test_what_is_due_counts_before_any_worker_has_looked(work):
+    """A stage that is scaled to zero has nobody who would mark a job as due."""
+    work.add("work", scheduled_for="2200-01-01")
+    retried = work.claim_one("work") if work.add("work") else None
+    work.fail(retried)
+    assert demand(work) == 0
+    work.run("UPDATE jobs SET scheduled_for = now() - interval '1 minute' WHERE scheduled_for IS NOT NULL")
+    assert depth(work) == {"queued": 2}
+    assert len(work.claim("work", limit=10)) == 2  # which is what the depth had promised
+    assert depth(work) == {"running": 2}
+
+
+def test_a_dead_letter_and_a_dead_workers_job(work):
+    work.add("work")
+    work.add("work")
+    work.fail(work.claim_one("work"), retryable=False)
+    work.claim_one("work", lease="-1 second")
+    assert depth(work) == {"dead": 1, "running": 1}  # somebody has to come and find it
+
+
+def claimable(work):
+    """What a worker would get now, and nobody has got it."""
+    work.run("BEGIN")
+    count = len(work.claim("work", limit=1000, worker="nobody"))
+    work.run("ROLLBACK")
+    return count
+
+
+@pytest.mark.parametrize("rule, expected", [
+    ("SELECT pause_type('work')", {"held": 5, "running": 1}),
+    ("SELECT pause_tenant('00000000-0000-4000-8000-00000000000a')", {"held": 3, "queued": 2, "running": 1}),
+    ("UPDATE job_types SET max_running = 3 WHERE name = 'work'", {"held": 3, "queued": 2, "running": 1}),
+    ("UPDATE job_types SET max_running = 0 WHERE name = 'work'", {"held": 5, "running": 1}),
+    ("UPDATE job_types SET max_running_per_tenant = 2 WHERE name = 'work'",
+     {"held": 2, "queued": 3, "running": 1}),
+    ("UPDATE job_types SET put_off_while_interactive = true WHERE name = 'work';"
+     "SELECT touch_session(NULL, 'search', '60 seconds')", {"held": 5, "running": 1}),
+    ("UPDATE job_types SET put_off_while_interactive = true WHERE name = 'work'", {"queued": 5, "running": 1}),
+])
+def test_what_rules_hold_back_does_not_scale(work, rule, expected):
+    tenant = "00000000-0000-4000-8000-00000000000a"
+    work.add("work", tenant_id=tenant)
+    work.claim_one("work")
+    for _ in range(3):
+        work.add("work", tenant_id=tenant)
+    work.add("work", tenant_id="00000000-0000-4000-8000-00000000000b")
+    work.add("work")
+    work.run(rule)
+    assert depth(work) == expected
+    assert claimable(work) == expected.get("queued", 0)
+
+
+def test_age_of_the_oldest_counts_from_when_it_could_be_claimed(work):
+    def age(status="queued"):
+        return work.value("SELECT oldest_seconds FROM queue_depth WHERE job_type = 'work'"
+                          " AND status = %s", status)
+
+    assert age() is None
+    parent = work.add("other")
+    work.add("work", depends_on=[parent])
+    work.run("UPDATE jobs SET created_at = created_at - interval '1 hour',"
+             " ready_at = ready_at - interval '1 hour'")
+    assert age() is None
+    work.call("complete_job", work.claim_one("other"))
+    assert 0 <= age() < 60  # it waited for the other, not for a worker
+    work.run("UPDATE jobs SET ready_at = ready_at - interval '1 hour' WHERE job_type = 'work'")
+    assert 3600 <= age() < 3660
+    assert work.claim_one("work")["ready_at"]
+    assert age() is None
+    assert 0 <= age("running") < 60
+
+
+def test_depth_reads_no_finished_job(work):
+    """However long the history is."""
+    work.run("INSERT INTO jobs (job_type, status, max_retries, is_ready, step)"
+             " SELECT 'work', 'done', 0, false, 'work' FROM generate_series(1, 3000)")
+    work.run("VACUUM ANALYZE jobs")
+    work.run("SELECT * FROM queue_depth WHERE job_type = 'work'")
+    work.run("SELECT pg_stat_force_next_flush()")
+    before = work.value("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'jobs'")
+    work.run("SELECT * FROM queue_depth WHERE job_type = 'work'")
+    work.run("SELECT pg_stat_force_next_flush()")
+    assert work.value("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'jobs'") == before
+
+
+def test_flow_of_the_last_minutes(work):
+    for _ in range(4):
+        work.add("work")
+    work.call("complete_job", work.claim_one("work"))
+    work.fail(work.claim_one("work"))
+    work.fail(work.claim_one("work"), retryable=False)
+    work.call("release_job", work.claim_one("work"), "told to go")
+    work.run("UPDATE task_events SET ts = ts - interval '10 minutes' WHERE id ="
+             " (SELECT min(id) FROM task_events)")
+    rows = work.run("SELECT event, jobs FROM job_flow WHERE job_type = 'work'")
+    assert {row["event"]: row["jobs"] for row in rows} == {
+        "enqueued": 3, "claimed": 4, "done": 1, "retry": 1, "dead": 1, "released": 1}
+
+
+# ---- who may read -----------------------------------------------------------------------------------
+
+READABLE = {"queue_depth", "job_flow", "job_counts", "worker_activity", "job_failures",
+            "worker_overview", "host_overview"}
+
+
+def test_the_role_for_metrics_reads_views_and_nothing_else(work):
+    work.add("work")
+    work.claim_one("work")
+    work.run("SELECT report_worker('w', 'h', '1', '{work}', 1, 1, 'running')")
+    names = [row["relname"] for row in work.run(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        " AND relkind IN ('r', 'p', 'v', 'm')")]
+    assert READABLE < set(names)
+    assert work.value("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'cortana_metrics'") is False
+    work.run("SET ROLE cortana_metrics")
+    for name in names:
+        if name in READABLE:
+            work.run(f"SELECT * FROM {name}")
+        else:
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                work.run(f"SELECT * FROM {name}")
+    assert demand(work) == 1
+    assert work.run("SELECT id FROM worker_overview") == [{"id": "w"}]
+    for statement in ("SELECT * FROM claim_jobs('x', 'work')", "SELECT require_program(1, 'x')",
+                      "SELECT pause_type('work')", "DELETE FROM queue_depth",
+                      "SELECT * FROM enqueue_job('work', '{}')"):
+        with pytest.raises(psycopg2.Error):
+            work.run(statement)
+
+
+@pytest.mark.parametrize("role", ["anon", "authenticated", "cortana_app"])
+def test_users_read_none_of_it(work, role):
+    work.run(f"SET ROLE {role}")
+    for name in (*READABLE, "schema_floor"):
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            work.run(f"SELECT * FROM {name}")
+    for call in ("queue_depth_of('work')", "schema_state()", "require_program(1, 'x')"):
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            work.run(f"SELECT * FROM {call}")
+
+
+# ---- programs and schemas of different releases -------------------------------------------------------
+
+
+def test_a_worker_goes_on_under_a_newer_schema(jobs, workers, sql):
+    """What a rolling update does to workers of the release before: migrations that only add."""
+    worker, port = start(workers)
+    wait_ready(port)
+    running = jobs.enqueue({"do": "work", "ms": 1000})
+    worker.wait_for_stage()
+    sql.cursor().execute("""
+        ALTER TABLE jobs ADD COLUMN from_the_future text NOT NULL DEFAULT 'x';
+        ALTER TABLE job_types ADD COLUMN from_the_future int[];
+        ALTER TABLE job_attempts ADD COLUMN from_the_future text;
+        CREATE TABLE from_the_future (id int);
+        CREATE INDEX CONCURRENTLY IF NOT EXISTS not_there ON from_the_future (id)
+    """.replace("CONCURRENTLY ", ""))
+    sql.cursor().execute("INSERT INTO schema_migrations VALUES (9001, 'expands', 'x')")
+    jobs.wait_for(running, "done")
+    after = jobs.enqueue({"do": "succeed"})
+    jobs.wait_for(after, "done")
+    newcomer, other = start(workers)  # and one that starts on it
+    wait_ready(other)
+    assert get(port, "/readyz")[0] == 200
+    assert worker.stop() == 0 and newcomer.stop() == 0
+    assert not worker.says("schema")
+
+
+def test_a_schema_that_left_the_worker_behind(jobs, workers, sql):
+    worker, port = start(workers)
+    wait_ready(port)
+    running = jobs.enqueue({"do": "work", "ms": 700})
+    worker.wait_for_stage()
+    sql.cursor().execute("SELECT require_program(9002, 'jobs.old is gone')")
+    sql.cursor().execute("SELECT require_program(3, 'never goes back')")
+    text = wait_reason(port, "schema")
+    assert "9002" in text and "jobs.old is gone" in text
+    assert get(port, "/healthz")[0] == 200
+    jobs.wait_for(running, "done")  # what it had claimed may end as far as it can
+    waiting = jobs.enqueue({"do": "succeed"})
+    newcomer, other = start(workers)
+    wait_reason(other, "jobs.old is gone")
+    assert jobs.get(waiting)["status"] == "queued"
+    sql.cursor().execute("DELETE FROM schema_floor")
+    wait_ready(port)
+    jobs.wait_for(waiting, "done")
+    assert worker.stop() == 0 and newcomer.stop() == 0
+
+
+def test_a_schema_that_is_too_old_is_waited_for(jobs, workers, sql):
+    sql.cursor().execute("DELETE FROM schema_migrations WHERE version = 4 RETURNING *")
+    waiting = jobs.enqueue({"do": "succeed"})
+    worker, port = start(workers)
+    text = wait_reason(port, "older than this program")
+    assert "0004_queue" in text and "cortana migrate" in text
+    assert jobs.get(waiting)["status"] == "queued"
+    sql.cursor().execute("INSERT INTO schema_migrations VALUES (4, 'queue', 'x')")
+    wait_ready(port)
+    jobs.wait_for(waiting, "done")
+    assert worker.stop() == 0
+
+
+def test_no_schema_at_all_is_waited_for(program, shared_cluster, tmp_path, sql):
+    name = f"empty_{os.getpid()}_{tmp_path.name}".replace("-", "_").lower()
+    sql.cursor().execute(f"CREATE DATABASE {name}")
+    workers = Workers(program, shared_cluster.url(name), tmp_path)
+    try:
+        worker, port = start(workers)
+        assert "no schema" in wait_reason(port, "schema")
+        assert worker.stop() == 0
+    finally:
+        workers.end()
+        sql.cursor().execute(f"DROP DATABASE {name} WITH (FORCE)")
