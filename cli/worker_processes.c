@@ -21,7 +21,14 @@ static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
     {.job_type = "clip_generate", .name = "clip-generate-worker", .folder = "clip_generate"},
     {.job_type = "embed", .name = "embed-worker", .folder = "embed"},
     {.job_type = "object_remove", .name = "object-remove-worker", .folder = "object_remove"},
-    {.job_type = "scanner", .name = "scanner-worker", .folder = "scanner", .is_scanner = true},
+    {.job_type = "scanner",
+     .name = "scanner-worker",
+     .folder = "scanner",
+     .service = "--interval=2"},
+    {.job_type = "scheduler",
+     .name = "scheduler",
+     .folder = "scheduler",
+     .service = "--poll-ms=1000"},
 };
 
 void cli_workers_init(struct cli_workers *workers, const struct cli_session *session)
@@ -37,7 +44,7 @@ static struct cli_worker_process *find(struct cli_workers *workers, const char *
                                        size_t length)
 {
     for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
-        if (!workers->workers[i].is_scanner && strlen(workers->workers[i].job_type) == length &&
+        if (!workers->workers[i].service && strlen(workers->workers[i].job_type) == length &&
             strncmp(workers->workers[i].job_type, job_type, length) == 0) {
             return &workers->workers[i];
         }
@@ -121,9 +128,9 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     /* One address cannot be for all of them. */
     const char *const environment[] = {database, store, scratch, grace, "CORTANA_LISTEN=", NULL};
     const char *const worker_argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
-    const char *const scanner_argv[] = {program, "--interval", "2", NULL};
+    const char *const service_argv[] = {program, worker->service, NULL};
     const struct cli_process_params params = {
-        .argv = worker->is_scanner ? scanner_argv : worker_argv,
+        .argv = worker->service ? service_argv : worker_argv,
         .environment = environment,
         .without_pg = true,
         .output = log,
@@ -150,7 +157,7 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
         struct cli_worker_process *worker = &workers->workers[i];
         bool is_wanted =
             job_type ? strcmp(job_type, worker->job_type) == 0
-                     : !worker->is_scanner && (embeds || strcmp(worker->job_type, "embed") != 0);
+                     : !worker->service && (embeds || strcmp(worker->job_type, "embed") != 0);
         if (worker->pid == 0 && is_wanted) {
             result = start_worker(workers, worker, error);
         }

@@ -293,12 +293,776 @@ BEGIN
 END
 $$;
 
+-- ---- triggers ------------------------------------------------------------------------------------
+
+CREATE TABLE job_triggers (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    name text NOT NULL UNIQUE CHECK (name ~ '^[a-z][a-z0-9_.:-]{0,99}$'),
+    description text,
+    tenant_id uuid,                        -- null: for the events of all tenants
+    event text CHECK (event ~ '^[a-z][a-z0-9_]*([.][a-z0-9_]+)+$' AND length(event) <= 100),
+    filter jsonb CHECK (jsonb_typeof(filter) = 'object'),
+    cron text,
+    time_zone text NOT NULL DEFAULT 'UTC',
+    catch_up text NOT NULL DEFAULT 'last' CHECK (catch_up IN ('none', 'last', 'all')),
+    catch_up_limit int NOT NULL DEFAULT 10 CHECK (catch_up_limit BETWEEN 1 AND 1000),
+    action text NOT NULL CHECK (action IN ('job', 'run', 'command')),
+    target text NOT NULL,                  -- a job type, a workflow, a command's key
+    payload jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(payload) = 'object'),
+    priority int CHECK (priority BETWEEN 0 AND 10),
+    dedupe_key text,
+    dedupe_window interval CHECK (dedupe_window > '0'),
+    one_at_a_time boolean NOT NULL DEFAULT false,
+    paused_at timestamptz,
+    pause_reason text,
+    next_at timestamptz,                   -- of a schedule that is not paused
+    last_error text,
+    last_error_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CHECK ((event IS NULL) <> (cron IS NULL)),
+    CHECK (dedupe_key IS NULL OR dedupe_window IS NOT NULL)
+);
+CREATE INDEX job_triggers_due ON job_triggers (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX job_triggers_event ON job_triggers (event) WHERE event IS NOT NULL;
+COMMENT ON TABLE job_triggers IS
+    'What is to be done when an event happens (event) or when it is time (cron): a job is enqueued, a workflow started, a command run.';
+COMMENT ON COLUMN job_triggers.filter IS 'Only events whose data contains this.';
+COMMENT ON COLUMN job_triggers.catch_up IS
+    'Of instants that were missed: none (those of the last minute still count), the last, or all up to catch_up_limit.';
+COMMENT ON COLUMN job_triggers.payload IS
+    'Of the job, the input of the run, the arguments of the command; {{event.video_id}}, {{event.data.x}}, {{schedule.instant}}, {{trigger.name}} become values.';
+COMMENT ON COLUMN job_triggers.dedupe_key IS
+    'A template; the same key does nothing again within dedupe_window. Null: the trigger itself.';
+COMMENT ON COLUMN job_triggers.one_at_a_time IS 'Does nothing while the job of an earlier time waits or runs.';
+
+-- What a trigger did, and for a schedule the proof that an instant is done with.
+CREATE TABLE trigger_firings (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    trigger_id uuid NOT NULL REFERENCES job_triggers ON DELETE CASCADE,
+    instant timestamptz,                   -- of a schedule; null: by hand
+    event_id uuid,
+    correlation_id uuid NOT NULL,
+    fired_at timestamptz NOT NULL,
+    outcome text NOT NULL DEFAULT 'fired'
+        CHECK (outcome IN ('fired', 'duplicate', 'in flight', 'failed')),
+    job_id uuid,
+    run_id uuid,
+    error text
+);
+CREATE UNIQUE INDEX trigger_firings_instant ON trigger_firings (trigger_id, instant)
+    WHERE instant IS NOT NULL;
+CREATE UNIQUE INDEX trigger_firings_event ON trigger_firings (trigger_id, event_id)
+    WHERE event_id IS NOT NULL;
+CREATE INDEX trigger_firings_latest ON trigger_firings (trigger_id, id);
+CREATE INDEX trigger_firings_correlation ON trigger_firings (correlation_id);
+CREATE INDEX trigger_firings_age ON trigger_firings (fired_at);
+COMMENT ON COLUMN trigger_firings.outcome IS
+    'duplicate: the same key within the window; in flight: one at a time; failed: see error.';
+
+-- Keys that are to do nothing for a while.
+CREATE TABLE trigger_windows (
+    trigger_id uuid NOT NULL REFERENCES job_triggers ON DELETE CASCADE,
+    key text NOT NULL,
+    until timestamptz NOT NULL,
+    PRIMARY KEY (trigger_id, key)
+);
+CREATE INDEX trigger_windows_until ON trigger_windows (until);
+
+-- Events that triggers wait for, written where they happen; a scheduler takes them away with what they
+-- lead to, in one transaction.
+CREATE TABLE event_outbox (
+    id uuid PRIMARY KEY,
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    name text NOT NULL,
+    tenant_id uuid,
+    video_id uuid,
+    job_id uuid,
+    run_id uuid,
+    correlation_id uuid NOT NULL,
+    data jsonb NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    tries int NOT NULL DEFAULT 0,
+    error text                             -- why the last try was put off
+);
+CREATE INDEX event_outbox_due ON event_outbox (due_at, seq);
+
+-- ---- templates -----------------------------------------------------------------------------------
+
+-- Raises what is wrong with a template before anything happens that it would be filled in for.
+CREATE FUNCTION check_trigger_template(p_template jsonb, p_is_schedule boolean) RETURNS void
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    pattern CONSTANT text := '\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}';
+    known CONSTANT text[] := CASE WHEN p_is_schedule
+        THEN '{trigger.name,schedule.instant,schedule.local,schedule.date,schedule.time_zone}'::text[]
+        ELSE '{trigger.name,event,event.id,event.name,event.tenant_id,event.video_id,event.job_id,event.run_id,event.correlation_id,event.created_at,event.data}'::text[] END;
+    named text;
+BEGIN
+    IF octet_length(p_template::text) > 65536 OR jsonb_path_exists(p_template, '$.**{20}') THEN
+        RAISE EXCEPTION 'the template is larger than 64 KiB or nested deeper than 20'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    named := substring(regexp_replace(p_template::text, pattern, '', 'g') FROM '\{\{.{0,40}');
+    IF named IS NOT NULL
+       OR EXISTS (SELECT FROM jsonb_path_query(p_template, '$.** ? (@.type() == "object")') AS o,
+                              jsonb_object_keys(o) AS k WHERE position('{{' IN k) > 0) THEN
+        RAISE EXCEPTION 'the template has a {{ that begins no name: %', coalesce(named, 'in a member''s name')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A placeholder is {{event.video_id}}, in a value.';
+    END IF;
+    FOR named IN SELECT m[1] FROM regexp_matches(p_template::text, pattern, 'g') AS m LOOP
+        CONTINUE WHEN named = ANY (known) OR named LIKE 'event.data.%' AND NOT p_is_schedule;
+        RAISE EXCEPTION 'the template names {{%}}, which % does not have', left(named, 100),
+            CASE WHEN p_is_schedule THEN 'a schedule' ELSE 'an event' END
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'There are ' || array_to_string(known, ', ')
+                         || CASE WHEN p_is_schedule THEN '.' ELSE ' and event.data.….' END;
+    END LOOP;
+END
+$$;
+
+-- resolve_template(), but a name that is not there is a failure. A null that is there is a value.
+CREATE FUNCTION resolve_strictly(p_template jsonb, p_scope jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    named text;
+BEGIN
+    FOR named IN SELECT m[1] FROM regexp_matches(
+        p_template::text, '\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}', 'g') AS m
+    LOOP
+        IF p_scope #> string_to_array(named, '.') IS NULL THEN
+            RAISE EXCEPTION '{{%}} is not there', left(named, 200) USING ERRCODE = 'no_data_found';
+        END IF;
+    END LOOP;
+    RETURN resolve_template(p_template, p_scope);
+END
+$$;
+
+-- ---- definitions ---------------------------------------------------------------------------------
+
+CREATE FUNCTION job_triggers_before_write() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    PERFORM check_trigger_template(NEW.payload, NEW.cron IS NOT NULL);
+    PERFORM check_trigger_template(to_jsonb(coalesce(NEW.dedupe_key, '')), NEW.cron IS NOT NULL);
+    IF NEW.action = 'run' THEN
+        IF NOT EXISTS (SELECT FROM workflows WHERE name = NEW.target AND is_active) THEN
+            RAISE EXCEPTION 'there is no workflow %', left(NEW.target, 100)
+                USING ERRCODE = 'foreign_key_violation';
+        END IF;
+    ELSIF NOT EXISTS (SELECT FROM job_types
+                      WHERE name = CASE NEW.action WHEN 'job' THEN NEW.target ELSE NEW.action END) THEN
+        RAISE EXCEPTION 'job type % is not registered',
+            CASE NEW.action WHEN 'job' THEN left(NEW.target, 100) ELSE NEW.action END
+            USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    IF NEW.event IS NULL AND NEW.filter IS NOT NULL THEN
+        RAISE EXCEPTION 'a schedule has no events to filter' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    NEW.updated_at := clock_timestamp();
+    IF NEW.cron IS NULL THEN
+        NEW.next_at := NULL;
+        RETURN NEW;
+    END IF;
+    IF TG_OP = 'INSERT' OR NEW.time_zone <> OLD.time_zone THEN
+        NEW.time_zone := check_time_zone(NEW.time_zone);
+    END IF;
+    PERFORM parse_cron(NEW.cron);
+    IF NEW.paused_at IS NOT NULL THEN
+        NEW.next_at := NULL; -- what goes by meanwhile is not caught up with
+    ELSIF NEW.next_at IS NULL OR TG_OP = 'UPDATE'
+          AND (NEW.cron, NEW.time_zone) IS DISTINCT FROM (OLD.cron, OLD.time_zone) THEN
+        NEW.next_at := next_cron(NEW.cron, NEW.time_zone, clock_timestamp());
+        IF NEW.next_at IS NULL THEN
+            RAISE EXCEPTION 'cron: "%" does not come within 50 years', NEW.cron
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END IF;
+    PERFORM pg_notify('cv_events', '');
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER job_triggers_before_write
+    BEFORE INSERT OR UPDATE OF name, event, filter, cron, time_zone, action, target, payload, dedupe_key,
+                               paused_at, tenant_id
+    ON job_triggers FOR EACH ROW EXECUTE FUNCTION job_triggers_before_write();
+
+-- False: there is no such trigger.
+CREATE FUNCTION pause_trigger(p_name text, p_reason text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql AS
+$$
+    WITH paused AS (
+        UPDATE job_triggers SET paused_at = coalesce(paused_at, clock_timestamp()), pause_reason = p_reason
+        WHERE name = p_name RETURNING 1)
+    SELECT EXISTS (SELECT FROM paused)
+$$;
+CREATE FUNCTION resume_trigger(p_name text) RETURNS boolean
+LANGUAGE sql AS
+$$
+    WITH resumed AS (
+        UPDATE job_triggers SET paused_at = NULL, pause_reason = NULL WHERE name = p_name RETURNING 1)
+    SELECT EXISTS (SELECT FROM resumed)
+$$;
+COMMENT ON FUNCTION pause_trigger IS
+    'A schedule or trigger that does nothing until it is resumed; what goes by meanwhile is gone.';
+
+-- ---- events --------------------------------------------------------------------------------------
+
+-- An event as part of the caller's transaction: in the timeline, and for the triggers that wait for it.
+-- Asks nobody for rights. Not for use outside.
+CREATE FUNCTION note_event(p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid, p_job_id uuid,
+                           p_run_id uuid, p_correlation_id uuid) RETURNS uuid
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    event_id uuid := gen_random_uuid();
+    correlation uuid := coalesce(p_correlation_id, gen_random_uuid());
+BEGIN
+    INSERT INTO task_events (job_id, video_id, correlation_id, run_id, source, type, message, data)
+    VALUES (p_job_id, p_video_id, correlation, p_run_id, event_source(), 'event', p_name,
+            jsonb_build_object('event_id', event_id, 'data', p_data));
+    IF EXISTS (SELECT FROM job_triggers t
+               WHERE t.event = p_name AND t.paused_at IS NULL
+                 AND (t.tenant_id IS NULL OR t.tenant_id = p_tenant_id)
+                 AND (t.filter IS NULL OR p_data @> t.filter)) THEN
+        INSERT INTO event_outbox (id, name, tenant_id, video_id, job_id, run_id, correlation_id, data)
+        VALUES (event_id, p_name, p_tenant_id, p_video_id, p_job_id, p_run_id, correlation, p_data);
+        PERFORM pg_notify('cv_events', '');
+    END IF;
+    RETURN event_id;
+END
+$$;
+
+CREATE FUNCTION emit_event(
+    p_name text,
+    p_data jsonb DEFAULT '{}',
+    p_video_id uuid DEFAULT NULL,
+    p_job_id uuid DEFAULT NULL,
+    p_tenant_id uuid DEFAULT NULL,           -- NULL: the video's, else the job's
+    p_correlation_id uuid DEFAULT NULL) RETURNS uuid
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    tenant uuid := p_tenant_id;
+    job jobs;
+    video videos;
+BEGIN
+    IF p_name IS NULL OR p_name !~ '^[a-z][a-z0-9_]*([.][a-z0-9_]+)+$' OR length(p_name) > 100 THEN
+        RAISE EXCEPTION 'an event is called like "order.paid", not "%"', left(p_name, 100)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF jsonb_typeof(p_data) IS DISTINCT FROM 'object' OR octet_length(p_data::text) > 65536
+       OR jsonb_path_exists(p_data, '$.**{20}') THEN
+        RAISE EXCEPTION 'the data of an event is a JSON object of at most 64 KiB and 20 levels'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT * INTO video FROM videos WHERE id = p_video_id;
+    SELECT * INTO job FROM jobs WHERE id = p_job_id;
+    tenant := coalesce(tenant, video.team_id, video.owner_id, job.tenant_id);
+    IF NOT acts_for_everyone() THEN
+        IF p_name ~ '^(video|clip|job|run|webhook)[.]' THEN
+            RAISE EXCEPTION 'events called %.… are the system''s own', split_part(p_name, '.', 1)
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        tenant := coalesce(tenant, auth.uid());
+        IF tenant IS NULL OR NOT may_touch(tenant)
+           OR p_video_id IS NOT NULL AND NOT coalesce(
+                  video.owner_id = auth.uid() OR video.team_id = ANY (current_team_ids()), false)
+           OR p_job_id IS NOT NULL AND NOT coalesce(may_touch(job.tenant_id), false) THEN
+            RAISE EXCEPTION 'not yours to tell of' USING ERRCODE = 'insufficient_privilege';
+        END IF;
+    END IF;
+    RETURN note_event(p_name, p_data, tenant, p_video_id, p_job_id, job.run_id,
+                      coalesce(p_correlation_id, job.correlation_id));
+END
+$$;
+COMMENT ON FUNCTION emit_event IS
+    'Says that something happened, in the caller''s transaction; returns the event''s id. Triggers see it once that is committed.';
+
+-- video.uploaded: an original is there and its first run begins. What the scanner knows for a duplicate
+-- is not worked on, and is none.
+CREATE FUNCTION runs_inserted() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    IF NOT EXISTS (SELECT FROM runs WHERE video_id = NEW.video_id AND id <> NEW.id) THEN
+        PERFORM note_event('video.uploaded', jsonb_strip_nulls(jsonb_build_object(
+                               'title', v.title, 'original_name', v.original_name,
+                               'size', v.original_size, 'path', v.s3_original_path)),
+                           NEW.tenant_id, NEW.video_id, NULL, NEW.id, NEW.correlation_id)
+        FROM videos v WHERE v.id = NEW.video_id;
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER runs_inserted AFTER INSERT ON runs
+    FOR EACH ROW WHEN (NEW.video_id IS NOT NULL) EXECUTE FUNCTION runs_inserted();
+
+CREATE FUNCTION videos_ready() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    run runs;
+BEGIN
+    SELECT * INTO run FROM runs WHERE video_id = NEW.id ORDER BY created_at DESC LIMIT 1;
+    PERFORM note_event('video.ready', jsonb_strip_nulls(jsonb_build_object(
+                           'title', NEW.title, 'original_name', NEW.original_name,
+                           'duration', NEW.duration, 'resolution', NEW.resolution)),
+                       coalesce(NEW.team_id, NEW.owner_id), NEW.id, NULL, run.id, run.correlation_id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER videos_ready AFTER UPDATE ON videos
+    FOR EACH ROW WHEN (NEW.status = 'ready' AND OLD.status <> 'ready') EXECUTE FUNCTION videos_ready();
+
+CREATE FUNCTION jobs_clip_created() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
+                           'clip_id', NEW.payload -> 'clip_id',
+                           'clip_path', NEW.result -> 'clip_path',
+                           't_start', NEW.payload -> 't_start', 't_end', NEW.payload -> 't_end')),
+                       NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER jobs_clip_created AFTER UPDATE ON jobs
+    FOR EACH ROW WHEN (NEW.status = 'done' AND NEW.job_type = 'clip_generate' AND OLD.status <> 'done')
+    EXECUTE FUNCTION jobs_clip_created();
+
+-- job.failed: it will not be tried again.
+CREATE FUNCTION jobs_dead() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    PERFORM note_event('job.failed', jsonb_build_object(
+                           'job_type', NEW.job_type, 'step', NEW.step, 'attempt', NEW.attempt,
+                           'error', jsonb_build_object('type', NEW.payload #> '{error,type}',
+                                                       'message', NEW.payload #> '{error,message}')),
+                       NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER jobs_dead AFTER UPDATE ON jobs
+    FOR EACH ROW WHEN (NEW.status = 'failed' AND NEW.scheduled_for IS NULL
+                       AND (OLD.status <> 'failed' OR OLD.scheduled_for IS NOT NULL))
+    EXECUTE FUNCTION jobs_dead();
+
+-- ---- firing --------------------------------------------------------------------------------------
+
+-- Whether a failure may pass by itself: then what led to it is tried again, else it is noted.
+CREATE FUNCTION is_passing(p_sqlstate text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT left(p_sqlstate, 2) IN ('08', '40', '53', '57', '58', 'XX') OR p_sqlstate = '55P03' $$;
+
+-- What a trigger is for, without a net. Not for use outside.
+CREATE FUNCTION act_for_trigger(
+    p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_correlation_id uuid, p_now timestamptz,
+    OUT outcome text, OUT job_id uuid, OUT run_id uuid)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    tenant uuid := coalesce(p_trigger.tenant_id, p_tenant_id);
+    dedupe text := left(resolve_strictly(to_jsonb(coalesce(p_trigger.dedupe_key, '')), p_scope) #>> '{}', 500);
+    payload jsonb := resolve_strictly(p_trigger.payload, p_scope);
+    video uuid;
+    is_new boolean;
+BEGIN
+    IF p_trigger.dedupe_window IS NOT NULL THEN
+        INSERT INTO trigger_windows AS w (trigger_id, key, until)
+        VALUES (p_trigger.id, dedupe, p_now + p_trigger.dedupe_window)
+        ON CONFLICT (trigger_id, key) DO UPDATE SET until = excluded.until WHERE w.until <= p_now;
+        IF NOT FOUND THEN
+            outcome := 'duplicate';
+            RETURN;
+        END IF;
+    END IF;
+    IF p_trigger.action IN ('job', 'run')
+       AND payload ->> 'video_id' ~* '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$' THEN
+        SELECT id INTO video FROM videos WHERE id = (payload ->> 'video_id')::uuid;
+        IF NOT FOUND AND (p_trigger.action = 'run'
+                          OR (SELECT one_per_video FROM job_types WHERE name = p_trigger.target)) THEN
+            RAISE EXCEPTION 'there is no video %', payload ->> 'video_id' USING ERRCODE = 'no_data_found';
+        END IF;
+    END IF;
+    IF p_trigger.action = 'run' THEN
+        SELECT r.run_id, r.is_new INTO run_id, is_new
+        FROM start_run(p_trigger.target, payload, video, p_trigger.priority, tenant,
+                       p_correlation_id => p_correlation_id) AS r;
+    ELSE
+        SELECT e.job_id, e.is_new INTO job_id, is_new
+        FROM enqueue_job(
+            CASE p_trigger.action WHEN 'job' THEN p_trigger.target ELSE p_trigger.action END,
+            CASE p_trigger.action WHEN 'job' THEN payload
+                 ELSE jsonb_build_object('command', p_trigger.target, 'args', payload) END,
+            video, p_trigger.priority, p_tenant_id => tenant, p_correlation_id => p_correlation_id,
+            p_dedupe_key => CASE WHEN p_trigger.one_at_a_time
+                                 THEN format('trigger:%s:%s', p_trigger.id, dedupe) END) AS e;
+    END IF;
+    outcome := CASE WHEN is_new THEN 'fired' ELSE 'in flight' END;
+END
+$$;
+
+-- Fires a trigger once for an instant or an event (both null: by hand). What is wrong with it is noted;
+-- what may pass by itself is raised. Null: that was done before. Not for use outside.
+CREATE FUNCTION run_trigger(
+    p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_event_id uuid, p_instant timestamptz,
+    p_correlation_id uuid, p_now timestamptz) RETURNS trigger_firings
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    most CONSTANT int := 20;               -- times that one cause may come round to a trigger in an hour
+    firing trigger_firings;
+    problem text;
+BEGIN
+    INSERT INTO trigger_firings (trigger_id, instant, event_id, correlation_id, fired_at)
+    VALUES (p_trigger.id, p_instant, p_event_id, p_correlation_id, p_now)
+    ON CONFLICT DO NOTHING RETURNING * INTO firing;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    BEGIN
+        IF (SELECT count(*) FROM trigger_firings f
+            WHERE f.correlation_id = p_correlation_id AND f.trigger_id = p_trigger.id
+              AND f.fired_at > p_now - interval '1 hour') > most THEN
+            RAISE EXCEPTION 'it leads to itself: % times in an hour for one cause', most
+                USING ERRCODE = 'program_limit_exceeded';
+        END IF;
+        SELECT a.outcome, a.job_id, a.run_id INTO firing.outcome, firing.job_id, firing.run_id
+        FROM act_for_trigger(p_trigger, p_scope, p_tenant_id, p_correlation_id, p_now) AS a;
+    EXCEPTION WHEN OTHERS THEN
+        IF is_passing(SQLSTATE) THEN
+            RAISE;
+        END IF;
+        problem := left(SQLERRM, 1000);
+        firing.outcome := 'failed';
+        firing.error := problem;
+    END;
+    UPDATE trigger_firings SET outcome = firing.outcome, job_id = firing.job_id, run_id = firing.run_id,
+                               error = firing.error
+    WHERE id = firing.id;
+    IF problem IS NOT NULL THEN
+        UPDATE job_triggers SET last_error = problem, last_error_at = p_now WHERE id = p_trigger.id;
+        INSERT INTO task_events (correlation_id, source, level, type, message, data)
+        VALUES (p_correlation_id, 'scheduler', 'error', 'trigger',
+                format('trigger %s: %s', p_trigger.name, problem),
+                jsonb_strip_nulls(jsonb_build_object('trigger', p_trigger.name, 'event_id', p_event_id,
+                                                     'instant', p_instant)));
+    ELSIF p_trigger.last_error IS NOT NULL THEN
+        UPDATE job_triggers SET last_error = NULL, last_error_at = NULL WHERE id = p_trigger.id;
+    END IF;
+    RETURN firing;
+END
+$$;
+
+-- What the templates of a schedule can name.
+CREATE FUNCTION schedule_scope(p_trigger job_triggers, p_instant timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE AS
+$$
+    SELECT jsonb_build_object(
+        'trigger', jsonb_build_object('name', p_trigger.name),
+        'schedule', jsonb_build_object(
+            'instant', to_char(p_instant AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+            'local', to_char(p_instant AT TIME ZONE p_trigger.time_zone, 'YYYY-MM-DD"T"HH24:MI:SS'),
+            'date', to_char(p_instant AT TIME ZONE p_trigger.time_zone, 'YYYY-MM-DD'),
+            'time_zone', p_trigger.time_zone))
+$$;
+
+-- The instants of a schedule that are to be fired now, by its policy for those that were missed.
+CREATE FUNCTION due_instants(p_trigger job_triggers, p_now timestamptz) RETURNS timestamptz[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    late CONSTANT interval := '1 minute';
+    wanted int := CASE p_trigger.catch_up WHEN 'all' THEN p_trigger.catch_up_limit ELSE 1 END;
+    width interval := '1 hour';
+    start timestamptz;
+    at timestamptz;
+    found timestamptz[];
+BEGIN
+    LOOP -- back from now as far as it takes, so that a long outage costs no more than a short one
+        start := greatest(p_trigger.next_at - interval '1 microsecond', p_now - width);
+        found := '{}';
+        at := next_cron(p_trigger.cron, p_trigger.time_zone, start);
+        WHILE at <= p_now LOOP
+            found := found || at;
+            at := next_cron(p_trigger.cron, p_trigger.time_zone, at);
+        END LOOP;
+        EXIT WHEN cardinality(found) >= wanted OR start < p_trigger.next_at;
+        width := width * 8;
+    END LOOP;
+    found := found[greatest(cardinality(found) - wanted + 1, 1):];
+    IF p_trigger.catch_up = 'none' AND found[1] < p_now - late THEN
+        found := '{}';
+    END IF;
+    RETURN found;
+END
+$$;
+
+-- Fires the schedules that are due; each instant once, whoever calls this and however many at once.
+-- Returns how often something was done, and how often that failed.
+CREATE FUNCTION fire_schedules(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
+                               OUT fired int, OUT failed int)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    schedule job_triggers;
+    instant timestamptz;
+    firing trigger_firings;
+BEGIN
+    fired := 0;
+    failed := 0;
+    FOR schedule IN
+        SELECT * FROM job_triggers WHERE next_at <= p_now ORDER BY next_at LIMIT p_limit
+        FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        BEGIN
+            FOREACH instant IN ARRAY due_instants(schedule, p_now) LOOP
+                firing := run_trigger(schedule, schedule_scope(schedule, instant), NULL, NULL, instant,
+                                      gen_random_uuid(), p_now);
+                fired := fired + (firing.id IS NOT NULL)::int;
+                failed := failed + coalesce((firing.outcome = 'failed')::int, 0);
+            END LOOP;
+            UPDATE job_triggers SET next_at = next_cron(cron, time_zone, p_now) WHERE id = schedule.id;
+        EXCEPTION WHEN OTHERS THEN -- it is tried again; the others are not held up
+            failed := failed + 1;
+            UPDATE job_triggers SET last_error = left(SQLERRM, 1000), last_error_at = p_now
+            WHERE id = schedule.id;
+        END;
+    END LOOP;
+END
+$$;
+
+-- Does what triggers want of events, oldest first, each event in one go with its removal.
+CREATE FUNCTION dispatch_events(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
+                                OUT dispatched int, OUT failed int)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    happening event_outbox;
+    waiting job_triggers;
+    firing trigger_firings;
+BEGIN
+    dispatched := 0;
+    failed := 0;
+    FOR happening IN
+        SELECT * FROM event_outbox WHERE due_at <= p_now ORDER BY due_at, seq LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    LOOP
+        BEGIN
+            FOR waiting IN
+                SELECT * FROM job_triggers t
+                WHERE t.event = happening.name AND t.paused_at IS NULL
+                  AND (t.tenant_id IS NULL OR t.tenant_id = happening.tenant_id)
+                  AND (t.filter IS NULL OR happening.data @> t.filter)
+                ORDER BY t.name
+            LOOP
+                firing := run_trigger(waiting, jsonb_build_object(
+                        'trigger', jsonb_build_object('name', waiting.name),
+                        'event', to_jsonb(happening) - '{seq,due_at,tries,error}'::text[]),
+                    happening.tenant_id, happening.id, NULL, happening.correlation_id, p_now);
+                failed := failed + coalesce((firing.outcome = 'failed')::int, 0);
+            END LOOP;
+            DELETE FROM event_outbox WHERE id = happening.id;
+            dispatched := dispatched + 1;
+        EXCEPTION WHEN OTHERS THEN
+            failed := failed + 1;
+            UPDATE event_outbox SET tries = tries + 1, error = left(SQLERRM, 1000),
+                due_at = p_now + least(interval '1 second' * 2 ^ least(tries, 10), interval '5 minutes')
+            WHERE id = happening.id;
+        END;
+    END LOOP;
+END
+$$;
+
+-- One round of a scheduler: what is due now, and in how many milliseconds something is again (null: not
+-- foreseen). One statement, so that no transaction waits for a client that is gone; a lock that does not
+-- come is not waited for long, either.
+CREATE FUNCTION scheduler_tick(p_now timestamptz DEFAULT clock_timestamp(),
+                               OUT fired int, OUT dispatched int, OUT failed int, OUT wait_ms bigint)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public
+SET lock_timeout = '3s' AS
+$$
+DECLARE
+    events record;
+BEGIN
+    PERFORM set_config('cortana.source', 'scheduler', true);
+    SELECT s.fired, s.failed INTO fired, failed FROM fire_schedules(p_now) AS s;
+    SELECT * INTO events FROM dispatch_events(p_now);
+    dispatched := events.dispatched;
+    failed := failed + events.failed;
+    wait_ms := ceil(extract(epoch FROM least(
+                   (SELECT min(next_at) FROM job_triggers WHERE next_at IS NOT NULL),
+                   (SELECT min(due_at) FROM event_outbox)) - p_now) * 1000);
+    wait_ms := CASE WHEN wait_ms < 0 THEN 0 ELSE wait_ms END;
+END
+$$;
+COMMENT ON FUNCTION scheduler_tick IS
+    'Fires what is due; for the program scheduler, or for anything else that calls it every second.';
+
+-- A schedule out of its turn. Raises when there is none of that name.
+CREATE FUNCTION fire_now(p_name text, p_now timestamptz DEFAULT clock_timestamp())
+RETURNS trigger_firings
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    schedule job_triggers;
+BEGIN
+    SELECT * INTO schedule FROM job_triggers WHERE name = p_name AND cron IS NOT NULL FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no schedule is called %', left(p_name, 100) USING ERRCODE = 'no_data_found',
+            HINT = 'A trigger is fired by its event: emit_event().';
+    END IF;
+    RETURN run_trigger(schedule, schedule_scope(schedule, p_now), NULL, NULL, NULL, gen_random_uuid(), p_now);
+END
+$$;
+
+-- ---- upkeep --------------------------------------------------------------------------------------
+
+-- What has to be done from time to time, by whichever scheduler comes first.
+CREATE TABLE upkeep_tasks (
+    name text PRIMARY KEY,
+    description text NOT NULL,
+    every interval NOT NULL CHECK (every > '0'),
+    due_at timestamptz NOT NULL DEFAULT '-infinity',
+    last_at timestamptz,
+    took_ms bigint,
+    last_error text
+);
+INSERT INTO upkeep_tasks (name, description, every) VALUES
+    ('expired_leases', 'jobs of workers that are gone, and retries that are due', '5 seconds'),
+    ('sessions', 'interactive sessions that have ended', '1 minute'),
+    ('event_partitions', 'the months to come of task_events', '1 hour'),
+    ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour'),
+    ('search_words', 'words that no line holds any more', '1 day');
+
+-- Does one task that is due and says which; null: none is, or somebody else is at it. Who holds the lock
+-- is the leader for as long as the statement takes; the next one needs no permission of a dead one.
+CREATE FUNCTION run_upkeep(p_now timestamptz DEFAULT clock_timestamp()) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public
+SET lock_timeout = '3s' AS
+$$
+DECLARE
+    task upkeep_tasks;
+    began timestamptz := clock_timestamp();
+    problem text;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('run_upkeep')) THEN
+        RETURN NULL;
+    END IF;
+    SELECT * INTO task FROM upkeep_tasks WHERE due_at <= p_now ORDER BY due_at, name LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    BEGIN
+        CASE task.name
+        WHEN 'expired_leases' THEN
+            PERFORM rescue_expired_jobs(name), promote_due_jobs(name) FROM job_types
+            WHERE take_upkeep(name);
+        WHEN 'sessions' THEN
+            DELETE FROM interactive_sessions WHERE expires_at < p_now - interval '1 minute';
+        WHEN 'event_partitions' THEN
+            PERFORM create_event_partitions();
+        WHEN 'trigger_notes' THEN
+            DELETE FROM trigger_firings WHERE fired_at < p_now - interval '30 days';
+            DELETE FROM trigger_windows WHERE until < p_now;
+        WHEN 'search_words' THEN
+            PERFORM search_words_prune();
+        ELSE
+            RAISE EXCEPTION 'nobody knows how to do this';
+        END CASE;
+    EXCEPTION WHEN OTHERS THEN
+        problem := left(SQLERRM, 1000);
+    END;
+    UPDATE upkeep_tasks SET
+        due_at = p_now + every, last_at = p_now, last_error = problem,
+        took_ms = round(extract(epoch FROM clock_timestamp() - began) * 1000)
+    WHERE name = task.name;
+    RETURN task.name;
+END
+$$;
+
+-- ---- the schedules that come with the system -----------------------------------------------------
+
+-- Brings back those that are missing; what an operator has changed or paused stays so.
+CREATE FUNCTION restore_default_schedules() RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    made bigint;
+BEGIN
+    INSERT INTO job_triggers (name, description, cron, action, target, one_at_a_time)
+    SELECT d.name, d.description, d.cron, 'command', d.name, true
+    FROM (VALUES
+        ('archive-events', 'the timeline of months that are over goes to the store', '30 3 2 * *'),
+        ('gc', 'objects that belong to nothing are removed', '0 4 * * sun'),
+        ('purge-clips', 'clips that have had their time are removed', '15 3 * * *')
+    ) AS d (name, description, cron)
+    WHERE EXISTS (SELECT FROM job_types WHERE name = 'command')
+    ON CONFLICT (name) DO NOTHING;
+    GET DIAGNOSTICS made = ROW_COUNT;
+    RETURN made;
+END
+$$;
+SELECT restore_default_schedules();
+
+-- ---- views ---------------------------------------------------------------------------------------
+
+CREATE VIEW trigger_overview WITH (security_invoker = true) AS
+SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.time_zone, t.catch_up,
+       t.action, t.target, t.next_at, t.paused_at, t.pause_reason, f.fired_at AS last_at,
+       f.instant AS last_instant, f.outcome AS last_outcome, f.job_id AS last_job_id,
+       f.run_id AS last_run_id, t.last_error, t.last_error_at
+FROM job_triggers t
+LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
+                   ORDER BY f.id DESC LIMIT 1) AS f ON true;
+COMMENT ON VIEW trigger_overview IS 'One row a trigger or schedule, with what it did last.';
+
 -- ---- who may do what -----------------------------------------------------------------------------
 
 DO $$
 DECLARE
     name text;
 BEGIN
+    FOREACH name IN ARRAY ARRAY['job_triggers', 'trigger_firings', 'trigger_windows', 'event_outbox',
+                                'upkeep_tasks'] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('CREATE POLICY %I ON %I TO service_role USING (true) WITH CHECK (true)',
+                       name || '_service', name);
+        EXECUTE format('REVOKE ALL ON %I FROM PUBLIC, anon, authenticated', name);
+        EXECUTE format('GRANT ALL ON %I TO service_role', name);
+    END LOOP;
+    FOREACH name IN ARRAY ARRAY['check_trigger_template', 'resolve_strictly', 'pause_trigger',
+                                'resume_trigger', 'note_event', 'emit_event', 'is_passing',
+                                'act_for_trigger', 'run_trigger', 'schedule_scope', 'due_instants',
+                                'fire_schedules', 'dispatch_events', 'scheduler_tick', 'fire_now',
+                                'run_upkeep', 'restore_default_schedules'] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
+    END LOOP;
     FOREACH name IN ARRAY ARRAY['cron_field', 'parse_cron', 'cron_next_local', 'zone_offset', 'zone_change',
                                 'local_instants', 'next_cron', 'next_crons', 'check_time_zone'] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
@@ -306,3 +1070,9 @@ BEGIN
     END LOOP;
 END
 $$;
+GRANT EXECUTE ON FUNCTION emit_event TO cortana_app;
+REVOKE ALL ON trigger_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON trigger_overview TO service_role;
+-- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
+REVOKE ALL ON FUNCTION job_triggers_before_write(), runs_inserted(), videos_ready(), jobs_clip_created(),
+    jobs_dead() FROM PUBLIC, anon, authenticated;

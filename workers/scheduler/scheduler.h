@@ -1,0 +1,53 @@
+/* The scheduler: fires schedules, does what triggers want of events, and keeps the house.
+ *
+ * All rules are SQL functions (sql/migrations/0011_schedules.sql). Each is one statement, so that
+ * nothing is held for a scheduler that has gone: any number of them may run, and die, at once. Two
+ * threads with a connection each, so that upkeep that takes its time makes no schedule late.
+ */
+#pragma once
+
+#include "common/base/base.h"
+#include "common/db/db.h"
+
+struct scheduler {
+    struct cv_cancel *cancel;
+    int64_t poll_ms; /* looks at least this often, whatever is foreseen */
+    char host[64];
+    char id[160];
+};
+
+/* One of the two: a connection and what is done with it. */
+struct scheduler_part {
+    struct scheduler *scheduler;
+    const char *name;    /* of the connection, too */
+    const char *channel; /* what wakes it; NULL: nothing */
+    int64_t statement_ms;
+    /* Does what is due; *ret_wait_ms is when to come again (at most poll_ms is waited). */
+    int (*round)(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error);
+    struct cv_db *db;
+    int64_t nodes_at, report_at; /* monotonic: upkeep.c */
+};
+
+/* ---- loop.c ---- */
+
+CV_MUST_CHECK int scheduler_open(struct scheduler_part *part, struct cv_error *error);
+
+/* Rounds until the cancel object is raised. A database that is away is waited for; a failure that
+ * no waiting helps ends it. */
+CV_MUST_CHECK int scheduler_run(struct scheduler_part *part, struct cv_error *error);
+
+/* ---- fire.c ---- */
+
+/* Schedules and events. */
+CV_MUST_CHECK int scheduler_fire(struct scheduler_part *part, int64_t *ret_wait_ms,
+                                 struct cv_error *error);
+
+/* ---- upkeep.c ---- */
+
+/* Tasks that are due, sleeping nodes, and this scheduler's row among the workers. */
+CV_MUST_CHECK int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms,
+                                 struct cv_error *error);
+
+/* Says that this scheduler is there ("running"), or not any more ("stopped"). */
+CV_MUST_CHECK int scheduler_report(struct scheduler_part *part, const char *state,
+                                   struct cv_error *error);

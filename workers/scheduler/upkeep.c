@@ -1,0 +1,82 @@
+#include "common/queue/queue.h"
+
+#include "workers/scheduler/scheduler.h"
+
+enum {
+    TASKS_A_ROUND = 32,    /* more than there are: all that are due, and an end whatever happens */
+    NODES_MS = 30 * 1000,  /* how often it is looked whether nodes have to be woken */
+    REPORT_MS = 60 * 1000, /* stale after five minutes, like a worker */
+};
+
+int scheduler_report(struct scheduler_part *part, const char *state, struct cv_error *error)
+{
+    return cv_db_run(part->db, NULL, error,
+                     "SELECT report_worker($1, $2, $3, ARRAY['scheduler'], 0, 0, $4)",
+                     part->scheduler->id, part->scheduler->host, CV_VERSION, state);
+}
+
+static void tell_node(void *opaque, const char *node, const struct cv_error *failure)
+{
+    (void)opaque;
+    if (failure) {
+        cv_log(CV_LOG_WARN, "node %s: %s", node, failure->message);
+    } else {
+        cv_log(CV_LOG_INFO, "node %s is called", node);
+    }
+}
+
+/* One statement a task: each is a transaction of its own, with the lock that makes its caller the
+ * only one. */
+static int do_tasks(struct scheduler_part *part, struct cv_error *error)
+{
+    for (int i = 0; i < TASKS_A_ROUND; i++) {
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        if (cv_cancel_level(part->scheduler->cancel) != CV_CANCEL_NONE) {
+            return 0;
+        }
+        int result =
+            cv_db_run(part->db, &rows, error,
+                      "SELECT u.task, t.took_ms, t.last_error FROM run_upkeep() AS u (task)"
+                      " LEFT JOIN upkeep_tasks t ON t.name = u.task");
+        if (result != 0) {
+            return result;
+        }
+        const char *task = cv_db_text(rows, 0, "task");
+        if (!task) {
+            return 0;
+        }
+        cv_log(CV_LOG_DEBUG, "upkeep: %s", task);
+    }
+    return 0;
+}
+
+/* Each task keeps its last failure in its row; it is logged once a look. */
+static int tell_failures(struct scheduler_part *part, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(part->db, &rows, error,
+                           "SELECT name, last_error FROM upkeep_tasks WHERE last_error IS NOT NULL"
+                           " ORDER BY name");
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        cv_log(CV_LOG_WARN, "upkeep: %s: %s", cv_db_text(rows, i, "name"),
+               cv_db_text(rows, i, "last_error"));
+    }
+    return result;
+}
+
+int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error)
+{
+    int64_t now = cv_monotonic_ms();
+    int result = do_tasks(part, error);
+    if (result == 0 && now >= part->report_at) {
+        part->report_at = now + REPORT_MS;
+        result = scheduler_report(part, "running", error);
+        result = result ? result : tell_failures(part, error);
+    }
+    if (result == 0 && now >= part->nodes_at) {
+        part->nodes_at = now + NODES_MS;
+        result = cv_queue_wake_nodes(part->db, tell_node, NULL, error);
+    }
+    *ret_wait_ms = INT64_MAX;
+    return result;
+}
