@@ -1,5 +1,6 @@
 #include "common/media/averror.h"
 #include "common/media/cleanup.h"
+#include "common/media/deinterlace.h"
 #include "common/media/frame_clock.h"
 #include "common/media/input.h"
 #include "common/media/upright.h"
@@ -22,6 +23,7 @@ enum {
 struct cv_decoder {
     struct cv_input *input;
     AVCodecContext *video, *audio;
+    struct cv_deinterlacer *deinterlacer; /* NULL before the first interlaced frame */
     struct cv_upright *upright;
     struct cv_frame_clock clock;
     AVPacket *packet;
@@ -33,7 +35,7 @@ struct cv_decoder {
     int64_t key_us; /* of the first key frame sent since the last seek; INT64_MIN: none yet */
     bool holds, input_started, input_ended, video_ended, audio_ended;
     int64_t frames, damaged;
-    bool key_frames_only;
+    bool key_frames_only, whole;
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -117,6 +119,7 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
     }
     decoder->key_frames_only = params->key_frames_only;
+    decoder->whole = params->whole;
     decoder->key_us = INT64_MIN;
     int result = cv_input_open(source, params->cancel, &decoder->input, error);
     result = result ? result : open_codecs(decoder, params, error);
@@ -135,6 +138,7 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
 void cv_decoder_close(struct cv_decoder *decoder)
 {
     if (decoder) {
+        cv_deinterlacer_free(decoder->deinterlacer);
         cv_upright_free(decoder->upright);
         avcodec_free_context(&decoder->video);
         avcodec_free_context(&decoder->audio);
@@ -198,8 +202,61 @@ static int64_t last_duration(const struct cv_decoder *decoder)
     return decoder->last_interval_us < nominal ? decoder->last_interval_us : nominal;
 }
 
-/* Takes decoder->raw in. CV_DECODER_FRAME: the frame before it is handed out. */
-enum { TAKEN_NOTHING_OUT = 2 };
+enum { TAKEN_NOTHING_OUT = 2, NEEDS_PACKET = 3 };
+
+/* Takes decoder->raw over as a picture that is shown from `pts_us` on. CV_DECODER_FRAME: the frame
+ * before it is handed out. */
+static int hold_frame(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us,
+                      struct cv_video_frame *ret_frame, struct cv_error *error)
+{
+    int outcome = TAKEN_NOTHING_OUT;
+    if (decoder->holds) {
+        decoder->last_interval_us = pts_us - decoder->held_us;
+        hand_out(decoder, pts_us - decoder->held_us, ret_frame);
+        outcome = CV_DECODER_FRAME;
+    }
+    int result = cv_upright_turn(decoder->upright, decoder->raw, decoder->held, error);
+    if (result != 0) {
+        return result;
+    }
+    decoder->holds = true;
+    decoder->held_us = pts_us;
+    decoder->held_source_duration_us = duration_us;
+    decoder->frames++;
+    return outcome;
+}
+
+/* Half-pictures have to be made whole before they are turned: side by side no filter knows them. */
+static int weave(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us,
+                 struct cv_error *error)
+{
+    if (!decoder->deinterlacer) {
+        int result = cv_deinterlacer_new(&decoder->deinterlacer, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    struct cv_video_frame frame = {decoder->raw, pts_us, duration_us, false};
+    return cv_deinterlacer_send(decoder->deinterlacer, &frame, error);
+}
+
+/* The next whole picture, if there is one, as take_frame does. */
+static int take_whole(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                      struct cv_error *error)
+{
+    struct cv_video_frame whole;
+    int result = cv_deinterlacer_receive(decoder->deinterlacer, &whole, error);
+    if (result != CV_DEINTERLACER_FRAME) {
+        return result < 0 ? result : NEEDS_PACKET;
+    }
+    av_frame_unref(decoder->raw);
+    if (av_frame_ref(decoder->raw, whole.picture) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    return hold_frame(decoder, whole.pts_us, whole.duration_us, ret_frame, error);
+}
+
+/* Takes decoder->raw in. CV_DECODER_FRAME: an earlier frame is handed out. */
 static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                       struct cv_error *error)
 {
@@ -216,22 +273,11 @@ static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video goes on for more than %d hours",
                        CV_MEDIA_HOURS_MAX);
     }
-
-    int outcome = TAKEN_NOTHING_OUT;
-    if (decoder->holds) {
-        decoder->last_interval_us = pts_us - decoder->held_us;
-        hand_out(decoder, pts_us - decoder->held_us, ret_frame);
-        outcome = CV_DECODER_FRAME;
+    if (decoder->deinterlacer || (decoder->whole && cv_is_interlaced(raw))) {
+        result = weave(decoder, pts_us, duration_us, error);
+        return result ? result : TAKEN_NOTHING_OUT;
     }
-    result = cv_upright_turn(decoder->upright, raw, decoder->held, error);
-    if (result != 0) {
-        return result;
-    }
-    decoder->holds = true;
-    decoder->held_us = pts_us;
-    decoder->held_source_duration_us = duration_us;
-    decoder->frames++;
-    return outcome;
+    return hold_frame(decoder, pts_us, duration_us, ret_frame, error);
 }
 
 static bool is_damaged(const AVFrame *frame)
@@ -241,11 +287,20 @@ static bool is_damaged(const AVFrame *frame)
             (FF_DECODE_ERROR_INVALID_BITSTREAM | FF_DECODE_ERROR_CONCEALMENT_ACTIVE)) != 0;
 }
 
-enum { NEEDS_PACKET = 3 };
 static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                          struct cv_error *error)
 {
-    while (!decoder->video_ended) {
+    for (;;) {
+        int whole = decoder->deinterlacer ? take_whole(decoder, ret_frame, error) : NEEDS_PACKET;
+        if (whole != NEEDS_PACKET && whole != TAKEN_NOTHING_OUT) {
+            return whole;
+        }
+        if (whole == TAKEN_NOTHING_OUT) {
+            continue;
+        }
+        if (decoder->video_ended) {
+            break;
+        }
         av_frame_unref(decoder->raw);
         int result = avcodec_receive_frame(decoder->video, decoder->raw);
         if (result == AVERROR(EAGAIN)) {
@@ -253,7 +308,13 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
         }
         if (result == AVERROR_EOF) {
             decoder->video_ended = true;
-            break;
+            result = decoder->deinterlacer
+                         ? cv_deinterlacer_send(decoder->deinterlacer, NULL, error)
+                         : 0;
+            if (result != 0) {
+                return result;
+            }
+            continue;
         }
         if (result == AVERROR(ENOMEM)) {
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a %s picture",
@@ -385,6 +446,8 @@ int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame
 static void forget(struct cv_decoder *decoder)
 {
     avcodec_flush_buffers(decoder->video);
+    cv_deinterlacer_free(decoder->deinterlacer);
+    decoder->deinterlacer = NULL;
     if (decoder->audio) {
         avcodec_flush_buffers(decoder->audio);
     }

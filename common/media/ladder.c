@@ -1,7 +1,6 @@
 #include "common/media/averror.h"
 #include "common/media/cadence.h"
 #include "common/media/cleanup.h"
-#include "common/media/deinterlace.h"
 #include "common/media/ladder_internal.h"
 
 #include <math.h>
@@ -77,7 +76,6 @@ void cv_ladder_free(struct cv_ladder *ladder)
         cv_sound_encoder_free(ladder->sound);
         cv_sprites_free(ladder->sprites);
         cv_poster_deinit(&ladder->poster);
-        cv_deinterlacer_free(ladder->deinterlacer);
         av_frame_free(&ladder->last);
         av_packet_free(&ladder->packet);
         cv_files_free(ladder->files);
@@ -219,9 +217,8 @@ static void name_colours(const struct cv_ladder *ladder, AVFrame *picture)
     }
 }
 
-/* A whole picture in presentation order. */
-static int accept(struct cv_ladder *ladder, const struct cv_video_frame *frame,
-                  struct cv_error *error)
+int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
+                    struct cv_error *error)
 {
     ladder->video_end_us = frame->pts_us + frame->duration_us;
     if (!cv_cadence_admit(&ladder->cadence, frame->pts_us)) {
@@ -247,48 +244,11 @@ static int accept(struct cv_ladder *ladder, const struct cv_video_frame *frame,
     return result ? result : cv_ladder_tell(ladder, error);
 }
 
-static int accept_whole(struct cv_ladder *ladder, struct cv_error *error)
-{
-    for (;;) {
-        struct cv_video_frame frame;
-        int result = cv_deinterlacer_receive(ladder->deinterlacer, &frame, error);
-        if (result != CV_DEINTERLACER_FRAME) {
-            return result < 0 ? result : 0;
-        }
-        result = accept(ladder, &frame, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-}
-
-int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
-                    struct cv_error *error)
-{
-    /* Half-pictures of a picture that was turned lie side by side, and no filter knows those. */
-    bool is_woven = cv_is_interlaced(frame->picture) && ladder->source->rotation % 180 == 0;
-    if (is_woven && !ladder->deinterlacer) {
-        int result = cv_deinterlacer_new(&ladder->deinterlacer, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-    if (!ladder->deinterlacer) {
-        return accept(ladder, frame, error);
-    }
-    int result = cv_deinterlacer_send(ladder->deinterlacer, frame, error);
-    return result ? result : accept_whole(ladder, error);
-}
-
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv_error *error)
 {
     int result = 0;
-    if (ladder->deinterlacer) {
-        result = cv_deinterlacer_send(ladder->deinterlacer, NULL, error);
-        result = result ? result : accept_whole(ladder, error);
-    }
     if (result == 0 && !ladder->last) {
         result = cv_fail(error, CV_ERROR_INTERNAL, "no frame was given to the renditions");
     }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "common/media/cadence.h"
-#include "common/media/deinterlace.h"
 #include "common/media/rung.h"
 #include "common/media/sound_encoder.h"
 
@@ -24,7 +23,6 @@ struct cv_ladder {
     struct cv_poster poster;
     struct cv_sound_encoder *sound; /* NULL: silent */
     struct cv_segments *sound_segments;
-    struct cv_deinterlacer *deinterlacer; /* NULL before the first interlaced frame */
     struct cv_cadence cadence;
     AVFrame *last; /* the newest picture; NULL before the first */
     AVPacket *packet;

@@ -61,6 +61,7 @@ struct cv_decoder_params {
     struct cv_cancel *cancel; /* borrowed; an abort ends reads with CV_ERROR_CANCELED */
     bool key_frames_only;     /* decode and return key frames alone */
     bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
+    bool whole;               /* woven half-pictures are made whole (bwdif), before turning */
 };
 
 /* Opens the best video stream. What is no video, has no picture, or cannot be decoded here fails

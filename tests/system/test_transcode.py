@@ -139,6 +139,26 @@ def test_rotation_is_applied_once(stage, tmp_path, rotate, size):
     assert difference(grey_frames(path)[5], upright) < 4
 
 
+def test_interlaced_and_turned(stage, tmp_path):
+    # Two pictures of different instants, line by line: what was not made whole before it was turned
+    # keeps a comb, column by column.
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc2=s=320x240:r=50:d=1,"
+                       "scroll=horizontal=0.02,tinterlace=interleave_top -c:v libx264 -flags "
+                       "+ildct+ilme -x264-params interlaced=1:tff=1")
+    upright, path = transcode(stage, source)
+    expected = grey_frames(path, 320, 240)
+    turned = make_clip(tmp_path / "b.mp4", f"-i {source} -c copy -metadata:s:v rotate=90")
+    result, path = transcode(stage, turned)
+    assert (upright["interlaced"], result["interlaced"], result["rotation"]) == (True, True, 270)
+    found = grey_frames(path, 240, 320)
+    assert len(found) == len(expected) == 25
+    for one, other in zip(found[1:-1], expected[1:-1]):
+        back = bytes(one[(319 - x) * 240 + y] for y in range(240) for x in range(320))
+        assert difference(back, other) < 2.5
+    woven = grey_frames(source, 320, 240)
+    assert all(difference(one, other) > 5 for one, other in zip(woven[1:-1], expected[1:-1]))
+
+
 def test_silent_and_odd(stage, fixtures_dir):
     result, path = transcode(stage, fixtures_dir / "awkward" / "bear-vp9-odd-dimensions.webm")
     assert result["resolution"] == "161x121"

@@ -70,6 +70,7 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
         .threads = cv_stage_threads(context),
         .cancel = cv_stage_cancel(context),
         .sound = !mute,
+        .whole = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     int result = cv_decoder_open(source, &decoder_params, &decoder, error);
@@ -222,6 +223,7 @@ static int make_still(struct cv_stage_context *context, const struct clip_reques
     struct cv_decoder_params params = {
         .threads = cv_stage_threads(context),
         .cancel = cv_stage_cancel(context),
+        .whole = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     result = cv_decoder_open(&source, &params, &decoder, error);
