@@ -22,7 +22,9 @@ enum {
 /* One frame is held back, so that a frame's duration is the distance to the next. */
 struct cv_decoder {
     struct cv_input *input;
-    AVCodecContext *video, *audio;
+    AVCodecContext *video;
+    AVCodecContext *audio[CV_MEDIA_TRACKS_MAX]; /* by track; NULL: not wanted */
+    bool audio_ended[CV_MEDIA_TRACKS_MAX];
     struct cv_deinterlacer *deinterlacer; /* NULL before the first interlaced frame */
     struct cv_upright *upright;
     struct cv_frame_clock clock;
@@ -33,7 +35,7 @@ struct cv_decoder {
     AVFrame *sound;
     int64_t held_us, held_source_duration_us, last_interval_us;
     int64_t key_us; /* of the first key frame sent since the last seek; INT64_MIN: none yet */
-    bool holds, input_started, input_ended, video_ended, audio_ended;
+    bool holds, input_started, input_ended, video_ended;
     int64_t frames, damaged;
     bool key_frames_only, whole;
 };
@@ -77,6 +79,30 @@ static int open_codec(struct cv_decoder *decoder, AVStream *stream, int threads,
     return 0;
 }
 
+/* Tracks that no decoder can be opened for are left out of the list. */
+static void open_tracks(struct cv_decoder *decoder, int wanted)
+{
+    struct cv_input *input = decoder->input;
+    struct cv_media_info *info = &input->info;
+    int found = info->track_count, kept = 0;
+    for (int i = 0; i < found && kept < wanted; i++) {
+        struct cv_error ignored;
+        if (open_codec(decoder, input->tracks[i], 1, &decoder->audio[kept], &ignored) != 0) {
+            if (i == 0) {
+                break; /* what info says of the sound is the best track's */
+            }
+            continue;
+        }
+        input->tracks[kept] = input->tracks[i];
+        info->tracks[kept] = info->tracks[i];
+        input->tracks[kept++]->discard = AVDISCARD_DEFAULT;
+    }
+    info->track_count = kept;
+    if (kept == 0) {
+        info->audio_codec[0] = '\0';
+    }
+}
+
 static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_params *params,
                        struct cv_error *error)
 {
@@ -90,15 +116,8 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     if (params->key_frames_only) {
         input->video->discard = AVDISCARD_NONKEY;
     }
-    decoder->audio_ended = true;
-    if (params->sound && input->audio) {
-        struct cv_error ignored;
-        if (open_codec(decoder, input->audio, 1, &decoder->audio, &ignored) == 0) {
-            input->audio->discard = AVDISCARD_DEFAULT;
-            decoder->audio_ended = false;
-        } else {
-            input->info.audio_codec[0] = '\0';
-        }
+    if (params->sound) {
+        open_tracks(decoder, params->all_sound ? CV_MEDIA_TRACKS_MAX : 1);
     }
     return 0;
 }
@@ -141,7 +160,9 @@ void cv_decoder_close(struct cv_decoder *decoder)
         cv_deinterlacer_free(decoder->deinterlacer);
         cv_upright_free(decoder->upright);
         avcodec_free_context(&decoder->video);
-        avcodec_free_context(&decoder->audio);
+        for (int i = 0; i < CV_MEDIA_TRACKS_MAX; i++) {
+            avcodec_free_context(&decoder->audio[i]);
+        }
         av_packet_free(&decoder->packet);
         av_frame_free(&decoder->raw);
         av_frame_free(&decoder->held);
@@ -336,12 +357,12 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
     return CV_DECODER_END;
 }
 
-static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound,
+static int receive_track(struct cv_decoder *decoder, int track, struct cv_sound *ret_sound,
                          struct cv_error *error)
 {
-    while (!decoder->audio_ended) {
+    while (!decoder->audio_ended[track]) {
         av_frame_unref(decoder->sound);
-        int result = avcodec_receive_frame(decoder->audio, decoder->sound);
+        int result = avcodec_receive_frame(decoder->audio[track], decoder->sound);
         if (result == AVERROR(EAGAIN)) {
             return NEEDS_PACKET;
         }
@@ -349,19 +370,34 @@ static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound,
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
         }
         if (result == AVERROR_EOF) {
-            decoder->audio_ended = true;
+            decoder->audio_ended[track] = true;
             break;
         }
         if (result == 0 && decoder->sound->nb_samples > 0 && decoder->sound->sample_rate > 0) {
             *ret_sound = (struct cv_sound){
                 .samples = decoder->sound,
-                .pts_us = cv_input_time_us(decoder->input, decoder->input->audio,
+                .pts_us = cv_input_time_us(decoder->input, decoder->input->tracks[track],
                                            decoder->sound->best_effort_timestamp),
+                .track = track,
             };
             return CV_DECODER_SOUND;
         }
     }
     return CV_DECODER_END;
+}
+
+static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound,
+                         struct cv_error *error)
+{
+    int outcome = CV_DECODER_END;
+    for (int i = 0; i < CV_MEDIA_TRACKS_MAX && decoder->audio[i]; i++) {
+        int result = receive_track(decoder, i, ret_sound, error);
+        if (result < 0 || result == CV_DECODER_SOUND) {
+            return result;
+        }
+        outcome = result == NEEDS_PACKET ? NEEDS_PACKET : outcome;
+    }
+    return outcome;
 }
 
 static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
@@ -374,8 +410,8 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
     if (result == CV_INPUT_END) {
         decoder->input_ended = true;
         (void)avcodec_send_packet(decoder->video, NULL);
-        if (decoder->audio) {
-            (void)avcodec_send_packet(decoder->audio, NULL);
+        for (int i = 0; i < CV_MEDIA_TRACKS_MAX && decoder->audio[i]; i++) {
+            (void)avcodec_send_packet(decoder->audio[i], NULL);
         }
         return 0;
     }
@@ -385,7 +421,9 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
         decoder->key_us =
             cv_input_time_us(decoder->input, decoder->input->video, decoder->packet->pts);
     }
-    AVCodecContext *codec = is_video ? decoder->video : decoder->audio;
+    const AVStream *stream = decoder->input->format->streams[decoder->packet->stream_index];
+    int track = is_video ? -1 : cv_input_track(decoder->input, stream);
+    AVCodecContext *codec = is_video ? decoder->video : track < 0 ? NULL : decoder->audio[track];
     result = codec ? avcodec_send_packet(codec, decoder->packet) : 0;
     if (result == AVERROR(ENOMEM)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
@@ -448,12 +486,12 @@ static void forget(struct cv_decoder *decoder)
     avcodec_flush_buffers(decoder->video);
     cv_deinterlacer_free(decoder->deinterlacer);
     decoder->deinterlacer = NULL;
-    if (decoder->audio) {
-        avcodec_flush_buffers(decoder->audio);
+    for (int i = 0; i < CV_MEDIA_TRACKS_MAX && decoder->audio[i]; i++) {
+        avcodec_flush_buffers(decoder->audio[i]);
+        decoder->audio_ended[i] = false;
     }
     av_frame_unref(decoder->held);
     decoder->holds = decoder->input_ended = decoder->video_ended = false;
-    decoder->audio_ended = decoder->audio == NULL;
     decoder->key_us = INT64_MIN;
     cv_frame_clock_reset(&decoder->clock);
 }

@@ -169,6 +169,23 @@ static int probe_streams(struct cv_input *input, struct cv_error *error)
     return 0;
 }
 
+static void forget_times(struct cv_input *input)
+{
+    for (size_t i = 0; i < CV_COUNT(input->last_dts_us); i++) {
+        input->last_dts_us[i] = AV_NOPTS_VALUE;
+    }
+}
+
+int cv_input_track(const struct cv_input *input, const AVStream *stream)
+{
+    for (int i = 0; i < input->info.track_count; i++) {
+        if (input->tracks[i] == stream) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
                   struct cv_input **ret_input, struct cv_error *error)
 {
@@ -189,7 +206,7 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     input->source = *source;
     input->cancel = cancel;
     input->read_size = READ_FIRST;
-    input->last_dts_us[0] = input->last_dts_us[1] = AV_NOPTS_VALUE;
+    forget_times(input);
     input->format = avformat_alloc_context();
     if (!input->format) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a container");
@@ -236,7 +253,7 @@ static void follow_clock(struct cv_input *input, const AVStream *stream, AVPacke
     if (packet->dts == AV_NOPTS_VALUE) {
         return;
     }
-    int64_t *last = &input->last_dts_us[stream == input->audio];
+    int64_t *last = &input->last_dts_us[1 + cv_input_track(input, stream)];
     int64_t dts = av_rescale_q(packet->dts, stream->time_base, AV_TIME_BASE_Q) + input->shift_us;
     bool jumps = *last != AV_NOPTS_VALUE &&
                  (dts < *last - CLOCK_JUMP_BACK_US || dts > *last + CLOCK_JUMP_AHEAD_US);
@@ -265,7 +282,7 @@ int cv_input_read(struct cv_input *input, AVPacket *packet, struct cv_error *err
             return CV_INPUT_END;
         }
         const AVStream *stream = input->format->streams[packet->stream_index];
-        if (stream == input->video || stream == input->audio) {
+        if (stream == input->video || cv_input_track(input, stream) >= 0) {
             follow_clock(input, stream, packet);
             return CV_INPUT_PACKET;
         }
@@ -291,7 +308,7 @@ static int seek_start(struct cv_input *input)
 
 int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *error)
 {
-    input->last_dts_us[0] = input->last_dts_us[1] = AV_NOPTS_VALUE;
+    forget_times(input);
     input->shift_us = 0;
     const AVStream *stream = input->video;
     int64_t target = av_rescale_q(time_us + input->zero_us, AV_TIME_BASE_Q, stream->time_base);

@@ -27,12 +27,13 @@ struct cv_input {
     AVIOContext *io;
     AVFormatContext *format;
     AVStream *video;
-    AVStream *audio; /* NULL: no sound that can be decoded */
+    AVStream *audio;                       /* NULL: no sound that can be decoded */
+    AVStream *tracks[CV_MEDIA_TRACKS_MAX]; /* as in info; the first is `audio` */
     struct cv_orientation orientation;
     struct cv_media_info info;
-    int64_t zero_us;        /* the container's time of the presentation's start */
-    int64_t shift_us;       /* added after the container's clock has jumped */
-    int64_t last_dts_us[2]; /* by kind: video, audio; AV_NOPTS_VALUE before the first packet */
+    int64_t zero_us;  /* the container's time of the presentation's start */
+    int64_t shift_us; /* added after the container's clock has jumped */
+    int64_t last_dts_us[1 + CV_MEDIA_TRACKS_MAX]; /* video, tracks; AV_NOPTS_VALUE: none yet */
 };
 
 /* Errors as for cv_decoder_open. */
@@ -49,6 +50,9 @@ CV_MUST_CHECK int cv_input_read(struct cv_input *input, AVPacket *packet, struct
 /* Goes to the last key frame at or before `time_us`, to the beginning when the container cannot
  * seek. */
 CV_MUST_CHECK int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *error);
+
+/* The track that a stream is; -1: none. */
+int cv_input_track(const struct cv_input *input, const AVStream *stream);
 
 /* A stream's timestamp on the presentation's axis; AV_NOPTS_VALUE stays as it is. */
 int64_t cv_input_time_us(const struct cv_input *input, const AVStream *stream, int64_t timestamp);

@@ -7,25 +7,11 @@
 
 enum {
     PAUSE_US = 500 * 1000, /* a picture that stands longer is shown again at key times */
-    SILENCE_STEP_US = 1000 * 1000,
-    FRAME_RATE_MAX = 60, /* Apple's authoring rules forbid more */
-    HD_SIDE = 720,       /* from here on, colours that say nothing are BT.709 */
+    FRAME_RATE_MAX = 60,   /* Apple's authoring rules forbid more */
+    HD_SIDE = 720,         /* from here on, colours that say nothing are BT.709 */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
-
-static int open_sound(struct cv_ladder *ladder, struct cv_error *error)
-{
-    bool beside = cv_segments_wants_global_header(ladder->format);
-    int result = cv_sound_encoder_new(0, beside, &ladder->sound, error);
-    struct cv_segments_params params = {
-        .name = "sound",
-        .format = ladder->format,
-        .codec = result ? NULL : cv_sound_encoder_codec(ladder->sound),
-        .files = ladder->files,
-    };
-    return result ? result : cv_segments_new(&params, &ladder->sound_segments, error);
-}
 
 int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_ladder,
                   struct cv_error *error)
@@ -56,9 +42,7 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     result = result ? result
                     : cv_sprites_new(params->source->duration_us, ladder->files, &ladder->sprites,
                                      error);
-    if (result == 0 && params->source->audio_codec[0] != '\0') {
-        result = open_sound(ladder, error);
-    }
+    result = result ? result : cv_ladder_open_sounds(ladder, error);
     if (result != 0) {
         return result;
     }
@@ -72,8 +56,7 @@ void cv_ladder_free(struct cv_ladder *ladder)
         for (size_t i = 0; i < ladder->count; i++) {
             cv_rung_free(ladder->rungs[i]);
         }
-        cv_segments_free(ladder->sound_segments);
-        cv_sound_encoder_free(ladder->sound);
+        cv_ladder_close_sounds(ladder);
         cv_sprites_free(ladder->sprites);
         cv_poster_deinit(&ladder->poster);
         av_frame_free(&ladder->last);
@@ -81,55 +64,6 @@ void cv_ladder_free(struct cv_ladder *ladder)
         cv_files_free(ladder->files);
         free(ladder);
     }
-}
-
-/* ---- sound ----------------------------------------------------------------------------------- */
-
-static int collect_sound(struct cv_ladder *ladder, struct cv_error *error)
-{
-    for (;;) {
-        int result = cv_sound_encoder_packet(ladder->sound, ladder->packet, error);
-        if (result != CV_SOUND_PACKET) {
-            return result < 0 ? result : 0;
-        }
-        if (ladder->packet->pts < 0) {
-            /* The encoder's run-up lies before time 0. No player of segments knows to leave it out,
-             * and with it pictures would come late by its length. */
-            av_packet_unref(ladder->packet);
-            continue;
-        }
-        ladder->packet->flags |= AV_PKT_FLAG_KEY;
-        result = cv_segments_write(ladder->sound_segments, ladder->packet, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-}
-
-/* Silence up to `until_us`, a second at a time, so that hours of it do not pile up in memory. */
-static int pad_sound(struct cv_ladder *ladder, int64_t until_us, struct cv_error *error)
-{
-    int64_t end_us;
-    while ((end_us = cv_sound_encoder_end_us(ladder->sound)) < until_us - SILENCE_STEP_US) {
-        int result = cv_sound_encoder_pad(ladder->sound, end_us + SILENCE_STEP_US, error);
-        result = result ? result : collect_sound(ladder, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-    return 0;
-}
-
-int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound, struct cv_error *error)
-{
-    if (!ladder->sound) {
-        return 0;
-    }
-    int64_t gap_end_us = sound->pts_us == AV_NOPTS_VALUE ? INT64_MIN / 2 : sound->pts_us;
-    int result = pad_sound(ladder, gap_end_us, error);
-    result = result ? result : cv_sound_encoder_write(ladder->sound, sound, error);
-    result = result ? result : collect_sound(ladder, error);
-    return result ? result : cv_ladder_tell(ladder, error);
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -255,7 +189,7 @@ static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv
     if (result != 0) {
         return result;
     }
-    int64_t sound_us = ladder->sound ? cv_sound_encoder_end_us(ladder->sound) : 0;
+    int64_t sound_us = cv_ladder_sounds_end_us(ladder);
     int64_t end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
     result = fill_pause(ladder, end_us, error);
     *ret_end_us = end_us;
@@ -263,23 +197,12 @@ static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv
     return result ? result : cv_rung_end(ladder->rungs[0], end, error);
 }
 
-static int end_sound(struct cv_ladder *ladder, int64_t end_us, struct cv_error *error)
-{
-    int result = pad_sound(ladder, end_us, error);
-    result = result ? result : cv_sound_encoder_finish(ladder->sound, end_us, error);
-    result = result ? result : collect_sound(ladder, error);
-    int64_t end = av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
-    return result ? result : cv_segments_finish(ladder->sound_segments, end, error);
-}
-
 int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
                      struct cv_error *error)
 {
     int64_t end_us = 0;
     int result = end_pictures(ladder, &end_us, error);
-    if (result == 0 && ladder->sound) {
-        result = end_sound(ladder, end_us, error);
-    }
+    result = result ? result : cv_ladder_end_sounds(ladder, end_us, error);
     for (size_t i = 0; result == 0 && i < ladder->count; i++) {
         result = cv_rung_join(ladder->rungs[i], error);
     }

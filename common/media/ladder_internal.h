@@ -6,6 +6,12 @@
 #include "common/media/rung.h"
 #include "common/media/sound_encoder.h"
 
+struct cv_ladder_track {
+    char name[CV_LADDER_NAME_SIZE]; /* NAME.m3u8: "sound", "sound_2" … */
+    struct cv_sound_encoder *encoder;
+    struct cv_segments *segments;
+};
+
 struct cv_ladder {
     const struct cv_media_info *source;
     int threads;
@@ -21,14 +27,22 @@ struct cv_ladder {
     AVRational shape; /* of the source's pixels, as they are shown */
     struct cv_sprites *sprites;
     struct cv_poster poster;
-    struct cv_sound_encoder *sound; /* NULL: silent */
-    struct cv_segments *sound_segments;
+    struct cv_ladder_track sounds[CV_MEDIA_TRACKS_MAX]; /* as the source's tracks */
+    int sound_count;
     struct cv_cadence cadence;
     AVFrame *last; /* the newest picture; NULL before the first */
     AVPacket *packet;
     int64_t last_ticks;
     int64_t video_end_us; /* where the newest frame ends */
 };
+
+CV_MUST_CHECK int cv_ladder_open_sounds(struct cv_ladder *ladder, struct cv_error *error);
+void cv_ladder_close_sounds(struct cv_ladder *ladder);
+/* Where the longest track ends; 0: silent. */
+int64_t cv_ladder_sounds_end_us(const struct cv_ladder *ladder);
+/* Ends all tracks at `end_us`. */
+CV_MUST_CHECK int cv_ladder_end_sounds(struct cv_ladder *ladder, int64_t end_us,
+                                       struct cv_error *error);
 
 /* Tells the caller of files that have become complete, and of playlists that name them early. */
 CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);

@@ -67,6 +67,18 @@ static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, s
                                                strlen(text), error);
 }
 
+static struct cv_playlist_sound describe_sound(const struct cv_ladder *ladder, int number)
+{
+    const struct cv_ladder_track *track = &ladder->sounds[number];
+    return (struct cv_playlist_sound){
+        .name = track->name,
+        .language = ladder->source->tracks[number].language,
+        .title = ladder->source->tracks[number].title,
+        .codecs = cv_segments_codec(track->segments),
+        .list = cv_segments_list(track->segments),
+    };
+}
+
 static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictures,
                              const struct cv_segment_list *list,
                              const struct cv_segment_list *sound_list, struct cv_error *error)
@@ -80,13 +92,13 @@ static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictu
         .frame_rate = fmin(cv_segment_list_frame_rate(list), FRAME_RATE_MAX),
         .list = list,
     };
-    struct cv_playlist_variant sound = {.list = sound_list};
-    if (ladder->sound) {
-        sound.name = cv_segments_names(ladder->sound_segments).name;
-        sound.codecs = cv_segments_codec(ladder->sound_segments);
+    struct cv_playlist_sound sound = {0};
+    if (ladder->sound_count > 0) {
+        sound = describe_sound(ladder, 0);
+        sound.list = sound_list;
     }
     cv_auto_free char *text = NULL;
-    int result = cv_playlist_multivariant(&variant, 1, ladder->sound ? &sound : NULL,
+    int result = cv_playlist_multivariant(&variant, 1, &sound, ladder->sound_count > 0,
                                           CV_HLS_TARGET_S, false, &text, error);
     return result ? result
                   : cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
@@ -100,8 +112,8 @@ static int publish_early(struct cv_ladder *ladder, size_t count, size_t sound_co
     struct cv_segments *pictures = cv_rung_segments(ladder->rungs[ladder->count - 1]);
     struct cv_segment_list list = {0}, sound_list = {0};
     int result = write_early(ladder, pictures, count, &list, error);
-    if (result == 0 && ladder->sound) {
-        result = write_early(ladder, ladder->sound_segments, sound_count, &sound_list, error);
+    if (result == 0 && ladder->sound_count > 0) {
+        result = write_early(ladder, ladder->sounds[0].segments, sound_count, &sound_list, error);
     }
     if (result == 0 && ladder->early == 0) {
         result = write_early_index(ladder, pictures, &list, &sound_list, error);
@@ -122,9 +134,9 @@ int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
     /* Counted before the files are told of: what is named has been told of. */
     struct cv_rung *smallest = ladder->rungs[ladder->count - 1];
     size_t count = ladder->progressive && smallest ? told(cv_rung_segments(smallest)) : 0;
-    size_t sound_count = told(ladder->sound_segments);
+    size_t sound_count = told(ladder->sounds[0].segments);
     int result = cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
-    if (result != 0 || count == ladder->early || (ladder->sound && sound_count == 0) ||
+    if (result != 0 || count == ladder->early || (ladder->sound_count > 0 && sound_count == 0) ||
         ladder->published) {
         return result;
     }
@@ -157,16 +169,17 @@ static size_t describe_all(const struct cv_ladder *ladder, struct cv_playlist_va
 
 int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error)
 {
-    struct cv_playlist_variant variants[CV_LADDER_RUNGS_MAX], sound;
+    struct cv_playlist_variant variants[CV_LADDER_RUNGS_MAX];
+    struct cv_playlist_sound sounds[CV_MEDIA_TRACKS_MAX];
     size_t count = describe_all(ladder, variants);
     int target = ladder->progressive ? CV_HLS_TARGET_S : 1; /* of a playlist it never changes */
     for (size_t i = 0; i < count; i++) {
         int own = cv_segment_list_target(variants[i].list);
         target = own > target ? own : target;
     }
-    if (ladder->sound) {
-        describe(ladder->sound_segments, &sound);
-        int own = cv_segment_list_target(sound.list);
+    for (int i = 0; i < ladder->sound_count; i++) {
+        sounds[i] = describe_sound(ladder, i);
+        int own = cv_segment_list_target(sounds[i].list);
         target = own > target ? own : target;
     }
     ladder->published = true;
@@ -174,12 +187,12 @@ int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error)
     for (size_t i = 0; result == 0 && i < count; i++) {
         result = write_media(ladder, cv_rung_segments(ladder->rungs[i]), target, error);
     }
-    if (result == 0 && ladder->sound) {
-        result = write_media(ladder, ladder->sound_segments, target, error);
+    for (int i = 0; result == 0 && i < ladder->sound_count; i++) {
+        result = write_media(ladder, ladder->sounds[i].segments, target, error);
     }
     cv_auto_free char *text = NULL;
     result = result ? result
-                    : cv_playlist_multivariant(variants, count, ladder->sound ? &sound : NULL,
+                    : cv_playlist_multivariant(variants, count, sounds, (size_t)ladder->sound_count,
                                                target, true, &text, error);
     result = result ? result : write_text(ladder, "index.m3u8", text, error);
     return result ? result : cv_ladder_tell(ladder, error);
@@ -191,7 +204,7 @@ void cv_ladder_summarize(const struct cv_ladder *ladder, int64_t end_us,
     *summary = (struct cv_ladder_summary){
         .count = ladder->count,
         .duration_us = end_us,
-        .sound = ladder->sound != NULL,
+        .sound = ladder->sound_count > 0,
         .sprite_tiles = cv_sprites_tiles(ladder->sprites),
     };
     for (size_t i = 0; i < ladder->count; i++) {

@@ -20,9 +20,16 @@ enum {
     CV_MEDIA_SIDE_MAX = 16384,       /* pixels; wider or taller is CV_ERROR_LIMIT_EXCEEDED */
     CV_MEDIA_AREA_MAX = 8192 * 8192, /* pixels of one frame */
     CV_MEDIA_HOURS_MAX = 48,         /* of presentation; a day's recording, and as much again */
+    CV_MEDIA_TRACKS_MAX = 8,         /* of sound; a film in eight languages */
 };
 
 /* ---- what a source is ------------------------------------------------------------------------ */
+
+/* One track of sound. */
+struct cv_media_track {
+    char language[12]; /* as the container has it ("eng"); "" when it does not say */
+    char title[64];    /* UTF-8 without quotes and control characters; "" without one */
+};
 
 struct cv_media_info {
     int width, height; /* pixels of the upright picture */
@@ -41,6 +48,8 @@ struct cv_media_info {
     int audio_channels;
     int audio_sample_rate;
     int audio_streams;
+    struct cv_media_track tracks[CV_MEDIA_TRACKS_MAX]; /* that can be decoded; the best one first */
+    int track_count;
     bool interlaced;
     bool high_dynamic_range;
 };
@@ -61,6 +70,7 @@ struct cv_decoder_params {
     struct cv_cancel *cancel; /* borrowed; an abort ends reads with CV_ERROR_CANCELED */
     bool key_frames_only;     /* decode and return key frames alone */
     bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
+    bool all_sound;           /* with `sound`: every track */
     bool whole;               /* woven half-pictures are made whole (bwdif), before turning */
 };
 
@@ -93,6 +103,7 @@ CV_MUST_CHECK int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_fr
 struct cv_sound {
     const AVFrame *samples; /* borrowed until the next call */
     int64_t pts_us;         /* of the first sample; AV_NOPTS_VALUE: follows the stretch before */
+    int track;              /* index into cv_media_info.tracks */
 };
 
 /* The next frame (CV_DECODER_FRAME), the next stretch of sound (CV_DECODER_SOUND), or
@@ -146,7 +157,8 @@ enum {
 bool cv_ladder_is_rung(int short_side);
 
 enum cv_segment_format {
-    CV_SEGMENT_TS, /* MPEG-TS: segment_….ts */
+    CV_SEGMENT_TS,  /* MPEG-TS: segment_….ts */
+    CV_SEGMENT_MP4, /* fragmented MP4 (CMAF): init_….mp4, segment_….m4s */
 };
 
 /* Where a file belongs. */

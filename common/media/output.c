@@ -106,7 +106,7 @@ static int write_early(struct cv_output *output, struct cv_error *error)
 {
     int result = 0;
     for (size_t i = 0; i < output->early_count; i++) {
-        struct cv_sound sound = {output->early[i].samples, output->early[i].pts_us};
+        struct cv_sound sound = {output->early[i].samples, output->early[i].pts_us, 0};
         result = result ? result : cv_sound_encoder_write(output->sound, &sound, error);
         av_frame_free(&output->early[i].samples);
     }

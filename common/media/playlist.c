@@ -78,24 +78,38 @@ int cv_playlist_key_frames(const struct cv_segment_list *list,
 
 /* ---- the multivariant playlist --------------------------------------------------------------- */
 
-static void stream_line(struct cv_buffer *text, const struct cv_playlist_variant *variant,
-                        const struct cv_playlist_variant *sound, int target)
+/* The tracks of sound as a variant's line sees them: the most that any of them takes. */
+struct sound_rates {
+    const char *codecs; /* NULL: silent */
+    int64_t peak, average;
+};
+
+static struct sound_rates most_of(const struct cv_playlist_sound *sounds, size_t count, int target)
 {
-    int64_t peak = cv_segment_list_peak(variant->list, target);
-    int64_t average = cv_segment_list_average(variant->list);
-    if (sound) {
-        peak += cv_segment_list_peak(sound->list, target);
-        average += cv_segment_list_average(sound->list);
+    struct sound_rates most = {count > 0 ? sounds[0].codecs : NULL, 0, 0};
+    for (size_t i = 0; i < count; i++) {
+        int64_t peak = cv_segment_list_peak(sounds[i].list, target);
+        int64_t average = cv_segment_list_average(sounds[i].list);
+        most.peak = peak > most.peak ? peak : most.peak;
+        most.average = average > most.average ? average : most.average;
     }
+    return most;
+}
+
+static void stream_line(struct cv_buffer *text, const struct cv_playlist_variant *variant,
+                        const struct sound_rates *sound, int target)
+{
+    int64_t peak = cv_segment_list_peak(variant->list, target) + sound->peak;
+    int64_t average = cv_segment_list_average(variant->list) + sound->average;
     cv_buffer_printf(text,
                      "#EXT-X-STREAM-INF:BANDWIDTH=%" PRId64 ",AVERAGE-BANDWIDTH=%" PRId64
                      ",CODECS=\"%s%s%s\",RESOLUTION=%dx%d",
-                     peak, average, variant->codecs, sound ? "," : "", sound ? sound->codecs : "",
-                     variant->width, variant->height);
+                     peak, average, variant->codecs, sound->codecs ? "," : "",
+                     sound->codecs ? sound->codecs : "", variant->width, variant->height);
     if (variant->frame_rate > 0) {
         cv_buffer_printf(text, ",FRAME-RATE=%.3f", variant->frame_rate);
     }
-    cv_buffer_printf(text, "%s\n%s.m3u8\n", sound ? ",AUDIO=\"sound\"" : "", variant->name);
+    cv_buffer_printf(text, "%s\n%s.m3u8\n", sound->codecs ? ",AUDIO=\"sound\"" : "", variant->name);
 }
 
 static void key_frame_line(struct cv_buffer *text, const struct cv_playlist_variant *variant)
@@ -126,22 +140,18 @@ static size_t first_variant(const struct cv_playlist_variant *variants, size_t c
 }
 
 int cv_playlist_multivariant(const struct cv_playlist_variant *variants, size_t count,
-                             const struct cv_playlist_variant *sound, int target, bool key_frames,
-                             char **ret_text, struct cv_error *error)
+                             const struct cv_playlist_sound *sounds, size_t sound_count, int target,
+                             bool key_frames, char **ret_text, struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_buffer_printf(&text, "#EXTM3U\n#EXT-X-VERSION:%d\n#EXT-X-INDEPENDENT-SEGMENTS\n", VERSION);
-    if (sound) {
-        cv_buffer_printf(&text,
-                         "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"Sound\",DEFAULT=YES,"
-                         "AUTOSELECT=YES,CHANNELS=\"2\",URI=\"%s.m3u8\"\n",
-                         sound->name);
-    }
+    cv_playlist_sound_lines(&text, sounds, sound_count);
+    struct sound_rates sound = most_of(sounds, sound_count, target);
     size_t first = first_variant(variants, count, target);
-    stream_line(&text, &variants[first], sound, target);
+    stream_line(&text, &variants[first], &sound, target);
     for (size_t i = 0; i < count; i++) {
         if (i != first) {
-            stream_line(&text, &variants[i], sound, target);
+            stream_line(&text, &variants[i], &sound, target);
         }
     }
     for (size_t i = 0; key_frames && i < count; i++) {

@@ -75,10 +75,23 @@ struct cv_playlist_variant {
     const struct cv_segment_list *list;
 };
 
-/* The multivariant playlist of `variants`, largest first; `sound` NULL: silent. The first that it
+/* One track of sound; the first of a list is what players begin with. */
+struct cv_playlist_sound {
+    const char *name;     /* NAME.m3u8 */
+    const char *language; /* as containers have it ("eng", "de"); "" unknown */
+    const char *title;    /* "" without one */
+    const char *codecs;
+    const struct cv_segment_list *list;
+};
+
+/* The group "sound": a line for each track, each with a name of its own. */
+void cv_playlist_sound_lines(struct cv_buffer *text, const struct cv_playlist_sound *sounds,
+                             size_t count);
+
+/* The multivariant playlist of `variants`, largest first; no `sounds`: silent. The first that it
  * names is what players begin with: the best that a telephone's connection carries. Without
  * `key_frames` it names no playlists of key frames. */
 CV_MUST_CHECK int cv_playlist_multivariant(const struct cv_playlist_variant *variants, size_t count,
-                                           const struct cv_playlist_variant *sound, int target,
-                                           bool key_frames, char **ret_text,
-                                           struct cv_error *error);
+                                           const struct cv_playlist_sound *sounds,
+                                           size_t sound_count, int target, bool key_frames,
+                                           char **ret_text, struct cv_error *error);

@@ -31,4 +31,4 @@ struct cv_segment_writer_type {
     void (*close)(void *writer);
 };
 
-extern const struct cv_segment_writer_type cv_segment_writer_ts;
+extern const struct cv_segment_writer_type cv_segment_writer_ts, cv_segment_writer_mp4;

@@ -41,13 +41,24 @@ static int note_key(void *opaque, int64_t pts, int64_t offset, int64_t size, str
 
 static const struct cv_segment_writer_type *writer_of(enum cv_segment_format format)
 {
-    (void)format;
-    return &cv_segment_writer_ts;
+    return format == CV_SEGMENT_MP4 ? &cv_segment_writer_mp4 : &cv_segment_writer_ts;
 }
 
 bool cv_segments_wants_global_header(enum cv_segment_format format)
 {
     return writer_of(format)->global_header;
+}
+
+/* The three bytes behind the type of the sequence parameter set, wherever it lies in Annex B data. */
+static void name_h264(struct cv_segments *segments, const uint8_t *data, int size)
+{
+    for (int i = 0; i + 3 + SPS_PROFILE_BYTES < size; i++) {
+        if (data[i] == 0 && data[i + 1] == 0 && data[i + 2] == 1 && (data[i + 3] & 31) == NAL_SPS) {
+            (void)snprintf(segments->codec, sizeof(segments->codec), "avc1.%02X%02X%02X",
+                           data[i + 4], data[i + 5], data[i + 6]);
+            return;
+        }
+    }
 }
 
 int cv_segments_new(const struct cv_segments_params *params, struct cv_segments **ret_segments,
@@ -65,6 +76,9 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
     segments->newest = -1;
     if (!segments->is_video) {
         (void)snprintf(segments->codec, sizeof(segments->codec), "mp4a.40.2"); /* AAC-LC */
+    }
+    if (segments->is_video && segments->type->global_header) {
+        name_h264(segments, params->codec->extradata, params->codec->extradata_size);
     }
     int result = cv_format(&segments->name, error, "%s", params->name);
     struct cv_segment_writer_params writer_params = {
@@ -156,18 +170,6 @@ static int announce(struct cv_segments *segments, size_t count, struct cv_error 
 }
 
 /* ---- packets --------------------------------------------------------------------------------- */
-
-/* The three bytes behind the type of the sequence parameter set, wherever it lies in Annex B data. */
-static void name_h264(struct cv_segments *segments, const uint8_t *data, int size)
-{
-    for (int i = 0; i + 3 + SPS_PROFILE_BYTES < size; i++) {
-        if (data[i] == 0 && data[i + 1] == 0 && data[i + 2] == 1 && (data[i + 3] & 31) == NAL_SPS) {
-            (void)snprintf(segments->codec, sizeof(segments->codec), "avc1.%02X%02X%02X",
-                           data[i + 4], data[i + 5], data[i + 6]);
-            return;
-        }
-    }
-}
 
 static int64_t to_ticks(const struct cv_segments *segments, int64_t time)
 {

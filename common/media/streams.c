@@ -3,6 +3,7 @@
 #include "common/media/averror.h"
 
 #include <libavcodec/avcodec.h>
+#include <libavutil/avstring.h>
 #include <libavutil/display.h>
 #include <libavutil/pixdesc.h>
 #include <math.h>
@@ -67,6 +68,53 @@ static void pick(struct cv_input *input)
                 (!input->audio || rank(stream) > rank(input->audio))) {
                 input->audio = stream;
             }
+        }
+    }
+}
+
+/* Text of the container as one that fits between quotes; what is no UTF-8 is left out. */
+static void clean_text(const AVStream *stream, const char *key, char *text, size_t size)
+{
+    const AVDictionaryEntry *entry = av_dict_get(stream->metadata, key, NULL, 0);
+    const uint8_t *rest = entry ? (const uint8_t *)entry->value : (const uint8_t *)"";
+    const uint8_t *end = rest + strlen((const char *)rest);
+    size_t length = 0;
+    while (rest < end) {
+        const uint8_t *from = rest;
+        int32_t letter;
+        bool good = av_utf8_decode(&letter, &rest, end, 0) >= 0 && letter >= ' ' &&
+                    letter != 0x7f && letter != '"' && letter != '\\' && rest <= end;
+        size_t bytes = (size_t)(rest - from);
+        if (good && length + bytes < size) {
+            (void)memcpy(text + length, from, bytes);
+            length += bytes;
+        }
+    }
+    text[length] = '\0';
+}
+
+/* The best track first, the others as they lie. */
+static void pick_tracks(struct cv_input *input)
+{
+    struct cv_media_info *info = &input->info;
+    if (input->audio) {
+        input->tracks[info->track_count++] = input->audio;
+    }
+    for (unsigned i = 0; i < input->format->nb_streams; i++) {
+        AVStream *stream = input->format->streams[i];
+        bool usable = stream->codecpar->codec_type == AVMEDIA_TYPE_AUDIO &&
+                      avcodec_find_decoder(stream->codecpar->codec_id) &&
+                      stream->codecpar->sample_rate > 0;
+        if (usable && stream != input->audio && info->track_count < CV_MEDIA_TRACKS_MAX) {
+            input->tracks[info->track_count++] = stream;
+        }
+    }
+    for (int i = 0; i < info->track_count; i++) {
+        struct cv_media_track *track = &info->tracks[i];
+        clean_text(input->tracks[i], "language", track->language, sizeof(track->language));
+        clean_text(input->tracks[i], "title", track->title, sizeof(track->title));
+        if (strcmp(track->language, "und") == 0) {
+            track->language[0] = '\0';
         }
     }
 }
@@ -223,6 +271,7 @@ static void read_info(struct cv_input *input)
 int cv_streams_choose(struct cv_input *input, struct cv_error *error)
 {
     pick(input);
+    pick_tracks(input);
     int result = check(input, error);
     if (result != 0) {
         return result;

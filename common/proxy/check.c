@@ -6,6 +6,7 @@
 enum {
     OBJECT_MAX = 512 << 20, /* four seconds at a gigabit per second */
     VARIANTS_MAX = 16,
+    SOUNDS_MAX = 16,
     LIST_PAGE = 1000,
 };
 
@@ -151,9 +152,38 @@ struct index {
     size_t count;
     char keys[VARIANTS_MAX][CV_PROXY_NAME_SIZE]; /* playlists of key frames */
     size_t key_count;
-    char sound[CV_PROXY_NAME_SIZE];
+    struct cv_proxy_rendition sounds[SOUNDS_MAX];
+    char labels[SOUNDS_MAX][CV_PROXY_NAME_SIZE]; /* their NAMEs */
+    size_t sound_count;
+    int defaults;
     bool independent;
 };
+
+/* A track: of the group "sound", with a name of its own. */
+static void read_sound(struct cv_proxy *proxy, const char *name, const char *line,
+                       struct index *index)
+{
+    if (index->sound_count == SOUNDS_MAX) {
+        cv_proxy_tell(proxy, name, "more than %d tracks of sound", SOUNDS_MAX);
+        return;
+    }
+    struct cv_proxy_rendition *sound = &index->sounds[index->sound_count];
+    char *label = index->labels[index->sound_count++];
+    char value[CV_PROXY_NAME_SIZE] = "";
+    (void)cv_proxy_attribute(line, "URI", sound->name, sizeof(sound->name));
+    (void)cv_proxy_attribute(line, "NAME", label, CV_PROXY_NAME_SIZE);
+    for (size_t i = 0; i + 1 < index->sound_count; i++) {
+        if (strcmp(index->labels[i], label) == 0) {
+            cv_proxy_tell(proxy, name, "two tracks are called %s", label);
+        }
+    }
+    (void)cv_proxy_attribute(line, "GROUP-ID", value, sizeof(value));
+    if (strcmp(value, "sound") != 0 || label[0] == '\0') {
+        cv_proxy_tell(proxy, name, "%s is in no group, or has no name", sound->name);
+    }
+    (void)cv_proxy_attribute(line, "DEFAULT", value, sizeof(value));
+    index->defaults += strcmp(value, "YES") == 0;
+}
 
 static void read_index(struct cv_proxy *proxy, const char *name, char *text, struct index *index)
 {
@@ -163,7 +193,7 @@ static void read_index(struct cv_proxy *proxy, const char *name, char *text, str
         if (strncmp(line, "#EXT-X-STREAM-INF:", 18) == 0) {
             pending = line;
         } else if (strncmp(line, "#EXT-X-MEDIA:", 13) == 0) {
-            (void)cv_proxy_attribute(line, "URI", index->sound, sizeof(index->sound));
+            read_sound(proxy, name, line, index);
         } else if (strncmp(line, "#EXT-X-I-FRAME-STREAM-INF:", 26) == 0) {
             if (index->key_count < VARIANTS_MAX) {
                 (void)cv_proxy_attribute(line, "URI", index->keys[index->key_count++],
@@ -177,6 +207,9 @@ static void read_index(struct cv_proxy *proxy, const char *name, char *text, str
             (void)snprintf(variant->rendition.name, sizeof(variant->rendition.name), "%s", line);
             pending = NULL;
         }
+    }
+    if (index->defaults != (index->sound_count > 0)) {
+        cv_proxy_tell(proxy, name, "%d tracks of sound are the default", index->defaults);
     }
     if (!index->independent || index->count == 0 || index->key_count != index->count) {
         cv_proxy_tell(proxy, name, "%zu variants, %zu playlists of key frames%s", index->count,
@@ -201,11 +234,36 @@ static int check_key_playlists(struct cv_proxy *proxy, const struct index *index
     return result;
 }
 
-static int check_index(struct cv_proxy *proxy, struct index *index,
-                       struct cv_proxy_rendition *sound, struct cv_error *error)
+/* Every track, and in *most what a variant's line has to reckon with. */
+static int check_sounds(struct cv_proxy *proxy, struct index *index,
+                        struct cv_proxy_rendition *most, struct cv_error *error)
 {
-    int result =
-        index->sound[0] ? cv_proxy_check_media(proxy, index->sound, false, sound, error) : 0;
+    for (size_t i = 0; i < index->sound_count; i++) {
+        struct cv_proxy_rendition *sound = &index->sounds[i];
+        char name[CV_PROXY_NAME_SIZE];
+        (void)snprintf(name, sizeof(name), "%s", sound->name);
+        int result = cv_proxy_check_media(proxy, name, false, sound, error);
+        if (result != 0) {
+            return result;
+        }
+        most->count += sound->count;
+        most->peak = fmax(most->peak, sound->peak);
+        if (sound->seconds > 0 && sound->bits / sound->seconds > most->bits) {
+            most->bits = sound->bits / sound->seconds;
+        }
+        most->seconds = 1;
+        if (i > 0 && strcmp(most->codec, sound->codec) != 0) {
+            cv_proxy_tell(proxy, name, "is %s, other tracks are %s", sound->codec, most->codec);
+        }
+        (void)snprintf(most->codec, sizeof(most->codec), "%s", sound->codec);
+    }
+    return 0;
+}
+
+static int check_index(struct cv_proxy *proxy, struct index *index, struct cv_error *error)
+{
+    struct cv_proxy_rendition sound = {0};
+    int result = check_sounds(proxy, index, &sound, error);
     for (size_t i = 0; result == 0 && i < index->count; i++) {
         struct cv_proxy_rendition *rendition = &index->variants[i].rendition;
         char name[CV_PROXY_NAME_SIZE];
@@ -214,18 +272,20 @@ static int check_index(struct cv_proxy *proxy, struct index *index,
     }
     result = result ? result : check_key_playlists(proxy, index, error);
     for (size_t i = 0; result == 0 && i < index->count; i++) {
-        check_variant(proxy, &index->variants[i], sound);
+        check_variant(proxy, &index->variants[i], &sound);
         if (i > 0) {
             check_same(proxy, &index->variants[0].rendition, &index->variants[i].rendition);
         }
     }
     const struct cv_proxy_rendition *first = &index->variants[0].rendition;
-    if (result == 0 && sound->count > 0 && fabs(sound->seconds - first->seconds) > 0.001) {
-        cv_proxy_tell(proxy, sound->name, "lasts %.3f s, the pictures %.3f", sound->seconds,
-                      first->seconds);
+    for (size_t i = 0; result == 0 && i < index->sound_count; i++) {
+        if (fabs(index->sounds[i].seconds - first->seconds) > 0.001) {
+            cv_proxy_tell(proxy, index->sounds[i].name, "lasts %.3f s, the pictures %.3f",
+                          index->sounds[i].seconds, first->seconds);
+        }
     }
     proxy->summary->renditions = (int)index->count;
-    proxy->summary->sound = sound->count > 0;
+    proxy->summary->sound = sound.count > 0;
     proxy->summary->duration = first->seconds;
     proxy->summary->key_frames = (int)first->key_count;
     return result;
@@ -259,8 +319,7 @@ static int check_listing(struct cv_proxy *proxy, const char *prefix, struct cv_e
     return 0;
 }
 
-static int check_all(struct cv_proxy *proxy, struct index *index, struct cv_proxy_rendition *sound,
-                     struct cv_error *error)
+static int check_all(struct cv_proxy *proxy, struct index *index, struct cv_error *error)
 {
     static const char name[] = "index.m3u8";
     cv_auto_free void *text = NULL;
@@ -273,7 +332,7 @@ static int check_all(struct cv_proxy *proxy, struct index *index, struct cv_prox
     if (index->count == 0) {
         return 0;
     }
-    result = check_index(proxy, index, sound, error);
+    result = check_index(proxy, index, error);
     result = result ? result : cv_proxy_check_thumbs(proxy, proxy->summary->duration, error);
     if (result != 0) {
         return result;
@@ -296,14 +355,15 @@ int cv_proxy_check(struct cv_store *store, const char *video_id, struct cv_cance
     (void)snprintf(proxy.stream_prefix, sizeof(proxy.stream_prefix), "videos/proxy/%s/", video_id);
     (void)snprintf(proxy.thumbs_prefix, sizeof(proxy.thumbs_prefix), "thumbs/%s/", video_id);
     struct index *index = calloc(1, sizeof(*index));
-    struct cv_proxy_rendition sound = {0};
-    int result = index ? check_all(&proxy, index, &sound, error)
+    int result = index ? check_all(&proxy, index, error)
                        : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a check");
     for (size_t i = 0; index && i < index->count; i++) {
         cv_proxy_rendition_deinit(&index->variants[i].rendition);
     }
+    for (size_t i = 0; index && i < index->sound_count; i++) {
+        cv_proxy_rendition_deinit(&index->sounds[i]);
+    }
     free(index);
-    cv_proxy_rendition_deinit(&sound);
     for (size_t i = 0; i < proxy.named_count; i++) {
         free(proxy.named[i]);
     }

@@ -64,6 +64,8 @@ static void read_tag(const char *line, struct cv_proxy_media *media, struct cv_p
         char *rest = NULL;
         entry->size = strtoll(value, &rest, 10);
         entry->offset = *rest == '@' ? strtoll(rest + 1, NULL, 10) : -1;
+    } else if (after(line, "#EXT-X-MAP:")) {
+        (void)cv_proxy_attribute(line, "URI", media->map, sizeof(media->map));
     } else if (strcmp(line, "#EXT-X-ENDLIST") == 0) {
         media->ended = true;
     } else if (strcmp(line, "#EXT-X-INDEPENDENT-SEGMENTS") == 0) {

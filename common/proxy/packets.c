@@ -1,13 +1,21 @@
 #include "common/proxy/proxy_internal.h"
 
 #include <libavformat/avformat.h>
+#include <libavutil/intreadwrite.h>
 #include <string.h>
 
-enum { READ_BUFFER = 32 * 1024, NAL_SPS = 7 };
+enum {
+    READ_BUFFER = 32 * 1024,
+    NAL_SPS = 7,
+    MUX_OFFSET = 126000, /* MPEG-TS timestamps lie 1.4 s after the presentation's */
+    BOX_HEAD = 8,
+    BRAND_FROM = 8, /* of a file type box: the brand, its version, other brands */
+};
 
+/* One or two stretches of memory, one behind the other. */
 struct bytes {
-    const uint8_t *data;
-    size_t size, position;
+    const uint8_t *head, *data;
+    size_t head_size, size, position; /* size: of both */
 };
 
 void cv_proxy_packets_deinit(struct cv_proxy_packets *packets)
@@ -19,12 +27,15 @@ void cv_proxy_packets_deinit(struct cv_proxy_packets *packets)
 static int read_bytes(void *opaque, uint8_t *buffer, int size)
 {
     struct bytes *bytes = opaque;
-    size_t left = bytes->size - bytes->position;
+    bool in_head = bytes->position < bytes->head_size;
+    size_t left = (in_head ? bytes->head_size : bytes->size) - bytes->position;
     size_t count = left < (size_t)size ? left : (size_t)size;
     if (count == 0) {
         return AVERROR_EOF;
     }
-    (void)memcpy(buffer, bytes->data + bytes->position, count);
+    const uint8_t *from = in_head ? bytes->head + bytes->position
+                                  : bytes->data + (bytes->position - bytes->head_size);
+    (void)memcpy(buffer, from, count);
     bytes->position += count;
     return (int)count;
 }
@@ -53,7 +64,16 @@ static void name_codec(struct cv_proxy_packets *packets, const uint8_t *data, si
     }
 }
 
-static int add(struct cv_proxy_packets *packets, const AVPacket *packet, struct cv_error *error)
+/* The times of a packet as ticks from the presentation's start. */
+static int64_t ticks_of(const AVFormatContext *format, int64_t time)
+{
+    bool is_ts = (format->iformat->flags & AVFMT_TS_DISCONT) != 0;
+    return av_rescale_q(time, format->streams[0]->time_base, (AVRational){1, CV_PROXY_CLOCK}) -
+           (is_ts ? MUX_OFFSET : 0);
+}
+
+static int add(struct cv_proxy_packets *packets, const AVFormatContext *format,
+               const AVPacket *packet, struct cv_error *error)
 {
     if (packets->count == packets->capacity) {
         size_t capacity = packets->capacity ? 2 * packets->capacity : 256;
@@ -65,7 +85,8 @@ static int add(struct cv_proxy_packets *packets, const AVPacket *packet, struct 
         packets->capacity = capacity;
     }
     packets->packets[packets->count++] =
-        (struct cv_proxy_packet){packet->pts, packet->dts, (packet->flags & AV_PKT_FLAG_KEY) != 0};
+        (struct cv_proxy_packet){ticks_of(format, packet->pts), ticks_of(format, packet->dts),
+                                 (packet->flags & AV_PKT_FLAG_KEY) != 0};
     if (packets->is_video) {
         name_codec(packets, packet->data, (size_t)packet->size);
     }
@@ -82,6 +103,12 @@ static void read_stream(const AVFormatContext *format, struct cv_proxy_packets *
     packets->is_video = codec->codec_type == AVMEDIA_TYPE_VIDEO;
     packets->width = codec->width;
     packets->height = codec->height;
+    if (codec->codec_id == AV_CODEC_ID_H264 && codec->extradata_size > 3 &&
+        codec->extradata[0] == 1) {
+        /* An MP4's decoder configuration: version, profile, constraints, level. */
+        (void)snprintf(packets->codec, sizeof(packets->codec), "avc1.%02X%02X%02X",
+                       codec->extradata[1], codec->extradata[2], codec->extradata[3]);
+    }
     if (codec->codec_id == AV_CODEC_ID_AAC && codec->sample_rate == 48000) {
         (void)snprintf(packets->codec, sizeof(packets->codec), "mp4a.40.%d", codec->profile + 1);
     }
@@ -100,17 +127,58 @@ static int read_all(AVFormatContext *format, struct cv_proxy_packets *packets,
     }
     int result = 0;
     while (result == 0 && av_read_frame(format, packet) >= 0) {
-        result = packet->stream_index == 0 ? add(packets, packet, error) : 0;
+        result = packet->stream_index == 0 ? add(packets, format, packet, error) : 0;
         av_packet_unref(packet);
     }
     av_packet_free(&packet);
     return result;
 }
 
-int cv_proxy_read_packets(const void *data, size_t size, struct cv_proxy_packets *ret_packets,
-                          struct cv_error *error)
+static bool is_box(const uint8_t *box, const char *type)
 {
-    struct bytes bytes = {data, size, 0};
+    return memcmp(box + 4, type, 4) == 0;
+}
+
+static bool has_brand(const uint8_t *box, size_t size, const char *brand)
+{
+    for (size_t at = BRAND_FROM; at + 4 <= size; at += 4) {
+        if (memcmp(box + at, brand, 4) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *cv_proxy_check_boxes(const void *data, size_t size, bool is_head)
+{
+    const uint8_t *box = data, *end = box + size;
+    bool is_first = true, has_moov = false, expects_data = false;
+    while (end - box >= BOX_HEAD) {
+        size_t length = AV_RB32(box);
+        if (length < BOX_HEAD || length > (size_t)(end - box)) {
+            return "a box reaches beyond the end";
+        }
+        if (is_head && is_first && !(is_box(box, "ftyp") && has_brand(box, length, "cmfc"))) {
+            return "does not say that it is CMAF";
+        }
+        has_moov = has_moov || is_box(box, "moov");
+        if (is_head && !is_first && !is_box(box, "moov")) {
+            return "the head has more than its moov";
+        }
+        if (!is_head && (expects_data ? !is_box(box, "mdat") : !is_box(box, "moof"))) {
+            return "is no run of moof and mdat";
+        }
+        expects_data = is_box(box, "moof");
+        is_first = false;
+        box += length;
+    }
+    return box != end || expects_data || (is_head && !has_moov) ? "ends within a fragment" : NULL;
+}
+
+int cv_proxy_read_packets(const struct cv_proxy_map *map, const void *data, size_t size,
+                          struct cv_proxy_packets *ret_packets, struct cv_error *error)
+{
+    struct bytes bytes = {map->data, data, map->size, map->size + size, 0};
     cv_auto(cv_proxy_packets_deinit) struct cv_proxy_packets packets = {0};
     unsigned char *buffer = av_malloc(READ_BUFFER);
     AVIOContext *io =
@@ -122,7 +190,8 @@ int cv_proxy_read_packets(const void *data, size_t size, struct cv_proxy_packets
         result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a segment");
     } else {
         format->pb = io;
-        if (avformat_open_input(&format, NULL, av_find_input_format("mpegts"), NULL) == 0) {
+        if (avformat_open_input(&format, NULL, av_find_input_format(map->data ? "mp4" : "mpegts"),
+                                NULL) == 0) {
             result = read_all(format, &packets, error);
         }
     }

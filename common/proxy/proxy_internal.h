@@ -36,6 +36,7 @@ struct cv_proxy_entry {
 struct cv_proxy_media {
     int target;
     bool ended, independent, key_frames_only;
+    char map[CV_PROXY_NAME_SIZE]; /* what goes before every segment; "" in MPEG-TS */
     struct cv_proxy_entry *entries;
     size_t count, capacity;
 };
@@ -53,7 +54,7 @@ bool cv_proxy_attribute(const char *line, const char *attribute, char *value, si
 /* ---- packets --------------------------------------------------------------------------------- */
 
 struct cv_proxy_packet {
-    int64_t pts, dts; /* 90 kHz */
+    int64_t pts, dts; /* 90 kHz, from the presentation's start */
     bool key;
 };
 
@@ -69,17 +70,29 @@ struct cv_proxy_packets {
 void cv_proxy_packets_deinit(struct cv_proxy_packets *packets);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_proxy_packets, cv_proxy_packets_deinit)
 
-/* Takes MPEG-TS apart; what cannot be is no failure, but leaves fewer packets. */
-CV_MUST_CHECK int cv_proxy_read_packets(const void *data, size_t size,
-                                        struct cv_proxy_packets *ret_packets,
+/* What goes before every segment: the head of an MP4; none in MPEG-TS. */
+struct cv_proxy_map {
+    void *data;
+    size_t size;
+};
+
+/* Takes MPEG-TS apart, or a segment of an MP4; times are counted from the presentation's start. What
+ * cannot be taken apart is no failure, but leaves fewer packets. */
+CV_MUST_CHECK int cv_proxy_read_packets(const struct cv_proxy_map *map, const void *data,
+                                        size_t size, struct cv_proxy_packets *ret_packets,
                                         struct cv_error *error);
+
+/* Whether the head is one of CMAF, and whether a segment is a run of fragments: the first box that
+ * is not as it should be, or NULL. */
+const char *cv_proxy_check_boxes(const void *data, size_t size, bool is_head);
 
 /* ---- renditions ------------------------------------------------------------------------------ */
 
 /* What one media playlist was found to hold. */
 struct cv_proxy_rendition {
     char name[CV_PROXY_NAME_SIZE]; /* its playlist */
-    int64_t *times;                /* of all packets, in the order of presentation; from 0 */
+    struct cv_proxy_map map;
+    int64_t *times; /* of all packets, in the order of presentation; from 0 */
     size_t count, capacity;
     int64_t *keys;
     size_t key_count, key_capacity;

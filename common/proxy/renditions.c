@@ -4,7 +4,6 @@
 #include <string.h>
 
 enum {
-    MUX_OFFSET = 126000,   /* MPEG-TS timestamps lie 1.4 s after the presentation's */
     TOLERANCE = 90,        /* ticks: 1 ms, of which EXTINF's digits take little */
     SOUND_PACKET = 1920,   /* 1,024 samples */
     SOUND_END = 2 * 1920,  /* the last packet is filled up with silence */
@@ -16,6 +15,7 @@ void cv_proxy_rendition_deinit(struct cv_proxy_rendition *rendition)
 {
     free(rendition->times);
     free(rendition->keys);
+    free(rendition->map.data);
     *rendition = (struct cv_proxy_rendition){0};
 }
 
@@ -49,7 +49,7 @@ static void check_edges(struct cv_proxy *proxy, const struct cv_proxy_entry *ent
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t i = 0; i < packets->count; i++) {
-        int64_t pts = packets->packets[i].pts - MUX_OFFSET;
+        int64_t pts = packets->packets[i].pts;
         first = pts < first ? pts : first;
         last = pts > last ? pts : last;
         if (i > 0 && packets->packets[i].dts <= packets->packets[i - 1].dts) {
@@ -65,7 +65,7 @@ static void check_edges(struct cv_proxy *proxy, const struct cv_proxy_entry *ent
         cv_proxy_tell(proxy, entry->name, "reaches to %.4f s; the playlist ends it at %.4f",
                       (double)last / CV_PROXY_CLOCK, start + entry->duration);
     }
-    if (is_video && (!packets->packets[0].key || packets->packets[0].pts - MUX_OFFSET != first)) {
+    if (is_video && (!packets->packets[0].key || packets->packets[0].pts != first)) {
         cv_proxy_tell(proxy, entry->name, "does not begin with a key frame");
     }
     if (is_video && packets->packets[0].dts != packets->packets[0].pts) {
@@ -80,7 +80,7 @@ static int take_times(struct cv_proxy_rendition *rendition, const struct cv_prox
     size_t before = rendition->count;
     int result = 0;
     for (size_t i = 0; result == 0 && i < packets->count; i++) {
-        int64_t pts = packets->packets[i].pts - MUX_OFFSET;
+        int64_t pts = packets->packets[i].pts;
         result = append(&rendition->times, &rendition->count, &rendition->capacity, pts, error);
         if (result == 0 && packets->packets[i].key) {
             result = append(&rendition->keys, &rendition->key_count, &rendition->key_capacity, pts,
@@ -102,7 +102,7 @@ static int check_segment(struct cv_proxy *proxy, const struct cv_proxy_entry *en
         return result;
     }
     cv_auto(cv_proxy_packets_deinit) struct cv_proxy_packets packets = {0};
-    result = cv_proxy_read_packets(data, size, &packets, error);
+    result = cv_proxy_read_packets(&rendition->map, data, size, &packets, error);
     if (result != 0) {
         return result;
     }
@@ -110,9 +110,13 @@ static int check_segment(struct cv_proxy *proxy, const struct cv_proxy_entry *en
     *ret_bits = 8.0 * (double)size;
     *ret_frames = (double)packets.count;
     if (packets.count == 0 || packets.streams != 1 || packets.is_video != is_video) {
-        cv_proxy_tell(proxy, entry->name, "is no MPEG-TS with one stream of %s",
+        cv_proxy_tell(proxy, entry->name, "is no segment with one stream of %s",
                       is_video ? "pictures" : "sound");
         return 0;
+    }
+    const char *box = rendition->map.data ? cv_proxy_check_boxes(data, size, false) : NULL;
+    if (box) {
+        cv_proxy_tell(proxy, entry->name, "%s", box);
     }
     check_edges(proxy, entry, is_video, &packets, rendition->seconds);
     if (rendition->codec[0] == '\0') {
@@ -199,6 +203,23 @@ static void add_up(struct cv_proxy_rendition *rendition, const struct cv_proxy_m
                            rendition->seconds > 0 ? rendition->bits / rendition->seconds : 0);
 }
 
+static int read_map(struct cv_proxy *proxy, const char *name, const struct cv_proxy_media *media,
+                    struct cv_proxy_rendition *rendition, struct cv_error *error)
+{
+    if (media->map[0] == '\0') {
+        return 0;
+    }
+    struct cv_proxy_map *map = &rendition->map;
+    int result =
+        cv_proxy_get(proxy, proxy->stream_prefix, media->map, &map->data, &map->size, error);
+    const char *box =
+        result == 0 && map->data ? cv_proxy_check_boxes(map->data, map->size, true) : NULL;
+    if (box) {
+        cv_proxy_tell(proxy, name, "%s: %s", media->map, box);
+    }
+    return result;
+}
+
 int cv_proxy_check_media(struct cv_proxy *proxy, const char *name, bool is_video,
                          struct cv_proxy_rendition *rendition, struct cv_error *error)
 {
@@ -216,6 +237,10 @@ int cv_proxy_check_media(struct cv_proxy *proxy, const char *name, bool is_video
     }
     if (!media.independent || media.key_frames_only) {
         cv_proxy_tell(proxy, name, "does not say that its segments are independent");
+    }
+    result = read_map(proxy, name, &media, rendition, error);
+    if (result != 0) {
+        return result;
     }
     cv_auto_free double *bits = calloc(media.count, sizeof(double));
     cv_auto_free double *frames = calloc(media.count, sizeof(double));
@@ -238,7 +263,8 @@ int cv_proxy_check_media(struct cv_proxy *proxy, const char *name, bool is_video
 /* ---- key frames alone ------------------------------------------------------------------------ */
 
 static int check_range(struct cv_proxy *proxy, const struct cv_proxy_entry *entry, const char *name,
-                       int64_t key, struct cv_error *error)
+                       const struct cv_proxy_rendition *rendition, int64_t key,
+                       struct cv_error *error)
 {
     enum { RANGE_MAX = 64 << 20 }; /* a key frame of any picture that is let in */
     if (entry->size <= 0 || entry->size > RANGE_MAX || entry->offset < 0) {
@@ -261,9 +287,9 @@ static int check_range(struct cv_proxy *proxy, const struct cv_proxy_entry *entr
         return result < 0 ? result : 0;
     }
     cv_auto(cv_proxy_packets_deinit) struct cv_proxy_packets packets = {0};
-    result = cv_proxy_read_packets(data, got, &packets, error);
+    result = cv_proxy_read_packets(&rendition->map, data, got, &packets, error);
     if (result == 0 && (packets.count != 1 || !packets.packets[0].key ||
-                        packets.packets[0].pts - MUX_OFFSET != key || packets.codec[0] == '\0')) {
+                        packets.packets[0].pts != key || packets.codec[0] == '\0')) {
         cv_proxy_tell(proxy, name, "%lld+%lld of %s is not the key frame of %.3f s alone",
                       (long long)entry->offset, (long long)entry->size, entry->name,
                       (double)key / CV_PROXY_CLOCK);
@@ -285,12 +311,15 @@ int cv_proxy_check_keys(struct cv_proxy *proxy, const char *name,
     if (result != 0) {
         return result;
     }
+    if ((media.map[0] != '\0') != (rendition->map.data != NULL)) {
+        cv_proxy_tell(proxy, name, "names another head than %s", rendition->name);
+    }
     if (!media.key_frames_only || media.count != rendition->key_count) {
         cv_proxy_tell(proxy, name, "has %zu key frames of %zu", media.count, rendition->key_count);
         return 0;
     }
     for (size_t i = 0; result == 0 && i < media.count; i++) {
-        result = check_range(proxy, &media.entries[i], name, rendition->keys[i], error);
+        result = check_range(proxy, &media.entries[i], name, rendition, rendition->keys[i], error);
     }
     return result;
 }

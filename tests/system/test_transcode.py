@@ -1,7 +1,7 @@
 """The transcode stage through --once: what comes out, measured with ffprobe."""
 import pytest
 from media_tools import (TS_OFFSET, Stage, difference, digest, frame_times, grey_frames, make_clip,
-                         packets, playlist, probe, sound, streams)
+                         multivariant, packets, playlist, probe, sound, streams)
 
 PROXY = "videos/proxy/{}/index.m3u8"
 POSTER = "thumbs/{}/poster.jpg"
@@ -157,6 +157,31 @@ def test_interlaced_and_turned(stage, tmp_path):
         assert difference(back, other) < 2.5
     woven = grey_frames(source, 320, 240)
     assert all(difference(one, other) > 5 for one, other in zip(woven[1:-1], expected[1:-1]))
+
+
+def test_every_track_of_sound(stage, tmp_path):
+    # Tones of 300, 600, 900 and 1200 Hz; the second starts late, the third ends early.
+    source = make_clip(tmp_path / "a.mkv", "-f lavfi -i testsrc=s=320x240:r=25:d=6 -f lavfi -i "
+                       "sine=300:d=6 -itsoffset 2 -f lavfi -i sine=600:d=4 -f lavfi -i sine=900:d=3 "
+                       "-f lavfi -i sine=1200:d=6 -map 0 -map 1 -map 2 -map 3 -map 4 -c:v libx264 "
+                       "-preset ultrafast -c:a:0 aac -c:a:1 libopus -c:a:2 flac -c:a:3 mp3 "
+                       "-metadata:s:a:0 language=eng -metadata:s:a:1 language=ger "
+                       "-metadata:s:a:2 language=ger -metadata:s:a:3 title=\"Talk\" "
+                       "-disposition:a:0 default")
+    result, path = transcode(stage, source)
+    assert result["audio_streams"] == 4
+    variants, groups = multivariant(path.with_name("index.m3u8"))
+    assert all(v["AUDIO"] == "sound" for v in variants)
+    assert [(g["NAME"], g.get("LANGUAGE"), g["DEFAULT"], g["AUTOSELECT"], g["URI"]) for g in groups] == [
+        ("en", "en", "YES", "YES", "sound.m3u8"), ("de", "de", "NO", "YES", "sound_2.m3u8"),
+        ("de (3)", "de", "NO", "NO", "sound_3.m3u8"), ("Talk", None, "NO", "YES", "sound_4.m3u8")]
+    for group, tone, (begin, end) in zip(groups, (300, 600, 900, 1200), ((0, 6), (2, 6), (0, 3), (0, 6))):
+        samples = sound(path.with_name(group["URI"]))
+        for second in range(6):
+            part = samples[second * 48000 + 12000:second * 48000 + 36000]
+            crossings = sum(a < 0 <= b for a, b in zip(part, part[1:])) * 2
+            wanted = tone if begin <= second < end else 0
+            assert crossings == pytest.approx(wanted, abs=6) or (wanted == 0 and max(part) < 200)
 
 
 def test_silent_and_odd(stage, fixtures_dir):

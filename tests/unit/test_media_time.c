@@ -243,9 +243,9 @@ static void rates_are_measured(void **state)
     assert_int_equal(cv_segment_list_peak(&list, 4), 800000);
     assert_true(fabs(cv_segment_list_frame_rate(&list) - 30) < 0.01);
     struct cv_playlist_variant variant = {"640x360", "avc1.64001F", 640, 360, 30, &list};
-    struct cv_playlist_variant sound = {.name = "sound", .codecs = "mp4a.40.2", .list = &list};
+    struct cv_playlist_sound sound = {"sound", "", "", "mp4a.40.2", &list};
     char *text = NULL;
-    int result = cv_playlist_multivariant(&variant, 1, &sound, 4, true, &text, &error);
+    int result = cv_playlist_multivariant(&variant, 1, &sound, 1, 4, true, &text, &error);
     check_text(result, text,
                "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n"
                "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"Sound\",DEFAULT=YES,"
@@ -256,6 +256,32 @@ static void rates_are_measured(void **state)
                "#EXT-X-I-FRAME-STREAM-INF:BANDWIDTH=61934,AVERAGE-BANDWIDTH=33468,"
                "CODECS=\"avc1.64001F\",RESOLUTION=640x360,URI=\"640x360_keys.m3u8\"\n");
     cv_segment_list_deinit(&list);
+}
+
+static void tracks_have_names_of_their_own(void **state)
+{
+    (void)state;
+    struct cv_segment_list list = {0};
+    struct cv_error error;
+    struct cv_playlist_sound sounds[] = {
+        {"sound", "ger", "", "mp4a.40.2", &list},
+        {"sound_2", "deu", "", "mp4a.40.2", &list},
+        {"sound_3", "x-1", "Director's talk", "mp4a.40.2", &list},
+        {"sound_4", "gsw", "", "mp4a.40.2", &list},
+    };
+    cv_auto(cv_buffer_deinit) struct cv_buffer buffer = CV_BUFFER_INIT;
+    char *text = NULL;
+    cv_playlist_sound_lines(&buffer, sounds, CV_COUNT(sounds));
+    int result = cv_buffer_take(&buffer, &text, &error);
+    check_text(result, text,
+               "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"de\",LANGUAGE=\"de\","
+               "DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"2\",URI=\"sound.m3u8\"\n"
+               "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"de (2)\",LANGUAGE=\"de\","
+               "DEFAULT=NO,AUTOSELECT=NO,CHANNELS=\"2\",URI=\"sound_2.m3u8\"\n"
+               "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"Director's talk\","
+               "DEFAULT=NO,AUTOSELECT=YES,CHANNELS=\"2\",URI=\"sound_3.m3u8\"\n"
+               "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"gsw\",LANGUAGE=\"gsw\","
+               "DEFAULT=NO,AUTOSELECT=YES,CHANNELS=\"2\",URI=\"sound_4.m3u8\"\n");
 }
 
 /* A picture that is black, grey with a gradient, or lines of "text". */
@@ -339,6 +365,7 @@ int main(void)
         cmocka_unit_test(pixels_are_squared_as_players_do),
         cmocka_unit_test(playlists_name_true_durations),
         cmocka_unit_test(rates_are_measured),
+        cmocka_unit_test(tracks_have_names_of_their_own),
         cmocka_unit_test(posters_show_something),
         cmocka_unit_test(high_dynamic_range_keeps_black_white_and_order),
     };

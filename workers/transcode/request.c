@@ -58,6 +58,26 @@ static int read_short_sides(const json_t *payload, struct transcode_request *req
     return 0;
 }
 
+static int read_format(const json_t *payload, struct transcode_request *request,
+                       struct cv_error *error)
+{
+    static const char key[] = "segments", variable[] = "CORTANA_SEGMENTS";
+    const json_t *value = json_object_get(payload, key);
+    bool is_asked = value && !json_is_null(value);
+    const char *name = is_asked ? json_string_value(value) : cv_env(variable, "ts");
+    if (name && strcmp(name, "ts") == 0) {
+        request->format = CV_SEGMENT_TS;
+    } else if (name && strcmp(name, "fmp4") == 0) {
+        request->format = CV_SEGMENT_MP4;
+    } else if (is_asked) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is \"ts\" or \"fmp4\"",
+                       key);
+    } else {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is ts or fmp4", variable);
+    }
+    return 0;
+}
+
 static int read_progressive(const json_t *payload, struct transcode_request *request,
                             struct cv_error *error)
 {
@@ -84,5 +104,6 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
     result = result ? result
                     : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
     result = result ? result : read_short_sides(payload, request, error);
+    result = result ? result : read_format(payload, request, error);
     return result ? result : read_progressive(payload, request, error);
 }

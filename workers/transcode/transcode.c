@@ -110,6 +110,7 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
         .threads = 1 + cv_stage_threads(context) / ENCODE_TO_DECODE,
         .cancel = cv_stage_cancel(context),
         .sound = true,
+        .all_sound = true,
         .whole = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
