@@ -96,11 +96,12 @@ def number(picture):
     return sum((picture[row + bit * bar + bar // 2] > 128) << bit for bit in range(BITS))
 
 
-@pytest.mark.parametrize("rate", [30, 50])
-def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate):
+@pytest.mark.parametrize("rate, segments", [(30, "ts"), (50, "ts"), (30, "fmp4")])
+def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate, segments):
     source = numbered_clip(tmp_path / "a.mp4", rate, 13)
     stage = Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
-    code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240])
+    code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240],
+                             segments=segments)
     assert code == 0 and stage.check_output(), result
     frames = [0, 1, rate * 4 - 1, rate * 4, rate * 7 + 3, rate * 11 + 7]
     seen = play(result["s3_proxy_path"], [(frame + 0.5) / rate for frame in frames])
