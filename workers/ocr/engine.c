@@ -1,7 +1,10 @@
 #include "workers/ocr/engine.h"
 
+#include "workers/ocr/memory.h"
+
 #include <dirent.h>
 #include <limits.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <tesseract/capi.h>
@@ -9,8 +12,20 @@
 struct ocr_engine {
     TessBaseAPI *with_words, *without_words;
     char *data_path;
-    char *languages; /* joined with '+' */
+    char *languages;           /* joined with '+' */
+    struct ocr_memory *memory; /* NULL: nothing is remembered */
 };
+
+/* What is read, and how. */
+struct line_picture {
+    enum ocr_dictionary dictionary;
+    const uint8_t *grey;
+    int width, height, tall;
+    const struct ocr_insert *inserts;
+    size_t insert_count;
+};
+
+CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
 /* Where Debian and builds from source keep models, when TESSDATA_PREFIX does not say. */
 static const char *const DATA_PATHS[] = {
@@ -345,34 +360,91 @@ static int publish(struct gathering *all, struct ocr_reading *ret_reading, struc
     return 0;
 }
 
-int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary, const uint8_t *grey,
-                    int width, int height, int tall, const struct ocr_insert *inserts,
-                    size_t insert_count, struct ocr_reading *ret_reading, struct cv_error *error)
+static int recognize(struct ocr_engine *engine, const struct line_picture *line,
+                     struct ocr_reading *ret_reading, struct cv_error *error)
 {
     struct gathering all = {.text = CV_BUFFER_INIT,
-                            .inserts = inserts,
-                            .inserts_end = inserts + insert_count,
-                            .tall = tall,
+                            .inserts = line->inserts,
+                            .inserts_end = line->inserts + line->insert_count,
+                            .tall = line->tall,
                             .worst = 1};
 
-    if (dictionary == OCR_WITHOUT_WORDS && !engine->without_words) {
+    if (line->dictionary == OCR_WITHOUT_WORDS && !engine->without_words) {
         int result = start(engine, false, &engine->without_words, error);
         if (result < 0) {
             return result;
         }
     }
-    TessBaseAPI *api = dictionary == OCR_WITH_WORDS ? engine->with_words : engine->without_words;
-    TessBaseAPISetImage(api, grey, width, height, 1, width);
+    TessBaseAPI *api =
+        line->dictionary == OCR_WITH_WORDS ? engine->with_words : engine->without_words;
+    TessBaseAPISetImage(api, line->grey, line->width, line->height, 1, line->width);
     /* Capitals of 10 points are about 7 points high. */
-    TessBaseAPISetSourceResolution(api, tall * 72 / 7 > 70 ? tall * 72 / 7 : 70);
+    TessBaseAPISetSourceResolution(api, line->tall * 72 / 7 > 70 ? line->tall * 72 / 7 : 70);
     if (TessBaseAPIRecognize(api, NULL) != 0) {
         TessBaseAPIClear(api);
-        return cv_fail(error, CV_ERROR_OCR, "Tesseract failed on a line of %d × %d pixels", width,
-                       height);
+        return cv_fail(error, CV_ERROR_OCR, "Tesseract failed on a line of %d × %d pixels",
+                       line->width, line->height);
     }
     gather_words(api, &all);
     TessBaseAPIClear(api);
     int result = publish(&all, ret_reading, error);
     cv_buffer_deinit(&all.text);
+    return result;
+}
+
+/* A hash of all that a reading depends on. */
+static int name_line(const struct ocr_engine *engine, const struct line_picture *line,
+                     uint8_t ret_name[OCR_MEMORY_NAME_SIZE], struct cv_error *error)
+{
+    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    char settings[1024];
+    bool is_well = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL);
+    int length =
+        snprintf(settings, sizeof(settings), "%s|%s|%s|%d|%d|%d|%d|", CV_VERSION, TessVersion(),
+                 engine->languages, line->dictionary, line->width, line->height, line->tall);
+    is_well = is_well && length > 0 && length < (int)sizeof(settings) &&
+              EVP_DigestUpdate(hash, settings, (size_t)length) &&
+              EVP_DigestUpdate(hash, line->grey, (size_t)line->width * (size_t)line->height);
+    for (size_t i = 0; is_well && i < line->insert_count; i++) {
+        const struct ocr_insert *insert = &line->inserts[i];
+        length = snprintf(settings, sizeof(settings), "|%d|%d|%s", insert->left, insert->right,
+                          insert->text);
+        is_well = length > 0 && length < (int)sizeof(settings) &&
+                  EVP_DigestUpdate(hash, settings, (size_t)length);
+    }
+    if (!is_well || !EVP_DigestFinal_ex(hash, ret_name, NULL)) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "a line of %d × %d pixels cannot be named",
+                       line->width, line->height);
+    }
+    return 0;
+}
+
+void ocr_engine_remember(struct ocr_engine *engine, struct ocr_memory *memory)
+{
+    engine->memory = memory;
+}
+
+int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary, const uint8_t *grey,
+                    int width, int height, int tall, const struct ocr_insert *inserts,
+                    size_t insert_count, struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    const struct line_picture line = {dictionary, grey, width, height, tall, inserts, insert_count};
+    uint8_t name[OCR_MEMORY_NAME_SIZE];
+    bool is_known = false;
+
+    if (!engine->memory) {
+        return recognize(engine, &line, ret_reading, error);
+    }
+    int result = name_line(engine, &line, name, error);
+    if (result == 0) {
+        result = ocr_memory_find(engine->memory, name, &is_known, ret_reading, error);
+    }
+    if (result < 0 || is_known) {
+        return result;
+    }
+    result = recognize(engine, &line, ret_reading, error);
+    if (result == 0) {
+        ocr_memory_add(engine->memory, name, ret_reading);
+    }
     return result;
 }

@@ -1,3 +1,4 @@
+#include "workers/ocr/memory.h"
 #include "workers/ocr/stage.h"
 
 #include <leptonica/allheaders.h>
@@ -45,10 +46,30 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
     return result;
 }
 
+static int open_memory(struct cv_stage_context *context, const json_t *json, const char *video_id,
+                       struct ocr_memory **ret_memory, struct cv_error *error)
+{
+    cv_auto_free char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
+
+    if (!text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    return ocr_memory_open(cv_stage_store(context), video_id, text, ret_memory, error);
+}
+
+/* Also for a stage that was told to stop, when the store takes nothing more. */
+static void end_memory(struct cv_stage_context *context, struct ocr_memory *memory, bool is_done)
+{
+    cv_store_set_cancel(cv_stage_store(context), NULL);
+    ocr_memory_end(memory, is_done);
+    cv_store_set_cancel(cv_stage_store(context), cv_stage_cancel(context));
+}
+
 int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_result,
             struct cv_error *error)
 {
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
+    cv_auto(ocr_memory_free) struct ocr_memory *memory = NULL;
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
@@ -71,6 +92,14 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
     if (result < 0) {
         return result;
     }
+    result = open_memory(context, json, payload.video_id, &memory, error);
+    if (result < 0) {
+        return result;
+    }
+    ocr_engine_remember(engine, memory);
     result = read_frames(context, &payload, session, error);
-    return result ? result : ocr_session_finish(session, payload.min_confidence, ret_result, error);
+    result =
+        result ? result : ocr_session_finish(session, payload.min_confidence, ret_result, error);
+    end_memory(context, memory, result == 0);
+    return result;
 }

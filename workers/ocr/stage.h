@@ -8,6 +8,7 @@
  * track.c      all lines known so far            follow.c, arrive.c     from frame to frame
  * timing.c     when a line was wholly visible    evidence.c             is a short reading text?
  * rows.c       detections as JSON              marks_*.c              "·" and "_" by their pixels
+ * memory.c     readings that outlive an attempt
  * payload.c, run.c: the stage process            commit.c: the supervisor's side
  */
 #pragma once
