@@ -35,6 +35,7 @@ extern const struct cli_command cli_command_workflows;
 extern const struct cli_command cli_command_rules;
 extern const struct cli_command cli_command_schedules;
 extern const struct cli_command cli_command_triggers;
+extern const struct cli_command cli_command_webhooks;
 extern const struct cli_command cli_command_nodes;
 extern const struct cli_command cli_command_workers;
 extern const struct cli_command cli_command_migrate;

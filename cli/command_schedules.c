@@ -24,7 +24,7 @@ const struct cli_command cli_command_schedules = {
         "  list          all of them, with their next instant in their own zone\n"
         "  show NAME     its definition, and what it did last\n"
         "  next NAME     its next five instants; next '30 2 * * mon-fri' those of an expression\n"
-        "  add NAME CRON job TYPE | run WORKFLOW | command KEY [PAYLOAD]\n"
+        "  add NAME CRON job TYPE | run WORKFLOW | command KEY | webhook NAME [PAYLOAD]\n"
         "                PAYLOAD is JSON; {{schedule.instant}}, {{schedule.local}}, "
         "{{schedule.date}}\n"
         "    --zone ZONE         Europe/Berlin, … (UTC)\n"

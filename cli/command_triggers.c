@@ -20,7 +20,7 @@ const struct cli_command cli_command_triggers = {
         "       pause NAME | resume NAME | remove NAME | emit EVENT [DATA]]\n\n"
         "  list          all of them, and what they did last\n"
         "  show NAME     its definition, and its last 20 times\n"
-        "  add NAME EVENT job TYPE | run WORKFLOW | command KEY [PAYLOAD]\n"
+        "  add NAME EVENT job TYPE | run WORKFLOW | command KEY | webhook NAME [PAYLOAD]\n"
         "                EVENT: video.uploaded, video.ready, clip.created, job.failed, or your "
         "own;\n"
         "                PAYLOAD is JSON; {{event.video_id}}, {{event.data.NAME}} become values\n"

@@ -29,6 +29,10 @@ static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
      .name = "scheduler",
      .folder = "scheduler",
      .service = "--poll-ms=1000"},
+    {.job_type = "webhook",
+     .name = "webhook-worker",
+     .folder = "webhook",
+     .service = "--poll-ms=500"},
 };
 
 void cli_workers_init(struct cli_workers *workers, const struct cli_session *session)

@@ -52,6 +52,7 @@ enum cv_error_type {
     CV_ERROR_CONSTRAINT,
     CV_ERROR_AUTHENTICATION,
     CV_ERROR_AUTHORIZATION,
+    CV_ERROR_REFUSED,
     CV_ERROR_TIMEOUT,
     CV_ERROR_CONNECTION,
     CV_ERROR_THROTTLED,
@@ -74,6 +75,7 @@ enum cv_error_type {
 struct cv_error {
     enum cv_error_type type;
     enum cv_verdict verdict;
+    int64_t retry_after_ms; /* the other side's wish: not before; 0: none */
     char message[768];
 };
 

@@ -19,6 +19,7 @@ static const struct {
     [CV_ERROR_CONSTRAINT] = {"ConstraintViolation", CV_VERDICT_PERMANENT},
     [CV_ERROR_AUTHENTICATION] = {"AuthenticationFailed", CV_VERDICT_PERMANENT},
     [CV_ERROR_AUTHORIZATION] = {"AccessDenied", CV_VERDICT_PERMANENT},
+    [CV_ERROR_REFUSED] = {"Refused", CV_VERDICT_PERMANENT},
     [CV_ERROR_TIMEOUT] = {"Timeout", CV_VERDICT_RETRY},
     [CV_ERROR_CONNECTION] = {"ConnectionLost", CV_VERDICT_RETRY},
     [CV_ERROR_THROTTLED] = {"Throttled", CV_VERDICT_RETRY},
@@ -67,6 +68,7 @@ static void raise_error(struct cv_error *error, enum cv_error_type type)
 {
     error->type = type;
     error->verdict = error_types[type].verdict;
+    error->retry_after_ms = 0;
     flatten(error->message);
 }
 

@@ -76,8 +76,21 @@ static void redact_user_info(char *text)
     }
 }
 
+/* Secrets that say themselves what they are. */
+static void redact_webhook_secrets(char *text)
+{
+    static const char prefix[] = "whsec_";
+    for (char *c = strstr(text, prefix); c; c = strstr(c, prefix)) {
+        c += strlen(prefix);
+        while (isalnum((unsigned char)*c) || *c == '+' || *c == '/' || *c == '=') {
+            *c++ = '*';
+        }
+    }
+}
+
 void cv_redact(char *text)
 {
+    redact_webhook_secrets(text);
     redact_user_info(text);
     for (size_t i = 0; i < CV_COUNT(secret_names); i++) {
         redact_named(text, secret_names[i]);

@@ -1,7 +1,8 @@
 #include "common/queue/calls.h"
 
 enum {
-    MESSAGE_BYTES = 4 * 1024, /* more than any cv_error holds */
+    MESSAGE_BYTES = 4 * 1024,                 /* more than any cv_error holds */
+    RETRY_AFTER_MAX_MS = 24 * 60 * 60 * 1000, /* whatever the other side wishes */
 };
 
 int cv_queue_fence(struct cv_db *db, const struct cv_job *job, struct cv_error *error)
@@ -70,12 +71,15 @@ int cv_queue_fail(struct cv_db *db, const struct cv_job *job, const struct cv_er
     if (result) {
         return result;
     }
+    int64_t wish =
+        failure->retry_after_ms < RETRY_AFTER_MAX_MS ? failure->retry_after_ms : RETRY_AFTER_MAX_MS;
     return cv_queue_run(db, error,
-                        "SELECT fail_job($1::uuid, $2::bigint, $3, $4, $5::boolean, $6::jsonb)"
-                        " AS outcome",
+                        "SELECT fail_job($1::uuid, $2::bigint, $3, $4, $5::boolean, $6::jsonb,"
+                        " $7::bigint * interval '1 millisecond') AS outcome",
                         job->id, cv_queue_number(job->token).text,
                         cv_error_type_name(failure->type), message,
-                        failure->verdict == CV_VERDICT_PERMANENT ? "false" : "true", report_text);
+                        failure->verdict == CV_VERDICT_PERMANENT ? "false" : "true", report_text,
+                        wish > 0 ? cv_queue_number(wish).text : NULL);
 }
 
 int cv_queue_release(struct cv_db *db, const struct cv_job *job, const char *reason,

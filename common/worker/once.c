@@ -230,8 +230,9 @@ static json_t *error_object(struct cv_error *error)
     if (!message) {
         message = json_string(error->message);
     }
-    return json_pack("{s:{s:s, s:o, s:b}}", "error", "type", cv_error_type_name(error->type),
-                     "message", message, "retryable", error->verdict == CV_VERDICT_RETRY);
+    return json_pack("{s:{s:s, s:o, s:b, s:I}}", "error", "type", cv_error_type_name(error->type),
+                     "message", message, "retryable", error->verdict == CV_VERDICT_RETRY,
+                     "retry_after_ms", (json_int_t)error->retry_after_ms);
 }
 
 static int print_object(int fd, const json_t *object)

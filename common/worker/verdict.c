@@ -88,7 +88,11 @@ static void read_failure(const json_t *output, int code, struct cv_verdict_resul
         fail(verdict, CV_ERROR_STAGE_CRASHED, "the stage was terminated from outside");
         return;
     }
+    const json_t *retry_after = json_object_get(object, "retry_after_ms");
     fail(verdict, type, message);
+    if (json_is_integer(retry_after) && json_integer_value(retry_after) > 0) {
+        verdict->failure.retry_after_ms = json_integer_value(retry_after);
+    }
     verdict->says_stop = verdict->failure.verdict == CV_VERDICT_STOP;
 }
 

@@ -176,7 +176,8 @@ $$;
 CREATE FUNCTION settle_failure(
     p_job jobs, p_error_type text, p_message text, p_retryable boolean,
     p_retry_at timestamptz,                  -- NULL: by the type's table, with jitter
-    p_attempt_status text, p_report jsonb) RETURNS text
+    p_attempt_status text, p_report jsonb,
+    p_not_before timestamptz DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS
 $$
 DECLARE
@@ -188,6 +189,7 @@ BEGIN
         -- A job that was granted more retries than the table has entries waits the last one again.
         retry_at := coalesce(p_retry_at, clock_timestamp()
             + delays[least(p_job.retry_count + 1, cardinality(delays))] * (0.8 + 0.4 * random()));
+        retry_at := greatest(retry_at, p_not_before);
     END IF;
 
     PERFORM end_attempt(p_job.id, p_job.lease_token, p_attempt_status, p_error_type, p_message, p_report);
@@ -566,7 +568,8 @@ $$;
 -- 'retry' (with the time in scheduled_for), 'failed' (a dead letter), 'canceled' (somebody had asked
 -- for that), or 'lost'.
 CREATE FUNCTION fail_job(p_job_id uuid, p_token bigint, p_error_type text, p_message text,
-                         p_retryable boolean, p_report jsonb DEFAULT NULL) RETURNS text
+                         p_retryable boolean, p_report jsonb DEFAULT NULL,
+                         p_retry_after interval DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql AS
 $$
 DECLARE
@@ -582,7 +585,7 @@ BEGIN
     RETURN settle_failure(job, p_error_type, p_message, p_retryable, NULL,
         CASE p_error_type WHEN 'Timeout' THEN 'timeout'
                           WHEN 'StageCrashed' THEN 'crashed' ELSE 'failed' END,
-        p_report);
+        p_report, clock_timestamp() + p_retry_after);
 END
 $$;
 

@@ -306,8 +306,8 @@ CREATE TABLE job_triggers (
     time_zone text NOT NULL DEFAULT 'UTC',
     catch_up text NOT NULL DEFAULT 'last' CHECK (catch_up IN ('none', 'last', 'all')),
     catch_up_limit int NOT NULL DEFAULT 10 CHECK (catch_up_limit BETWEEN 1 AND 1000),
-    action text NOT NULL CHECK (action IN ('job', 'run', 'command')),
-    target text NOT NULL,                  -- a job type, a workflow, a command's key
+    action text NOT NULL CHECK (action IN ('job', 'run', 'command', 'webhook')),
+    target text NOT NULL,                  -- a job type, a workflow, a command's key, a webhook
     payload jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(payload) = 'object'),
     priority int CHECK (priority BETWEEN 0 AND 10),
     dedupe_key text,
@@ -345,7 +345,7 @@ CREATE TABLE trigger_firings (
     correlation_id uuid NOT NULL,
     fired_at timestamptz NOT NULL,
     outcome text NOT NULL DEFAULT 'fired'
-        CHECK (outcome IN ('fired', 'duplicate', 'in flight', 'failed')),
+        CHECK (outcome IN ('fired', 'duplicate', 'in flight', 'skipped', 'failed')),
     job_id uuid,
     run_id uuid,
     error text
@@ -358,7 +358,7 @@ CREATE INDEX trigger_firings_latest ON trigger_firings (trigger_id, id);
 CREATE INDEX trigger_firings_correlation ON trigger_firings (correlation_id);
 CREATE INDEX trigger_firings_age ON trigger_firings (fired_at);
 COMMENT ON COLUMN trigger_firings.outcome IS
-    'duplicate: the same key within the window; in flight: one at a time; failed: see error.';
+    'duplicate: the same key within the window; in flight: one at a time; skipped, failed: see error.';
 
 -- Keys that are to do nothing for a while.
 CREATE TABLE trigger_windows (
@@ -387,6 +387,130 @@ CREATE TABLE event_outbox (
     error text                             -- why the last try was put off
 );
 CREATE INDEX event_outbox_due ON event_outbox (due_at, seq);
+
+-- ---- webhooks ------------------------------------------------------------------------------------
+
+INSERT INTO job_types (name, description, base_priority, time_limit, retry_delays) VALUES
+    ('webhook', 'an event, delivered to a URL', 5, '2 minutes',
+     '{5 seconds,5 minutes,30 minutes,2 hours,5 hours,10 hours,14 hours,20 hours}');
+
+CREATE TABLE webhooks (
+    name text PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_.:-]{0,99}$'),
+    url text NOT NULL CHECK (length(url) <= 2000 AND url ~
+        '^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$'),
+    description text,
+    tenant_id uuid,                        -- null: may be told of every tenant's events
+    disabled_at timestamptz,
+    disabled_reason text,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON COLUMN webhooks.url IS 'http or https, without a user; which addresses may be called says the worker''s environment.';
+
+-- Nobody but the service reads these.
+CREATE TABLE webhook_secrets (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    webhook text NOT NULL REFERENCES webhooks ON UPDATE CASCADE ON DELETE CASCADE,
+    secret text NOT NULL CHECK (secret ~ '^whsec_[A-Za-z0-9+/]{30,88}={0,2}$'),
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz
+);
+CREATE INDEX webhook_secrets_webhook ON webhook_secrets (webhook, id);
+
+-- 32 random bytes in the form of Standard Webhooks.
+CREATE FUNCTION new_webhook_secret() RETURNS text
+LANGUAGE sql VOLATILE AS
+$$
+    SELECT 'whsec_' || encode(sha256(convert_to(
+        concat(gen_random_uuid(), gen_random_uuid(), gen_random_uuid()), 'UTF8')), 'base64')
+$$;
+
+-- Returns the secret, which the receiver checks signatures with.
+CREATE FUNCTION add_webhook(p_name text, p_url text, p_tenant_id uuid DEFAULT NULL,
+                            p_description text DEFAULT NULL, p_secret text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    made text := coalesce(p_secret, new_webhook_secret());
+BEGIN
+    INSERT INTO webhooks (name, url, tenant_id, description)
+    VALUES (p_name, p_url, p_tenant_id, p_description);
+    INSERT INTO webhook_secrets (webhook, secret) VALUES (p_name, made);
+    RETURN made;
+END
+$$;
+
+-- A new secret; messages are signed with the old ones, too, until p_keep has passed.
+CREATE FUNCTION rotate_webhook(p_name text, p_keep interval DEFAULT '24 hours',
+                               p_secret text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    made text := coalesce(p_secret, new_webhook_secret());
+BEGIN
+    PERFORM FROM webhooks WHERE name = p_name FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no webhook is called %', left(p_name, 100) USING ERRCODE = 'no_data_found';
+    END IF;
+    DELETE FROM webhook_secrets WHERE webhook = p_name AND expires_at <= clock_timestamp();
+    UPDATE webhook_secrets SET expires_at = least(expires_at, clock_timestamp() + p_keep)
+    WHERE webhook = p_name;
+    INSERT INTO webhook_secrets (webhook, secret) VALUES (p_name, made);
+    RETURN made;
+END
+$$;
+
+-- False: there is no such webhook.
+CREATE FUNCTION disable_webhook(p_name text, p_reason text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql AS
+$$
+    WITH changed AS (
+        UPDATE webhooks SET disabled_at = coalesce(disabled_at, clock_timestamp()),
+                            disabled_reason = p_reason
+        WHERE name = p_name RETURNING 1)
+    SELECT EXISTS (SELECT FROM changed)
+$$;
+CREATE FUNCTION enable_webhook(p_name text) RETURNS boolean
+LANGUAGE sql AS
+$$
+    WITH changed AS (
+        UPDATE webhooks SET disabled_at = NULL, disabled_reason = NULL WHERE name = p_name RETURNING 1)
+    SELECT EXISTS (SELECT FROM changed)
+$$;
+
+-- For the worker: the URL and each secret that is valid, the newest first; nothing when it is off.
+CREATE FUNCTION webhook_to_call(p_name text) RETURNS TABLE (url text, secret text, now_s bigint)
+LANGUAGE sql STABLE AS
+$$
+    SELECT w.url, s.secret, extract(epoch FROM clock_timestamp())::bigint
+    FROM webhooks w JOIN webhook_secrets s ON s.webhook = w.name
+    WHERE w.name = p_name AND w.disabled_at IS NULL
+      AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp())
+    ORDER BY s.id DESC
+$$;
+
+-- A message to a webhook, as a job; its id stays the same at every attempt.
+CREATE FUNCTION send_webhook(p_name text, p_type text, p_data jsonb, p_id text DEFAULT NULL,
+                             p_timestamp timestamptz DEFAULT clock_timestamp(),
+                             p_tenant_id uuid DEFAULT NULL, p_priority int DEFAULT NULL,
+                             p_correlation_id uuid DEFAULT NULL, p_dedupe_key text DEFAULT NULL,
+                             OUT job_id uuid, OUT is_new boolean)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    IF NOT EXISTS (SELECT FROM webhooks WHERE name = p_name) THEN
+        RAISE EXCEPTION 'no webhook is called %', left(p_name, 100) USING ERRCODE = 'no_data_found';
+    END IF;
+    SELECT e.job_id, e.is_new INTO job_id, is_new
+    FROM enqueue_job('webhook', jsonb_build_object(
+             'webhook', p_name, 'type', p_type, 'data', p_data,
+             'id', coalesce(p_id, 'msg_' || replace(gen_random_uuid()::text, '-', '')),
+             'timestamp', to_char(p_timestamp AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
+         p_priority => p_priority, p_tenant_id => p_tenant_id, p_correlation_id => p_correlation_id,
+         p_dedupe_key => p_dedupe_key) AS e;
+END
+$$;
+COMMENT ON FUNCTION send_webhook IS 'Enqueues a message to a webhook, in the caller''s transaction.';
 
 -- ---- templates -----------------------------------------------------------------------------------
 
@@ -455,6 +579,11 @@ BEGIN
     IF NEW.action = 'run' THEN
         IF NOT EXISTS (SELECT FROM workflows WHERE name = NEW.target AND is_active) THEN
             RAISE EXCEPTION 'there is no workflow %', left(NEW.target, 100)
+                USING ERRCODE = 'foreign_key_violation';
+        END IF;
+    ELSIF NEW.action = 'webhook' THEN
+        IF NOT EXISTS (SELECT FROM webhooks WHERE name = NEW.target) THEN
+            RAISE EXCEPTION 'no webhook is called %', left(NEW.target, 100)
                 USING ERRCODE = 'foreign_key_violation';
         END IF;
     ELSIF NOT EXISTS (SELECT FROM job_types
@@ -672,7 +801,7 @@ $$ SELECT left(p_sqlstate, 2) IN ('08', '40', '53', '57', '58', 'XX') OR p_sqlst
 -- What a trigger is for, without a net. Not for use outside.
 CREATE FUNCTION act_for_trigger(
     p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_correlation_id uuid, p_now timestamptz,
-    OUT outcome text, OUT job_id uuid, OUT run_id uuid)
+    OUT outcome text, OUT job_id uuid, OUT run_id uuid, OUT error text)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS
 $$
@@ -681,8 +810,25 @@ DECLARE
     dedupe text := left(resolve_strictly(to_jsonb(coalesce(p_trigger.dedupe_key, '')), p_scope) #>> '{}', 500);
     payload jsonb := resolve_strictly(p_trigger.payload, p_scope);
     video uuid;
+    hook webhooks;
     is_new boolean;
 BEGIN
+    IF p_trigger.action = 'webhook' THEN
+        SELECT * INTO hook FROM webhooks WHERE name = p_trigger.target;
+        IF hook.name IS NULL THEN
+            RAISE EXCEPTION 'no webhook is called %', p_trigger.target USING ERRCODE = 'no_data_found';
+        END IF;
+        error := CASE
+            WHEN hook.disabled_at IS NOT NULL THEN concat_ws(': ', 'the webhook is off', hook.disabled_reason)
+            WHEN hook.tenant_id IS NOT NULL AND tenant IS DISTINCT FROM hook.tenant_id
+                THEN 'the webhook is another tenant''s'
+            WHEN p_scope #>> '{event,name}' = 'job.failed' AND p_scope #>> '{event,data,job_type}' = 'webhook'
+                THEN 'a message that cannot be delivered is not delivered' END;
+        IF error IS NOT NULL THEN
+            outcome := 'skipped';
+            RETURN;
+        END IF;
+    END IF;
     IF p_trigger.dedupe_window IS NOT NULL THEN
         INSERT INTO trigger_windows AS w (trigger_id, key, until)
         VALUES (p_trigger.id, dedupe, p_now + p_trigger.dedupe_window)
@@ -704,6 +850,22 @@ BEGIN
         SELECT r.run_id, r.is_new INTO run_id, is_new
         FROM start_run(p_trigger.target, payload, video, p_trigger.priority, tenant,
                        p_correlation_id => p_correlation_id) AS r;
+    ELSIF p_trigger.action = 'webhook' THEN
+        SELECT s.job_id, s.is_new INTO job_id, is_new
+        FROM send_webhook(
+            p_trigger.target, coalesce(p_scope #>> '{event,name}', 'schedule.fired'),
+            CASE WHEN p_trigger.payload <> '{}' THEN payload
+                 WHEN p_scope ? 'event' THEN jsonb_strip_nulls(jsonb_build_object(
+                     'video_id', p_scope #> '{event,video_id}', 'job_id', p_scope #> '{event,job_id}',
+                     'run_id', p_scope #> '{event,run_id}')) || (p_scope #> '{event,data}')
+                 ELSE (p_scope -> 'schedule') || (p_scope -> 'trigger') END,
+            -- one event is one message to a receiver, however many triggers say so
+            'msg_' || md5(concat_ws('|', p_trigger.target, coalesce(p_scope #>> '{event,id}',
+                                        p_trigger.name || (p_scope #>> '{schedule,instant}')))),
+            coalesce((p_scope #>> '{event,created_at}')::timestamptz,
+                     (p_scope #>> '{schedule,instant}')::timestamptz),
+            tenant, p_trigger.priority, p_correlation_id,
+            CASE WHEN p_trigger.one_at_a_time THEN format('trigger:%s:%s', p_trigger.id, dedupe) END) AS s;
     ELSE
         SELECT e.job_id, e.is_new INTO job_id, is_new
         FROM enqueue_job(
@@ -744,7 +906,8 @@ BEGIN
             RAISE EXCEPTION 'it leads to itself: % times in an hour for one cause', most
                 USING ERRCODE = 'program_limit_exceeded';
         END IF;
-        SELECT a.outcome, a.job_id, a.run_id INTO firing.outcome, firing.job_id, firing.run_id
+        SELECT a.outcome, a.job_id, a.run_id, a.error
+        INTO firing.outcome, firing.job_id, firing.run_id, firing.error
         FROM act_for_trigger(p_trigger, p_scope, p_tenant_id, p_correlation_id, p_now) AS a;
     EXCEPTION WHEN OTHERS THEN
         IF is_passing(SQLSTATE) THEN
@@ -1031,6 +1194,26 @@ SELECT restore_default_schedules();
 
 -- ---- views ---------------------------------------------------------------------------------------
 
+CREATE INDEX jobs_webhook ON jobs ((coalesce(payload ->> 'webhook', payload #>> '{original_payload,webhook}')),
+                                   created_at)
+    WHERE job_type = 'webhook';
+CREATE VIEW webhook_overview WITH (security_invoker = true) AS
+SELECT w.name, w.url, w.description, w.tenant_id, w.created_at, w.disabled_at, w.disabled_reason,
+       (SELECT count(*) FROM webhook_secrets s
+        WHERE s.webhook = w.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()))
+           AS valid_secrets,
+       (SELECT string_agg(coalesce(t.event, t.cron), ', ' ORDER BY t.name) FROM job_triggers t
+        WHERE t.action = 'webhook' AND t.target = w.name) AS events,
+       last.id AS last_job_id, last.status AS last_status, last.finished_at AS last_at,
+       last.payload #>> '{error,message}' AS last_error
+FROM webhooks w
+LEFT JOIN LATERAL (
+    SELECT j.id, j.status, j.finished_at, j.payload FROM jobs j
+    WHERE j.job_type = 'webhook'
+      AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
+    ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
+COMMENT ON VIEW webhook_overview IS 'One row a webhook, with its last message; no secrets.';
+
 CREATE VIEW trigger_overview WITH (security_invoker = true) AS
 SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.time_zone, t.catch_up,
        t.action, t.target, t.next_at, t.paused_at, t.pause_reason, f.fired_at AS last_at,
@@ -1048,7 +1231,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY['job_triggers', 'trigger_firings', 'trigger_windows', 'event_outbox',
-                                'upkeep_tasks'] LOOP
+                                'upkeep_tasks', 'webhooks', 'webhook_secrets'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('CREATE POLICY %I ON %I TO service_role USING (true) WITH CHECK (true)',
                        name || '_service', name);
@@ -1059,7 +1242,9 @@ BEGIN
                                 'resume_trigger', 'note_event', 'emit_event', 'is_passing',
                                 'act_for_trigger', 'run_trigger', 'schedule_scope', 'due_instants',
                                 'fire_schedules', 'dispatch_events', 'scheduler_tick', 'fire_now',
-                                'run_upkeep', 'restore_default_schedules'] LOOP
+                                'run_upkeep', 'restore_default_schedules', 'new_webhook_secret',
+                                'add_webhook', 'rotate_webhook', 'disable_webhook', 'enable_webhook',
+                                'webhook_to_call', 'send_webhook'] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
     END LOOP;
@@ -1071,8 +1256,8 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION emit_event TO cortana_app;
-REVOKE ALL ON trigger_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON trigger_overview TO service_role;
+REVOKE ALL ON trigger_overview, webhook_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON trigger_overview, webhook_overview TO service_role;
 -- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
 REVOKE ALL ON FUNCTION job_triggers_before_write(), runs_inserted(), videos_ready(), jobs_clip_created(),
     jobs_dead() FROM PUBLIC, anon, authenticated;

@@ -39,6 +39,7 @@ static void test_redaction_hides_every_kind_of_secret(void **state)
         {"password=hunter2 host=db", "password=******* host=db"},
         {"{\"secret\": \"hunter2\", \"a\": 1}", "{\"secret\": \"*******\", \"a\": 1}"},
         {"GET /k?X-Amz-Signature=abc&b=1", "GET /k?X-Amz-Signature=***&b=1"},
+        {"signed with whsec_AbC+/9==.", "signed with whsec_********."},
         {"tokens=3 of 4", "tokens=3 of 4"},
         {"a plain line", "a plain line"},
     };

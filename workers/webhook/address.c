@@ -1,0 +1,145 @@
+/* Which addresses are public: IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890 and its
+ * successors) are the source of the tables. */
+#include "workers/webhook/webhook.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+enum { ADDRESS_BYTES = 16, MAPPED_BITS = 96, NETWORK_TEXT_MAX = 64 };
+
+static const unsigned char mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+struct network {
+    const char *address;
+    int bits;
+};
+
+static const struct network special_v4[] = {
+    {"0.0.0.0", 8},       {"10.0.0.0", 8},      {"100.64.0.0", 10},   {"127.0.0.0", 8},
+    {"169.254.0.0", 16},  {"172.16.0.0", 12},   {"192.0.0.0", 24},    {"192.0.2.0", 24},
+    {"192.31.196.0", 24}, {"192.52.193.0", 24}, {"192.88.99.0", 24},  {"192.168.0.0", 16},
+    {"192.175.48.0", 24}, {"198.18.0.0", 15},   {"198.51.100.0", 24}, {"203.0.113.0", 24},
+    {"224.0.0.0", 4},     {"240.0.0.0", 4},
+};
+
+/* Of what is routed at all, 2000::/3: protocols, tunnels that carry an IPv4 address, and examples. */
+static const struct network special_v6[] = {
+    {"2001::", 23}, {"2001:db8::", 32}, {"2002::", 16}, {"2620:4f:8000::", 48}, {"3fff::", 20},
+};
+static const struct network global_v6 = {"2000::", 3};
+
+static bool is_within(const unsigned char *address, const unsigned char *network, int bits)
+{
+    int bytes = bits / 8;
+    int rest = bits % 8;
+    if (memcmp(address, network, (size_t)bytes) != 0) {
+        return false;
+    }
+    unsigned mask = rest ? 0xffU << (8 - rest) & 0xffU : 0;
+    return rest == 0 || ((address[bytes] ^ network[bytes]) & mask) == 0;
+}
+
+static bool is_among(const unsigned char *address, int family, const struct network *networks,
+                     size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        unsigned char network[ADDRESS_BYTES];
+        if (inet_pton(family, networks[i].address, network) == 1 &&
+            is_within(address, network, networks[i].bits)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_public(const unsigned char address[ADDRESS_BYTES])
+{
+    if (memcmp(address, mapped_prefix, sizeof(mapped_prefix)) == 0) {
+        return !is_among(address + sizeof(mapped_prefix), AF_INET, special_v4,
+                         CV_COUNT(special_v4));
+    }
+    return is_among(address, AF_INET6, &global_v6, 1) &&
+           !is_among(address, AF_INET6, special_v6, CV_COUNT(special_v6));
+}
+
+/* As IPv6, IPv4 in its mapped form. */
+static bool read_address(const struct sockaddr *given, unsigned char address[ADDRESS_BYTES])
+{
+    if (given->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, given, sizeof(v4));
+        memcpy(address, mapped_prefix, sizeof(mapped_prefix));
+        memcpy(address + sizeof(mapped_prefix), &v4.sin_addr, sizeof(v4.sin_addr));
+        return true;
+    }
+    if (given->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+        memcpy(&v6, given, sizeof(v6));
+        memcpy(address, &v6.sin6_addr, ADDRESS_BYTES);
+        return true;
+    }
+    return false;
+}
+
+static bool parse_network(const char *text, unsigned char address[ADDRESS_BYTES], int *ret_bits)
+{
+    char plain[NETWORK_TEXT_MAX];
+    const char *slash = strchr(text, '/');
+    size_t length = slash ? (size_t)(slash - text) : strlen(text);
+    if (length >= sizeof(plain)) {
+        return false;
+    }
+    (void)snprintf(plain, sizeof(plain), "%.*s", (int)length, text);
+    bool is_v4 = inet_pton(AF_INET, plain, address + sizeof(mapped_prefix)) == 1;
+    if (is_v4) {
+        memcpy(address, mapped_prefix, sizeof(mapped_prefix));
+    } else if (inet_pton(AF_INET6, plain, address) != 1) {
+        return false;
+    }
+    int first = is_v4 ? MAPPED_BITS : 0;
+    int64_t bits = 8 * ADDRESS_BYTES - first;
+    if (slash && !cv_parse_int(slash + 1, 0, bits, &bits)) {
+        return false;
+    }
+    *ret_bits = first + (int)bits;
+    return true;
+}
+
+bool webhook_allowed_parse(const char *text, struct webhook_allowed *ret_allowed)
+{
+    struct webhook_allowed allowed = {.count = 0};
+    for (const char *part = text; *part;) {
+        char one[NETWORK_TEXT_MAX];
+        size_t length = strcspn(part, ",");
+        if (length >= sizeof(one) || allowed.count == CV_COUNT(allowed.networks)) {
+            return false;
+        }
+        (void)snprintf(one, sizeof(one), "%.*s", (int)length, part);
+        if (!parse_network(one, allowed.networks[allowed.count].address,
+                           &allowed.networks[allowed.count].bits)) {
+            return false;
+        }
+        allowed.count++;
+        part += length;
+        if (*part == ',' && *++part == '\0') {
+            return false;
+        }
+    }
+    *ret_allowed = allowed;
+    return true;
+}
+
+bool webhook_may_call(const struct webhook_allowed *allowed, const struct sockaddr *given)
+{
+    unsigned char address[ADDRESS_BYTES];
+    if (!read_address(given, address)) {
+        return false;
+    }
+    for (size_t i = 0; i < allowed->count; i++) {
+        if (is_within(address, allowed->networks[i].address, allowed->networks[i].bits)) {
+            return true;
+        }
+    }
+    return is_public(address);
+}
