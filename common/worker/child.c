@@ -1,3 +1,4 @@
+#include "common/worker/cgroup_internal.h"
 #include "common/worker/child_internal.h"
 #include "common/worker/sanitizer_internal.h"
 
@@ -152,10 +153,10 @@ static void add_limit(struct plan *plan, int resource, int64_t soft, int64_t har
     plan->limit_count++;
 }
 
-static void plan_limits(struct plan *plan, const struct cv_child_params *params)
+static void plan_limits(struct plan *plan, const struct cv_child_params *params, int64_t memory)
 {
     const struct cv_stage_limits *wanted = &params->stage->limits;
-    int64_t memory = cv_child_memory_limit(params->stage);
+    int64_t space = cv_child_memory_limit(params->stage) * 2;
     int64_t file = wanted->file_bytes > 0 ? wanted->file_bytes : default_file_bytes;
     int64_t cpu =
         wanted->cpu_seconds > 0
@@ -164,9 +165,9 @@ static void plan_limits(struct plan *plan, const struct cv_child_params *params)
     if (!CV_UNDER_SANITIZER) {
         /* RLIMIT_DATA counts private writable memory, which is what an attack or a leak fills;
          * address space also holds file mappings, shared memory and reservations that cost nothing,
-         * so its bound is wider. */
+         * so its bound is wider, and no container's. */
         add_limit(plan, RLIMIT_DATA, memory, memory);
-        add_limit(plan, RLIMIT_AS, memory * 2, memory * 2);
+        add_limit(plan, RLIMIT_AS, space, space);
     }
     add_limit(plan, RLIMIT_CPU, cpu, cpu + CPU_HARD_SECONDS);
     add_limit(plan, RLIMIT_FSIZE, file, file);
@@ -289,7 +290,7 @@ static _Noreturn void become_stage(const struct plan *plan)
 }
 
 static int make_plan(struct plan *plan, struct cv_buffer *text, char threads[16],
-                     const struct cv_child_params *params, struct cv_error *error)
+                     const struct cv_child_params *params, int64_t memory, struct cv_error *error)
 {
     static char once[] = "--once";
     static char scratch[] = "--scratch";
@@ -308,7 +309,7 @@ static int make_plan(struct plan *plan, struct cv_buffer *text, char threads[16]
         progress_target,
     };
     (void)memcpy(plan->arguments, arguments, sizeof(arguments));
-    plan_limits(plan, params);
+    plan_limits(plan, params, memory);
     plan->parent = getpid();
     (void)sigemptyset(&plan->no_signals);
     return plan_environment(plan, text, params, error);
@@ -322,7 +323,11 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
     cv_auto(pipes_deinit) struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     struct plan plan = {.limit_count = 0};
     char threads[16];
-    int r = make_plan(&plan, &text, threads, params, error);
+    struct cv_cgroup group;
+    cv_cgroup_read(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &group);
+    child->memory_bytes =
+        cv_cgroup_stage_memory(&group, cv_child_memory_limit(params->stage), params->slots);
+    int r = make_plan(&plan, &text, threads, params, child->memory_bytes, error);
     r = r < 0 ? r : make_pipes(&pipes, error);
     if (r < 0) {
         return r;

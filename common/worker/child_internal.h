@@ -34,8 +34,9 @@ struct cv_progress {
 };
 
 struct cv_child {
-    pid_t pid;    /* 0: none */
-    int input_fd; /* ours ends of the pipes; -1 once closed */
+    pid_t pid;            /* 0: none */
+    int64_t memory_bytes; /* the private memory that it may have */
+    int input_fd;         /* ours ends of the pipes; -1 once closed */
     int output_fd;
     int error_fd;
     int progress_fd;
@@ -67,6 +68,7 @@ struct cv_child_params {
     const char *worker_id;
     const char *scratch;
     int threads;
+    int slots; /* stages that share this process' bounds */
 };
 
 /* Starts the stage: this very program with --once, in a session of its own that dies with this
@@ -75,7 +77,8 @@ struct cv_child_params {
 CV_MUST_CHECK int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
                                  struct cv_error *error);
 
-/* Bytes of address space and seconds of CPU that the stage gets; see struct cv_stage_limits. */
+/* Bytes of private memory that a stage gets where no container bounds it; see struct
+ * cv_stage_limits. */
 int64_t cv_child_memory_limit(const struct cv_stage *stage);
 
 /* Kills what is left of the process, reaps it, closes and frees everything. */

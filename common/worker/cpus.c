@@ -1,47 +1,36 @@
+#include "common/worker/cgroup_internal.h"
 #include "common/worker/stage_internal.h"
 
+#include <math.h>
 #include <sched.h>
-#include <string.h>
 
-/* First line of a small kernel file; false when it is not there. */
-static bool read_line(const char *path, char *text, size_t size)
-{
-    cv_auto_file FILE *file = fopen(path, "re");
-    return file && fgets(text, (int)size, file);
-}
-
-/* CPUs' worth of time that the cgroup grants, rounded up; 0 when it sets no bound. Version 2 says
- * "QUOTA PERIOD" or "max PERIOD" in one file, version 1 uses two files and -1. Inside a container
- * the own group is mounted at the root, so no walk up the tree is needed there. */
-static int cgroup_cpus(void)
-{
-    char line[128];
-    long long quota = -1;
-    long long period = 0;
-    if (read_line("/sys/fs/cgroup/cpu.max", line, sizeof(line))) {
-        if (sscanf(line, "%lld %lld", &quota, &period) != 2) {
-            return 0;
-        }
-    } else if (!read_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", line, sizeof(line)) ||
-               sscanf(line, "%lld", &quota) != 1 ||
-               !read_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us", line, sizeof(line)) ||
-               sscanf(line, "%lld", &period) != 1) {
-        return 0;
-    }
-    if (quota <= 0 || period <= 0 || quota / period >= CPU_SETSIZE) {
-        return 0;
-    }
-    return (int)((quota + period - 1) / period);
-}
+enum {
+    /* A supervisor holds 20 MiB and some results; a stage's pages of files it reads are dropped
+     * before anything else. */
+    SUPERVISOR_MIB = 64,
+    LEAST_MIB = 32, /* with less a stage does not even start; the container's bound then speaks */
+};
 
 int cv_worker_cpus(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
     int allowed = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-    int granted = cgroup_cpus();
-    if (granted > 0 && granted < allowed) {
-        allowed = granted;
+    struct cv_cgroup group;
+    cv_cgroup_read(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &group);
+    if (group.cpus > 0 && group.cpus < allowed) {
+        allowed = (int)ceil(group.cpus);
     }
     return allowed > 0 ? allowed : 1;
+}
+
+int64_t cv_cgroup_stage_memory(const struct cv_cgroup *group, int64_t wanted, int slots)
+{
+    if (group->memory_bytes == 0) {
+        return wanted;
+    }
+    int64_t share = (group->memory_bytes - ((int64_t)SUPERVISOR_MIB << 20)) / slots;
+    int64_t least = (int64_t)LEAST_MIB << 20;
+    share = share > least ? share : least;
+    return share < wanted ? share : wanted;
 }

@@ -46,6 +46,7 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
         .worker_id = supervisor->worker_id,
         .scratch = slot->scratch_path,
         .threads = threads > 0 ? threads : 1,
+        .slots = supervisor->options.slots,
     };
     return cv_child_start(&slot->child, &params, error);
 }
@@ -170,9 +171,9 @@ static void make_report(struct cv_slot *slot)
 }
 
 /* A stage that was told to stop has no verdict of its own, unless it got done all the same. */
-static void read_verdict(const struct cv_supervisor *supervisor, struct cv_slot *slot)
+static void read_verdict(struct cv_slot *slot)
 {
-    cv_verdict_read(&slot->child, supervisor->stage, &slot->verdict);
+    cv_verdict_read(&slot->child, &slot->verdict);
     if (slot->stop == CV_STOP_TIME_LIMIT) {
         cv_verdict_deinit(&slot->verdict);
         int r = cv_fail(&slot->verdict.failure, CV_ERROR_TIMEOUT,
@@ -219,7 +220,7 @@ void cv_slot_pump(struct cv_supervisor *supervisor, int index)
     (void)cv_child_reap(child);
     if (cv_child_is_over(child)) {
         make_report(slot);
-        read_verdict(supervisor, slot);
+        read_verdict(slot);
         slot->phase = CV_SLOT_SETTLING;
         slot->settle_at = 0;
     }

@@ -40,18 +40,16 @@ static void fail(struct cv_verdict_result *verdict, enum cv_error_type type, con
 
 /* A library that aborts when memory runs out (C++'s bad_alloc does) looks like a crash; memory near
  * the bound tells them apart. */
-static bool ran_out_of_memory(const struct cv_child *child, const struct cv_stage *stage)
+static bool ran_out_of_memory(const struct cv_child *child)
 {
     int64_t peak = (int64_t)child->usage.ru_maxrss * 1024;
-    return peak > cv_child_memory_limit(stage) / 10 * 9;
+    return peak > child->memory_bytes / 10 * 9;
 }
 
-static void read_signal(const struct cv_child *child, const struct cv_stage *stage,
-                        struct cv_verdict_result *verdict)
+static void read_signal(const struct cv_child *child, struct cv_verdict_result *verdict)
 {
     int number = WTERMSIG(child->status);
-    if ((number == SIGABRT || number == SIGSEGV || number == SIGKILL) &&
-        ran_out_of_memory(child, stage)) {
+    if ((number == SIGABRT || number == SIGSEGV || number == SIGKILL) && ran_out_of_memory(child)) {
         fail(verdict, CV_ERROR_OUT_OF_MEMORY, "the stage used up its memory");
         return;
     }
@@ -147,8 +145,7 @@ static void read_result(json_t *output, struct cv_verdict_result *verdict)
     }
 }
 
-void cv_verdict_read(const struct cv_child *child, const struct cv_stage *stage,
-                     struct cv_verdict_result *verdict)
+void cv_verdict_read(const struct cv_child *child, struct cv_verdict_result *verdict)
 {
     *verdict = (struct cv_verdict_result){.result = NULL};
     if (child->output_too_large) {
@@ -156,7 +153,7 @@ void cv_verdict_read(const struct cv_child *child, const struct cv_stage *stage,
         return;
     }
     if (WIFSIGNALED(child->status)) {
-        read_signal(child, stage, verdict);
+        read_signal(child, verdict);
         return;
     }
     int code = WEXITSTATUS(child->status);

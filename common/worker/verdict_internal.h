@@ -14,5 +14,4 @@ void cv_verdict_deinit(struct cv_verdict_result *verdict);
 
 /* Reads the output and exit status of a child that is over. Believes nothing that cannot be
  * checked: whatever breaks the protocol is CV_ERROR_STAGE_PROTOCOL. Never fails itself. */
-void cv_verdict_read(const struct cv_child *child, const struct cv_stage *stage,
-                     struct cv_verdict_result *verdict);
+void cv_verdict_read(const struct cv_child *child, struct cv_verdict_result *verdict);

@@ -1,4 +1,5 @@
-/* What needs no process and no database: payloads, verdicts, scratch directories. */
+/* What needs no process and no database: payloads, bounds, verdicts, scratch directories. */
+#include "common/worker/cgroup_internal.h"
 #include "common/worker/child_internal.h"
 #include "common/worker/scratch_internal.h"
 #include "common/worker/verdict_internal.h"
@@ -79,12 +80,114 @@ static void test_payload_texts(void **state)
     assert_string_equal(text, "videos/a/b.mp4");
 }
 
+/* ---- what a container grants ------------------------------------------------------------------- */
+
+static void write_file(const char *root, const char *path, const char *text)
+{
+    char name[512];
+    (void)snprintf(name, sizeof(name), "%s/%s", root, path);
+    for (char *slash = strchr(name + strlen(root) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(name, 0755);
+        *slash = '/';
+    }
+    cv_auto_file FILE *file = fopen(name, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+}
+
+static void remove_tree(const char *root)
+{
+    char command[600];
+    (void)snprintf(command, sizeof(command), "rm -r -- '%s'", root);
+    assert_int_equal(system(command), 0);
+}
+
+struct group_file {
+    const char *path, *text;
+};
+
+static void test_bounds_of_a_container(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *membership;
+        struct group_file files[6];
+        double cpus;
+        int64_t memory;
+    } cases[] = {
+        /* nothing known, nothing bounded */
+        {"", {{0}}, 0, 0},
+        {"0::/\n", {{"cpu.max", "max 100000\n"}, {"memory.max", "max\n"}}, 0, 0},
+        {"rubbish\n0::no/path\n:::\n", {{"cpu.max", "x"}}, 0, 0},
+        /* version 2: in a container, whose group is the root that it sees */
+        {"0::/\n", {{"cpu.max", "150000 100000\n"}, {"memory.max", "536870912\n"}}, 1.5, 512 << 20},
+        /* and a service of the machine, bounded by its own group and the one above */
+        {"0::/a.slice/b.service\n",
+         {{"a.slice/cpu.max", "100000 100000"},
+          {"a.slice/memory.max", "1073741824"},
+          {"a.slice/b.service/cpu.max", "400000 100000"},
+          {"a.slice/b.service/memory.max", "max"}},
+         1,
+         1 << 30},
+        /* the path that the machine sees is not there in a container without a namespace */
+        {"0::/kubepods/pod1/x\n", {{"cpu.max", "50000 100000"}}, 0.5, 0},
+        {"0::/../escape\n", {{"cpu.max", "50000 100000"}}, 0, 0},
+        /* version 1: a tree for each, "no limit" as a large number and as -1 */
+        {"5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n",
+         {{"cpu,cpuacct/docker/x/cpu.cfs_quota_us", "200000"},
+          {"cpu,cpuacct/docker/x/cpu.cfs_period_us", "100000"},
+          {"memory/memory.limit_in_bytes", "9223372036854771712"},
+          {"memory/docker/x/memory.limit_in_bytes", "268435456"}},
+         2,
+         256 << 20},
+        {"5:cpu:/\n4:memory:/\n",
+         {{"cpu/cpu.cfs_quota_us", "-1"},
+          {"cpu/cpu.cfs_period_us", "100000"},
+          {"memory/memory.limit_in_bytes", "9223372036854771712"}},
+         0,
+         0},
+        /* both, side by side */
+        {"4:memory:/x\n0::/y\n",
+         {{"memory/x/memory.limit_in_bytes", "268435456"}, {"unified/y/cpu.max", "300000 100000"}},
+         3,
+         256 << 20},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        char root[] = "/tmp/cv-cgroup-XXXXXX", membership[100];
+        assert_non_null(mkdtemp(root));
+        write_file(root, "membership", cases[i].membership);
+        for (size_t j = 0; j < CV_COUNT(cases[i].files) && cases[i].files[j].path; j++) {
+            write_file(root, cases[i].files[j].path, cases[i].files[j].text);
+        }
+        struct cv_cgroup group;
+        (void)snprintf(membership, sizeof(membership), "%s/membership", root);
+        cv_cgroup_read(root, membership, &group);
+        if (group.cpus != cases[i].cpus || group.memory_bytes != cases[i].memory) {
+            fail_msg("case %zu: %.2f CPUs, %lld bytes", i, group.cpus,
+                     (long long)group.memory_bytes);
+        }
+        remove_tree(root);
+    }
+}
+
+static void test_a_stages_share_of_memory(void **state)
+{
+    (void)state;
+    static const int64_t mib = 1 << 20;
+    struct cv_cgroup none = {0, 0}, small = {0, 1024 * mib}, tiny = {0, 40 * mib};
+    assert_int_equal(cv_cgroup_stage_memory(&none, 4096 * mib, 1), 4096 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&small, 4096 * mib, 1), 960 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&small, 4096 * mib, 4), 240 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&small, 256 * mib, 1), 256 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&tiny, 4096 * mib, 2), 32 * mib);
+}
+
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
 /* Statuses as wait4 gives them. */
 enum { EXITED = 8 }; /* shift of the exit code */
-
-static const struct cv_stage stage = {.name = "s", .job_type = "t"};
 
 static void read_verdict(int status, const char *output, struct cv_verdict_result *verdict)
 {
@@ -93,7 +196,7 @@ static void read_verdict(int status, const char *output, struct cv_verdict_resul
     child.exited = true;
     cv_buffer_text(&child.output, output);
     assert_false(child.output.failed);
-    cv_verdict_read(&child, &stage, verdict);
+    cv_verdict_read(&child, verdict);
     cv_buffer_deinit(&child.output);
 }
 
@@ -231,6 +334,8 @@ int main(void)
         cmocka_unit_test(test_payload_double),
         cmocka_unit_test(test_payload_texts),
         cmocka_unit_test(test_verdict_of_failures),
+        cmocka_unit_test(test_bounds_of_a_container),
+        cmocka_unit_test(test_a_stages_share_of_memory),
         cmocka_unit_test(test_verdict_of_success),
         cmocka_unit_test(test_pump_reads_progress_and_keeps_a_tail),
         cmocka_unit_test(test_scratch_is_emptied_and_links_are_not_followed),

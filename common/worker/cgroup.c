@@ -1,0 +1,122 @@
+/* What a container may use. Version 2 keeps all controllers in one tree, version 1 one tree each,
+ * and machines that have both use some of each. The process' own group is named in
+ * /proc/self/cgroup; where that path is not the one that is mounted (a container that sees its
+ * group as the root), the root is the group. Bounds of the groups above hold as well. */
+#include "common/worker/cgroup_internal.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* Version 1 writes "no limit" as a number near 2^63. */
+static const int64_t memory_unlimited = 1LL << 60;
+
+/* First line of a small kernel file; false when it is not there. */
+static bool read_line(const char *directory, const char *name, char *text, size_t size)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path)) {
+        return false;
+    }
+    cv_auto_file FILE *file = fopen(path, "re");
+    return file && fgets(text, (int)size, file);
+}
+
+static void take_cpus(struct cv_cgroup *group, long long quota, long long period)
+{
+    if (quota > 0 && period > 0) {
+        double cpus = (double)quota / (double)period;
+        if (group->cpus <= 0 || cpus < group->cpus) {
+            group->cpus = cpus;
+        }
+    }
+}
+
+static void take_memory(struct cv_cgroup *group, const char *text)
+{
+    long long bytes = 0;
+    if (sscanf(text, "%lld", &bytes) == 1 && bytes > 0 && bytes < memory_unlimited &&
+        (group->memory_bytes == 0 || bytes < group->memory_bytes)) {
+        group->memory_bytes = bytes;
+    }
+}
+
+/* What one directory says, of either version. */
+static void read_directory(const char *directory, struct cv_cgroup *group)
+{
+    char line[128];
+    long long quota = 0, period = 0;
+    if (read_line(directory, "cpu.max", line, sizeof(line)) &&
+        sscanf(line, "%lld %lld", &quota, &period) == 2) { /* else "max" */
+        take_cpus(group, quota, period);
+    }
+    if (read_line(directory, "cpu.cfs_quota_us", line, sizeof(line)) &&
+        sscanf(line, "%lld", &quota) == 1 &&
+        read_line(directory, "cpu.cfs_period_us", line, sizeof(line)) &&
+        sscanf(line, "%lld", &period) == 1) {
+        take_cpus(group, quota, period);
+    }
+    if (read_line(directory, "memory.max", line, sizeof(line)) ||
+        read_line(directory, "memory.limit_in_bytes", line, sizeof(line))) {
+        take_memory(group, line);
+    }
+}
+
+/* The directory of a group and all above it, down to the mount. */
+static void read_tree(const char *mount, const char *path, struct cv_cgroup *group)
+{
+    char directory[PATH_MAX];
+    size_t shortest = strlen(mount);
+    if (snprintf(directory, sizeof(directory), "%s%s", mount, strcmp(path, "/") == 0 ? "" : path) >=
+        (int)sizeof(directory)) {
+        return;
+    }
+    for (;;) {
+        read_directory(directory, group);
+        char *slash = strrchr(directory, '/');
+        if (!slash || (size_t)(slash - directory) < shortest) {
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+/* "4:memory:/a/b": a tree of version 1; "0::/a/b": that of version 2. */
+static void read_membership(const char *root, char *line, struct cv_cgroup *group)
+{
+    char mount[PATH_MAX];
+    line[strcspn(line, "\n")] = '\0';
+    char *names = strchr(line, ':');
+    char *path = names ? strchr(names + 1, ':') : NULL;
+    if (!path || path[1] != '/' || strstr(path, "/..")) {
+        return;
+    }
+    *path++ = '\0';
+    names++;
+    if (!names[0]) {
+        read_tree(root, path, group);
+        (void)snprintf(mount, sizeof(mount), "%s/unified", root);
+        read_tree(mount, path, group);
+        return;
+    }
+    bool is_ours = false;
+    cv_auto_free char *list = strdup(names);
+    char *rest = NULL;
+    for (char *name = list ? strtok_r(list, ",", &rest) : NULL; name;
+         name = strtok_r(NULL, ",", &rest)) {
+        is_ours = is_ours || strcmp(name, "cpu") == 0 || strcmp(name, "memory") == 0;
+    }
+    if (is_ours && snprintf(mount, sizeof(mount), "%s/%s", root, names) < (int)sizeof(mount)) {
+        read_tree(mount, path, group);
+    }
+}
+
+void cv_cgroup_read(const char *root, const char *membership, struct cv_cgroup *ret_group)
+{
+    struct cv_cgroup group = {0};
+    char line[PATH_MAX];
+    cv_auto_file FILE *file = fopen(membership, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        read_membership(root, line, &group);
+    }
+    *ret_group = group;
+}
