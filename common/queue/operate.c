@@ -1,5 +1,7 @@
 #include "common/queue/calls.h"
 
+#include <string.h>
+
 int cv_queue_cancel(struct cv_db *db, const char *job_id, struct cv_error *error)
 {
     return cv_queue_run(db, error, "SELECT cancel_job($1::uuid) AS outcome", job_id);
@@ -19,6 +21,20 @@ int cv_queue_retry_failed(struct cv_db *db, const char *job_type, int64_t *ret_c
         *ret_count = cv_db_int(rows, 0, "retried", 0);
     }
     return result;
+}
+
+void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size)
+{
+    char boot[40] = "unknown";
+    cv_auto_file FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && fgets(boot, sizeof(boot), file)) {
+        boot[strcspn(boot, "\n")] = '\0';
+    }
+    host[host_size - 1] = '\0';
+    if (gethostname(host, host_size - 1) != 0) {
+        (void)snprintf(host, host_size, "unknown");
+    }
+    (void)snprintf(id, id_size, "%s:%d:%s", host, (int)getpid(), boot);
 }
 
 int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,

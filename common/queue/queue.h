@@ -185,6 +185,11 @@ struct cv_worker_state {
     int running;
 };
 
+enum { CV_WORKER_HOST_SIZE = 64, CV_WORKER_ID_SIZE = 160 };
+
+/* What this process is called among the workers. */
+void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size);
+
 /* Writes the worker's row: on start, with every heartbeat, at the end. CV_QUEUE_DRAIN is an
  * outcome. */
 CV_MUST_CHECK int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,

@@ -236,20 +236,6 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     return r;
 }
 
-static void name_worker(struct cv_supervisor *supervisor)
-{
-    char boot[40] = "unknown";
-    cv_auto_file FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file && fgets(boot, sizeof(boot), file)) {
-        boot[strcspn(boot, "\n")] = '\0';
-    }
-    if (gethostname(supervisor->host, sizeof(supervisor->host) - 1) != 0) {
-        (void)snprintf(supervisor->host, sizeof(supervisor->host), "unknown");
-    }
-    (void)snprintf(supervisor->worker_id, sizeof(supervisor->worker_id), "%s:%d:%s",
-                   supervisor->host, (int)getpid(), boot);
-}
-
 /* The store is opened here once only to see that it can be: a wrong STORE_URL shall stop the
  * worker, not cost each job its retries. */
 static int check_store(struct cv_supervisor *supervisor, struct cv_error *error)
@@ -310,7 +296,8 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
 {
     /* No other process of this user may read our environment, where DATABASE_URL stands. */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    name_worker(supervisor);
+    cv_queue_name_worker(supervisor->host, sizeof(supervisor->host), supervisor->worker_id,
+                         sizeof(supervisor->worker_id));
     cv_supervisor_log_job(supervisor, NULL);
     int r = read_settings(supervisor, error);
     r = r < 0 ? r : open_signals(supervisor, error);

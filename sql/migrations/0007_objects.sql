@@ -118,6 +118,40 @@ BEGIN
 END
 $$;
 
+-- Events of a store as an API was given them (by a webhook, a queue's reader, a function of a cloud), in
+-- any of the forms that the scanner knows; each stays until a scanner has read it.
+CREATE TABLE object_events (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event jsonb NOT NULL,
+    received_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- Hands an event of the store to the scanner. It is believed no more than an announcement, so that it
+-- need not be known who sent it. What is too large (1 MiB; SQS and SNS carry 256 KiB) is refused with
+-- 54000, what is no JSON object with 22023, and with 53400 whatever comes while 100,000 events wait: is
+-- there a scanner?
+CREATE FUNCTION accept_object_event(p_event jsonb) RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    largest constant int := 1024 * 1024;
+    most constant bigint := 100000;
+BEGIN
+    IF p_event IS NULL OR jsonb_typeof(p_event) <> 'object' THEN
+        RAISE EXCEPTION 'an event of the store is a JSON object' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF octet_length(p_event::text) > largest THEN
+        RAISE EXCEPTION 'an event of the store has at most % bytes', largest
+            USING ERRCODE = 'program_limit_exceeded';
+    ELSIF (SELECT max(id) - min(id) FROM object_events) >= most THEN
+        RAISE EXCEPTION 'more than % events of the store wait to be read', most
+            USING ERRCODE = 'configuration_limit_exceeded', HINT = 'Start scanner-worker --interval.';
+    END IF;
+    INSERT INTO object_events (event) VALUES (p_event);
+    PERFORM pg_notify('cv_uploads', '');
+END
+$$;
+
 -- The uploads that are to be looked at now. Nothing is locked: two scanners that look at one object
 -- come to the same end.
 CREATE FUNCTION due_uploads(p_limit int) RETURNS SETOF uploads
@@ -245,6 +279,7 @@ DECLARE
     video videos;
     outcome text;
 BEGIN
+    LOCK TABLE jobs IN ROW EXCLUSIVE MODE; -- before a video's row: see videos_before_deletes()
     PERFORM set_config('cortana.source', 'scanner', true);
     IF NOT EXISTS (SELECT FROM videos WHERE id = p_video_id)
        AND EXISTS (SELECT FROM object_removals r WHERE r.video_id = p_video_id) THEN
@@ -397,6 +432,7 @@ CREATE FUNCTION reprocess_video(p_video_id uuid) RETURNS uuid
 LANGUAGE plpgsql AS
 $$
 BEGIN
+    LOCK TABLE jobs IN ROW EXCLUSIVE MODE; -- before a video's row: see videos_before_deletes()
     UPDATE videos SET
         original_sha256 = CASE WHEN replaced_etag IS NULL THEN original_sha256 END,
         original_size = CASE WHEN replaced_etag IS NULL THEN original_size END,
@@ -460,6 +496,23 @@ $$;
 CREATE TRIGGER videos_before_delete BEFORE DELETE ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_before_delete();
 
+-- A plain DELETE locks a video before its jobs, workers lock a job before its video. No order of rows
+-- brings the two together, so that a DELETE keeps workers (who wait, they do not fail) and other DELETEs
+-- out of the jobs until its transaction ends. delete_video() does without.
+CREATE FUNCTION videos_before_deletes() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    IF coalesce(current_setting('cortana.jobs_are_locked', true), '') <> 'yes' THEN
+        LOCK TABLE jobs IN EXCLUSIVE MODE;
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER videos_before_deletes BEFORE DELETE ON videos
+    FOR EACH STATEMENT EXECUTE FUNCTION videos_before_deletes();
+
 -- A stage that is at work on a video that is deleted is told, and the removal is repeated when its
 -- lease has certainly ended. The margin covers a last request on its way to the store.
 CREATE FUNCTION jobs_deleted_at_work() RETURNS trigger
@@ -496,9 +549,9 @@ CREATE TRIGGER videos_after_insert AFTER INSERT ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_after_insert();
 
 -- Deletes a video with all that was made of it. As DELETE FROM videos, but locks in the order in which
--- workers do, so that neither is the victim of a deadlock. False: there is none.
+-- workers do, and so stops nobody who works on other videos. False: there is none.
 CREATE FUNCTION delete_video(p_video_id uuid) RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql SET cortana.jobs_are_locked = 'yes' AS
 $$
 BEGIN
     PERFORM FROM jobs WHERE video_id = p_video_id ORDER BY id FOR UPDATE;
@@ -594,7 +647,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['uploads', 'scan_positions', 'object_removals'] LOOP
+    FOREACH name IN ARRAY ARRAY['uploads', 'object_events', 'scan_positions', 'object_removals'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('CREATE POLICY %I ON %I TO service_role USING (true) WITH CHECK (true)',
                        name || '_service', name);
@@ -602,7 +655,7 @@ BEGIN
         EXECUTE format('GRANT ALL ON %I TO service_role', name);
     END LOOP;
     FOREACH name IN ARRAY ARRAY[
-        'note_objects', 'announce_upload', 'due_uploads', 'postpone_upload', 'retry_upload',
+        'note_objects', 'announce_upload', 'accept_object_event', 'due_uploads', 'postpone_upload', 'retry_upload',
         'refuse_upload', 'prepare_upload', 'video_event', 'find_twin', 'register_original',
         'register_video', 'compare_original', 'undigested_twins', 'unseen_originals',
         'mark_original_missing', 'reprocess_video', 'enqueue_object_removal', 'delete_video',
@@ -614,5 +667,5 @@ BEGIN
 END
 $$;
 -- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION videos_lose_twin(), videos_before_delete(), jobs_deleted_at_work(),
-    videos_after_insert() FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION videos_lose_twin(), videos_before_deletes(), videos_before_delete(),
+    jobs_deleted_at_work(), videos_after_insert() FROM PUBLIC, anon, authenticated;

@@ -787,7 +787,8 @@ BEGIN
         EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
     END LOOP;
     FOREACH name IN ARRAY ARRAY['enqueue_job', 'enqueue_jobs', 'start_run', 'cancel_job', 'retry_job',
-                                'cancel_run', 'restart_run', 'why_job', 'touch_session'] LOOP
+                                'cancel_run', 'restart_run', 'why_job', 'touch_session',
+                                'accept_object_event'] LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO cortana_app', name);
     END LOOP;
 END

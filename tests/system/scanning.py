@@ -112,3 +112,34 @@ def notification(*keys, event="ObjectCreated:Put", bucket="videos", minio=False)
                        "object": {"key": key, "size": 1, "eTag": "x"}}} for key in keys]
     envelope = {"EventName": f"s3:{event}", "Key": f"{bucket}/{keys[0]}"} if minio else {}
     return json.dumps({**envelope, "Records": records}) + "\n"
+
+
+def event_bridge(key, detail_type="Object Created", bucket="videos"):
+    """What EventBridge says; its keys are not encoded."""
+    return {"version": "0", "id": "1", "detail-type": detail_type, "source": "aws.s3",
+            "detail": {"version": "0", "bucket": {"name": bucket},
+                       "object": {"key": key, "size": 1, "etag": "x"}, "reason": "PutObject"}}
+
+
+def sns(text):
+    return {"Type": "Notification", "MessageId": "1", "TopicArn": "arn:aws:sns:x:1:t",
+            "Subject": "Amazon S3 Notification", "Message": text}
+
+
+def sqs(*texts):
+    """What SQS answers to a reader of messages."""
+    return {"Messages": [{"MessageId": str(number), "ReceiptHandle": "x", "Body": text}
+                         for number, text in enumerate(texts)]}
+
+
+def envelopes(text):
+    """The usual ways in which the text of a notification arrives, as JSON texts by name."""
+    return {name: json.dumps(event) for name, event in {
+        "SQS's answer": sqs(text),
+        "one message of SQS": sqs(text)["Messages"][0],
+        "a function's SQS event": {"Records": [{"messageId": "1", "body": text,
+                                                "eventSource": "aws:sqs"}]},
+        "SNS": sns(text),
+        "SNS within SQS": sqs(json.dumps(sns(text))),
+        "a function's SNS event": {"Records": [{"EventSource": "aws:sns", "Sns": sns(text)}]},
+    }.items()}

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 import uuid
 
@@ -100,6 +101,98 @@ def test_many_at_once(library):
     for video in videos:
         library.wait_until_removed(video)
     assert library.keys() == sorted(library.of(kept))
+
+
+class Committer(threading.Thread):
+    """Works as a supervisor does, in its order: the job, then the video, then the next job."""
+
+    def __init__(self, database, job_type, seed):
+        super().__init__()
+        self.database, self.job_type, self.chance = database, job_type, random.Random(seed)
+        self.ended, self.failures, self.commits = threading.Event(), [], 0
+
+    def run(self):
+        connection = psycopg2.connect(self.database)
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            while not self.ended.is_set():
+                try:
+                    self.work(cursor)
+                except psycopg2.Error as problem:
+                    self.failures.append(problem)
+                    cursor.execute("ROLLBACK")
+        connection.close()
+
+    def work(self, cursor):
+        cursor.execute("SELECT id, lease_token, video_id FROM claim_jobs(%s, %s, 4, '1 second')",
+                       (f"thread {self.ident}", self.job_type))
+        for job, token, video in cursor.fetchall():
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT fence_job(%s, %s)", (job, token))
+            if cursor.fetchone()[0]:
+                cursor.execute("UPDATE videos SET duration = 1, s3_thumb_path = 'x' WHERE id = %s", (video,))
+                cursor.execute("SELECT complete_job(%s, %s)", (job, token))
+                cursor.execute("SELECT enqueue_job(%s, '{}', %s)",
+                               (self.chance.choice(("transcode", "sample")), video))
+            cursor.execute("COMMIT")
+            self.commits += 1
+
+
+def delete_all(database, videos, failures):
+    """In one session, so many at a time, by plain DELETEs."""
+    connection = psycopg2.connect(database)
+    try:
+        for at in range(0, len(videos), 30):
+            with connection, connection.cursor() as cursor:
+                cursor.execute("DELETE FROM videos WHERE id = ANY (%s::uuid[])", (videos[at:at + 30],))
+    except psycopg2.Error as problem:
+        failures.append(problem)
+    finally:
+        connection.close()
+
+
+def test_plain_deletes_at_once_with_all_that_works_do_not_deadlock(library, database):
+    """Two sessions delete the same videos in opposite orders, while removers, stages, a scanner, and
+    commits on those very videos go on."""
+    library.rows(STAGE_SCHEMA)
+    library.rows("UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[50])"
+                 " WHERE name IN ('test_stage', 'object_remove')")
+    kept = [library.add() for _ in range(3)]
+    videos = [library.add() for _ in range(150)]
+    for video in videos:
+        library.rows("SELECT enqueue_job('transcode', '{}', %s)", video)
+    for video in videos[::5]:
+        library.rows("SELECT enqueue_job('test_stage', %s, %s)", json.dumps(
+            {"do": "put", "key": f"frames/{video}/7.jpg", "text": "x", "ms": 100}), video)
+    lease = {"CORTANA_LEASE_MS": 2000}
+    library.remover(**lease)
+    library.workers.start("test-stage", "--slots", "2", **lease)
+    library.start("--interval", "0.1")
+    committers = [Committer(database, kind, seed)
+                  for seed, kind in enumerate(("transcode", "sample") * 2)]
+    for committer in committers:
+        committer.start()
+    failures = []
+    try:
+        wait_until(lambda: sum(c.commits for c in committers) > 20, "the commits to be under way")
+        deleters = [threading.Thread(target=delete_all, args=(database, order, failures))
+                    for order in (videos, videos[::-1])]
+        for deleter in deleters:
+            deleter.start()
+        for deleter in deleters:
+            deleter.join(60)
+            assert not deleter.is_alive()
+    finally:
+        for committer in committers:
+            committer.ended.set()
+            committer.join()
+    assert failures == []
+    # A job of a video that goes in between cannot be enqueued; nothing else may have failed.
+    assert {type(f) for c in committers for f in c.failures} <= {psycopg2.errors.ForeignKeyViolation}
+    wait_until(lambda: not library.rows("SELECT 1 FROM object_removals WHERE finished_at IS NULL"),
+               "the objects to be removed")
+    assert sorted({key.split("/")[-2] for key in library.keys() if "720p" not in key}) == sorted(kept)
+    assert library.value("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
 
 
 def test_a_remover_that_is_killed_is_carried_on(library):

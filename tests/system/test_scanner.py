@@ -1,13 +1,15 @@
 """The scanner: uploads become videos once, whoever looks and whatever their names are."""
 
+import json
 import os
 import random
 import signal
 import time
 import uuid
 
+import psycopg2
 import pytest
-from scanning import SETTLE_MS, Scanning, notification
+from scanning import SETTLE_MS, Scanning, envelopes, event_bridge, notification, sns, sqs
 from workers import wait_until
 
 OWNER, OTHER, TEAM = (str(uuid.uuid4()) for _ in range(3))
@@ -256,6 +258,162 @@ def test_notifications_are_acted_on(scanning, minio):
     scanning.run("--events", text=notification(f"videos/original/{video}/master.mp4",
                                                event="ObjectRemoved:Delete", minio=minio))
     assert scanning.video(video)["original_state"] == "missing"
+
+
+def test_notifications_in_their_envelopes(scanning):
+    lines, expected = [], set()
+    for name in envelopes("x"):
+        scanning.put(f"inbox/{OWNER}/{name} é+.mp4", name.encode())
+        text = notification(f"inbox/{OWNER}/{name.replace(' ', '+')}+%C3%A9%2B.mp4")
+        lines.append(envelopes(text)[name])
+        expected.add(f"{name} é+.mp4")
+    for number in range(3):
+        scanning.put(f"inbox/{OWNER}/{number} +%.mp4", str(number).encode())
+    lines.append(json.dumps(event_bridge(f"inbox/{OWNER}/0 +%.mp4")))  # as it is, not encoded
+    lines.append(json.dumps(sns(json.dumps(event_bridge(f"inbox/{OWNER}/1 +%.mp4")))))
+    lines.append(json.dumps(sqs(json.dumps(event_bridge(f"inbox/{OWNER}/2 +%.mp4")),
+                                notification("inbox/gone.mp4"))))
+    expected |= {f"{number} +%.mp4" for number in range(3)}
+    scanning.put("inbox/quiet.mp4")
+    lines.append(json.dumps(event_bridge("inbox/quiet.mp4", "Object Tags Added")))
+    lines.append(json.dumps({"Type": "SubscriptionConfirmation", "SubscribeURL": "https://x",
+                             "Message": "You have chosen to subscribe"}))
+    log = scanning.run("--events", text="\n".join(lines))
+    assert {row["original_name"] for row in scanning.videos().values()} == expected
+    assert "SubscribeURL" in log and scanning.uploads() == []
+    video = next(iter(scanning.videos().values()))
+    (scanning.store / video["s3_original_path"]).unlink()
+    scanning.run("--events", text=json.dumps(event_bridge(video["s3_original_path"],
+                                                          "Object Deleted")))
+    assert scanning.video(video["id"])["original_state"] == "missing"
+
+
+def nested(depth, text):
+    for _ in range(depth):
+        text = json.dumps(sns(text))
+    return text
+
+
+def hostile_events():
+    """Events that are none, as JSON texts that a database takes as well."""
+    return [json.dumps(event) for event in (
+        {}, {"Records": 7}, {"Messages": 7}, {"Messages": [7, None, {}, {"Body": 7}]},
+        {"Body": "{"}, {"Body": "7"}, {"Body": ""}, {"Message": "x"}, {"Message": {"Records": []}},
+        {"Records": [{"body": "no JSON"}]}, {"Records": [{"body": 7}]},
+        {"Records": [{"Sns": {"Message": ["x"]}}]}, {"detail-type": 7, "detail": {}},
+        {"detail-type": "Object Created", "detail": []}, json.loads(nested(6, "{}")),
+        sqs(*["{"] * 3000), sqs(*[json.dumps({"Records": [{}] * 6000})] * 2),
+    )]
+
+
+def test_hostile_envelopes_are_survived(scanning):
+    video = scanning.original()
+    odd = [json.dumps(event) for event in (
+        {"detail-type": "Object Created", "detail": {}},
+        {"detail-type": "Object Created", "detail": {"bucket": 7, "object": {"key": ["a"]}}},
+        event_bridge("../../etc/passwd"), event_bridge("a" * 5000), event_bridge(""),
+        event_bridge("inbox/a\0b.mp4"), event_bridge(f"frames/{video}/1.jpg"))]
+    bad = hostile_events()
+    good = nested(3, json.dumps(event_bridge(f"videos/original/{video}/master.mp4")))
+    log = scanning.run("--events", text="\n".join([*odd, *bad, good]), expect=65)
+    assert log.count("no notification of a store") == len(bad) + 1  # and the one with a NUL
+    assert set(scanning.videos()) == {video} and scanning.uploads() == []
+
+
+# ---- notifications by way of an API ------------------------------------------------------------------
+
+
+def accept(scanning, *events):
+    for event in events:
+        scanning.rows("SELECT accept_object_event(%s::jsonb)",
+                      event if isinstance(event, str) else json.dumps(event))
+
+
+def test_an_api_may_hand_events_over(scanning, database):
+    loop = scanning.start("--interval", "3600")
+    wait_until(lambda: scanning.rows("SELECT 1 FROM scan_positions WHERE name = 'originals'"
+                                     " AND rounds > 0"), "the first look to end")
+    video = scanning.original()
+    accept(scanning, event_bridge(f"videos/original/{video}/master.mp4"))
+    wait_until(lambda: scanning.transcodes(video), "the scanner to have heard")
+    scanning.put(f"inbox/{OWNER}/from é app.mp4")
+    user = psycopg2.connect(database)
+    with user, user.cursor() as cursor:  # with an application's rights, and no others
+        cursor.execute("SET LOCAL ROLE cortana_app")
+        cursor.execute("SELECT accept_object_event(%s)", (json.dumps(json.loads(
+            envelopes(notification(f"inbox/{OWNER}/from+%C3%A9+app.mp4"))["SNS within SQS"])),))
+    for statement in ("SELECT * FROM object_events", "DELETE FROM object_events",
+                      "INSERT INTO object_events (event) VALUES ('{}')",
+                      "SELECT announce_upload('inbox/a.mp4')"):
+        with user, user.cursor() as cursor, pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            cursor.execute("SET LOCAL ROLE cortana_app")
+            cursor.execute(statement)
+    with user, user.cursor() as cursor, pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        cursor.execute("SET LOCAL ROLE authenticated")
+        cursor.execute("SELECT accept_object_event('{}')")
+    user.close()
+    wait_until(lambda: len(scanning.videos()) == 2, "the scanner to have heard of the other")
+    wait_until(lambda: not scanning.rows("SELECT 1 FROM object_events"), "the events to be gone")
+    loop.send_signal(signal.SIGTERM)
+    assert loop.wait(30) == 0
+
+
+def test_events_wait_for_a_scanner_and_hostile_ones_stop_none(scanning):
+    videos = [scanning.original() for _ in range(20)]
+    for number, video in enumerate(videos):
+        accept(scanning, json.loads(notification(f"videos/original/{video}/master.mp4")),
+               *hostile_events()[number::20])
+    accept(scanning, '{"Records": [' + '{"a": ' * 500 + "1" + "}" * 500 + "]}")
+    accept(scanning, '{"Records": ' + "[" * 3000 + "]" * 3000 + "}")  # deeper than is parsed
+    running = [scanning.start("--pages", "1") for _ in range(3)]
+    outputs = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0] * 3, outputs
+    assert set(scanning.videos()) == set(videos) and len(scanning.transcodes()) == 20
+    assert scanning.value("SELECT count(*) FROM object_events") == 0 and scanning.uploads() == []
+
+
+def test_what_is_no_event_is_refused(scanning):
+    for event in ("[]", "7", '"x"', "null"):
+        with pytest.raises(psycopg2.errors.InvalidParameterValue):
+            accept(scanning, event)
+    with pytest.raises(psycopg2.errors.InvalidParameterValue):
+        scanning.rows("SELECT accept_object_event(NULL)")
+    with pytest.raises(psycopg2.errors.ProgramLimitExceeded):
+        accept(scanning, {"Body": "x" * (1 << 20)})
+    accept(scanning, {"Body": "x" * 1000000})
+    scanning.rows("SELECT setval(pg_get_serial_sequence('object_events', 'id'), 100000)")
+    accept(scanning, {})
+    with pytest.raises(psycopg2.errors.ConfigurationLimitExceeded):
+        accept(scanning, {})
+    scanning.run()
+    accept(scanning, {})
+
+
+def test_a_scanner_is_seen_among_the_workers(scanning):
+    scanning.run()
+    assert scanning.rows("SELECT 1 FROM workers") == []  # one look and an end is no worker
+    loop, other = (scanning.start("--interval", "3600") for _ in range(2))
+
+    def state(process):
+        rows = scanning.rows("SELECT state, job_types, slots, running FROM worker_overview"
+                             " WHERE id LIKE %s", f"%:{process.pid}:%")
+        return tuple(rows[0].values()) if rows else None
+
+    for process in (loop, other):
+        wait_until(lambda process=process: state(process), "its row")
+        assert state(process) == ("running", "scanner", 0, 0)
+    loop.send_signal(signal.SIGTERM)
+    assert loop.wait(30) == 0 and state(loop)[0] == "stopped"
+    assert state(other)[0] == "running"
+
+
+def test_a_scanner_goes_when_it_is_told_to(scanning):
+    loop = scanning.start("--interval", "3600", CORTANA_HEARTBEAT_MS=100)
+    row = wait_until(lambda: scanning.rows("SELECT id, last_seen FROM workers"), "its row")[0]
+    wait_until(lambda: scanning.value("SELECT last_seen FROM workers") > row["last_seen"], "a heartbeat")
+    assert scanning.value("SELECT drain_worker(%s)", row["id"])
+    assert loop.wait(30) == 0
+    assert scanning.value("SELECT state FROM workers") == "stopped"
 
 
 def test_hostile_notifications_are_survived(scanning):

@@ -4,7 +4,9 @@
 
 enum {
     LINE_MAX_BYTES = 4 << 20, /* queues carry 256 KiB; a server that batches, a little more */
-    RECORDS_MAX = 10000,      /* of one line */
+    RECORDS_MAX = 10000,      /* of one event */
+    ENVELOPES_MAX = 4,        /* SQS around SNS around the store's own is two */
+    EVENTS_A_TIME = 8,        /* of at most 1 MiB each */
 };
 
 /* "a%20b+c" as S3 writes keys in events; false for what is no key. */
@@ -67,22 +69,24 @@ static const char *own_key(const struct scanner *scanner, const char *bucket, co
                : NULL;
 }
 
-/* One of Records: what happened is not believed, only that something did. */
-static int take_record(struct scanner *scanner, const json_t *record, struct cv_error *error)
+/* What was said of a key (text that may be foreign, or JSON that is no text at all) is not believed,
+ * only that something has happened there. */
+static int take_key(struct scanner *scanner, const json_t *bucket, const json_t *written,
+                    bool is_encoded, struct cv_error *error)
 {
-    const char *event = json_string_value(json_object_get(record, "eventName"));
-    const json_t *s3 = json_object_get(record, "s3");
-    const json_t *written = member(s3, "object", "key");
-    const char *bucket = json_string_value(member(s3, "bucket", "name"));
     char full[CV_STORE_KEY_MAX + 1];
     char id[CV_OBJECT_ID_SIZE];
-    if (!event || (!strstr(event, "ObjectCreated") && !strstr(event, "ObjectRemoved")) ||
-        !json_is_string(written) ||
-        !decode_key(json_string_value(written), json_string_length(written), full)) {
+    struct cv_error ignored;
+    const char *text = json_string_value(written);
+    size_t length = json_string_length(written);
+    bool is_key = text && (is_encoded ? decode_key(text, length, full)
+                                      : length < sizeof(full) && strlen(text) == length &&
+                                            cv_store_check_key(text, &ignored) == 0);
+    if (!is_key) {
         cv_log(CV_LOG_DEBUG, "an event that is not about an object of ours, ignoring it");
         return 0;
     }
-    const char *key = own_key(scanner, bucket, full);
+    const char *key = own_key(scanner, json_string_value(bucket), is_encoded ? full : text);
     if (!key || (!cv_object_is_original(key, id) &&
                  strncmp(key, CV_OBJECT_INBOX, strlen(CV_OBJECT_INBOX)) != 0)) {
         return 0;
@@ -90,27 +94,161 @@ static int take_record(struct scanner *scanner, const json_t *record, struct cv_
     return cv_db_run(scanner->db, NULL, error, "SELECT announce_upload($1)", key);
 }
 
-/* False: this line is no notification. */
+/* ---- envelopes ------------------------------------------------------------------------------- */
+
+/* Reading one event, which may hold others as texts. */
+struct reading {
+    struct scanner *scanner;
+    size_t records; /* so far */
+    int depth;      /* of envelopes around this one */
+    bool is_readable;
+};
+
+static int take_event(struct reading *reading, const json_t *event, struct cv_error *error);
+
+/* An event that another carries as a text. */
+static int take_text(struct reading *reading, const json_t *text, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *event =
+        json_is_string(text)
+            ? json_loadb(json_string_value(text), json_string_length(text), 0, NULL)
+            : NULL;
+    if (!event || reading->depth == ENVELOPES_MAX) {
+        reading->is_readable = false;
+        return 0;
+    }
+    reading->depth++;
+    int result = take_event(reading, event, error);
+    reading->depth--;
+    return result;
+}
+
+/* One of Records: S3's own, or one that a function of the cloud is given by SQS or SNS. */
+static int take_record(struct reading *reading, const json_t *record, struct cv_error *error)
+{
+    const char *name = json_string_value(json_object_get(record, "eventName"));
+    const json_t *s3 = json_object_get(record, "s3");
+    const json_t *body = json_object_get(record, "body");
+    const json_t *message = member(record, "Sns", "Message");
+    if (body || message) {
+        return take_text(reading, body ? body : message, error);
+    }
+    if (!name || (!strstr(name, "ObjectCreated") && !strstr(name, "ObjectRemoved"))) {
+        return 0;
+    }
+    return take_key(reading->scanner, member(s3, "bucket", "name"), member(s3, "object", "key"),
+                    true, error);
+}
+
+static int take_list(struct reading *reading, const json_t *list, bool is_messages,
+                     struct cv_error *error)
+{
+    size_t count = json_array_size(list);
+    int result = 0;
+    if (count > RECORDS_MAX - reading->records) {
+        reading->is_readable = false;
+        return 0;
+    }
+    reading->records += count;
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        const json_t *item = json_array_get(list, i);
+        result = is_messages ? take_text(reading, json_object_get(item, "Body"), error)
+                             : take_record(reading, item, error);
+    }
+    return result;
+}
+
+/* EventBridge's form; there keys are written as they are. */
+static int take_detail(struct reading *reading, const char *kind, const json_t *detail,
+                       struct cv_error *error)
+{
+    if (strcmp(kind, "Object Created") != 0 && strcmp(kind, "Object Deleted") != 0) {
+        return 0;
+    }
+    return take_key(reading->scanner, member(detail, "bucket", "name"),
+                    member(detail, "object", "key"), false, error);
+}
+
+static int take_event(struct reading *reading, const json_t *event, struct cv_error *error)
+{
+    const json_t *records = json_object_get(event, "Records");
+    const json_t *messages = json_object_get(event, "Messages"); /* what SQS answers */
+    const json_t *body = json_object_get(event, "Body");         /* one of these */
+    const json_t *message = json_object_get(event, "Message");   /* SNS */
+    const json_t *detail = json_object_get(event, "detail");
+    const char *kind = json_string_value(json_object_get(event, "detail-type"));
+    const char *type = json_string_value(json_object_get(event, "Type"));
+    if (json_is_array(records)) {
+        return take_list(reading, records, false, error);
+    }
+    if (json_is_array(messages)) {
+        return take_list(reading, messages, true, error);
+    }
+    if (json_is_string(body)) {
+        return take_text(reading, body, error);
+    }
+    if (type && strcmp(type, "SubscriptionConfirmation") == 0) {
+        cv_log(CV_LOG_WARN,
+               "a topic of SNS wants its subscription confirmed: open its SubscribeURL");
+        return 0;
+    }
+    if (json_is_string(message)) {
+        return take_text(reading, message, error);
+    }
+    if (kind && json_is_object(detail)) {
+        return take_detail(reading, kind, detail, error);
+    }
+    /* What a bucket sends when notifications are switched on. */
+    reading->is_readable &= json_is_string(json_object_get(event, "Event"));
+    return 0;
+}
+
+/* An event as a text; *ret_readable is false for what is none, wholly or in a part. */
 static int take_line(struct scanner *scanner, const char *line, size_t length, bool *ret_readable,
                      struct cv_error *error)
 {
-    json_error_t reason;
+    json_error_t reason = {.text = ""};
     cv_auto(json_decref) json_t *event = json_loadb(line, length, 0, &reason);
-    const json_t *records = json_object_get(event, "Records");
-    /* What a bucket sends when notifications are switched on. */
-    bool is_test = json_is_string(json_object_get(event, "Event"));
-    *ret_readable = (json_is_array(records) && json_array_size(records) <= RECORDS_MAX) || is_test;
-    if (!*ret_readable) {
-        cv_log(CV_LOG_WARN, "a line of %zu bytes is no notification of a store (%s), ignoring it",
-               length, event ? "no list of Records" : reason.text);
-        return 0;
+    struct reading reading = {.scanner = scanner, .is_readable = event};
+    int result = event ? take_event(&reading, event, error) : 0;
+    if (result == 0 && !reading.is_readable) {
+        cv_log(CV_LOG_WARN, "an event of %zu bytes is no notification of a store (%s), ignoring it",
+               length, event ? "in no form that is known" : reason.text);
     }
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < json_array_size(records); i++) {
-        result = take_record(scanner, json_array_get(records, i), error);
-    }
-    return result ? result : scanner_look(scanner, error);
+    *ret_readable = reading.is_readable;
+    return result;
 }
+
+/* ---- from a table ---------------------------------------------------------------------------- */
+
+/* Nothing is locked: two scanners that read one event announce the same twice. */
+int scanner_drain(struct scanner *scanner, struct cv_error *error)
+{
+    char limit[16];
+    (void)snprintf(limit, sizeof(limit), "%d", EVENTS_A_TIME);
+    for (int count = 1; count > 0;) {
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        int result =
+            cv_db_run(scanner->db, &rows, error,
+                      "SELECT id, event FROM object_events ORDER BY id LIMIT $1::int", limit);
+        count = result == 0 ? cv_db_rows(rows) : 0;
+        for (int i = 0; result == 0 && i < count; i++) {
+            bool readable = false;
+            const char *event = cv_db_text(rows, i, "event");
+            result = take_line(scanner, event, strlen(event), &readable, error);
+            result = result ? result
+                            : cv_db_run(scanner->db, NULL, error,
+                                        "DELETE FROM object_events WHERE id = $1::bigint",
+                                        cv_db_text(rows, i, "id"));
+        }
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* ---- from standard input --------------------------------------------------------------------- */
 
 /* The next line without its end; what is longer than it may be is skipped (*ret_too_long). */
 static bool read_line(FILE *file, struct cv_buffer *line, bool *ret_too_long)
@@ -155,6 +293,7 @@ int scanner_events(struct scanner *scanner, FILE *file, int64_t *ret_unreadable,
             cv_log(CV_LOG_WARN, "a line is longer than %d bytes, ignoring it", LINE_MAX_BYTES);
         } else if (!is_blank(&line)) {
             result = take_line(scanner, line.data, line.length, &readable, error);
+            result = result ? result : scanner_look(scanner, error);
         }
         unreadable += !readable;
     }

@@ -228,7 +228,10 @@ static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error 
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     char limit[16];
     (void)snprintf(limit, sizeof(limit), "%d", LOOKS_A_TIME);
-    int result = cv_db_run(scanner->db, &rows, error, "SELECT * FROM due_uploads($1::int)", limit);
+    int result = scanner_report(scanner, error);
+    result =
+        result ? result
+               : cv_db_run(scanner->db, &rows, error, "SELECT * FROM due_uploads($1::int)", limit);
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         const struct upload upload = {
             .key = cv_db_text(rows, i, "key"),

@@ -36,6 +36,9 @@ enum {
     WAIT_MOST_MS = 10 * 1000,  /* between two signs of life */
     STALL_MS = 10 * 60 * 1000, /* an upload of some hundred gigabytes may be copied in one step */
     SCHEMA_MS = 2000,          /* between two looks at a schema that does not fit */
+    HEARTBEAT_MS = 60 * 1000,  /* people call a worker stale that is silent for five minutes */
+    HEARTBEAT_LEAST_MS = 100,
+    HEARTBEAT_MOST_MS = 60 * 60 * 1000,
 };
 
 struct options {
@@ -70,7 +73,8 @@ static int keep_house(struct scanner *scanner, struct cv_error *error)
 
 static int pass(struct scanner *scanner, struct cv_error *error)
 {
-    int result = scanner_note(scanner, error);
+    int result = scanner_drain(scanner, error);
+    result = result ? result : scanner_note(scanner, error);
     result = result ? result : scanner_look(scanner, error);
     return result ? result : keep_house(scanner, error);
 }
@@ -110,13 +114,14 @@ static int look_until(struct scanner *scanner, int64_t until, struct cv_error *e
         int64_t due = INT64_MAX;
         result = scanner_next_due(scanner, &due, error);
         int64_t now = cv_monotonic_ms();
-        int64_t wake = until;
-        if (due < until - now) {
+        int64_t wake = now + scanner->heartbeat_ms < until ? now + scanner->heartbeat_ms : until;
+        if (due < wake - now) {
             wake = now + (due > WAIT_LEAST_MS ? due : WAIT_LEAST_MS);
         }
         if (result == 0) {
             wait_until(scanner, wake);
-            result = scanner_look(scanner, error);
+            result = scanner_drain(scanner, error);
+            result = result ? result : scanner_look(scanner, error);
         }
     }
     return result;
@@ -197,6 +202,7 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
             wait_until(scanner, until);
         }
     }
+    scanner_leave(scanner);
     return result;
 }
 
@@ -278,6 +284,9 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
     result = result ? result
                     : cv_env_int("CORTANA_SETTLE_MS", SETTLE_MS, SETTLE_LEAST_MS, SETTLE_MOST_MS,
                                  &scanner->settle_ms, error);
+    result = result ? result
+                    : cv_env_int("CORTANA_HEARTBEAT_MS", HEARTBEAT_MS, HEARTBEAT_LEAST_MS,
+                                 HEARTBEAT_MOST_MS, &scanner->heartbeat_ms, error);
     result = result ? result : cv_clip_days(&scanner->clip_days, error);
     result = result ? result : cv_store_open(NULL, &scanner->store, error);
     if (result != 0) {
@@ -322,6 +331,7 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
     if (options->events) {
         result = scanner_events(&scanner, stdin, ret_unreadable, error);
     } else if (options->interval_s > 0) {
+        scanner.is_loop = true;
         result = run_loop(&scanner, options->interval_s, error);
     } else {
         result = run_once(&scanner, error);

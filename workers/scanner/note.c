@@ -189,6 +189,7 @@ static int walk(struct scanner *scanner, const struct scan *scan, struct cv_erro
             return cv_fail(error, CV_ERROR_CANCELED, "stopped");
         }
         result = walk_page(scanner, scan, &position, &continuation, error);
+        result = result ? result : scanner_report(scanner, error);
         if (result == 0 && !continuation) {
             break; /* the end: the next pass begins anew */
         }

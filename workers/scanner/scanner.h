@@ -22,6 +22,10 @@ struct scanner {
     int64_t settle_ms;      /* an upload has to stand still for this long */
     int64_t max_pages;      /* of each list, in one pass */
     int64_t clip_days;
+    bool is_loop;         /* it has a row among the workers */
+    int64_t heartbeat_ms; /* how often the row is written */
+    bool is_reported;
+    int64_t reported_ms;
     int64_t lists; /* asked for so far */
     int64_t taken; /* uploads that were taken so far */
 };
@@ -66,7 +70,22 @@ CV_MUST_CHECK int scanner_register(struct scanner *scanner, struct scanner_origi
 
 /* ---- events.c ---- */
 
-/* Reads notifications of an S3 store, one JSON text a line, until the end of `file`, and looks at what
- * they name. Lines that are none are logged and counted. */
+/* Notifications are S3's and MinIO's own JSON, EventBridge's, or either within what SNS and SQS put
+ * around it.
+ *
+ * Reads them one JSON text a line until the end of `file`, and looks at what they name. Lines that are
+ * none are logged and counted. */
 CV_MUST_CHECK int scanner_events(struct scanner *scanner, FILE *file, int64_t *ret_unreadable,
                                  struct cv_error *error);
+
+/* Announces what the events name that accept_object_event() has taken in. */
+CV_MUST_CHECK int scanner_drain(struct scanner *scanner, struct cv_error *error);
+
+/* ---- alive.c ---- */
+
+/* Keeps the row of a scanner that is_loop among the workers; writes it once in heartbeat_ms at most. Asked to
+ * drain there, it asks `cancel` for an end. */
+CV_MUST_CHECK int scanner_report(struct scanner *scanner, struct cv_error *error);
+
+/* Its row says that it has stopped, if there is one. */
+void scanner_leave(struct scanner *scanner);
