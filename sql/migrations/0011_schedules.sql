@@ -316,6 +316,7 @@ CREATE TABLE job_triggers (
     paused_at timestamptz,
     pause_reason text,
     next_at timestamptz,                   -- of a schedule that is not paused
+    tried_at timestamptz,                  -- the last try failed in a way that passes: others first
     last_error text,
     last_error_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -987,6 +988,8 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS
 $$
 DECLARE
+    began CONSTANT timestamptz := clock_timestamp();
+    longest CONSTANT interval := '5 seconds'; -- then somebody else's turn; what is left is due at once
     schedule job_triggers;
     instant timestamptz;
     firing trigger_firings;
@@ -994,9 +997,11 @@ BEGIN
     fired := 0;
     failed := 0;
     FOR schedule IN
-        SELECT * FROM job_triggers WHERE next_at <= p_now ORDER BY next_at LIMIT p_limit
+        SELECT * FROM job_triggers WHERE next_at <= p_now ORDER BY tried_at NULLS FIRST, next_at
+        LIMIT p_limit
         FOR NO KEY UPDATE SKIP LOCKED
     LOOP
+        EXIT WHEN clock_timestamp() > began + longest;
         BEGIN
             FOREACH instant IN ARRAY due_instants(schedule, p_now) LOOP
                 firing := run_trigger(schedule, schedule_scope(schedule, instant), NULL, NULL, instant,
@@ -1004,10 +1009,12 @@ BEGIN
                 fired := fired + (firing.id IS NOT NULL)::int;
                 failed := failed + coalesce((firing.outcome = 'failed')::int, 0);
             END LOOP;
-            UPDATE job_triggers SET next_at = next_cron(cron, time_zone, p_now) WHERE id = schedule.id;
-        EXCEPTION WHEN OTHERS THEN -- it is tried again; the others are not held up
+            UPDATE job_triggers SET next_at = next_cron(cron, time_zone, p_now), tried_at = NULL
+            WHERE id = schedule.id;
+        EXCEPTION WHEN OTHERS THEN -- it is tried again, behind the others
             failed := failed + 1;
-            UPDATE job_triggers SET last_error = left(SQLERRM, 1000), last_error_at = p_now
+            UPDATE job_triggers SET tried_at = clock_timestamp(), last_error = left(SQLERRM, 1000),
+                                    last_error_at = p_now
             WHERE id = schedule.id;
         END;
     END LOOP;
@@ -1021,6 +1028,8 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, public AS
 $$
 DECLARE
+    began CONSTANT timestamptz := clock_timestamp();
+    longest CONSTANT interval := '5 seconds';
     happening event_outbox;
     waiting job_triggers;
     firing trigger_firings;
@@ -1031,6 +1040,7 @@ BEGIN
         SELECT * FROM event_outbox WHERE due_at <= p_now ORDER BY due_at, seq LIMIT p_limit
         FOR UPDATE SKIP LOCKED
     LOOP
+        EXIT WHEN clock_timestamp() > began + longest;
         BEGIN
             FOR waiting IN
                 SELECT * FROM job_triggers t
@@ -1177,13 +1187,13 @@ $$
 DECLARE
     made bigint;
 BEGIN
-    INSERT INTO job_triggers (name, description, cron, action, target, one_at_a_time)
-    SELECT d.name, d.description, d.cron, 'command', d.name, true
+    INSERT INTO job_triggers (name, description, cron, action, target, payload, one_at_a_time)
+    SELECT d.name, d.description, d.cron, 'command', d.name, d.payload::jsonb, true
     FROM (VALUES
-        ('archive-events', 'the timeline of months that are over goes to the store', '30 3 2 * *'),
-        ('gc', 'objects that belong to nothing are removed', '0 4 * * sun'),
-        ('purge-clips', 'clips that have had their time are removed', '15 3 * * *')
-    ) AS d (name, description, cron)
+        ('archive-events', 'the timeline of months that are over goes to the store', '30 3 2 * *', '{}'),
+        ('gc', 'objects that no row knows are removed', '0 4 * * sun', '{"remove": true}'),
+        ('purge-clips', 'clips that have had their time are removed', '15 3 * * *', '{}')
+    ) AS d (name, description, cron, payload)
     WHERE EXISTS (SELECT FROM job_types WHERE name = 'command')
     ON CONFLICT (name) DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;

@@ -162,6 +162,7 @@ def test_a_failure_that_passes_is_tried_again(queue):
     assert dispatch(queue) == (0, 1) and firings(queue) == []
     assert queue.value("SELECT error FROM event_outbox") == "busy"
     queue.run("DROP TRIGGER busy ON jobs")
+    queue.run("DROP FUNCTION busy")
     assert dispatch(queue) == (0, 0), "put off"
     assert dispatch(queue, queue.value("SELECT now() + interval '10 seconds'")) == (1, 0)
     assert len(jobs(queue)) == 1
@@ -219,13 +220,13 @@ def test_one_at_a_time_waits_for_the_job_before(queue):
 def test_runs_and_commands_are_started(queue):
     video = queue.video(owner=A)
     add(queue, "r", "run", "extra", event="order.paid", payload={"video_id": "{{event.video_id}}", "n": 1}, priority=9)
-    add(queue, "c", "command", "gc", event="order.paid", payload={"days": 3})
-    emit(queue, video_id=video)
+    add(queue, "c", "command", "gc", event="order.paid", payload={"remove": "{{event.data.remove}}"})
+    emit(queue, data={"remove": True}, video_id=video)
     assert dispatch(queue) == (1, 0)
     (run,) = queue.run("SELECT * FROM runs")
     assert (run["workflow"], run["video_id"], run["tenant_id"], run["priority"]) == ("extra", video, A, 9)
     assert firings(queue, "r")[0]["run_id"] == run["id"]
-    assert payloads(queue, "command") == [{"command": "gc", "args": {"days": 3}}]
+    assert payloads(queue, "command") == [{"command": "gc", "args": {"remove": True}}]
 
 
 def test_a_video_that_is_gone_is_an_error(queue):
@@ -419,6 +420,26 @@ def test_a_schedule_that_fails_goes_on_and_says_so(queue):
     assert "command is not registered" in queue.value("SELECT last_error FROM job_triggers WHERE name = 'bad'")
     assert queue.value("SELECT next_at FROM job_triggers WHERE name = 'bad'") == NOON + HOUR
     assert len(jobs(queue)) == 1
+
+
+def test_a_schedule_whose_failure_passes_is_tried_again_behind_the_others(queue):
+    schedule(queue, "bad", payload={"bad": 1}, since=NOON - HOUR)
+    schedule(queue, "good")
+    queue.run("CREATE FUNCTION busy() RETURNS trigger LANGUAGE plpgsql AS"
+              " $$BEGIN RAISE EXCEPTION 'busy' USING ERRCODE = 'lock_not_available'; END$$")
+    queue.run("CREATE TRIGGER busy BEFORE INSERT ON jobs FOR EACH ROW WHEN (NEW.payload ? 'bad') EXECUTE FUNCTION busy()")
+    try:
+        assert queue.run("SELECT * FROM fire_schedules(%s)", NOON) == [{"fired": 1, "failed": 1}]
+        assert firings(queue, "bad") == []
+        (order,) = queue.run("SELECT array_agg(name ORDER BY tried_at NULLS FIRST, next_at) AS names FROM job_triggers")
+        assert order["names"] == ["good", "bad"]
+        assert "busy" in queue.value("SELECT last_error FROM trigger_overview WHERE name = 'bad'")
+    finally:
+        queue.run("DROP TRIGGER busy ON jobs")
+        queue.run("DROP FUNCTION busy")
+    assert fire(queue, NOON + MINUTE) == 1
+    assert [f["instant"] for f in firings(queue, "bad")] == [NOON]
+    assert queue.run("SELECT 1 FROM job_triggers WHERE tried_at IS NOT NULL OR last_error IS NOT NULL") == []
 
 
 def test_a_schedule_is_fired_by_hand(queue):
