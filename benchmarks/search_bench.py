@@ -3,11 +3,16 @@
 
 usage: search_bench.py CONNINFO ROWS [QUERIES]
 
-CONNINFO names an empty, migrated database that this program may fill. Prints one JSON object a line.
+CONNINFO names an empty, migrated database on this machine that this program may fill. Prints one JSON
+object a line. Times are what a client sees; pages are those that one search reads, whatever else the
+machine does meanwhile.
 """
 
+import datetime
 import io
 import json
+import os
+import pathlib
 import random
 import statistics
 import sys
@@ -17,7 +22,11 @@ import uuid
 import psycopg2
 
 LINES_PER_VIDEO = 500
+VIDEOS_PER_COMMIT = 40
 GOAL_MS = 50
+SEARCH = "SELECT * FROM search_segments(%s, max_results => 20)"
+PLATFORMS = ("youtube", "tiktok", "instagram", "upload")
+OWNERS = [str(uuid.UUID(int=n + 1)) for n in range(40)]
 SYLLABLES = ("ba be bi bo bu da de di do du fa fe fi ga go ha he hi ja jo ka ke ki ko ku la le li lo lu "
              "ma me mi mo mu na ne ni no nu pa pe po ra re ri ro ru sa se si so su ta te ti to tu va ve "
              "vi wa we wi za ze sch str tr kl br ing ung tion er en").split()
@@ -45,13 +54,17 @@ class Lines:
 
     def line(self):
         kind, rng = self.random.random(), self.random
-        text = " ".join(self.some_words(rng.randint(2, 8)))
+        words = self.some_words(rng.randint(2, 8))
+        for common, share in (("the", 0.3), ("and", 0.15)):
+            if rng.random() < share:
+                words.insert(rng.randrange(len(words)), common)
+        text = " ".join(words)
         if kind < 0.06:
             return text + f" @{self.rare_word()}_{rng.randint(1, 99)}"
         if kind < 0.12:
             return text + f" #{self.rare_word()}"
         if kind < 0.16:
-            return f"{rng.randint(1, 9999)} comments"
+            return rng.choice(("reply", "follow", f"{rng.randint(1, 9999)} comments"))
         if kind < 0.19:
             return text + f" ${rng.randint(1, 99)}.{rng.randint(10, 99)}"
         if kind < 0.21:
@@ -62,14 +75,24 @@ class Lines:
 
 
 def add_video(cursor, lines):
-    """Puts one video's segments in, as the OCR stage leaves them. Returns its id and its lines."""
-    video = str(uuid.uuid4())
+    """Puts one video's segments and tags in, as the worker leaves them. Returns its id and its lines."""
+    rng, video = lines.random, str(uuid.uuid4())
     texts = [lines.line() for _ in range(LINES_PER_VIDEO)]
-    cursor.execute("INSERT INTO videos (id, owner_id) VALUES (%s, %s)", (video, str(uuid.uuid4())))
-    rows = "".join(f"{video}\t{text}\t{text}\t{uuid.uuid4().hex}\teng\t{lines.random.uniform(.6, 1):.3f}"
-                   f"\t{100 * i}\t{100 * i + 1000}\n" for i, text in enumerate(texts))
+    cursor.execute(
+        "INSERT INTO videos (id, owner_id, original_name, title, platform, created_at)"
+        " VALUES (%s, %s, %s, %s, %s, now() - %s * interval '1 hour')",
+        (video, OWNERS[int(len(OWNERS) * rng.random() ** 2)], f"{'_'.join(lines.some_words(2))}.mp4",
+         " ".join(lines.some_words(3)), rng.choice(PLATFORMS), rng.randrange(3 * 365 * 24)))
+    rows = "".join(f"{video}\t{text}\t{text}\t{uuid.uuid4().hex}\t{rng.choice(('eng', 'eng', 'deu'))}"
+                   f"\t{rng.uniform(.6, 1):.3f}\t{100 * i}\t{100 * i + 1000}\n"
+                   for i, text in enumerate(texts))
     cursor.copy_expert("COPY segments (video_id, text, normalized_text, text_hash, language, confidence,"
                        " t_start, t_end) FROM STDIN", io.StringIO(rows))
+    cursor.execute(
+        "INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
+        " SELECT id, CASE WHEN m[1] LIKE '@%%' THEN 'mention' ELSE 'hashtag' END, m[1], m[1]"
+        " FROM segments, regexp_matches(normalized_text, '[#@][a-z_0-9]+') AS m WHERE video_id = %s",
+        (video,))
     return video, texts
 
 
@@ -80,7 +103,7 @@ def fill(connection, lines, target):
         cursor.execute("SELECT count(*) FROM search_materialized")
         count = cursor.fetchone()[0]
         while count < target:
-            for _ in range(min(40, -(-(target - count) // LINES_PER_VIDEO))):
+            for _ in range(min(VIDEOS_PER_COMMIT, -(-(target - count) // LINES_PER_VIDEO))):
                 _, texts = add_video(cursor, lines)
                 sample += lines.random.sample(texts, 5)
                 count += LINES_PER_VIDEO
@@ -89,7 +112,7 @@ def fill(connection, lines, target):
     connection.commit()
     connection.autocommit = True
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE search_materialized")
+        cursor.execute("VACUUM ANALYZE search_materialized, search_words, segments, entities, videos")
     connection.autocommit = False
     return sample
 
@@ -100,17 +123,25 @@ def milliseconds(function):
     return 1000 * (time.perf_counter() - start)
 
 
+def backend_milliseconds(connection):
+    """CPU time that the server's process has used for this connection."""
+    return int(pathlib.Path(f"/proc/{connection.info.backend_pid}/schedstat").read_text().split()[0]) / 1e6
+
+
 def one_video(connection, lines):
-    """Milliseconds of making one video of 500 segments searchable; median of five."""
-    times = []
+    """Milliseconds of making one video of 500 segments searchable: median of five, and the mean of the
+    server's CPU time."""
+    times, cpu = [], 0
     with connection.cursor() as cursor:
         for _ in range(5):
             video, _ = add_video(cursor, lines)
             connection.commit()
+            cpu -= backend_milliseconds(connection)
             times.append(milliseconds(lambda: (
                 cursor.execute("SELECT refresh_search_materialized(%s)", (video,)),
                 connection.commit())))
-    return statistics.median(times)
+            cpu += backend_milliseconds(connection)
+    return statistics.median(times), cpu / len(times)
 
 
 def misspell(rng, text):
@@ -127,71 +158,177 @@ def misspell(rng, text):
     return text
 
 
-def query_makers(lines, sample):
+def query_makers(lines, sample, videos):
     """Name of the suite's case to a function that makes one query."""
     rng = lines.random
-    latin = [text for text in sample if text.isascii() and text.count(" ") >= 3]
+    latin = [text for text in sample if text.isascii() and text.count(" ") >= 3 and "://" not in text]
     han = [text for text in sample if not text.isascii()]
+    tagged = [text for text in sample if "@" in text or "#" in text]
+    platform = lambda: rng.choice(PLATFORMS)
 
-    def phrase():
-        words = rng.choice(latin).split()
-        at = rng.randrange(len(words) - 2)
-        return '"' + " ".join(words[at:at + 3]) + '"'
+    def words(count):
+        """Neighbouring words of a line."""
+        of_line = rng.choice(latin).split()
+        at = rng.randrange(len(of_line) - count + 1)
+        return of_line[at:at + count]
 
-    def word():
-        return rng.choice(rng.choice(latin).split())
+    def long_word():
+        return max(rng.choice(latin).split(), key=len)
 
-    def fuzzy():
-        return misspell(rng, max(rng.choice(latin).split(), key=len))
-
-    def cjk():
+    def cjk(length):
         text = rng.choice(han)
-        length = rng.choice((1, 2, 2, 3))
         at = rng.randrange(len(text) - length)
         return text[at:at + length]
 
-    def tagged():
-        return next(text for text in iter(lambda: rng.choice(sample), None)
-                    if "@" in text or "#" in text).split()[-1]
+    def unlike(text):
+        """What OCR reads in its place."""
+        for right, wrong in rng.sample([("o", "0"), ("l", "1"), ("m", "rn"), ("w", "vv"), ("s", "5")], 5):
+            text = text.replace(right, wrong, 1)
+        return text
 
-    return {"exact": lambda: rng.choice(latin), "word": word, "phrase": phrase, "fuzzy": fuzzy,
-            "cjk": cjk, "handle": tagged, "prefix": lambda: lines.rare_word()[:4] + "*",
-            "common": lambda: lines.words[rng.randrange(20)]}
+    def tag():
+        return rng.choice(tagged).split()[-1]
+
+    def of_video(column):
+        return f"{lines.words[rng.randrange(300)]} from:" + json.dumps(rng.choice(videos)[column])
+
+    return {
+        "a whole line": lambda: rng.choice(latin),
+        "a word": lambda: words(1)[0],
+        "a word of every third line": lambda: "the",
+        "two of the commonest words": lambda: "the and",
+        "a phrase": lambda: f'"{" ".join(words(3))}"',
+        "a phrase of common words": lambda: f'"{rng.choice(("the", "and"))} {lines.words[rng.randrange(5)]}"',
+        "a button's label": lambda: rng.choice(("reply", "follow", "comments")),
+        "a typo": lambda: misspell(rng, long_word()),
+        "two words with typos": lambda: " ".join(misspell(rng, word) for word in words(2)),
+        "what OCR confuses": lambda: unlike(long_word()),
+        "joined words": lambda: "".join(words(2)),
+        "a word in two": lambda: (lambda word: f"{word[:len(word) // 2]} {word[len(word) // 2:]}")(long_word()),
+        "one CJK sign": lambda: cjk(1),
+        "two CJK signs": lambda: cjk(2),
+        "three CJK signs": lambda: cjk(3),
+        "a handle or a hashtag": tag,
+        "a prefix of two letters": lambda: lines.rare_word()[:2] + "*",
+        "a prefix of four letters": lambda: lines.rare_word()[:4] + "*",
+        "a word's middle": lambda: lines.rare_word()[1:6],
+        "exclusion": lambda: f"{lines.words[rng.randrange(50)]} -{lines.words[rng.randrange(50)]} -the",
+        "either of two": lambda: f"{words(1)[0]} OR the",
+        "from: a file": lambda: of_video(0),
+        "from: a title": lambda: of_video(1),
+        "from: an id": lambda: of_video(2),
+        "from: a platform": lambda: f"{words(1)[0]} from:{platform()}",
+        "from: alone": lambda: "from:" + platform(),
+        "tag:": lambda: "tag:" + tag(),
+        "lang: and a common word": lambda: "the lang:deu",
+        "a month of two years ago": lambda: f"{rng.choice(('the', 'and', 'reply'))} after:"
+            + (datetime.date.today() - datetime.timedelta(days=730)).isoformat() + " before:"
+            + (datetime.date.today() - datetime.timedelta(days=700)).isoformat(),
+        "nothing there": lambda: "".join(rng.choices("qxzjkvw", k=12)),
+    }
 
 
-def report(name, value, goal=GOAL_MS, unit="ms", ratio=None):
+def report(name, value, goal=GOAL_MS, unit="ms"):
     print(json.dumps({"suite": "search", "name": name, "unit": unit, "ours": round(value, 2),
-                      "peer": None, "peer_name": None, "ratio": round(ratio or value, 2),
+                      "peer": None, "peer_name": None, "ratio": None if goal is None else round(value, 2),
                       "goal": goal, "better": "lower"}), flush=True)
 
 
-def measure_queries(connection, makers, count):
+def percentile(values, share):
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def measure(connection, name, make, count):
+    """Times of `count` queries; pages of a tenth of them."""
+    times, cpu, pages = [], [], []
     with connection.cursor() as cursor:
-        for name, make in makers.items():
-            times = []
-            for _ in range(count):
-                query = make()
-                times.append(milliseconds(lambda: (cursor.execute(
-                    "SELECT * FROM search_segments(%s, max_results => 20)", (query,)),
-                    cursor.fetchall())))
-            times.sort()
-            report(f"{name} query, p50", times[len(times) // 2])
-            report(f"{name} query, p99", times[min(len(times) - 1, len(times) * 99 // 100)])
+        for number in range(count):
+            query = make()
+            before = backend_milliseconds(connection)
+            times.append(milliseconds(lambda: (cursor.execute(SEARCH, (query,)), cursor.fetchall())))
+            cpu.append(backend_milliseconds(connection) - before)
+            if number % 10 == 0:
+                cursor.execute("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) " + SEARCH, (query,))
+                plan = cursor.fetchone()[0][0]["Plan"]
+                pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+    report(f"{name}, p50", percentile(times, .5))
+    report(f"{name}, p99", percentile(times, .99))
+    report(f"{name}, server's CPU, p99", percentile(cpu, .99), None)
+    report(f"{name}, pages, most", max(pages), None, "pages")
 
 
-def main(conninfo, rows, queries=100):
+def measure_users(connection, makers, count):
+    """The same as one of many users, by whom little and much of the library is owned."""
+    for name, owner in (("who owns much", OWNERS[0]), ("who owns little", OWNERS[-1])):
+        with connection.cursor() as cursor:
+            cursor.execute("SET ROLE authenticated")
+            cursor.execute("SELECT set_config('request.jwt.claims', %s, false)", (json.dumps({"sub": owner}),))
+            for case in ("a word", "a word of every third line", "a phrase", "a typo", "two CJK signs"):
+                measure(connection, f"{case}, a user {name}", makers[case], count)
+            cursor.execute("RESET ROLE")
+
+
+def measure_plans(connection, makers, count):
+    """Prepared statements live as long as a connection: the same one for all videos and for one in turn."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM videos ORDER BY id LIMIT 100")
+        videos = [row[0] for row in cursor.fetchall()]
+        cursor.execute("PREPARE a_search (text, uuid) AS SELECT * FROM search_segments($1, $2, 20)")
+        times = []
+        for number in range(count):
+            video = videos[number % len(videos)] if number % 2 else None
+            query = makers[("a word", "a word of every third line", "a phrase", "a typo")[number // 2 % 4]]()
+            times.append(milliseconds(lambda: (
+                cursor.execute("EXECUTE a_search (%s, %s)", (query, video)), cursor.fetchall())))
+        report("one statement for all videos and for one, p50", percentile(times, .5))
+        report("one statement for all videos and for one, p99", percentile(times, .99))
+
+
+def measure_size(connection):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*), pg_table_size('search_materialized'),"
+                       " pg_relation_size('search_materialized_lookup') FROM search_materialized")
+        rows, table, index = cursor.fetchone()
+        cursor.execute("SELECT count(*), pg_total_relation_size('search_words') FROM search_words")
+        words, words_size = cursor.fetchone()
+    report("lines", rows, None, "rows")
+    report("table, bytes a line", table / rows, None, "B")
+    report("index, bytes a line", index / rows, None, "B")
+    report("words", words, None, "rows")
+    report("words, bytes a line", words_size / rows, None, "B")
+
+
+def some_videos(connection):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT original_name, title, left(id::text, 8) FROM videos ORDER BY id LIMIT 500")
+        return cursor.fetchall()
+
+
+def some_lines(connection):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT text FROM search_materialized TABLESAMPLE SYSTEM (1) REPEATABLE (7) LIMIT 10000")
+        return [row[0] for row in cursor.fetchall()]
+
+
+def main(conninfo, rows, queries=200):
     connection = psycopg2.connect(conninfo)
     lines = Lines(7)
     fill(connection, lines, min(rows, 10000))
-    small = one_video(connection, lines)
-    sample = fill(connection, lines, rows)
-    if not sample:
-        sample = [lines.line() for _ in range(2000)]
-    large = one_video(connection, lines)
+    small, small_cpu = one_video(connection, lines)
+    fill(connection, lines, rows)
+    large, large_cpu = one_video(connection, lines)
     report("one video of 500 segments made searchable, small library", small, 500)
     report("one video of 500 segments made searchable, large library", large, 500)
-    report("large library against small", large / small, 2, "ratio")
-    measure_queries(connection, query_makers(lines, sample), queries)
+    report("the same, the server's CPU time, small library", small_cpu, None)
+    report("the same, the server's CPU time, large library", large_cpu, None)
+    report("large library against small, CPU time", large_cpu / max(small_cpu, 1), 2, "ratio")
+    measure_size(connection)
+    makers = query_makers(lines, some_lines(connection), some_videos(connection))
+    for name, make in makers.items():
+        measure(connection, name, make, queries)
+    measure_users(connection, makers, queries)
+    measure_plans(connection, makers, queries)
+    print(f"search: load of this machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", file=sys.stderr)
 
 
 if __name__ == "__main__":

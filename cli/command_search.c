@@ -243,20 +243,22 @@ static int run(const struct cli_command *command, int argc, char **argv, struct 
 const struct cli_command cli_command_search = {
     .name = "search",
     .summary = "find text in all videos",
-    .help = "usage: cortana search QUERY [--video ID] [--limit N] [--json] [--data DIR]\n\n"
-            "Finds words, \"phrases\", -excluded words, OR and prefix*, best hits first; what was\n"
-            "mistyped or misread is found too. Fields narrow it down: lang:deu, tag:berlin or\n"
-            "tag:@anna, after: and before: a date of taking in (2024, 2024-05-17; before is\n"
-            "exclusive) or a place in the video (1:30, 90s). Each hit has its time, its box in "
-            "pixels of the\n"
-            "frame, how it matched, and the text with the match marked.\n\n"
-            "  --video ID   in one video: an id, its first letters, a file's name, or last\n"
-            "  --limit N    hits at most (20)\n"
-            "  --json       one list of objects\n"
-            "  --semantic   by meaning instead: what is near to QUERY in the space of a model,\n"
-            "               where texts are embedded (cortana embeddings)\n"
-            "    --model M      of this model (the one in use)\n"
-            "    --filter TEXT  fields as above\n"
-            "  --data DIR   the installation in DIR, even if DATABASE_URL is set\n",
+    .help =
+        "usage: cortana search QUERY [--video ID] [--limit N] [--json] [--data DIR]\n\n"
+        "Finds words, \"phrases\", -excluded words, OR and prefix*, best hits first; what was\n"
+        "mistyped, misread, written in one or apart is found too. Fields narrow it down:\n"
+        "from:holiday (a video's file name, title, platform or id, or a part of it),\n"
+        "lang:deu, tag:berlin or tag:@anna, after: and before: a date of taking in (2024,\n"
+        "2024-05-17; before is exclusive) or a place in the video (1:30, 90s). Each hit has its\n"
+        "time, its box in pixels of the frame, how it matched, and the text with the match\n"
+        "marked. Of a word that thousands of lines hold, the newest are looked at.\n\n"
+        "  --video ID   in one video: an id, its first letters, a file's name, or last\n"
+        "  --limit N    hits at most (20)\n"
+        "  --json       one list of objects\n"
+        "  --semantic   by meaning instead: what is near to QUERY in the space of a model,\n"
+        "               where texts are embedded (cortana embeddings)\n"
+        "    --model M      of this model (the one in use)\n"
+        "    --filter TEXT  fields as above\n"
+        "  --data DIR   the installation in DIR, even if DATABASE_URL is set\n",
     .run = run,
 };

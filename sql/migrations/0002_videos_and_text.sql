@@ -120,7 +120,6 @@ CREATE TRIGGER segments_inserted AFTER INSERT ON segments
 CREATE TRIGGER segments_updated AFTER UPDATE ON segments
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_search_pending();
 
--- A video that changes hands takes its text along: row-level security reads the owner on each row.
 CREATE FUNCTION videos_before_update() RETURNS trigger
 LANGUAGE plpgsql AS
 $$
@@ -131,24 +130,6 @@ END
 $$;
 CREATE TRIGGER videos_before_update BEFORE UPDATE ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_before_update();
-
-CREATE FUNCTION videos_owner_changed() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
-$$
-BEGIN
-    UPDATE segments SET owner_id = NEW.owner_id, team_id = NEW.team_id WHERE video_id = NEW.id;
-    UPDATE search_materialized
-    SET owner_id = NEW.owner_id, team_id = NEW.team_id, platform = NEW.platform
-    WHERE video_id = NEW.id;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER videos_owner_changed AFTER UPDATE ON videos
-    FOR EACH ROW
-    WHEN ((OLD.owner_id, OLD.team_id, OLD.platform)
-          IS DISTINCT FROM (NEW.owner_id, NEW.team_id, NEW.platform))
-    EXECUTE FUNCTION videos_owner_changed();
 
 -- Row-level security: a user reads what is theirs or their team's; the service role does everything.
 -- The sub-selects make the token be read once a statement, not once a row.
@@ -180,4 +161,4 @@ REVOKE ALL ON videos, segments, entities, search_materialized, search_pending FR
 GRANT SELECT ON videos, segments, entities, search_materialized TO authenticated;
 GRANT ALL ON videos, segments, entities, search_materialized, search_pending TO service_role;
 -- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION mark_search_pending(), videos_owner_changed() FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION mark_search_pending() FROM PUBLIC, anon, authenticated;

@@ -1,22 +1,28 @@
 -- Search over the text on screen, and the one call by which segment_index replaces a video's text.
 --
--- Four indexes answer: words (document), pieces of words and what OCR confuses (trigrams of `folded`),
--- scripts without blanks, emoji and other signs (grams), and, where these find little, the library's
--- own words that are near what was typed (search_words). Whatever is asked, each yields a bounded
--- number of candidates, which are then ranked.
+-- One GIN index of three columns answers everything: keys (whose line it is, when and in which video it
+-- stood, its words as OCR may have read them, pairs of neighbouring words, beginnings of words, pieces of
+-- scripts without blanks), document (words as they are), folded (three letters anywhere). GIN walks the
+-- lists of all conditions of a scan together and leaps to where the shortest goes on, so a line of the
+-- caller's, in one video, with two words, costs what the rarest of these costs. A common word has no
+-- short list: the lines are numbered, numbers are cut into slices, and slices are keys too, so that the
+-- newest lines are read first and the reading stops when there are enough (search_newest). Where all this
+-- finds little, the library's own words that are near what was typed are tried (search_words).
 
 CREATE EXTENSION IF NOT EXISTS fuzzystrmatch;
 
 ALTER TABLE segments ADD COLUMN end_box jsonb;
 COMMENT ON COLUMN segments.end_box IS 'Where a text that moved stood at t_end; null: where it was at t_start.';
 
+-- ---- what a line is found by ------------------------------------------------------------------------
+
 -- What OCR confuses, made equal: accents go, 0/o, 1/l/i/|, 5/s, 8/b, rn/m, vv/w. For normalized text.
 CREATE FUNCTION search_fold(p_text text) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
 $$
     SELECT replace(replace(translate(
-        normalize(regexp_replace(normalize(p_text, NFKD), '[\u0300-\u036f]', '', 'g'), NFKC),
+        CASE WHEN octet_length(p_text) = length(p_text) THEN p_text ELSE
+            normalize(regexp_replace(normalize(p_text, NFKD), '[\u0300-\u036f]', '', 'g'), NFKC) END,
         '01i|!58' || U&'\0131', 'ollllsbl'), 'rn', 'm'), 'vv', 'w')
 $$;
 
@@ -37,31 +43,221 @@ $$
     END
 $$;
 
+-- The words of a text as `document` has them, in their order, folded. A phrase is its words in their order,
+-- and saying it costs a fifth of taking a tsvector apart. More than 2000 characters are not read.
+CREATE FUNCTION search_word_list(p_text text) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$
+    SELECT string_to_array(btrim(public.search_fold(
+        phraseto_tsquery('pg_catalog.simple', left(p_text, 2000))::text), ''''), ''' <-> ''')
+$$;
+
+-- A key: never negative, so that it is no slice. Its first letter says of what: w a word or two that are
+-- neighbours, ^ a word's beginning, = a whole line, g a gram, o owner, t team, v video, l language,
+-- d day, month or year, f a word of the video's names; # and @ stand for themselves. Two things may have
+-- one key, so what is found by a key is looked at once more.
+CREATE FUNCTION search_key(p_text text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$
+    SELECT hashtext(p_text) & 2147483647
+$$;
+
+-- The slice of 2^p_level lines that a line's number lies in; p_level is 9, 12, 15, 18, 21 or 24.
+CREATE FUNCTION search_slice(p_number bigint, p_level int) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$
+    SELECT (-1 - (((p_level - 9) / 3) << 26) - ((p_number >> p_level) & 67108863))::int
+$$;
+
+-- Neighbours with nothing between: "open source" is found as "opensource", and with the keys of both words
+-- a line that holds them side by side.
+CREATE FUNCTION search_pair_keys(p_words text[]) RETURNS int[]
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT ARRAY(SELECT search_key('w' || p_words[n] || p_words[n + 1])
+                 FROM generate_series(1, cardinality(p_words) - 1) AS n)
+$$;
+
+-- Everything by which one line is found. This runs for every line that is written: loops and expressions,
+-- for starting a query in here would cost more than all of it.
+CREATE FUNCTION search_keys(p_number bigint, p_owner uuid, p_team uuid, p_video uuid, p_language text,
+                            p_taken_at timestamptz, p_tags text[], p_source text, p_text text)
+RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+$$
+DECLARE
+    words text[] := public.search_word_list(p_text);
+    taken text := to_char(p_taken_at AT TIME ZONE 'UTC', '"d"YYYY-MM-DD');
+    keys int[] := ARRAY[public.search_slice(p_number, 9), public.search_slice(p_number, 12),
+                        public.search_slice(p_number, 15), public.search_slice(p_number, 18),
+                        public.search_slice(p_number, 21), public.search_slice(p_number, 24),
+                        public.search_key('v' || p_video)];
+    word text;
+    last_word text;
+BEGIN
+    IF p_owner IS NOT NULL THEN
+        keys := keys || public.search_key('o' || p_owner);
+    END IF;
+    IF p_team IS NOT NULL THEN
+        keys := keys || public.search_key('t' || p_team);
+    END IF;
+    IF p_language IS NOT NULL THEN
+        keys := keys || public.search_key('l' || lower(p_language));
+    END IF;
+    IF taken IS NOT NULL THEN
+        keys := keys || public.search_key(taken);
+        keys := keys || public.search_key(left(taken, 8));
+        keys := keys || public.search_key(left(taken, 5));
+    END IF;
+    IF p_tags IS NOT NULL THEN
+        FOREACH word IN ARRAY p_tags LOOP
+            keys := keys || public.search_key(word);
+        END LOOP;
+    END IF;
+    IF p_source <> '' THEN
+        FOREACH word IN ARRAY regexp_split_to_array(p_source, '[[:space:][:punct:]]+') LOOP
+            keys := keys || public.search_key('f' || word);
+        END LOOP;
+    END IF;
+    IF octet_length(p_text) <> length(p_text) THEN
+        FOREACH word IN ARRAY coalesce(public.search_grams(public.search_fold(p_text)), '{}') LOOP
+            keys := keys || public.search_key('g' || word);
+        END LOOP;
+    END IF;
+    IF words IS NULL THEN
+        RETURN keys;
+    END IF;
+    FOREACH word IN ARRAY words LOOP
+        keys := keys || public.search_key('w' || word);
+        IF length(word) >= 2 THEN
+            keys := keys || public.search_key('^' || left(word, 2));
+        END IF;
+        IF length(word) >= 4 THEN
+            keys := keys || public.search_key('^' || left(word, 4));
+        END IF;
+        IF last_word IS NOT NULL THEN
+            keys := keys || public.search_key('w' || last_word || word);
+        END IF;
+        last_word := word;
+    END LOOP;
+    RETURN keys || public.search_key('=' || array_to_string(words, ''));
+END
+$$;
+
 ALTER TABLE search_materialized
+    -- the order in which lines were made searchable
+    ADD COLUMN number bigint NOT NULL GENERATED BY DEFAULT AS IDENTITY,
+    ADD COLUMN taken_at timestamptz,        -- videos.created_at
+    ADD COLUMN tags text[],                 -- hashtags and mentions, as entities hold them; null: none
+    ADD COLUMN source text,                 -- the video's names: search_source()
     ADD COLUMN folded text NOT NULL GENERATED ALWAYS AS (search_fold(normalized_text)) STORED,
-    ADD COLUMN grams text[] GENERATED ALWAYS AS (search_grams(search_fold(normalized_text))) STORED;
-CREATE INDEX search_materialized_folded ON search_materialized USING gin (folded gin_trgm_ops);
-CREATE INDEX search_materialized_grams ON search_materialized USING gin (grams)
-    WHERE grams IS NOT NULL;
+    -- stored, for a line that a bitmap is unsure of is tested by its keys again
+    ADD COLUMN keys int[] NOT NULL GENERATED ALWAYS AS (
+        search_keys(number, owner_id, team_id, video_id, language, taken_at, tags, source,
+                    normalized_text)) STORED,
+    -- every statement has one plan, whatever a statistic says
+    ALTER COLUMN keys SET STATISTICS 0;
+DROP INDEX search_materialized_document;
+CREATE INDEX search_materialized_lookup ON search_materialized
+    USING gin (keys, document, folded gin_trgm_ops);
 CREATE INDEX search_materialized_owner ON search_materialized (owner_id);
 CREATE INDEX search_materialized_team ON search_materialized (team_id) WHERE team_id IS NOT NULL;
+
+-- ---- what a video is called -------------------------------------------------------------------------
+
+-- Case and width do not matter, as in normalized text.
+CREATE FUNCTION search_source(p_file text, p_title text, p_platform text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$
+    SELECT replace(lower(normalize(concat_ws(E'\n', p_file, p_title, p_platform), NFKC)
+                         COLLATE "und-x-icu"), U&'\00DF', 'ss')
+$$;
+CREATE INDEX videos_source ON videos
+    USING gin (search_source(original_name, title, platform) gin_trgm_ops);
+
+-- A video that changes hands or its name takes its text along: row-level security reads the owner on each
+-- row, and a search the names.
+CREATE FUNCTION videos_changed() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    UPDATE segments SET owner_id = NEW.owner_id, team_id = NEW.team_id
+    WHERE video_id = NEW.id AND (owner_id, team_id) IS DISTINCT FROM (NEW.owner_id, NEW.team_id);
+    UPDATE search_materialized
+    SET owner_id = NEW.owner_id, team_id = NEW.team_id, platform = NEW.platform,
+        taken_at = NEW.created_at,
+        source = search_source(NEW.original_name, NEW.title, NEW.platform)
+    WHERE video_id = NEW.id;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER videos_changed AFTER UPDATE ON videos
+    FOR EACH ROW
+    WHEN ((OLD.owner_id, OLD.team_id, OLD.platform, OLD.original_name, OLD.title, OLD.created_at)
+          IS DISTINCT FROM
+          (NEW.owner_id, NEW.team_id, NEW.platform, NEW.original_name, NEW.title, NEW.created_at))
+    EXECUTE FUNCTION videos_changed();
+-- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
+REVOKE ALL ON FUNCTION videos_changed() FROM PUBLIC, anon, authenticated;
+
+-- A line's tags are its entities: with new ones it is made searchable anew.
+CREATE FUNCTION mark_tags_pending() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    INSERT INTO search_pending (video_id)
+    SELECT DISTINCT s.video_id FROM changed c JOIN segments s ON s.id = c.segment_id
+    WHERE c.entity_type IN ('hashtag', 'mention')
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER entities_inserted AFTER INSERT ON entities
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_tags_pending();
+CREATE TRIGGER entities_updated AFTER UPDATE ON entities
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_tags_pending();
+REVOKE ALL ON FUNCTION mark_tags_pending() FROM PUBLIC, anon, authenticated;
 
 -- ---- the library's words ---------------------------------------------------------------------------
 
 -- Every word of the library once, to find what a misspelt or misread one may mean: a trigram search
 -- over words costs a few milliseconds where one over lines costs hundreds. It tells nobody what it
--- holds: users may not read it, and what it leads to is read under their own rights. A word may stay
--- after its last line has gone, until search_words_prune().
+-- holds: users may not read it, and what it leads to is read under their own rights. A word stays for a
+-- while after its last line has gone.
 CREATE TABLE search_words (
-    folded text NOT NULL,
     word text NOT NULL,                 -- as in search_materialized.document
-    PRIMARY KEY (folded, word)
+    folded text NOT NULL,
+    PRIMARY KEY (word, folded)
 );
 CREATE INDEX search_words_folded ON search_words USING gin (folded gin_trgm_ops);
+-- Words of lines that have gone; the next refreshes look, a few at a time, whether others hold them. Many
+-- transactions add to it at once and none may wait for another, so a word may be here many times.
+CREATE TABLE search_words_doubtful (word text NOT NULL);
+
 ALTER TABLE search_words ENABLE ROW LEVEL SECURITY;
-REVOKE ALL ON search_words FROM PUBLIC, anon, authenticated;
+ALTER TABLE search_words_doubtful ENABLE ROW LEVEL SECURITY;
+REVOKE ALL ON search_words, search_words_doubtful FROM PUBLIC, anon, authenticated;
 GRANT SELECT, DELETE ON search_words TO service_role;
 CREATE POLICY search_words_service ON search_words TO service_role USING (true) WITH CHECK (true);
+
+CREATE FUNCTION doubt_words() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    INSERT INTO search_words_doubtful SELECT unnest(tsvector_to_array(OLD.document));
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER search_row_deleted AFTER DELETE ON search_materialized
+    FOR EACH ROW EXECUTE FUNCTION doubt_words();
+CREATE TRIGGER search_row_changed AFTER UPDATE ON search_materialized
+    FOR EACH ROW WHEN (OLD.document IS DISTINCT FROM NEW.document) EXECUTE FUNCTION doubt_words();
+REVOKE ALL ON FUNCTION doubt_words() FROM PUBLIC, anon, authenticated;
 
 -- A word as a tsquery of itself, whatever is in it.
 CREATE FUNCTION search_word_query(p_word text) RETURNS text
@@ -71,22 +267,68 @@ $$
     SELECT '''' || replace(replace(p_word, '\', '\\'), '''', '''''') || ''''
 $$;
 
-CREATE FUNCTION search_words_prune() RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+-- Does any line hold the word? A common word is in the newest slice; only a rare one is looked up in all.
+CREATE FUNCTION search_word_is_used(p_word tsquery) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public
+SET enable_seqscan = off
+SET jit = off AS
 $$
 DECLARE
-    pruned bigint;
+    newest bigint := (SELECT last_value FROM search_materialized_number_seq);
 BEGIN
-    DELETE FROM search_words w
-    WHERE NOT EXISTS (SELECT FROM search_materialized m
-                      WHERE m.document @@ search_word_query(w.word)::tsquery);
-    GET DIAGNOSTICS pruned = ROW_COUNT;
-    RETURN pruned;
+    RETURN EXISTS (SELECT FROM search_materialized
+                   WHERE keys && ARRAY[search_slice(newest, 12)] AND document @@ p_word)
+        OR EXISTS (SELECT FROM search_materialized
+                   WHERE keys && ARRAY[search_slice(newest, 18)] AND document @@ p_word)
+        OR EXISTS (SELECT FROM search_materialized WHERE document @@ p_word);
 END
 $$;
+REVOKE ALL ON FUNCTION search_word_is_used(tsquery) FROM PUBLIC, anon, authenticated;
+
+-- Looks at up to p_limit doubtful words and forgets those that no line holds any more. A refresh that is
+-- under way may be adding a line with such a word, so the table of words is locked against refreshes; when
+-- one is at it, another time will do.
+CREATE FUNCTION search_words_forget(p_limit int) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    doubtful text[];
+    forgotten bigint;
+BEGIN
+    IF NOT EXISTS (SELECT FROM search_words_doubtful)
+        OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN 0;
+    END IF;
+    BEGIN
+        LOCK TABLE search_words IN SHARE ROW EXCLUSIVE MODE NOWAIT;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN 0;
+    END;
+    WITH taken AS (
+        DELETE FROM search_words_doubtful
+        WHERE ctid = ANY (ARRAY(SELECT ctid FROM search_words_doubtful LIMIT p_limit))
+        RETURNING word
+    )
+    SELECT array_agg(DISTINCT word) INTO doubtful FROM taken;
+    DELETE FROM search_words w
+    WHERE w.word = ANY (ARRAY(SELECT d FROM unnest(doubtful) AS d
+                              WHERE NOT search_word_is_used(search_word_query(d)::tsquery)));
+    GET DIAGNOSTICS forgotten = ROW_COUNT;
+    RETURN forgotten;
+END
+$$;
+REVOKE ALL ON FUNCTION search_words_forget(int) FROM PUBLIC, anon, authenticated;
+
+CREATE FUNCTION search_words_prune() RETURNS bigint
+LANGUAGE sql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+    SELECT search_words_forget(2147483647)
+$$;
 COMMENT ON FUNCTION search_words_prune() IS
-    'Forgets the words that no line holds any more; looks every word up once.';
+    'Forgets at once the words that no line holds any more; refreshes do it too, a few words each.';
 REVOKE ALL ON FUNCTION search_words_prune() FROM PUBLIC, anon, authenticated;
 GRANT EXECUTE ON FUNCTION search_words_prune() TO service_role;
 
@@ -106,23 +348,34 @@ BEGIN
     ), changed AS (
         INSERT INTO search_materialized AS m
             (segment_id, video_id, owner_id, team_id, platform, text, normalized_text, language,
-             confidence, t_start, t_end, bounding_box)
+             confidence, t_start, t_end, bounding_box, taken_at, tags, source)
         SELECT s.id, s.video_id, s.owner_id, s.team_id, v.platform, s.text, s.normalized_text,
-               s.language, s.confidence, s.t_start, s.t_end, s.bounding_box
+               s.language, s.confidence, s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags,
+               v.source
         FROM (SELECT due.video_id FROM due UNION SELECT p_video_id WHERE p_video_id IS NOT NULL) AS d
-        JOIN videos v ON v.id = d.video_id
+        CROSS JOIN LATERAL (
+            SELECT *, search_source(original_name, title, platform) AS source
+            FROM videos WHERE id = d.video_id OFFSET 0) AS v
         JOIN segments s ON s.video_id = d.video_id
+        CROSS JOIN LATERAL (
+            SELECT array_agg(DISTINCT e.normalized_value) AS tags
+            FROM entities e
+            WHERE e.segment_id = s.id AND e.entity_type IN ('hashtag', 'mention')) AS t
+        LEFT JOIN search_materialized o ON o.segment_id = s.id
+        -- what has not changed takes no number
+        WHERE o.segment_id IS NULL
+           OR (o.owner_id, o.team_id, o.platform, o.text, o.normalized_text, o.language, o.confidence,
+               o.t_start, o.t_end, o.bounding_box, o.taken_at, o.tags, o.source)
+              IS DISTINCT FROM
+              (s.owner_id, s.team_id, v.platform, s.text, s.normalized_text, s.language, s.confidence,
+               s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags, v.source)
+        ORDER BY s.video_id, s.t_start, s.id
         ON CONFLICT (segment_id) DO UPDATE SET
             owner_id = excluded.owner_id, team_id = excluded.team_id, platform = excluded.platform,
             text = excluded.text, normalized_text = excluded.normalized_text,
             language = excluded.language, confidence = excluded.confidence,
-            t_start = excluded.t_start, t_end = excluded.t_end, bounding_box = excluded.bounding_box
-        WHERE (m.owner_id, m.team_id, m.platform, m.text, m.normalized_text, m.language,
-               m.confidence, m.t_start, m.t_end, m.bounding_box)
-              IS DISTINCT FROM
-              (excluded.owner_id, excluded.team_id, excluded.platform, excluded.text,
-               excluded.normalized_text, excluded.language, excluded.confidence, excluded.t_start,
-               excluded.t_end, excluded.bounding_box)
+            t_start = excluded.t_start, t_end = excluded.t_end, bounding_box = excluded.bounding_box,
+            taken_at = excluded.taken_at, tags = excluded.tags, source = excluded.source
         RETURNING document
     ), words AS (
         SELECT DISTINCT search_fold(piece) AS folded, word
@@ -131,10 +384,16 @@ BEGIN
         WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
     ), remembered AS (
         -- in order, so that two transactions that meet the same new words wait and do not deadlock
-        INSERT INTO search_words SELECT folded, word FROM words ORDER BY folded, word
+        INSERT INTO search_words (word, folded) SELECT word, folded FROM words ORDER BY word, folded
         ON CONFLICT DO NOTHING
     )
     SELECT count(*) INTO written FROM changed;
+    -- A search reads the list of entries that wait to be put into a GIN index from end to end; so they go in
+    -- now, all at once, at the cost of this video.
+    PERFORM gin_clean_pending_list('search_materialized_lookup'),
+            gin_clean_pending_list('search_words_folded');
+    -- 64: some milliseconds, and nothing while no line has gone
+    PERFORM search_words_forget(64);
     RETURN written;
 END
 $$;
@@ -145,16 +404,20 @@ GRANT EXECUTE ON FUNCTION refresh_search_materialized(uuid) TO service_role;
 
 -- ---- reading a query ------------------------------------------------------------------------------
 
--- A query taken apart. Words, "phrases", -exclusions, OR and prefix* as in a web search; more than 200
--- characters are not read.
+-- A query taken apart. Words, "phrases", -exclusions, OR and prefix* as in a web search, and fields; more
+-- than 200 characters are not read.
 CREATE TYPE search_terms AS (
     words tsquery,      -- what full text looks for; null: no word in it
+    lookup tsquery,     -- the same without beginnings of words, which no index of words finds in bounded time
+    beginnings text[],  -- folded
+    pairs int[],        -- keys of the neighbours in "phrases", all of which a result holds
     excluded tsquery,   -- what no result may hold; null: nothing
     literal text,       -- the query as plain text, where it asks for one; else null
     folded text,        -- all wanted words, folded, in order
     grams text[],
     languages text[],   -- lang:, any of them; null: all
     tags text[],        -- tag:, all of them, as entities hold them (#name, @name)
+    sources text[],     -- from:, any of them
     after_ms int,       -- after: text that was still on screen then, in the video's own time
     before_ms int,      -- before: text that was on screen by then
     after_time timestamptz,     -- after: videos taken in at or after this time
@@ -223,6 +486,12 @@ BEGIN
             PERFORM search_refuse('tag: takes a hashtag or a mention: write tag:berlin or tag:@anna');
         END IF;
         terms.tags := terms.tags || CASE WHEN p_value ~ '^[#@]' THEN p_value ELSE '#' || p_value END;
+    ELSIF p_field = 'from' THEN
+        IF p_value = '' THEN
+            PERFORM search_refuse('from: takes a video''s file name, title, platform or id, or a part of'
+                                  ' it: write from:holiday.mp4 or from:"my holiday"');
+        END IF;
+        terms.sources := terms.sources || p_value;
     ELSIF at_ms IS NULL AND at_time IS NULL THEN
         PERFORM search_refuse(format('%s: takes a date or a place in the video: write %1$s:2024-05-17'
                                      ' or %1$s:1:30 or %1$s:90s', p_field));
@@ -237,55 +506,85 @@ BEGIN
 END
 $$;
 
+-- Puts one beginning of a word into the terms.
+CREATE FUNCTION search_add_beginning(p_terms search_terms, p_beginning text) RETURNS search_terms
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    terms search_terms := p_terms;
+    beginnings text[] := search_word_list(p_beginning);
+    word tsquery := plainto_tsquery('simple', p_beginning);
+BEGIN
+    IF numnode(word) > 0 THEN
+        word := (word::text || ':*')::tsquery;
+        terms.words := CASE WHEN terms.words IS NULL THEN word ELSE terms.words && word END;
+        terms.beginnings := terms.beginnings || beginnings[cardinality(beginnings)];
+    END IF;
+    RETURN terms;
+END
+$$;
+
 CREATE FUNCTION search_parse(p_query text) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public AS
 $$
 DECLARE
-    query text := btrim(regexp_replace(
-        lower(normalize(left(regexp_replace(p_query, '[\x01-\x1f]', ' ', 'g'), 200), NFKC)
-              COLLATE "und-x-icu"), '\s+', ' ', 'g'));
-    plain text;
-    term text;
+    query text;
+    token text;
     field text[];
-    prefix tsquery;
+    wanted text[];      -- what is neither a field nor left out, as typed
+    plain text;
+    has_or boolean;
     terms search_terms;
 BEGIN
+    -- Longer ones are mistakes, or attacks: what a person pastes is shorter, and its beginning will do.
+    IF length(p_query) > 10000 THEN
+        PERFORM search_refuse('a query has at most 10,000 characters, of which 200 are read');
+    END IF;
+    query := lower(normalize(left(regexp_replace(p_query, '[\x01-\x1f]', ' ', 'g'), 200), NFKC)
+                   COLLATE "und-x-icu");
     query := replace(replace(query, 'ß', 'ss'), U&'\FE0F', '');
-    FOR field IN SELECT m FROM regexp_matches(query,
-                     '(?:^|\s)(-?)(lang|tag|after|before):(\S*)', 'g') AS m
+    FOR token IN SELECT m[1] FROM regexp_matches(query, '(-?(?:[a-z]+:)?"[^"]*"?|\S+)', 'g') AS m
     LOOP
+        field := regexp_match(token, '^(-?)(lang|tag|after|before|from):"?(.*?)"?$');
         IF field[1] = '-' THEN
             PERFORM search_refuse(format('-%s: is not known: fields can be asked for, not left out',
                                          field[2]));
+        ELSIF field IS NOT NULL THEN
+            terms := search_add_field(terms, field[2], btrim(field[3]));
+        ELSIF token ~ '^-+$' THEN
+            CONTINUE;   -- a dash between blanks leaves nothing out
+        ELSIF token LIKE '-%' THEN
+            terms.excluded := coalesce(terms.excluded || phraseto_tsquery('simple', token),
+                                       phraseto_tsquery('simple', token));
+        ELSE
+            wanted := wanted || token;
         END IF;
-        terms := search_add_field(terms, field[2], field[3]);
-    END LOOP;
-    query := btrim(regexp_replace(query, '(^|\s)(lang|tag|after|before):\S*', ' ', 'g'));
-    plain := btrim(regexp_replace(query, '(^|\s)-("[^"]*"?|\S+)', ' ', 'g'));
-    FOR term IN SELECT m[2] FROM regexp_matches(query, '(^|\s)-("[^"]*"?|\S+)', 'g') AS m LIMIT 16
-    LOOP
-        terms.excluded := coalesce(terms.excluded || phraseto_tsquery('simple', term),
-                                   phraseto_tsquery('simple', term));
     END LOOP;
     IF numnode(terms.excluded) = 0 THEN
         terms.excluded := NULL;
     END IF;
-    terms.words := websearch_to_tsquery('simple', regexp_replace(plain, '(\S+)\*(?=\s|$)', ' ', 'g'));
-    FOR term IN SELECT m[1] FROM regexp_matches(plain, '([^\s"*]{2,})\*(?=\s|$)', 'g') AS m LIMIT 8
+    plain := coalesce(array_to_string(wanted, ' '), '');
+    has_or := 'or' = ANY (wanted[2:]);
+    terms.lookup := websearch_to_tsquery('simple', array_to_string(ARRAY(
+        SELECT w FROM unnest(wanted) WITH ORDINALITY AS t (w, n)
+        WHERE w !~ '^[^"*]{2,}\*+$' ORDER BY n), ' '));
+    IF numnode(terms.lookup) = 0 OR querytree(terms.lookup) = 'T' THEN
+        terms.lookup := NULL;
+    END IF;
+    terms.words := terms.lookup;
+    FOR token IN SELECT rtrim(w, '*') FROM unnest(wanted) AS w WHERE w ~ '^[^"*]{2,}\*+$' LIMIT 8
     LOOP
-        IF numnode(plainto_tsquery('simple', term)) > 0 THEN
-            prefix := (plainto_tsquery('simple', term)::text || ':*')::tsquery;
-            terms.words := CASE WHEN numnode(terms.words) > 0 THEN terms.words && prefix ELSE prefix END;
-        END IF;
+        terms := search_add_beginning(terms, token);
     END LOOP;
-    IF numnode(terms.words) = 0 THEN
-        terms.words := NULL;
+    IF plain ~ '^"[^"]+"?$' OR (plain !~ '["*]' AND NOT has_or) THEN
+        terms.literal := nullif(btrim(regexp_replace(replace(plain, '"', ''), '\s+', ' ', 'g')), '');
     END IF;
-    IF plain ~ '^"[^"]+"?$' OR (plain !~ '["*]' AND plain !~ '\sor\s') THEN
-        terms.literal := nullif(btrim(replace(plain, '"', '')), '');
-    END IF;
-    IF plain !~ '\sor\s' THEN
+    IF NOT has_or THEN
+        SELECT array_agg(key) INTO terms.pairs
+        FROM unnest(wanted) AS phrase, unnest(search_pair_keys(search_word_list(phrase))) AS key
+        WHERE phrase LIKE '"%';
         terms.folded := nullif(search_fold(btrim(regexp_replace(
             translate(plain, '"*', '  '), '\s+', ' ', 'g'))), '');
         terms.grams := search_grams(terms.folded);
@@ -339,88 +638,302 @@ $$
     WHERE rolname = coalesce(nullif(current_setting('role', true), 'none'), session_user)
 $$;
 
--- What the fields of a query ask of a row m of search_materialized, as SQL.
-CREATE FUNCTION search_field_conditions(p_terms search_terms) RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog AS
+-- The days, months or years (at most some 60) that a time between the two may lie in, as keys.
+CREATE FUNCTION search_time_keys(p_from timestamptz, p_to timestamptz) RETURNS int[]
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
 $$
-    SELECT concat(
-        CASE WHEN p_terms.languages IS NOT NULL
-             THEN format(' AND lower(language) = ANY (%L::text[])', p_terms.languages) END,
-        (SELECT string_agg(format(
-             ' AND segment_id IN (SELECT e.segment_id FROM entities e WHERE e.entity_type = %L'
-             ' AND e.normalized_value = %L)',
-             CASE WHEN tag LIKE '@%' THEN 'mention' ELSE 'hashtag' END, tag), '')
-         FROM unnest(p_terms.tags) AS tag),
-        CASE WHEN p_terms.after_ms IS NOT NULL THEN format(' AND t_end > %s', p_terms.after_ms) END,
-        CASE WHEN p_terms.before_ms IS NOT NULL
-             THEN format(' AND t_start < %s', p_terms.before_ms) END,
-        CASE WHEN p_terms.after_time IS NOT NULL OR p_terms.before_time IS NOT NULL
-             THEN format(' AND EXISTS (SELECT FROM videos v WHERE v.id = m.video_id'
-                         ' AND v.created_at >= %L AND v.created_at < %L)',
-                         coalesce(p_terms.after_time, '-infinity'),
-                         coalesce(p_terms.before_time, 'infinity')) END)
+DECLARE
+    first timestamp := greatest(p_from, '1970-01-01 UTC') AT TIME ZONE 'UTC';
+    last timestamp := least(p_to, now() + interval '1 day') AT TIME ZONE 'UTC';
+    unit text := CASE WHEN last - first <= interval '60 days' THEN 'day'
+                      WHEN last - first <= interval '1800 days' THEN 'month' ELSE 'year' END;
+BEGIN
+    RETURN ARRAY(
+        SELECT search_key(to_char(at, CASE unit WHEN 'day' THEN '"d"YYYY-MM-DD' WHEN 'month' THEN '"d"YYYY-MM'
+                                                ELSE '"d"YYYY' END))
+        FROM generate_series(date_trunc(unit, first), last, ('1 ' || unit)::interval) AS at);
+END
 $$;
 
--- Rows that may answer, at most p_limit from each index. PostgreSQL lets no text operator use an
--- index below a row-level security policy (none is leakproof), so this reads past the policy and
--- applies the same rule itself; search_segments reads every row once more under the policy.
+-- The condition of the index and the one of the row for one thing that a line must have.
+CREATE TYPE search_condition AS (lookup text, filter text);
+
+CREATE FUNCTION search_pattern(p_part text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$
+    SELECT '%' || regexp_replace(p_part, '([\\%_])', '\\\1', 'g') || '%'
+$$;
+
+-- The condition on a column of ids for what may be the beginning of one; null: it is none.
+CREATE FUNCTION search_id_range(p_column text, p_value text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog AS
+$$
+    SELECT format('%I BETWEEN %L AND %L', p_column, rpad(digits, 32, '0'), rpad(digits, 32, 'f'))
+    FROM replace(p_value, '-', '') AS digits
+    WHERE digits ~ '^[0-9a-f]{4,32}$'
+$$;
+
+-- What a query's fields ask of a row of search_materialized.
+CREATE FUNCTION search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT format('keys && %L', ARRAY(SELECT search_key('l' || l) FROM unnest(p_terms.languages) AS l)),
+           format('lower(language) = ANY (%L)', p_terms.languages)
+    WHERE p_terms.languages IS NOT NULL
+    UNION ALL
+    SELECT format('keys @> %L', ARRAY(SELECT search_key(t) FROM unnest(p_terms.tags) AS t)),
+           format('tags @> %L', p_terms.tags)
+    WHERE p_terms.tags IS NOT NULL
+    UNION ALL
+    SELECT NULL, format('t_end > %s', p_terms.after_ms) WHERE p_terms.after_ms IS NOT NULL
+    UNION ALL
+    SELECT NULL, format('t_start < %s', p_terms.before_ms) WHERE p_terms.before_ms IS NOT NULL
+    UNION ALL
+    SELECT format('keys && %L', search_time_keys(p_terms.after_time, p_terms.before_time)),
+           format('taken_at >= %L AND taken_at < %L', coalesce(p_terms.after_time, '-infinity'),
+                  coalesce(p_terms.before_time, 'infinity'))
+    WHERE p_terms.after_time IS NOT NULL OR p_terms.before_time IS NOT NULL
+    UNION ALL
+    SELECT NULL, format('NOT document @@ %L::tsquery', p_terms.excluded)
+    WHERE p_terms.excluded IS NOT NULL
+    UNION ALL
+    -- search_source_condition() says what this asks of the index
+    SELECT NULL, '(' || string_agg(concat_ws(' OR ', format('source LIKE %L', search_pattern(s)),
+                                             search_id_range('video_id', s)), ' OR ') || ')'
+    FROM unnest(p_terms.sources) AS s
+    HAVING count(*) > 0
+$$;
+
+-- The same as SQL that begins with AND.
+CREATE FUNCTION search_field_conditions(p_terms search_terms) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT coalesce(string_agg(' AND ' || c.filter, ''), '') FROM search_field_filters(p_terms) AS c
+$$;
+
+-- At least p_limit lines that fulfil all conditions (p_base, p_lookup for the index, p_filter for the row;
+-- null: none), the newest, if there are so many. Reads the newest
+-- slice of lines, and wider ones, as wide as what was found lets expect to be wide enough, until there are
+-- enough lines or all slices have been read; so a common word costs no more than a rare one. Every
+-- statement is a Bitmap Heap Scan with all lookups in one Bitmap Index Scan of search_materialized_lookup.
+-- What it returns are places of rows, which hold for the statement that asked, and are read again without
+-- an index.
+CREATE FUNCTION search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
+                              p_is_narrow boolean)
+RETURNS tid[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public
+SET enable_seqscan = off
+SET jit = off AS
+$$
+DECLARE
+    newest bigint := (SELECT last_value FROM search_materialized_number_seq);
+    lookup text := (SELECT string_agg(c.lookup, ' AND ')
+                    FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c);
+    filter text := coalesce((SELECT string_agg(c.filter, ' AND ')
+                             FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c), 'true');
+    -- What the lookup finds and the filter refuses has to be read: this bounds the time. More lines than a
+    -- slice should have after what the slice before had; then the first in the table are taken.
+    read_limit int := 50 * p_limit;
+    level int := CASE WHEN p_is_narrow THEN 27 ELSE 9 END;
+    is_last boolean;
+    read_here tid[];
+    found tid[] := '{}';
+BEGIN
+    LOOP
+        is_last := level > 24 OR (1::bigint << level) >= newest;
+        EXECUTE concat(
+            'SELECT array_agg(place) FROM (SELECT place FROM (SELECT *, ctid AS place',
+            ' FROM search_materialized WHERE ', lookup,
+            CASE WHEN NOT is_last OR lookup IS NULL THEN format('%s keys && %L', ' AND' || left(lookup, 0),
+                ARRAY[search_slice(newest, level),
+                      search_slice(greatest(newest - (1::bigint << level), 0), level)]) END,
+            ' LIMIT ', read_limit, ') AS m WHERE ', filter, ' ORDER BY number DESC LIMIT ', p_limit, ') AS n')
+        INTO read_here;
+        found := ARRAY(SELECT unnest(found) UNION SELECT unnest(read_here));
+        EXIT WHEN is_last OR cardinality(found) >= p_limit OR lookup IS NULL AND level = 18;
+        -- slices grow eightfold
+        level := level + 3 * greatest(1, ceil(log(8, p_limit / greatest(cardinality(found), 0.25)))::int);
+        IF lookup IS NULL THEN
+            level := least(level, 18);      -- all that is in wider ones would have to be read
+        END IF;
+    END LOOP;
+    RETURN found;
+END
+$$;
+REVOKE ALL ON FUNCTION search_newest(search_condition[], text, text, int, boolean) FROM PUBLIC, anon, authenticated;
+
+-- What from: asks of the index. Few videos: their lines. Many: the lines whose video has the words of the
+-- name among its names; if none has (it is a part of words), nothing, and the newest lines are sifted.
+-- p_owner_rule is the condition on the rows of videos that the caller may see.
+CREATE FUNCTION search_source_condition(p_sources text[], p_owner_rule text,
+                                        OUT lookup text, OUT is_narrow boolean)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public
+SET enable_seqscan = off
+SET jit = off AS
+$$
+DECLARE
+    few constant int := 64;
+    videos uuid[] := '{}';
+    source text;
+    found uuid[];
+BEGIN
+    FOREACH source IN ARRAY p_sources
+    LOOP
+        -- Fewer than three letters have no trigram to look up: they are many videos' or nobody's.
+        EXIT WHEN cardinality(videos) > few OR length(source) < 3;
+        -- Bitmap Heap Scan over a BitmapOr of videos_source and videos_pkey
+        EXECUTE concat(
+            'SELECT array_agg(id) FROM (SELECT id FROM videos WHERE (',
+            search_id_range('id', source) || ' OR ',
+            format('search_source(original_name, title, platform) LIKE %L', search_pattern(source)),
+            ') AND ', p_owner_rule, ' LIMIT ', few + 1, ') AS v') INTO found;
+        videos := videos || found;
+    END LOOP;
+    is_narrow := cardinality(videos) <= few AND length(source) >= 3;
+    IF is_narrow THEN
+        lookup := format('keys && %L', ARRAY(SELECT search_key('v' || v) FROM unnest(videos) AS v));
+    ELSIF cardinality(p_sources) = 1 THEN
+        SELECT format('keys @> %L', array_agg(search_key('f' || name))) INTO lookup
+        FROM regexp_split_to_table(source, '[[:space:][:punct:]]+') AS name
+        WHERE name <> '';
+        IF cardinality(search_newest('{}', lookup, NULL, 1, false)) = 0 THEN
+            lookup := NULL;
+        END IF;
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION search_source_condition(text[], text) FROM PUBLIC, anon, authenticated;
+
+-- Words that the query wants are two in the line's one, or one in the line's two.
+CREATE FUNCTION search_joined_keys(p_words text[]) RETURNS SETOF int[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT ARRAY(SELECT search_key('w' || w) FROM unnest(
+                     p_words[:n - 1] || (p_words[n] || p_words[n + 1]) || p_words[n + 2:]) AS w)
+    FROM generate_series(1, least(cardinality(p_words) - 1, 7)) AS n
+$$;
+
+-- What the index is asked for a query's words, phrases and beginnings of words. GIN reads all words that
+-- begin so from end to end before it compares, so beginnings are keys and pieces of three letters.
+CREATE FUNCTION search_word_lookup(p_terms search_terms) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT concat_ws(' AND ',
+        CASE WHEN p_terms.lookup IS NOT NULL THEN format('document @@ %L::tsquery', p_terms.lookup) END,
+        CASE WHEN p_terms.pairs IS NOT NULL THEN format('keys @> %L', p_terms.pairs) END,
+        (SELECT string_agg(format('keys @> %L', ARRAY[
+                    search_key('^' || left(b, CASE WHEN length(b) < 4 THEN 2 ELSE 4 END))])
+                || CASE WHEN length(b) > 2 THEN format(' AND folded LIKE %L', search_pattern(b)) ELSE '' END,
+                ' AND ')
+         FROM unnest(p_terms.beginnings) AS b))
+$$;
+
+-- Rows that may answer: p_limit or more from each way of looking, where there are so many. PostgreSQL lets
+-- no text operator use an index below a row-level security policy (none is leakproof), so this reads past
+-- the policy and applies the same rule itself; search_segments reads every row once more under the policy.
 CREATE FUNCTION search_candidates(p_terms search_terms, p_video uuid, p_limit int, p_fuzzy boolean)
-RETURNS SETOF uuid
+RETURNS SETOF tid
 LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public
 SET jit = off AS
 $$
 DECLARE
     sees_all boolean := search_sees_all();
-    reader uuid := auth.uid();
     teams uuid[] := current_team_ids();
-    -- patterns of the three longest words
-    pieces text[] := ARRAY(
-        SELECT '%' || word || '%' FROM regexp_split_to_table(p_terms.folded, '[^[:alnum:]]+') AS word
-        WHERE length(word) >= 3 ORDER BY length(word) DESC, word LIMIT 3);
-    scope text := CASE WHEN sees_all THEN '' ELSE ' AND (owner_id = $5 OR team_id = ANY ($6))' END
-        || CASE WHEN p_video IS NULL THEN '' ELSE ' AND video_id = $4' END
-        || CASE WHEN p_terms.excluded IS NULL THEN '' ELSE ' AND NOT document @@ $3' END
-        || search_field_conditions(p_terms);
-    base constant text := 'SELECT segment_id FROM search_materialized AS m WHERE ';
+    -- enough to rank the best of a common word first, few enough to be ranked in milliseconds
+    enough int := greatest(200, p_limit);
+    owner_rule text := CASE WHEN sees_all THEN 'true' ELSE
+        format('(owner_id = %L OR team_id = ANY (%L))', auth.uid(), coalesce(teams, '{}')) END;
+    base search_condition[] := ARRAY(SELECT c FROM search_field_filters(p_terms) AS c);
+    is_narrow boolean := p_video IS NOT NULL;
+    words text[] := search_word_list(p_terms.literal);
+    word_keys int[] := ARRAY(SELECT search_key('w' || w) FROM unnest(words) AS w);
+    parts text[] := search_word_list(regexp_replace(p_terms.literal, '[^[:alnum:]]+', ' ', 'g'));
+    found tid[] := '{}';
+    alternative int[];
+    source record;
 BEGIN
-    IF p_terms.words IS NULL AND p_terms.folded IS NULL THEN
-        -- No word, but a tag: the lines that hold it.
-        RETURN QUERY EXECUTE base || '$1 IS NULL' || scope || ' LIMIT $2'
-            USING p_terms.words, p_limit, p_terms.excluded, p_video, reader, teams;
-        RETURN;
+    IF NOT sees_all THEN
+        base := base || (format('keys && %L', ARRAY(
+                             SELECT search_key('o' || auth.uid()) WHERE auth.uid() IS NOT NULL
+                             UNION ALL SELECT search_key('t' || t) FROM unnest(teams) AS t)),
+                         owner_rule)::search_condition;
+    END IF;
+    IF p_video IS NOT NULL THEN
+        base := base || (format('keys @> %L', ARRAY[search_key('v' || p_video)]),
+                         format('video_id = %L', p_video))::search_condition;
+    END IF;
+    IF p_terms.sources IS NOT NULL THEN
+        source := search_source_condition(p_terms.sources, owner_rule);
+        base := base || (source.lookup, NULL)::search_condition;
+        is_narrow := is_narrow OR source.is_narrow;
     END IF;
     IF p_fuzzy THEN
-        RETURN QUERY EXECUTE base || 'document @@ $1' || scope || ' LIMIT $2'
-            USING search_expand(p_terms.folded), p_limit, p_terms.excluded, p_video, reader, teams;
+        FOR alternative IN SELECT search_joined_keys(parts)
+        LOOP
+            RETURN QUERY SELECT unnest(search_newest(base, format('keys @> %L', alternative), NULL,
+                                                     enough, is_narrow));
+        END LOOP;
+        RETURN QUERY SELECT unnest(search_newest(
+            base, format('document @@ %L::tsquery', search_expand(p_terms.folded)), NULL, enough, is_narrow));
         RETURN;
     END IF;
-    IF numnode(phraseto_tsquery('simple', p_terms.literal)) > 1
-        AND phraseto_tsquery('simple', p_terms.literal)::text IS DISTINCT FROM p_terms.words::text
+    IF p_terms.words IS NULL AND p_terms.folded IS NULL THEN
+        -- No word, but a tag or a video: its lines.
+        RETURN QUERY SELECT unnest(search_newest(base, NULL, NULL, enough, is_narrow));
+        RETURN;
+    END IF;
+    -- Lines that are the query and nothing else come first, however many hold it.
+    IF words IS NOT NULL THEN
+        found := search_newest(
+            base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
+            64, is_narrow);
+    END IF;
+    IF cardinality(words) > 1 AND phraseto_tsquery('simple', p_terms.literal)::text <> p_terms.words::text
     THEN
-        RETURN QUERY EXECUTE base || 'document @@ $1' || scope || ' LIMIT $2'
-            USING phraseto_tsquery('simple', p_terms.literal), p_limit, p_terms.excluded, p_video,
-                  reader, teams;
+        found := found || search_newest(
+            base, format('keys @> %L', search_pair_keys(words) || word_keys),
+            format('document @@ %L::tsquery', phraseto_tsquery('simple', p_terms.literal)),
+            enough, is_narrow);
     END IF;
     IF p_terms.words IS NOT NULL THEN
-        RETURN QUERY EXECUTE base || 'document @@ $1' || scope || ' LIMIT $2'
-            USING p_terms.words, p_limit, p_terms.excluded, p_video, reader, teams;
+        found := found || search_newest(
+            base, search_word_lookup(p_terms),
+            CASE WHEN p_terms.beginnings IS NOT NULL
+                 THEN format('document @@ %L::tsquery', p_terms.words) END,
+            enough, is_narrow);
     END IF;
     IF p_terms.grams IS NOT NULL THEN
-        RETURN QUERY EXECUTE base || 'grams @> $1 AND folded LIKE ALL ($7)' || scope || ' LIMIT $2'
-            USING p_terms.grams, p_limit, p_terms.excluded, p_video, reader, teams,
-                  (SELECT array_agg('%' || regexp_replace(w, '([\\%_])', '\\\1', 'g') || '%')
-                   FROM string_to_table(p_terms.folded, ' ') AS w);
-    ELSIF p_terms.folded ~ '[[:alnum:]]{3}' THEN
-        -- Fewer than three letters in a row have no trigram to look up. The longest words
-        -- are looked up alone: a line has fifty trigrams, and reading all their lists costs more than
-        -- it spares.
-        RETURN QUERY EXECUTE base || 'folded LIKE $1 AND folded LIKE $8 AND folded LIKE $9'
-                || ' AND position($7 IN folded) > 0' || scope || ' LIMIT $2'
-            USING pieces[1], p_limit, p_terms.excluded, p_video, reader, teams, p_terms.folded,
-                  coalesce(pieces[2], pieces[1]), coalesce(pieces[3], pieces[1]);
+        found := found || search_newest(
+            base, format('keys @> %L', ARRAY(SELECT search_key('g' || g) FROM unnest(p_terms.grams) AS g)),
+            format('folded LIKE ALL (%L)', ARRAY(
+                SELECT search_pattern(w) FROM string_to_table(p_terms.folded, ' ') AS w)),
+            enough, is_narrow);
     END IF;
+    -- What follows finds nothing that would stand above what has been found: words as they may have been
+    -- misread, and parts of words.
+    IF cardinality(found) < p_limit AND words IS NOT NULL THEN
+        found := found || search_newest(
+            base, format('keys @> %L', coalesce(p_terms.pairs, word_keys)), NULL, enough, is_narrow);
+    END IF;
+    IF cardinality(found) < (CASE WHEN p_terms.folded LIKE '% % %' THEN 1 ELSE p_limit END)
+        AND p_terms.grams IS NULL AND left(p_terms.folded, 24) ~ '[[:alnum:]]{3}' THEN
+        -- Fewer than three letters in a row have no trigram to look up. More than some twenty lists of
+        -- trigrams cost more than they spare.
+        found := found || search_newest(
+            base, format('folded LIKE %L', search_pattern(left(p_terms.folded, 24))),
+            format('position(%L IN folded) > 0', p_terms.folded), enough, is_narrow);
+    END IF;
+    RETURN QUERY SELECT unnest(found);
 END
 $$;
 
@@ -471,24 +984,25 @@ $$
 DECLARE
     terms search_terms := search_parse(coalesce(query, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
-    -- enough to rank the best of a common word first, few enough to be ranked in milliseconds
-    candidate_limit int := greatest(500, wanted);
-    candidates uuid[];
+    candidates tid[];
 BEGIN
-    IF terms.words IS NULL AND terms.folded IS NULL AND terms.tags IS NULL
+    IF terms.words IS NULL AND terms.folded IS NULL AND terms.tags IS NULL AND terms.sources IS NULL
         AND coalesce(terms.languages[1], terms.after_ms::text, terms.before_ms::text,
                      terms.after_time::text, terms.before_time::text) IS NOT NULL THEN
-        PERFORM search_refuse('lang:, after: and before: narrow a search down: add a word or a tag:');
+        PERFORM search_refuse('lang:, after: and before: narrow a search down: add a word, a tag: or a from:');
     END IF;
-    IF terms.words IS NULL AND terms.folded IS NULL AND terms.tags IS NULL OR wanted = 0 THEN
+    IF terms.words IS NULL AND terms.folded IS NULL AND terms.tags IS NULL AND terms.sources IS NULL
+        OR wanted = 0 THEN
         RETURN;
     END IF;
-    candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(terms, video, candidate_limit, false) AS c);
+    candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(terms, video, wanted, false) AS c);
     -- A query that found its text needs no guesses, the less the more words it has.
-    IF cardinality(candidates) < least(wanted, CASE WHEN terms.folded LIKE '% % % %' THEN 1 ELSE 5 END)
+    IF cardinality(candidates) < least(wanted,
+            CASE WHEN terms.pairs IS NOT NULL OR terms.folded LIKE '% % %' THEN 1
+                 WHEN terms.folded LIKE '% %' THEN 3 ELSE 5 END)
         AND length(terms.folded) BETWEEN 3 AND 100 THEN
         candidates := candidates
-            || ARRAY(SELECT c FROM search_candidates(terms, video, candidate_limit, true) AS c);
+            || ARRAY(SELECT c FROM search_candidates(terms, video, wanted, true) AS c);
     END IF;
     RETURN QUERY
     WITH rated AS (
@@ -498,7 +1012,7 @@ BEGIN
                         OR terms.words IS NULL AND terms.folded IS NULL THEN 'text'
                     ELSE 'fuzzy' END AS kind
         FROM search_materialized m
-        WHERE m.segment_id = ANY (candidates)
+        WHERE m.ctid = ANY (candidates)     -- Tid Scan
     ), ranked AS (
         SELECT r.*,
                (CASE r.kind
@@ -506,7 +1020,10 @@ BEGIN
                             '%' || ' ' || regexp_replace(terms.literal, '([\\%_])', '\\\1', 'g') || ' %')::int
                         + length(terms.literal)::real / greatest(length(r.normalized_text), 1)
                     WHEN 'text' THEN 1 + coalesce(least(ts_rank(r.document, terms.words, 1), 0.99), 0)
-                    ELSE CASE WHEN position(terms.folded IN r.folded) > 0 THEN 0.9 ELSE 0 END
+                    ELSE CASE WHEN position(terms.folded IN r.folded) > 0 THEN 0.9
+                              WHEN position(replace(terms.folded, ' ', '')
+                                            IN replace(r.folded, ' ', '')) > 0 THEN 0.8
+                              ELSE 0 END
                         + 0.09 * word_similarity(terms.folded, r.folded)
                 END)::real AS score
         FROM rated r
@@ -520,7 +1037,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION search_segments(text, uuid, int, text, text) IS
-    'Words, "phrases", -exclusions, OR, prefix*, lang:, tag:, after:, before:; exact hits first, then words, then what OCR or a typo made of them. Bounded: 200 characters of query, 1000 results.';
+    'Words, "phrases", -exclusions, OR, prefix*, from:, lang:, tag:, after:, before:; exact hits first, then words, then what OCR or a typo made of them. Bounded: 200 characters of query, 1000 results.';
 
 REVOKE ALL ON FUNCTION search_candidates(search_terms, uuid, int, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION search_candidates(search_terms, uuid, int, boolean)
