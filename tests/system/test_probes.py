@@ -460,3 +460,20 @@ def test_no_schema_at_all_is_waited_for(program, shared_cluster, tmp_path, sql):
     finally:
         workers.end()
         sql.cursor().execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_the_scheduler_says_how_it_goes(program, cluster, tmp_path):
+    workers = Workers(program, cluster.url(cluster.create_database()), tmp_path)
+    try:
+        worker = workers.start("scheduler", "--listen", "127.0.0.1:0", "--poll-ms", "100")
+        port = port_of(worker)
+        wait_ready(port)
+        cluster.stop()
+        wait_until(lambda: get(port, "/readyz")[0] == 503, "the scheduler to miss the database")
+        assert get(port, "/healthz")[0] == 200
+        cluster.start()
+        wait_ready(port)
+        assert scrape(port).get_one("cortana_ready") == 1
+        assert worker.stop() == 0
+    finally:
+        workers.end()

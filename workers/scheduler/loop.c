@@ -79,8 +79,10 @@ static int recover(struct scheduler_part *part, const struct cv_error *failure,
         return -1;
     }
     cv_log_error(failure, part->name);
+    cv_probe_set_reason(part->probe, failure->message);
     wait_for(part, AFTER_FAILURE_MS);
     while (!cv_db_is_connected(part->db) && !is_asked_to_stop(part)) {
+        cv_probe_beat(part->probe);
         int result = cv_db_reconnect(part->db, RECONNECT_MS, error);
         if (result < 0 && error->verdict == CV_VERDICT_STOP) {
             return result;
@@ -95,7 +97,9 @@ int scheduler_run(struct scheduler_part *part, struct cv_error *error)
     while (result == 0 && !is_asked_to_stop(part)) {
         struct cv_error failure;
         int64_t wait_ms = 0;
+        cv_probe_beat(part->probe);
         if (part->round(part, &wait_ms, &failure) == 0) {
+            cv_probe_set_reason(part->probe, NULL);
             wait_for(part, wait_ms);
         } else if (!is_asked_to_stop(part)) {
             result = recover(part, &failure, error);

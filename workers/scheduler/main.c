@@ -9,12 +9,13 @@
 static const char program[] = "scheduler";
 
 static const char usage[] =
-    "usage: scheduler [--poll-ms N] [--once]\n"
+    "usage: scheduler [--poll-ms N] [--listen ADDR:PORT] [--once]\n"
     "\n"
     "Fires schedules and triggers, and does what has to be done from time to time. Any number may\n"
     "run, anywhere: each instant of a schedule and each event counts once.\n"
     "\n"
     "  --poll-ms N   look at least this often (1000); notifications wake it earlier\n"
+    "  --listen A:P  answer GET /healthz, /readyz and /metrics there (CORTANA_LISTEN)\n"
     "  --once        do what is due now, and end\n";
 
 enum {
@@ -25,13 +26,22 @@ enum {
     KEEP_STATEMENT_MS = 15 * 60 * 1000, /* the words of a large library take their time */
     LAST_STATEMENT_MS = 3 * 1000,       /* after a stop: to say that we are gone */
     ONCE_ROUNDS = 1000,                 /* of a hundred events each */
+    STALL_MS = 5 * 60 * 1000, /* a round ends by its statements' time, or by a reconnect's */
+};
+
+struct options {
+    int64_t poll_ms;
+    bool is_once;
+    const char *listen; /* "": nowhere */
 };
 
 static struct cv_cancel *stop_request;
+static struct cv_probe *told_of_stop;
 
 static void on_stop_signal(int number)
 {
     (void)number;
+    cv_probe_drain(told_of_stop);
     cv_cancel_request(stop_request, CV_CANCEL_ABORT);
 }
 
@@ -135,15 +145,32 @@ static void parts_deinit(struct parts *parts)
 {
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
+    told_of_stop = NULL;
+    cv_probe_stop(parts->fire.probe);
     cv_db_close(parts->fire.db);
     cv_db_close(parts->keep.db);
     cv_cancel_free(parts->scheduler.cancel);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct parts, parts_deinit)
 
-static int run(int64_t poll_ms, bool is_once, struct cv_error *error)
+static int start_probe(struct scheduler_part *fire, const struct options *options,
+                       struct cv_error *error)
 {
-    cv_auto(parts_deinit) struct parts parts = {.scheduler = {.poll_ms = poll_ms}};
+    const struct cv_probe_params params = {program, options->listen, STALL_MS};
+    if (!options->listen[0] || options->is_once) {
+        return 0;
+    }
+    int result = cv_probe_start(&params, &fire->probe, error);
+    if (result == 0) {
+        told_of_stop = fire->probe;
+        cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(fire->probe));
+    }
+    return result;
+}
+
+static int run(const struct options *options, struct cv_error *error)
+{
+    cv_auto(parts_deinit) struct parts parts = {.scheduler = {.poll_ms = options->poll_ms}};
     parts.fire = (struct scheduler_part){.scheduler = &parts.scheduler,
                                          .name = program,
                                          .channel = "cv_events",
@@ -156,13 +183,14 @@ static int run(int64_t poll_ms, bool is_once, struct cv_error *error)
     name_scheduler(&parts.scheduler);
     int result = cv_cancel_new(&parts.scheduler.cancel, error);
     result = result ? result : catch_signals(parts.scheduler.cancel, error);
+    result = result ? result : start_probe(&parts.fire, options, error);
     result = result ? result : scheduler_open(&parts.fire, error);
     result = result ? result : scheduler_open(&parts.keep, error);
     if (result != 0) {
         return result;
     }
     cv_log_set_context(&(const struct cv_log_context){.worker_id = parts.scheduler.id});
-    if (is_once) {
+    if (options->is_once) {
         return run_once(&parts.fire, &parts.keep, error);
     }
     cv_log(CV_LOG_INFO, "%s %s", program, CV_VERSION);
@@ -171,24 +199,25 @@ static int run(int64_t poll_ms, bool is_once, struct cv_error *error)
     return result;
 }
 
-static bool parse(int argc, char **argv, int64_t *poll_ms, bool *is_once, int *ret_exit)
+static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
-    static const struct option options[] = {
-        {"poll-ms", required_argument, NULL, 'p'},
-        {"once", no_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+    static const struct option long_options[] = {
+        {"poll-ms", required_argument, NULL, 'p'}, {"listen", required_argument, NULL, 'l'},
+        {"once", no_argument, NULL, 'o'},          {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
     };
     bool good = true;
     *ret_exit = CV_EXIT_DONE;
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
         switch (option) {
         case 'p':
-            good = good && cv_parse_int(optarg, POLL_MIN_MS, POLL_MAX_MS, poll_ms);
+            good = good && cv_parse_int(optarg, POLL_MIN_MS, POLL_MAX_MS, &options->poll_ms);
+            break;
+        case 'l':
+            options->listen = optarg;
             break;
         case 'o':
-            *is_once = true;
+            options->is_once = true;
             break;
         case 'h':
             (void)fputs(usage, stdout);
@@ -210,17 +239,16 @@ static bool parse(int argc, char **argv, int64_t *poll_ms, bool *is_once, int *r
 
 int main(int argc, char **argv)
 {
-    int64_t poll_ms = POLL_MS;
-    bool is_once = false;
+    struct options options = {.poll_ms = POLL_MS, .listen = cv_env("CORTANA_LISTEN", "")};
     int code = CV_EXIT_DONE;
     struct cv_error error;
-    if (!parse(argc, argv, &poll_ms, &is_once, &code)) {
+    if (!parse(argc, argv, &options, &code)) {
         return code;
     }
     /* No stage of this user may read our environment, where DATABASE_URL stands. */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     cv_log_set_context(&(const struct cv_log_context){.worker_id = program});
-    if (run(poll_ms, is_once, &error) != 0) {
+    if (run(&options, &error) != 0) {
         cv_log_error(&error, program);
         return error.verdict == CV_VERDICT_RETRY ? CV_EXIT_RETRY : CV_EXIT_STOP;
     }

@@ -8,6 +8,7 @@
 
 #include "common/base/base.h"
 #include "common/db/db.h"
+#include "common/probe/probe.h"
 
 struct scheduler {
     struct cv_cancel *cancel;
@@ -24,6 +25,7 @@ struct scheduler_part {
     int64_t statement_ms;
     /* Does what is due; *ret_wait_ms is when to come again (at most poll_ms is waited). */
     int (*round)(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error);
+    struct cv_probe *probe; /* told how it goes; NULL: nobody is */
     struct cv_db *db;
     int64_t nodes_at, report_at; /* monotonic: upkeep.c */
 };
