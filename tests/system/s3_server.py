@@ -58,12 +58,12 @@ osd memory target = 939524096
 osd op num shards = 2
 osd class update on start = false
 [client.rgw]
-rgw frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
+rgw frontends = beast endpoint=127.0.0.1:{port}{more} tcp_nodelay=1
 rgw data = {root}/rgw
 rgw thread pool size = 16
 rgw gc obj min wait = 5
 rgw run sync thread = false
-rgw dns name = localhost
+rgw dns name = {name}
 """
 
 
@@ -74,9 +74,11 @@ def free_port():
 
 
 class S3Server:
-    """`endpoint` answers once start() has returned."""
+    """`endpoint` answers once start() has returned; `also` are further addresses it answers at, `name`
+    what it is called besides by number."""
 
-    def __init__(self):
+    def __init__(self, also=(), name="localhost"):
+        self.also, self.name = also, name
         # Paths of sockets are short, so this does not lie in pytest's tmp_path.
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="cv-s3-", dir="/tmp"))
         self.prefix = []
@@ -110,7 +112,9 @@ class S3Server:
                 raise RuntimeError(f"{program} is not installed: scripts/install test")
         self.port, mon_port = free_port(), free_port()
         fsid, config = str(uuid.uuid4()), self.root / "ceph.conf"
-        config.write_text(CONFIG.format(fsid=fsid, root=self.root, port=self.port, mon_port=mon_port))
+        config.write_text(CONFIG.format(fsid=fsid, root=self.root, port=self.port, mon_port=mon_port,
+                                        name=self.name,
+                                        more="".join(f" endpoint={address}" for address in self.also)))
         config.chmod(0o644)
         keys = self.root / "keyring"
         self._run("mkdir", "mon", "osd", "rgw")

@@ -1,0 +1,254 @@
+"""The manifests without a cluster: schemas, our own rules and faults that both have to find, KEDA's queries
+on a real queue, alerts, and that alerts and dashboard ask for numbers which workers export."""
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+import uuid
+
+import psycopg2
+import pytest
+import yaml
+from manifests import (OUTSIDE, OVERLAYS, ROOT, lint, name_of, of_kind, programs, render, schema_problems,
+                       template_of)
+from probing import port_of, scrape
+from workers import Workers, wait_until
+
+MONITORING = ROOT / "k8s/components/monitoring"
+# Programs that run elsewhere than in a pod of their own, and why.
+NOT_IN_PODS = {"embed-worker": "off by default: docs/operations.md says how it is added"}
+
+
+@pytest.fixture(scope="module")
+def tools(build_dir):
+    folder = build_dir / "tools"
+    subprocess.run([ROOT / "scripts/manifest_tools", folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def overlays(tools):
+    return {overlay: render(tools / "kustomize", overlay) for overlay in OVERLAYS}
+
+
+# ---- schemas and rules -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_schemas_and_rules(overlays, overlay):
+    assert schema_problems(overlays[overlay]) == []
+    assert lint(overlays[overlay], overlay) == []
+
+
+def test_every_program_runs_somewhere(overlays):
+    run = {template_of(d)["spec"]["containers"][0]["command"][0] for d in overlays["prod"]
+           if d["kind"] in ("Deployment", "CronJob")}
+    assert run == programs() - set(NOT_IN_PODS)
+
+
+def find(documents, kind, name):
+    (found,) = [d for d in documents if d["kind"] == kind and d["metadata"]["name"] == name]
+    return found
+
+
+def container(documents, name, kind="Deployment"):
+    return template_of(find(documents, kind, name))["spec"]["containers"][0]
+
+
+def spec(documents, kind, name):
+    return find(documents, kind, name)["spec"]
+
+
+def drop(documents, kind, name):
+    documents.remove(find(documents, kind, name))
+
+
+# Each does one thing wrong; the words are what has to be found.
+FAULTS = {
+    "a field that is not there": lambda d: (container(d, "ocr").update(resource={}), "resource"),
+    "a field of a custom object": lambda d: (spec(d, "ScaledObject", "ocr").update(maxReplicas=3), "maxReplicas"),
+    "a number for a text": lambda d: (
+        spec(d, "ScaledObject", "ocr")["triggers"][0]["metadata"].update(targetQueryValue=2), "not of type"),
+    "a word that is not one of": lambda d: (
+        spec(d, "CronJob", "scanner").update(concurrencyPolicy="Never"), "Never"),
+    "an unknown kind": lambda d: (d.append({"apiVersion": "v2", "kind": "Pod", "metadata": {"name": "x"}}), "no schema"),
+    "no memory limit": lambda d: (container(d, "ocr")["resources"]["limits"].pop("memory"), "memory: request"),
+    "too little memory": lambda d: (
+        container(d, "ocr")["resources"]["limits"].update(memory="2Gi"), "the stage may use 3072 MiB"),
+    "more asked for than allowed": lambda d: (
+        container(d, "ocr")["resources"]["requests"].update(cpu="3"), "cpu: request 3"),
+    "a small disk": lambda d: (
+        container(d, "ocr")["resources"]["limits"].update({"ephemeral-storage": "2Gi"}), "larger than ephemeral"),
+    "a volume without bound": lambda d: (
+        template_of(find(d, "Deployment", "ocr"))["spec"]["volumes"][0]["emptyDir"].pop("sizeLimit"), "no sizeLimit"),
+    "a short end": lambda d: (
+        template_of(find(d, "Deployment", "ocr"))["spec"].update(terminationGracePeriodSeconds=30), "the pod's 30 s"),
+    "a probe that asks elsewhere": lambda d: (
+        container(d, "ocr")["livenessProbe"]["httpGet"].update(port="http"), "livenessProbe asks port http"),
+    "no probe": lambda d: (container(d, "ocr").pop("readinessProbe"), "no readinessProbe"),
+    "a port that nobody listens to": lambda d: (
+        container(d, "ocr")["ports"][0].update(containerPort=9091), "CORTANA_LISTEN is port 9090"),
+    "replicas beside KEDA": lambda d: (spec(d, "Deployment", "ocr").update(replicas=1), "replicas beside"),
+    "a query for another type": lambda d: (
+        spec(d, "ScaledObject", "ocr")["triggers"][0]["metadata"].update(query="SELECT 'sample'"), "does not ask for ocr"),
+    "a scaled object of nothing": lambda d: (
+        spec(d, "ScaledObject", "ocr")["scaleTargetRef"].update(name="ocrs"), "no Deployment ocrs"),
+    "a field that KEDA has not": lambda d: (
+        spec(d, "ScaledObject", "ocr")["triggers"][0]["metadata"].update(metricName="x"), "metricName"),
+    "a secret that is not made": lambda d: (
+        spec(d, "TriggerAuthentication", "cortana-queue")["secretTargetRef"][0].update(name="db"), "no Secret db"),
+    "a password in plain text": lambda d: (
+        container(d, "ocr")["env"].append({"name": "X", "value": "postgresql://a:b@c/d"}), "in plain text"),
+    "a writable root": lambda d: (
+        container(d, "ocr")["securityContext"].update(readOnlyRootFilesystem=False), "not shut in"),
+    "root": lambda d: (
+        template_of(find(d, "Deployment", "ocr"))["spec"]["securityContext"].update(runAsUser=0), "may be root"),
+    "an image that moves": lambda d: (container(d, "ocr").update(image="r/cortana-vision:latest"), "fixed tag"),
+    "another version": lambda d: (
+        container(d, "migrate-0.1.0", "Job").update(image="r/cortana-vision:0.2.0"), "not named by its version"),
+    "the owner's connection": lambda d: (
+        container(d, "ocr")["env"].append({"name": "O", "valueFrom": {"secretKeyRef": {
+            "name": "cortana-database-owner", "key": "url"}}}), "migration's alone"),
+    "threads of the node": lambda d: (container(d, "ocr").update(args=["--slots", "1"]), "threads are not"),
+    "no budget": lambda d: (drop(d, "PodDisruptionBudget", "ocr"), "0 disruption budgets"),
+    "a way to the store without need": lambda d: (
+        template_of(find(d, "Deployment", "segment-index"))["metadata"]["labels"].update(
+            {"cortana-vision/store": "true"}), "its way to the store"),
+    "an open network": lambda d: (drop(d, "NetworkPolicy", "deny-all"), "nothing denies"),
+    "a priority like the clips'": lambda d: (
+        template_of(find(d, "Deployment", "ocr"))["spec"].update(priorityClassName="cortana-interactive"), "priority"),
+    "a schedule of six fields": lambda d: (
+        spec(d, "CronJob", "scanner").update(schedule="* * * * * *"), "schedule"),
+    "an account that is not there": lambda d: (drop(d, "ServiceAccount", "ocr"), "no ServiceAccount ocr"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(overlays, fault):
+    documents = copy.deepcopy(overlays["prod"])
+    _, words = FAULTS[fault](documents)
+    problems = schema_problems(documents)
+    if not any("no schema" in problem for problem in problems):
+        problems += lint(documents, "prod")
+    assert any(words in problem for problem in problems), problems
+
+
+# ---- KEDA's queries ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keda(shared_cluster, sql):
+    """A connection as KEDA has it: a role that is a member of cortana_metrics and nothing else."""
+    name = f"keda_{uuid.uuid4().hex}"
+    sql.cursor().execute(f"CREATE ROLE {name} LOGIN IN ROLE cortana_metrics")
+    parameters = {**sql.get_dsn_parameters(), "user": name}
+    connection = psycopg2.connect(**parameters)
+    connection.set_session(readonly=True, autocommit=True)
+    yield connection
+    connection.close()
+    sql.cursor().execute(f"DROP ROLE {name}")
+
+
+def test_queries_of_keda(overlays, queue, keda):
+    queries = {d["metadata"]["name"]: d["spec"]["triggers"][0]["metadata"]["query"]
+               for d in of_kind(overlays["prod"], "ScaledObject")}
+    video = queue.video
+    for _ in range(3):
+        queue.add("ocr", video_id=video())
+    queue.claim_one("ocr")                                              # is worked on: counts
+    queue.add("ocr", video_id=video(), scheduled_for="2100-01-01")      # put off: does not
+    first = queue.add("sample", video_id=video())
+    queue.add("sample", video_id=video(), depends_on=[first])           # waits for another: does not
+    for retryable in (True, False):                                     # to be tried again later, and dead
+        queue.add("transcode", video_id=video())
+        queue.fail(queue.claim_one("transcode"), retryable=retryable)
+    due = queue.add("clip_generate", video_id=video())
+    queue.fail(queue.claim_one("clip_generate"))
+    queue.make_retry_due(due)                                           # nobody has looked since: counts
+    found = {}
+    with keda.cursor() as cursor:
+        for name, query in queries.items():
+            cursor.execute(f"PREPARE q AS {query}")                     # as KEDA's driver does
+            cursor.execute("EXECUTE q")
+            ((value,),) = cursor.fetchall()
+            cursor.execute("DEALLOCATE q")
+            found[name] = value
+        for table in ("jobs", "videos", "segments", "job_types"):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                cursor.execute(f"SELECT * FROM {table}")
+    expected = {"ocr": 3.0, "sample": 1.0, "transcode": 0.0, "clip-generate": 1.0}
+    assert found == {**{name: 0.0 for name in queries}, **expected}
+    assert all(isinstance(value, float) for value in found.values())
+
+
+# ---- alerts and dashboard --------------------------------------------------------------------------------
+
+
+def test_alerts(overlays, tools, tmp_path):
+    (rule,) = of_kind(overlays["prod"], "PrometheusRule")
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rule["spec"]))
+    shutil.copy(ROOT / "tests/system/alerts_test.yaml", tmp_path)
+    for command in (["check", "rules", "rules.yaml"], ["test", "rules", "alerts_test.yaml"]):
+        done = subprocess.run([tools / "promtool", *command], cwd=tmp_path, text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 0, done.stdout
+    alerts = {rule["alert"] for group in rule["spec"]["groups"] for rule in group["rules"]}
+    tested = (ROOT / "tests/system/alerts_test.yaml").read_text()
+    described = (ROOT / "docs/operations.md").read_text()
+    for alert in alerts:
+        assert re.search(rf"alertname: {alert}\n\s+exp_alerts:", tested), f"{alert} is never seen to fire"
+        assert f"**{alert}**" in described, f"docs/operations.md does not say what to do about {alert}"
+
+
+def expressions():
+    """Every expression of alerts and dashboard, by where it stands."""
+    rules = yaml.safe_load((MONITORING / "alerts.yaml").read_text())["spec"]["groups"]
+    found = {rule["alert"]: rule["expr"] for group in rules for rule in group["rules"]}
+    board = json.loads((MONITORING / "cortana-vision.json").read_text())
+    found.update({panel["title"]: " or ".join(target["expr"] for target in panel["targets"])
+                  for panel in board["panels"]})
+    found.update({f"variable {v['name']}": v["query"]["query"] for v in board["templating"]["list"]
+                  if v["type"] == "query"})
+    return found
+
+
+def test_dashboard_can_be_read(tools, tmp_path):
+    """promtool reads each panel's expression; Grafana's variables stand for words."""
+    rules = [{"record": "test:panel", "expr": text.replace("$namespace", "cv")}
+             for name, text in expressions().items() if not name.startswith("variable")]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}))
+    done = subprocess.run([tools / "promtool", "check", "rules", "--lint=none", tmp_path / "rules.yaml"],
+                          text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_numbers_that_are_asked_for_are_exported(program, database, queue, tmp_path):
+    """A real worker, after a job that failed for good, shows every metric with the labels that are used."""
+    store = tmp_path / "store"
+    store.mkdir()
+    workers = Workers(program, database, tmp_path)
+    try:
+        worker = workers.start("clip-generate-worker", "--listen", "127.0.0.1:0", "--metrics-fleet",
+                               STORE_URL=f"dir:{store}", CORTANA_METRICS_FLEET_MS=100)
+        port = port_of(worker)
+        video = queue.video()
+        key = f"videos/original/{video}/master.mp4"
+        job = queue.add("clip_generate", {"video_id": str(video), "clip_id": str(uuid.uuid4()), "t_start": 0,
+                                          "t_end": 1000, "s3_original_path": key}, video_id=video)
+        wait_until(lambda: queue.status(job) == "failed", "the job to fail")
+        asked = {name for text in expressions().values() for name in re.findall(r"cortana_\w+", text)}
+        wait_until(lambda: scrape(port).total("cortana_fleet_jobs", job_type="clip_generate", status="dead") == 1,
+                   "the fleet's numbers")
+        numbers = scrape(port)
+        assert asked <= numbers.names(), asked - numbers.names()
+        labels = {(name, key) for name, its in numbers for key, _ in its}
+        for where, text in expressions().items():
+            for name, body in re.findall(r"(cortana_\w+)\{([^}]*)\}", text):
+                for key in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", body):
+                    assert key == "namespace" or (name, key) in labels, f"{where}: {name} has no {key}"
+        assert worker.stop() == 0
+    finally:
+        workers.end()
