@@ -1,0 +1,400 @@
+#!/usr/bin/python3
+"""The whole system out of its image and its manifests: an upload is found, read and cut, while pods are killed,
+told to go, and replaced by those of a newer version; afterwards rows and objects are those of a quiet run.
+
+usage: tests/containers/run.py [--image NAME:TAG] [--keep]
+
+Without --image the image is built (and, where there is none, its base, from Debian's packages). Needs root.
+PostgreSQL and an S3 server (Ceph's) run beside the pods, where the manifests look for them. Prints a line a
+step, and last "N passed, M failed".
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "system"))
+sys.path.insert(0, str(HERE))
+
+import psycopg2  # noqa: E402
+import yaml  # noqa: E402
+from conftest import Cluster, find_program  # noqa: E402
+from manifests import of_kind  # noqa: E402
+from pods import Node, Scaler, podman  # noqa: E402
+from s3_server import S3Server  # noqa: E402
+from store_client import StoreClient  # noqa: E402
+
+BASE = "localhost/debian:bookworm-slim"
+REPOSITORY, OLD, NEW = "localhost/cortana-vision", "0.1.0", "0.1.1"
+BUCKET, S3_HOST, S3_PORT, PG_PORT = "cortana", "s3.storage.svc.cluster.local", 8000, 5432
+DEADLINE = 600
+
+# The overlay for development, with leases short enough to see one run out, and the version to be run.
+OVERLAY = """
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [{dev}]
+images: [{{name: {repository}, newTag: {tag}}}]
+"""
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def build(base, tag, **arguments):
+    began = time.monotonic()
+    options = [f"--build-arg={key}={value}" for key, value in {"BASE": base, **arguments}.items()]
+    subprocess.run(["buildah", "bud", "--isolation", "chroot", "--layers", "--timestamp", "0", *options,
+                    "-t", f"{REPOSITORY}:{tag}", "."], cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL if not os.environ.get("V") else None,
+                   env={**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")})
+    return time.monotonic() - began
+
+
+def make_base():
+    """A Debian without recommendations, where no registry is to be had."""
+    if podman("images", "--quiet", BASE):
+        return
+    say("building the base from Debian's packages")
+    with tempfile.TemporaryDirectory() as folder:
+        archive = pathlib.Path(folder) / "base.tar"
+        subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates",
+                        "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/man/*",
+                        "--dpkgopt=path-exclude=/usr/share/locale/*", "bookworm", archive], check=True)
+        podman("import", archive, BASE)
+
+
+class System:
+    """Database, store, and the pods of the manifests."""
+
+    def __init__(self):
+        self.run = uuid.uuid4().hex[:8]
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cv-containers-"))
+        self.node = self.cluster = self.s3 = self.store = self.anchor = None
+
+    def start(self):
+        self.documents = self.render(OLD)
+        self.node = Node(self.run, [f"{S3_HOST}", "postgres"])
+        # The network's gateway has its address while a container is there.
+        self.anchor = f"cv-{self.run}-anchor"
+        podman("run", "--detach", "--name", self.anchor, "--network", self.node.network, f"{REPOSITORY}:{OLD}",
+               "sleep", "infinity")
+        self.node.pin_bridge()
+        self.start_database()
+        self.s3 = S3Server(also=[f"{self.node.gateway}:{S3_PORT}"], name=S3_HOST)
+        self.s3.start()
+        self.store = StoreClient(find_program("store-commands"),
+                                 self.s3.environment(BUCKET, f"http://127.0.0.1:{self.s3.port}"))
+        self.scaler = Scaler(self.node, self.ask)
+        self.scaler.apply(self.documents)
+
+    def render(self, tag):
+        folder = self.folder / tag
+        folder.mkdir()
+        # Relative, because kustomize takes no absolute paths.
+        dev = os.path.relpath(ROOT / "k8s/overlays/dev", folder)
+        (folder / "kustomization.yaml").write_text(OVERLAY.format(dev=dev, repository=REPOSITORY, tag=tag))
+        text = subprocess.run([self.tools() / "kustomize", "build", folder], check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+        documents = [d for d in yaml.safe_load_all(text) if d]
+        for job in of_kind(documents, "Job"):
+            job["metadata"]["name"] = f"migrate-{tag}"  # an overlay of an overlay: named by its base
+        for config in of_kind(documents, "ConfigMap"):
+            if "CORTANA_SCRATCH" in config["data"]:
+                config["data"]["CORTANA_LEASE_MS"] = "10000"
+        return documents
+
+    def tools(self):
+        folder = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")) / "tools"
+        subprocess.run([ROOT / "scripts/manifest_tools", folder], check=True)
+        return folder
+
+    def start_database(self):
+        self.cluster = Cluster(durable=True)
+        config = self.cluster.data / "postgresql.conf"
+        with config.open("a") as file:
+            file.write(f"listen_addresses = '{self.node.gateway}'\nport = {PG_PORT}\nmax_connections = 120\n")
+        with (self.cluster.data / "pg_hba.conf").open("a") as file:
+            file.write("host all all samenet scram-sha-256\n")
+        self.cluster.start()
+        (init,) = [d["data"]["postgres-init.sql"] for d in of_kind(self.documents, "ConfigMap")
+                   if "postgres-init.sql" in d["data"]]
+        subprocess.run(["psql", "-qX", "-v", "ON_ERROR_STOP=1", self.cluster.url() + f"&port={PG_PORT}"], input=init,
+                       text=True, check=True)
+        self.url = self.cluster.url("cortana") + f"&port={PG_PORT}"
+
+    def ask(self, statement):
+        """A query of KEDA's, with the connection that its Secret holds."""
+        (secret,) = [d for d in of_kind(self.documents, "Secret") if d["metadata"]["name"].startswith("cortana-database-metrics")]
+        url = self.node.values(self.documents, "Secret", secret["metadata"]["name"])["connection"]
+        url = re.sub(r"@[^/]+/", f"@{self.node.gateway}:{PG_PORT}/", url)
+        connection = psycopg2.connect(url)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+                ((value,),) = cursor.fetchall()
+                return value
+        finally:
+            connection.close()
+
+    def query(self, statement, *parameters):
+        connection = psycopg2.connect(self.url)
+        connection.autocommit = True
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                return cursor.fetchall() if cursor.description else []
+        finally:
+            connection.close()
+
+    def run_job(self, kind, name=None):
+        """A pod of the Job or CronJob of that name, to its end: (exit code, log)."""
+        (document,) = [d for d in of_kind(self.documents, kind) if name in (None, d["metadata"]["name"])]
+        pod = self.node.start(self.documents, document)
+        self.wait(lambda: not pod.state()[0], f"{document['metadata']['name']} to end", step=False)
+        return pod.state()[1], pod.log()
+
+    def wait(self, condition, what, step=True, scale_in=True):
+        end = time.monotonic() + DEADLINE
+        while True:
+            value = condition()
+            if value:
+                return value
+            if time.monotonic() > end:
+                raise AssertionError(f"waited {DEADLINE} s for {what}")
+            if step:
+                self.scaler.step(scale_in)
+            time.sleep(0.3)
+
+    def scan(self, owner, source):
+        """An upload, and the scanner's look, as its CronJob would: the id of the video."""
+        self.store.put(key=f"inbox/{owner}/{source.name}", path=str(source))
+        code, log = self.run_job("CronJob", "scanner")
+        assert code == 0, log
+        ((video,),) = self.query("SELECT id::text FROM videos WHERE owner_id = %s", owner)
+        return video
+
+    def running(self, job_type):
+        return self.query("SELECT locked_by FROM jobs WHERE job_type = %s AND status = 'processing'"
+                          " AND progress > 0.1", job_type)
+
+    def status(self, video):
+        ((status,),) = self.query("SELECT status::text FROM videos WHERE id = %s", video)
+        assert status != "failed", self.query("SELECT job_type, payload -> 'error' FROM jobs WHERE status = 'failed'")
+        return status
+
+    def clip(self, video):
+        ((job, path),) = self.query("SELECT job_id::text, clip_path FROM request_clip(%s, 1000, 3000)", video)
+        self.wait(lambda: self.query("SELECT 1 FROM jobs WHERE id = %s AND status = 'done'", job), "the clip")
+        return path
+
+    def rows(self, video):
+        """What a run has left, without what is named by the video's id."""
+        return {
+            "video": self.query("SELECT status::text, resolution, fps, duration FROM videos WHERE id = %s", video),
+            "segments": self.query("SELECT text, text_hash, language, confidence, t_start, t_end, bounding_box::text"
+                                   " FROM segments WHERE video_id = %s ORDER BY t_start, t_end, text, 7", video),
+            "entities": self.query("SELECT s.text, s.t_start, entity_type, value, e.normalized_value FROM entities e"
+                                   " JOIN segments s ON s.id = segment_id WHERE video_id = %s ORDER BY 1, 2, 3, 4", video),
+            "search": self.query("SELECT text FROM search_materialized WHERE video_id = %s ORDER BY 1", video),
+        }
+
+    def objects(self, video):
+        """The video's objects: key without the id, to checksum."""
+        keys = [key for key in self.store.keys() if video in key and "/original/" not in key]
+        return {re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", key): self.store.get(key=key)["sha256"] for key in keys}
+
+    def end(self):
+        if self.store:
+            self.store.process.kill()
+        if self.node:
+            self.node.remove()
+        if self.anchor:
+            podman("rm", "--force", "--time", 0, self.anchor, check=False)
+            podman("network", "rm", "--force", self.node.network, check=False)
+        if self.s3:
+            self.s3.stop()
+        if self.cluster:
+            self.cluster.remove()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# ---- the steps ---------------------------------------------------------------------------------------
+
+
+def check_image(_):
+    size = int(podman("image", "inspect", "--format", "{{.Size}}", f"{REPOSITORY}:{OLD}"))
+    say(f"  image: {size / 1e6:.0f} MB unpacked")
+    look = podman("run", "--rm", "--network", "none", f"{REPOSITORY}:{OLD}", "sh", "-c",
+                  "id -u; find / -xdev -perm /6000 -type f 2>/dev/null; ls /usr/bin | grep -E '^(gcc|cc|meson|ninja|python3.*|test-.*|git)$';"
+                  " tesseract=$(ls /usr/share/tesseract-ocr/5/tessdata); echo $tesseract")
+    lines = look.splitlines()
+    assert lines[0] == "10001" and len(lines) == 2, look
+    assert all(f"{language}.traineddata" in lines[1] for language in ("eng", "deu", "fra")), lines[1]
+    bill = json.loads(podman("run", "--rm", "--network", "none", f"{REPOSITORY}:{OLD}", "cat",
+                             "/usr/share/cortana-vision/sbom.spdx.json"))
+    installed = podman("run", "--rm", "--network", "none", f"{REPOSITORY}:{OLD}", "dpkg-query", "-W", "-f",
+                       "${Package} ${Version}\\n").splitlines()
+    assert {f"{p['name']} {p['versionInfo']}" for p in bill["packages"][1:]} == set(installed)
+    say(f"  its list names all {len(installed)} packages")
+
+
+def install(system):
+    """Workers first: they have to wait for the schema, and to begin when it is there."""
+    system.scaler.documents = [d for d in system.documents if d["kind"] != "ScaledObject"]
+    for document in of_kind(system.scaler.documents, "Deployment"):
+        document["spec"].setdefault("replicas", 1 if document["metadata"]["name"] == "clip-generate" else 0)
+    system.scaler.step()
+    (pod,) = system.scaler.pods["clip-generate"]
+    system.wait(lambda: "migrat" in pod.get("/readyz")[1] or "schema" in pod.get("/readyz")[1],
+                "the worker to miss the schema", step=False)
+    assert pod.get("/healthz")[0] == 200 and pod.get("/readyz")[0] == 503
+    code, log = system.run_job("Job")
+    assert code == 0, log
+    say(f"  {log.strip().splitlines()[-1]}")
+    system.wait(lambda: pod.get("/readyz")[0] == 200, "the worker to be ready", step=False)
+    assert pod.state()[0], "the worker did not wait"
+    for document in of_kind(system.documents, "Deployment"):
+        if any(s["spec"]["scaleTargetRef"]["name"] == document["metadata"]["name"]
+               for s in of_kind(system.documents, "ScaledObject")):
+            del document["spec"]["replicas"]
+    system.scaler.apply(system.documents)
+    system.wait(lambda: len(system.scaler.pods.get("scheduler", [])) == 2 and all(
+        p.get("/readyz")[0] == 200 for p in system.scaler.pods["scheduler"]), "two schedulers")
+
+
+def make_bucket(system):
+    """With the command of the image and the store's Secret."""
+    (scanner,) = of_kind(system.documents, "CronJob")
+    document = json.loads(json.dumps(scanner))
+    document["metadata"]["name"] = "bucket"
+    document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["cortana", "bucket", "init"]
+    pod = system.node.start(system.documents, document)
+    system.wait(lambda: not pod.state()[0], "the bucket", step=False)
+    assert pod.state()[1] == 0, pod.log()
+
+
+def quiet_run(system):
+    """From nothing: how long until the first job of a stage that was scaled to nothing is claimed."""
+    owner = str(uuid.uuid4())
+    began = time.monotonic()
+    system.quiet = system.scan(owner, ROOT / "fixtures/chat.mp4")
+    say(f"  found after {time.monotonic() - began:.1f} s")
+    assert not system.scaler.pods.get("transcode"), "it was not scaled to nothing"
+    system.scaler.step()
+    (pod,) = system.scaler.pods["transcode"]
+    system.wait(lambda: system.query("SELECT 1 FROM jobs WHERE job_type = 'transcode' AND started_at IS NOT NULL"),
+                "the first claim", step=False)
+    say(f"  from the order to start a pod to its first claim: {time.monotonic() - pod.began:.1f} s")
+    inside = re.search(r"^cortana_first_claim_seconds (\S+)", pod.get("/metrics")[1], re.MULTILINE)
+    say(f"  of these in the process: {inside[1] if inside else '?'} s")
+    system.wait(lambda: system.status(system.quiet) == "ready", "the quiet video")
+    system.clip(system.quiet)
+    say(f"  upload to clip: {time.monotonic() - began:.0f} s")
+
+
+def disturbed_run(system):
+    owner = str(uuid.uuid4())
+    system.video = system.scan(owner, ROOT / "fixtures/chat.mp4")
+    system.wait(lambda: system.running("transcode"), "the transcode to be well under way")
+    system.scaler.pods["transcode"][0].kill()
+    say("  transcode killed at work")
+    system.wait(lambda: system.query("SELECT 1 FROM jobs WHERE job_type = 'transcode' AND video_id = %s"
+                                     " AND status = 'done'", system.video), "the second attempt")
+    attempts = system.query("SELECT a.status::text FROM job_attempts a JOIN jobs j ON j.id = a.job_id WHERE job_type = 'transcode'"
+                            " AND video_id = %s ORDER BY a.attempt", system.video)
+    assert attempts == [("crashed",), ("succeeded",)], attempts
+    system.wait(lambda: system.query("SELECT 1 FROM jobs WHERE job_type IN ('sample', 'ocr') AND video_id = %s"
+                                     " AND status = 'processing'", system.video), "a later stage", scale_in=False)
+    roll(system)
+    system.wait(lambda: system.status(system.video) == "ready", "the disturbed video")
+    bad = system.query("SELECT job_type, a.status::text FROM job_attempts a JOIN jobs j ON j.id = a.job_id WHERE video_id = %s"
+                       " AND job_type <> 'transcode' AND a.status NOT IN ('succeeded', 'released')", system.video)
+    assert not bad, bad
+    system.clip(system.video)
+
+
+def roll(system):
+    """The newer version: its migration first, then its pods in place of the old ones, which end by themselves."""
+    system.documents = system.render(NEW)
+    code, log = system.run_job("Job", f"migrate-{NEW}")
+    assert code == 0, log
+    old = [pod for pods in system.scaler.pods.values() for pod in pods]
+    system.scaler.apply(system.documents)
+    system.wait(lambda: not system.scaler.leaving and all(not pod.state()[0] for pod in old), "the old pods to go")
+    codes = {pod.name: pod.state()[1] for pod in old}
+    killed = [name for name, code in codes.items() if code not in (0,)]
+    assert not killed, {name: codes[name] for name in killed}
+    now = {pod.image for pods in system.scaler.pods.values() for pod in pods}
+    assert now == {f"{REPOSITORY}:{NEW}"}, now
+    say(f"  {len(old)} pods of {OLD} ended with 0, {sum(map(len, system.scaler.pods.values()))} of {NEW} run")
+
+
+def compare(system):
+    rows = {name: system.rows(video) for name, video in (("quiet", system.quiet), ("disturbed", system.video))}
+    assert rows["quiet"]["segments"], "no texts"
+    for kind in rows["quiet"]:
+        assert rows["quiet"][kind] == rows["disturbed"][kind], kind
+    objects = {name: system.objects(video) for name, video in (("quiet", system.quiet), ("disturbed", system.video))}
+    assert objects["quiet"] == objects["disturbed"], {
+        key for key in objects["quiet"].keys() | objects["disturbed"].keys()
+        if objects["quiet"].get(key) != objects["disturbed"].get(key)}
+    assert any("clips/" in key for key in objects["quiet"])
+    say(f"  {len(rows['quiet']['segments'])} segments, {len(rows['quiet']['entities'])} entities, {len(objects['quiet'])} objects: the same")
+
+
+def scale_to_nothing(system):
+    system.wait(lambda: not system.scaler.leaving and {n: len(p) for n, p in system.scaler.pods.items() if p}
+                == {"scheduler": 2, "clip-generate": 1}, "all but what stays to be gone")
+    ends = {pod.name: code for pod, code in system.scaler.ended}
+    say(f"  ended otherwise than told: {ends}")
+    left = podman("ps", "--all", "--format", "{{.Names}} {{.Status}}", "--filter", f"name=cv-{system.run}-")
+    unknown = [line for line in left.splitlines() if "Exited (137)" in line and "transcode" not in line]
+    assert not unknown, unknown
+
+
+STEPS = [check_image, install, make_bucket, quiet_run, disturbed_run, compare, scale_to_nothing]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--image", action="store_true", help="take the image that is there")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("containers of their own network need root")
+    if not options.image:
+        make_base()
+        say(f"image built in {build(BASE, OLD):.0f} s")
+    podman("tag", f"{REPOSITORY}:{OLD}", f"{REPOSITORY}:{NEW}")
+    system, passed, failed = System(), 0, 0
+    try:
+        system.start()
+        for step in STEPS:
+            say(step.__name__)
+            step(system)
+            passed += 1
+    except Exception as problem:  # noqa: BLE001: what comes after a failed step means nothing
+        failed += 1
+        say(f"FAILED: {problem!r}")
+        for pod in system.node.started if system.node else []:
+            print(f"--- {pod.name}\n{pod.log()[-1500:]}")
+    finally:
+        system.end()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
