@@ -25,6 +25,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_command_run;
+extern const struct cli_command cli_command_reindex;
 extern const struct cli_command cli_command_search;
 extern const struct cli_command cli_command_embeddings;
 extern const struct cli_command cli_command_export;

@@ -2,19 +2,19 @@
 #include "cli/command.h"
 #include "cli/export.h"
 #include "cli/ingest.h"
+#include "cli/languages.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "cli/text.h"
 #include "cli/watch.h"
 
-#include <ctype.h>
 #include <getopt.h>
 #include <string.h>
 #include <sys/stat.h>
 
 CV_DEFINE_CLEANUP(json_t *, json_decref)
 
-enum { LANGUAGES_MAX = 16, FPS_MAX = 120 };
+enum { FPS_MAX = 120 };
 
 struct run_options {
     const char *data;
@@ -26,27 +26,10 @@ struct run_options {
     size_t path_count;
 };
 
-/* "eng+deu" to a list; what a name may hold is what Tesseract's files are called. */
 static bool parse_languages(const char *text, json_t *payload)
 {
-    cv_auto(json_decref) json_t *list = json_array();
-    for (const char *part = text; list;) {
-        size_t length = strcspn(part, "+");
-        for (size_t i = 0; i < length; i++) {
-            if (!isalnum((unsigned char)part[i]) && part[i] != '_') {
-                return false;
-            }
-        }
-        if (length == 0 || length > 31 || json_array_size(list) == LANGUAGES_MAX ||
-            json_array_append_new(list, json_stringn(part, length))) {
-            return false;
-        }
-        if (part[length] == '\0') {
-            return json_object_set(payload, "languages", list) == 0;
-        }
-        part += length + 1;
-    }
-    return false;
+    json_t *list = cli_parse_languages(text);
+    return list && json_object_set_new(payload, "languages", list) == 0;
 }
 
 static bool parse_fps(const char *text, json_t *payload)
@@ -83,7 +66,7 @@ static int parse(const struct cli_command *command, int argc, char **argv,
         } else if (option == 'e') {
             options->export_path = optarg;
         } else if (option == 'l' && !parse_languages(optarg, options->payload)) {
-            return cli_usage(command, "--languages takes names of models like eng+deu");
+            return cli_usage(command, "--languages " CLI_LANGUAGES_USAGE);
         } else if (option == 'f' && !parse_fps(optarg, options->payload)) {
             return cli_usage(command, "--target-fps takes a number from 0.1 to %d", FPS_MAX);
         } else if (option == 'w') {
@@ -134,8 +117,9 @@ static int take_in(struct cli_session *session, const struct run_options *option
         const struct cli_video *video = &list->videos[i];
         if (video->state != CLI_VIDEO_NEW) {
             cli_put(stdout, video->name);
-            (void)printf(video->state == CLI_VIDEO_KNOWN ? " is known already: video %s\n"
-                                                         : " goes on: video %s\n",
+            (void)printf(video->state == CLI_VIDEO_KNOWN   ? " is known already: video %s\n"
+                         : video->state == CLI_VIDEO_AGAIN ? " is read again: video %s\n"
+                                                           : " goes on: video %s\n",
                          video->id);
         }
     }
@@ -266,9 +250,10 @@ const struct cli_command cli_command_run = {
         "usage: cortana run [VIDEO…] [OPTIONS]\n\n"
         "Starts a private PostgreSQL and the workers, brings the videos in, waits until\n"
         "they are searchable, shows their texts, an example search and a clip, and stops what\n"
-        "it has started. A file that is known already is not worked on again; an interrupted\n"
-        "run is carried on by the next. Without a video: runs until Ctrl-C, and takes in what is\n"
-        "put into the inbox of its store.\n\n"
+        "it has started. A file that is known already is not worked on again, only read again\n"
+        "(see cortana reindex) where other --languages are named; an interrupted run is carried\n"
+        "on by the next. Without a video: runs until Ctrl-C, and takes in what is put into the\n"
+        "inbox of its store.\n\n"
         "  --data DIR          where database, objects and logs lie (" CLI_DEFAULT_DATA ")\n"
         "  --store URL         s3://BUCKET or s3://BUCKET/PREFIX instead of a directory in DIR;\n"
         "                      S3_ENDPOINT, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY and the others\n"

@@ -2,6 +2,8 @@
 
 #include "common/queue/queue.h"
 
+#include "cli/reindex.h"
+
 #include <ctype.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -25,16 +27,16 @@ void cli_video_list_deinit(struct cli_video_list *list)
     *list = (struct cli_video_list){0};
 }
 
-static int add(struct cli_video_list *list, const char *id, const char *name,
-               enum cli_video_state state, bool is_own, struct cv_error *error)
+int cli_video_list_add(struct cli_video_list *list, const struct cli_video *video,
+                       struct cv_error *error)
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(list->videos[i].id, id) == 0) {
+        if (strcmp(list->videos[i].id, video->id) == 0) {
             return 0; /* the same file twice on one command line */
         }
     }
     struct cli_video *videos = reallocarray(list->videos, list->count + 1, sizeof(list->videos[0]));
-    char *copy = strdup(name);
+    char *copy = strdup(video->name);
     if (videos) {
         list->videos = videos;
     }
@@ -42,9 +44,8 @@ static int add(struct cli_video_list *list, const char *id, const char *name,
         free(copy);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of videos");
     }
-    struct cli_video *video = &list->videos[list->count++];
-    *video = (struct cli_video){.name = copy, .state = state, .is_own = is_own};
-    (void)snprintf(video->id, sizeof(video->id), "%s", id);
+    list->videos[list->count] = *video;
+    list->videos[list->count++].name = copy;
     return 0;
 }
 
@@ -206,6 +207,17 @@ static int push_on(struct cv_db *db, const struct original *original, const json
     return result < 0 ? result : 0;
 }
 
+/* A video that is ready: nothing is left to do, unless it is to be read with other languages. */
+static int read_again(struct cli_session *session, const json_t *languages, struct cli_video *video,
+                      struct cv_error *error)
+{
+    bool is_other = false;
+    int result =
+        languages ? cli_reindex_is_other(session->db, video->id, languages, &is_other, error) : 0;
+    video->state = CLI_VIDEO_KNOWN;
+    return result == 0 && is_other ? cli_reindex_start(session, languages, video, error) : result;
+}
+
 int cli_ingest(struct cli_session *session, const char *path, const json_t *options,
                struct cv_cancel *cancel, struct cli_video_list *list, struct cv_error *error)
 {
@@ -217,16 +229,16 @@ int cli_ingest(struct cli_session *session, const char *path, const json_t *opti
     if (result) {
         return result;
     }
-    bool is_ready = strcmp(original.status, "ready") == 0;
-    if (!is_ready) {
+    struct cli_video video = {.name = (char *)original.name,
+                              .state = original.is_known ? CLI_VIDEO_RESUMED : CLI_VIDEO_NEW,
+                              .is_own = true};
+    (void)snprintf(video.id, sizeof(video.id), "%s", original.id);
+    if (strcmp(original.status, "ready") == 0) {
+        result = read_again(session, json_object_get(options, "languages"), &video, error);
+    } else {
         result = push_on(session->db, &original, options, error);
     }
-    return result ? result
-                  : add(list, original.id, original.name,
-                        is_ready            ? CLI_VIDEO_KNOWN
-                        : original.is_known ? CLI_VIDEO_RESUMED
-                                            : CLI_VIDEO_NEW,
-                        true, error);
+    return result ? result : cli_video_list_add(list, &video, error);
 }
 
 int cli_resume(struct cli_session *session, struct cli_video_list *list, struct cv_error *error)
@@ -239,16 +251,23 @@ int cli_resume(struct cli_session *session, struct cli_video_list *list, struct 
                     : cv_db_run(session->db, NULL, error,
                                 "UPDATE jobs SET scheduled_for = clock_timestamp()"
                                 " WHERE status = 'failed' AND scheduled_for > clock_timestamp()");
-    result = result ? result
-                    : cv_db_run(session->db, &rows, error,
-                                "SELECT v.id, coalesce(v.original_name, v.id::text) AS name"
-                                " FROM videos v WHERE EXISTS (SELECT FROM jobs j WHERE j.exclusive"
-                                " AND j.video_id = v.id AND (j.status IN ('queued', 'processing')"
-                                " OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))"
-                                " ORDER BY v.created_at, v.id");
+    result = result
+                 ? result
+                 : cv_db_run(
+                       session->db, &rows, error,
+                       "SELECT v.id, coalesce(v.original_name, v.id::text) AS name,"
+                       " coalesce((SELECT r.id::text FROM runs r WHERE r.video_id = v.id"
+                       " AND r.workflow = 'reindex' AND r.status = 'running' LIMIT 1), '')"
+                       " AS run_id FROM videos v WHERE EXISTS (SELECT FROM jobs j WHERE j.exclusive"
+                       " AND j.video_id = v.id AND (j.status IN ('queued', 'processing')"
+                       " OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))"
+                       " ORDER BY v.created_at, v.id");
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
-        result = add(list, cv_db_text(rows, i, "id"), cv_db_text(rows, i, "name"),
-                     CLI_VIDEO_RESUMED, false, error);
+        struct cli_video video = {.name = (char *)cv_db_text(rows, i, "name"),
+                                  .state = CLI_VIDEO_RESUMED};
+        (void)snprintf(video.id, sizeof(video.id), "%s", cv_db_text(rows, i, "id"));
+        (void)snprintf(video.run_id, sizeof(video.run_id), "%s", cv_db_text(rows, i, "run_id"));
+        result = cli_video_list_add(list, &video, error);
     }
     return result;
 }

@@ -5,11 +5,12 @@
 
 #include <jansson.h>
 
-enum cli_video_state { CLI_VIDEO_NEW, CLI_VIDEO_RESUMED, CLI_VIDEO_KNOWN };
+enum cli_video_state { CLI_VIDEO_NEW, CLI_VIDEO_RESUMED, CLI_VIDEO_KNOWN, CLI_VIDEO_AGAIN };
 
 struct cli_video {
     char id[CLI_UUID_SIZE];
-    char *name; /* the file's, for people */
+    char *name;                 /* the file's, for people */
+    char run_id[CLI_UUID_SIZE]; /* CLI_VIDEO_AGAIN: of the run that reads it; else "" */
     enum cli_video_state state;
     bool is_own; /* named on this command line; else left by an earlier run */
 };
@@ -22,7 +23,12 @@ struct cli_video_list {
 void cli_video_list_deinit(struct cli_video_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cli_video_list, cli_video_list_deinit)
 
-/* Brings a file in, or finds that it is known. A failed one is tried again. `options` are members
+/* Adds a video that is on its way; one that the list has already is not added twice. */
+CV_MUST_CHECK int cli_video_list_add(struct cli_video_list *list, const struct cli_video *video,
+                                     struct cv_error *error);
+
+/* Brings a file in, or finds that it is known; one that is known with other languages than those of
+ * `options` is read again. A failed one is tried again. `options` are members
  * for the transcode job's payload, handed on to later stages. Each step can be repeated: a run that
  * is killed in between is completed by the next. */
 CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const json_t *options,

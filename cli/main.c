@@ -10,7 +10,7 @@ static const struct cli_command *const commands[] = {
     &cli_command_jobs,      &cli_command_runs,     &cli_command_workflows,  &cli_command_rules,
     &cli_command_schedules, &cli_command_triggers, &cli_command_webhooks,   &cli_command_workers,
     &cli_command_nodes,     &cli_command_migrate,  &cli_command_doctor,     &cli_command_delete,
-    &cli_command_gc,        &cli_command_bucket,   &cli_command_embeddings,
+    &cli_command_gc,        &cli_command_bucket,   &cli_command_embeddings, &cli_command_reindex,
 };
 
 /* For the signal handler; set once, before it is installed. */

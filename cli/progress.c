@@ -9,6 +9,7 @@ enum {
     REFRESH_MS = 200,
     BAR_WIDTH = 30,
     STAGE_COUNT = 4,
+    FIRST_AGAIN = 2, /* a video that is read again begins here */
 };
 
 static const char *const stages[STAGE_COUNT] = {"transcode", "sample", "ocr", "segment_index"};
@@ -54,13 +55,17 @@ static size_t video_index(const struct cli_video_list *list, const char *id)
     return i;
 }
 
-/* The ids as PostgreSQL writes an array. */
-static int id_array(const struct cli_video_list *list, char **ret_text, struct cv_error *error)
+/* The ids as PostgreSQL writes an array; `runs`: those of runs that read videos again. */
+static int id_array(const struct cli_video_list *list, bool runs, char **ret_text,
+                    struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_buffer_text(&text, "{");
     for (size_t i = 0; i < list->count; i++) {
-        cv_buffer_printf(&text, "%s%s", i ? "," : "", list->videos[i].id);
+        const char *id = runs ? list->videos[i].run_id : list->videos[i].id;
+        if (id[0] != '\0') {
+            cv_buffer_printf(&text, "%s%s", text.length > 1 ? "," : "", id);
+        }
     }
     cv_buffer_text(&text, "}");
     return cv_buffer_take(&text, ret_text, error);
@@ -100,7 +105,8 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
     size_t video = video_index(watch->list, cv_db_text(rows, row, "video_id"));
     const char *step = cv_db_text(rows, row, "step");
     int stage = stage_index(step);
-    if (video == watch->list->count || stage < 0) {
+    if (video == watch->list->count || stage < 0 ||
+        (stage < FIRST_AGAIN && watch->list->videos[video].run_id[0] != '\0')) {
         return;
     }
     struct shown *shown = &watch->shown[video * STAGE_COUNT + (size_t)stage];
@@ -184,7 +190,7 @@ static void draw(struct watch *watch, const struct cv_db_result *rows)
     watch->drawn = STAGE_COUNT;
 }
 
-static int look(struct cli_session *session, struct watch *watch, const char *ids,
+static int look(struct cli_session *session, struct watch *watch, const char *ids, const char *runs,
                 size_t *ret_waiting, size_t *ret_failed, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -197,10 +203,14 @@ static int look(struct cli_session *session, struct watch *watch, const char *id
                            ids);
     result = result ? result
                     : cv_db_run(session->db, &counts, error,
-                                "SELECT count(*) FILTER (WHERE status NOT IN ('ready', 'failed'))"
-                                " AS waiting, count(*) FILTER (WHERE status = 'failed') AS failed"
-                                " FROM videos WHERE id = ANY ($1::uuid[])",
-                                ids);
+                                "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
+                                " OR r.status = 'running') AS waiting,"
+                                " count(*) FILTER (WHERE v.status = 'failed'"
+                                " OR r.status IN ('failed', 'canceled')) AS failed"
+                                " FROM videos v LEFT JOIN runs r"
+                                " ON r.video_id = v.id AND r.id = ANY ($2::uuid[])"
+                                " WHERE v.id = ANY ($1::uuid[])",
+                                ids, runs);
     if (result) {
         return result;
     }
@@ -227,7 +237,9 @@ int cli_wait_for_videos(struct cli_session *session, struct cli_workers *workers
                         size_t *ret_failed, struct cv_error *error)
 {
     cv_auto_free char *ids = NULL;
-    int result = id_array(list, &ids, error);
+    cv_auto_free char *runs = NULL;
+    int result = id_array(list, false, &ids, error);
+    result = result ? result : id_array(list, true, &runs, error);
     if (result) {
         return result;
     }
@@ -243,7 +255,7 @@ int cli_wait_for_videos(struct cli_session *session, struct cli_workers *workers
     };
     for (;;) {
         size_t waiting = 0;
-        result = look(session, &watch, ids, &waiting, ret_failed, error);
+        result = look(session, &watch, ids, runs, &waiting, ret_failed, error);
         if (result || waiting == 0) {
             return result;
         }

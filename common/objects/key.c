@@ -10,6 +10,7 @@ static const char *const prefixes[CV_OBJECT_PLACE_COUNT] = {
     [CV_OBJECT_CLIPS] = "videos/clips/",
     [CV_OBJECT_THUMBS] = "thumbs/",
     [CV_OBJECT_FRAMES] = "frames/",
+    [CV_OBJECT_LINES] = "lines/",
     [CV_OBJECT_PROXY] = "videos/proxy/",
     [CV_OBJECT_ORIGINAL] = "videos/original/",
 };

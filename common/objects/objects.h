@@ -4,6 +4,7 @@
  *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that have no place yet
  *   videos/original/{video}/master.{ext}       videos/proxy/{video}/…
  *   videos/clips/{video}/{clip}.mp4            frames/{video}/…        thumbs/{video}/…
+ *   lines/{video}/…
  *
  * The rules for rows live in SQL (sql/migrations/0007_objects.sql). Functions are as thread-bound as
  * the connection and the store that they are given.
@@ -24,6 +25,7 @@ enum cv_object_place {
     CV_OBJECT_CLIPS,
     CV_OBJECT_THUMBS,
     CV_OBJECT_FRAMES,
+    CV_OBJECT_LINES,
     CV_OBJECT_PROXY,
     CV_OBJECT_ORIGINAL,
     CV_OBJECT_PLACE_COUNT,

@@ -422,14 +422,17 @@ BEGIN
         WHERE n.status <> o.status;
     END IF;
     IF has_videos AND status_changes > 0 THEN
+        -- A video that is read again keeps what it has until the new text is there: it stays ready.
         UPDATE videos v SET status = 'processing'
         FROM changed n JOIN before o USING (id)
         WHERE v.id = n.video_id AND n.exclusive AND n.status = 'processing' AND o.status <> n.status
-          AND v.status <> 'processing';
+          AND v.status <> 'processing'
+          AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.run_id AND r.workflow = 'reindex');
         UPDATE videos v SET status = 'failed'
         FROM changed n JOIN before o USING (id)
         WHERE v.id = n.video_id AND n.exclusive AND o.status <> n.status
-          AND (n.status = 'canceled' OR (n.status = 'failed' AND n.scheduled_for IS NULL));
+          AND (n.status = 'canceled' OR (n.status = 'failed' AND n.scheduled_for IS NULL))
+          AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.run_id AND r.workflow = 'reindex');
     END IF;
     IF run_ids IS NOT NULL THEN
         PERFORM settle_runs(run_ids);

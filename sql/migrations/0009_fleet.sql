@@ -69,7 +69,10 @@ BEGIN
        OR p_payload ? 's3_original_path' AND p_payload ->> 's3_original_path' IS DISTINCT FROM original
        OR p_payload ? 'frame_paths' AND jsonb_path_exists(
               p_payload, '$.frame_paths[*] ? (@.type() != "string" || !(@ starts with $prefix))',
-              jsonb_build_object('prefix', format('frames/%s/', p_video_id))) THEN
+              jsonb_build_object('prefix', format('frames/%s/', p_video_id)))
+       OR p_payload ? 'line_paths' AND jsonb_path_exists(
+              p_payload, '$.line_paths[*] ? (@.type() != "string" || !(@ starts with $prefix))',
+              jsonb_build_object('prefix', format('lines/%s/', p_video_id))) THEN
         RAISE EXCEPTION 'the payload names what is not this video''s'
             USING ERRCODE = 'insufficient_privilege';
     END IF;

@@ -72,6 +72,14 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
     assert code == 0, again + errors
     assert "is known already" in again and str(clip) in again and "started" not in again
 
+    # Other languages: read again from what is kept, and nothing else is done again.
+    code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
+                                       "--languages", "deu+eng"))
+    assert code == 0, again + errors
+    assert "is read again" in again and "ocr done in" in again and "sample" not in again
+    code, again, errors = finish(start(program, data, "reindex", "last", "--languages", "eng"))
+    assert code == 0 and f"{len(found['segments'])} texts, read with eng" in again, again + errors
+
     exact = data.parent / "exact.mp4"
     code, _, errors = finish(start(program, data, "clip", "last", "1000", "2.5s", "--padding", "0",
                                    "-o", exact))

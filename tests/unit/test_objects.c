@@ -102,9 +102,10 @@ static void test_removal_takes_all_and_no_more(void **state)
         "videos/original/" ID "/master.mp4",
         "videos/clips/" ID "/c.gif",
         "frames/" ID "/1.jpg",
+        "lines/" ID "/0.pack",
         "thumbs/" ID "/poster.jpg",
         "videos/proxy/" ID "/a/b.ts",
-        "frames/" TEAM "/1.jpg",
+        "lines/" TEAM "/0.pack",
         "inbox/" ID "/a.mp4",
     };
     for (size_t i = 0; i < CV_COUNT(keys); i++) {
@@ -112,12 +113,12 @@ static void test_removal_takes_all_and_no_more(void **state)
     }
     int64_t removed = 0;
     assert_int_equal(cv_objects_remove_video(store, ID, NULL, NULL, NULL, &removed, &error), 0);
-    assert_int_equal(removed, 5);
+    assert_int_equal(removed, 6);
     assert_int_equal(cv_objects_remove_video(store, ID, NULL, NULL, NULL, &removed, &error), 0);
     assert_int_equal(removed, 0);
-    assert_int_equal(cv_store_head(store, keys[5], NULL, &error), 0);
     assert_int_equal(cv_store_head(store, keys[6], NULL, &error), 0);
-    assert_int_equal(cv_store_delete_many(store, keys + 5, 2, &error), 0);
+    assert_int_equal(cv_store_head(store, keys[7], NULL, &error), 0);
+    assert_int_equal(cv_store_delete_many(store, keys + 6, 2, &error), 0);
     char incoming[64];
     (void)snprintf(incoming, sizeof(incoming), "%s/.incoming", path);
     (void)rmdir(incoming);

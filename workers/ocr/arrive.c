@@ -135,8 +135,9 @@ static bool is_variant(const struct ocr_track *known, const struct ocr_track *fr
                         ? known->reading.worst_word
                         : fresh->reading.worst_word;
 
+    /* Lines that nobody can read are not the same for that. */
     if (same_text(a, b)) {
-        return true;
+        return a[0] != '\0';
     }
     if (longest < 4 || longest > COMPARED_MAX || (!picture && unsure > 0.7) ||
         abs(known->box.x - fresh->box.x) > known->crop.tall ||
@@ -154,6 +155,7 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
         struct ocr_reading swap = known->reading;
         known->reading = fresh->reading;
         known->weight = fresh->weight;
+        known->picture = fresh->picture;
         fresh->reading = swap;
     }
     session->tracks.bytes -= (size_t)known->crop.width * (size_t)known->crop.height;
@@ -206,9 +208,13 @@ int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct 
 {
     int result =
         ocr_read(session->engine, &track->crop, &track->reading, &session->readings, error);
+    if (result == 0 && session->pack) {
+        result = ocr_pack_picture(session->pack, &track->crop, &track->picture, error);
+    }
     if (result < 0) {
         return result;
     }
+    ocr_crop_drop_patches(&track->crop);
     track->is_read = true;
     track->weight = ocr_text_weight(track->reading.text);
     track->number = session->next_line++;

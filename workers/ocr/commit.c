@@ -1,9 +1,12 @@
+#include "common/objects/objects.h"
 #include "common/text/text.h"
 
 #include "workers/ocr/stage.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 CV_DEFINE_CLEANUP(json_t *, json_decref)
 
@@ -126,8 +129,22 @@ static int make_rows(const json_t *detections, char **ret_rows, struct cv_error 
     return *ret_rows ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
 }
 
-int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
-               struct cv_error *error)
+/* The readings wait for segment_index; what is there stays until then. */
+static int put_aside(struct cv_db *db, const struct cv_job *job, const char *rows, json_t *payload,
+                     struct cv_error *error)
+{
+    static const char *const keep =
+        "INSERT INTO pending_readings (video_id, detections) VALUES ($1::uuid, $2::jsonb)"
+        " ON CONFLICT (video_id) DO UPDATE SET detections = excluded.detections";
+
+    if (json_object_set_new(payload, "pending", json_true())) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    return cv_db_run(db, NULL, error, keep, job->video_id, rows);
+}
+
+static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *rows,
+                        struct cv_error *error)
 {
     static const char *const insert =
         "INSERT INTO segments (id, video_id, owner_id, team_id, text, normalized_text, text_hash,"
@@ -146,24 +163,61 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
         " AND (s.detected_by IS NULL OR s.detected_by = j.step || '/' || j.part"
         " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
         " AND other.job_type = j.job_type AND other.step || '/' || other.part = s.detected_by))";
-    cv_auto_free char *rows = NULL;
-    cv_auto(json_decref) json_t *payload = NULL;
 
-    int outcome = make_rows(json_object_get(result, "detections"), &rows, error);
-    if (outcome < 0) {
-        return outcome;
+    int outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);
+    return outcome ? outcome : cv_db_run(db, NULL, error, insert, job->video_id, rows, job->id);
+}
+
+/* Where the lines are kept that were read, in place of those of earlier runs. */
+static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                     struct cv_error *error)
+{
+    static const char *const clear =
+        "DELETE FROM line_packs p USING jobs j WHERE j.id = $2::uuid AND p.video_id = $1::uuid"
+        " AND (p.read_by = j.step || '/' || j.part"
+        " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
+        " AND other.job_type = j.job_type AND other.step || '/' || other.part = p.read_by))";
+    static const char *const insert =
+        "INSERT INTO line_packs AS p (video_id, key, read_by, size_bytes)"
+        " SELECT $1::uuid, $3, j.step || '/' || j.part, $4::bigint FROM jobs j WHERE j.id = "
+        "$2::uuid"
+        " ON CONFLICT (video_id, key) DO UPDATE SET read_by = excluded.read_by,"
+        " size_bytes = excluded.size_bytes, created_at = now()";
+    const json_t *path = json_object_get(result, "lines_path");
+    const json_t *bytes = json_object_get(result, "lines_bytes");
+    char id[CV_OBJECT_ID_SIZE];
+    char size[24];
+
+    if (!path) {
+        return 0; /* lines that were read from a pack */
     }
-    outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);
-    if (outcome < 0) {
-        return outcome;
+    const char *key = json_string_value(path);
+    if (!key || json_string_length(path) != strlen(key) || cv_store_check_key(key, error) < 0 ||
+        !cv_object_video(CV_OBJECT_LINES, key, id) || strcasecmp(id, job->video_id) != 0 ||
+        !int_within(bytes, 0, INT64_MAX)) {
+        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
+                       "result: \"lines_path\" is no key of the video's lines");
     }
-    outcome = cv_db_run(db, NULL, error, insert, job->video_id, rows, job->id);
-    if (outcome < 0) {
-        return outcome;
-    }
-    payload = json_pack("{s:s}", "video_id", job->video_id);
+    (void)snprintf(size, sizeof(size), "%" PRId64, (int64_t)json_integer_value(bytes));
+    int outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);
+    return outcome ? outcome
+                   : cv_db_run(db, NULL, error, insert, job->video_id, job->id, key, size);
+}
+
+int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
+               struct cv_error *error)
+{
+    cv_auto_free char *rows = NULL;
+    cv_auto(json_decref) json_t *payload = json_pack("{s:s}", "video_id", job->video_id);
+
     if (!payload) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
     }
-    return cv_queue_enqueue_successor(db, job, "segment_index", payload, error);
+    int outcome = make_rows(json_object_get(result, "detections"), &rows, error);
+    outcome = outcome ? outcome : note_pack(db, job, result, error);
+    if (outcome == 0) {
+        outcome = ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)
+                                                     : replace_rows(db, job, rows, error);
+    }
+    return outcome ? outcome : cv_queue_enqueue_successor(db, job, "segment_index", payload, error);
 }

@@ -8,8 +8,17 @@ enum { CONTRAST_MIN = 36 };
 
 void ocr_crop_deinit(struct ocr_crop *crop)
 {
+    ocr_crop_drop_patches(crop);
     free(crop->grey);
     *crop = (struct ocr_crop){0};
+}
+
+void ocr_crop_drop_patches(struct ocr_crop *crop)
+{
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        free(crop->patches[i].rgb);
+        crop->patches[i] = (struct ocr_patch){.rgb = NULL};
+    }
 }
 
 static int contrast(const struct ocr_ink *ink)
@@ -98,13 +107,57 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     return crop->has_letters && !is_faint(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
 }
 
+/* Keeps the colours of one emoji; `box` is its box in frame pixels. */
+static int cut_patch(const struct ocr_frame *frame, const struct ocr_box *box,
+                     struct ocr_patch *ret_patch, struct cv_error *error)
+{
+    struct ocr_box wanted = {box->x - OCR_PATCH_MARGIN, box->y - OCR_PATCH_MARGIN,
+                             box->width + 2 * OCR_PATCH_MARGIN, box->height + 2 * OCR_PATCH_MARGIN};
+    struct ocr_box here = ocr_box_clip(&wanted, frame->width, frame->height);
+    uint8_t *rgb = malloc((size_t)here.width * (size_t)here.height * 3);
+
+    if (!rgb) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an emoji of %d × %d pixels",
+                       here.width, here.height);
+    }
+    uint8_t *to = rgb;
+    for (int y = here.y; y < ocr_bottom(&here); y++) {
+        for (int x = here.x; x < ocr_right(&here); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            *to++ = frame->plane[OCR_RED][at];
+            *to++ = frame->plane[OCR_GREEN][at];
+            *to++ = frame->plane[OCR_BLUE][at];
+        }
+    }
+    *ret_patch = (struct ocr_patch){here, rgb};
+    return 0;
+}
+
+static int cut_patches(const struct ocr_frame *frame, struct ocr_crop *crop, struct cv_error *error)
+{
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        const struct ocr_emoji *emoji = &crop->emoji[i];
+        if (!emoji->text && ocr_max(emoji->box.width, emoji->box.height) > OCR_PATCH_SIDE_MAX) {
+            continue;
+        }
+        int result = cut_patch(frame, &emoji->box, &crop->patches[i], error);
+        if (result < 0) {
+            return result;
+        }
+        crop->patches[i].box.x -= crop->box.x;
+        crop->patches[i].box.y -= crop->box.y;
+    }
+    return 0;
+}
+
 int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
                   const struct ocr_line *line, const struct ocr_box *glyphs,
                   struct ocr_crop *ret_crop, struct cv_error *error)
 {
-    struct ocr_crop crop = {.line = line->box};
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.line = line->box};
 
     int result = look_at(banks, frame, line, glyphs, &crop);
+    result = result ? result : cut_patches(frame, &crop, error);
     if (result) {
         return result;
     }
@@ -121,5 +174,6 @@ int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *f
     }
     ocr_ink_apply(&crop.ink, frame, &crop.box, crop.grey);
     *ret_crop = crop;
+    crop = (struct ocr_crop){.grey = NULL};
     return 0;
 }

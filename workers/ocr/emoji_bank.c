@@ -119,3 +119,23 @@ int ocr_emoji_banks_init(struct ocr_emoji_banks *ret_banks, struct cv_error *err
     banks.count = 0;
     return 0;
 }
+
+/* FNV-1a over eight bytes at a time would depend on the machine's order of bytes; a byte at a time
+ * costs some milliseconds, once a process. */
+uint64_t ocr_emoji_banks_id(const struct ocr_emoji_banks *banks)
+{
+    uint64_t id = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < banks->count; i++) {
+        const struct ocr_emoji_bank *bank = &banks->items[i];
+        size_t texts = bank->count * OCR_EMOJI_TEXT;
+        size_t fine = bank->count * OCR_EMOJI_FINE * OCR_EMOJI_FINE * 4;
+        for (size_t k = 0; k < texts; k++) {
+            id = (id ^ (uint8_t)bank->texts[k]) * UINT64_C(1099511628211);
+        }
+        for (size_t k = 0; k < fine; k++) {
+            id = (id ^ bank->fine[k]) * UINT64_C(1099511628211);
+        }
+    }
+    return id;
+}

@@ -36,6 +36,9 @@ CV_MUST_CHECK int ocr_emoji_banks_init(struct ocr_emoji_banks *ret_banks, struct
 void ocr_emoji_banks_deinit(struct ocr_emoji_banks *banks);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_emoji_banks, ocr_emoji_banks_deinit)
 
+/* A number that says which pictures the banks hold: the same ones read the same. */
+uint64_t ocr_emoji_banks_id(const struct ocr_emoji_banks *banks);
+
 static inline const char *ocr_emoji_text(const struct ocr_emoji_bank *bank, size_t i)
 {
     return bank->texts + i * OCR_EMOJI_TEXT;

@@ -105,3 +105,11 @@ bool ocr_is_credible(const struct ocr_row *row, int64_t lasted_ms)
     }
     return row->ink.clarity >= CLARITY_PICTURE && lasted_ms >= PICTURE_MS;
 }
+
+bool ocr_may_be_text(const struct ocr_row *row, int64_t lasted_ms)
+{
+    struct ocr_row unread = *row;
+
+    unread.weight = OCR_WEIGHT_SHORT;
+    return ocr_is_credible(&unread, lasted_ms);
+}

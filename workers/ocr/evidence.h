@@ -11,5 +11,9 @@ enum ocr_weight ocr_text_weight(const char *text);
  * and of the same ink. Called once a frame. */
 void ocr_note_company(struct ocr_tracks *tracks);
 
+/* Whether a finished stretch of `lasted_ms` may be a line of text to models that know its language:
+ * worth keeping, whatever was read there. */
+bool ocr_may_be_text(const struct ocr_row *row, int64_t lasted_ms);
+
 /* Whether a finished stretch of `lasted_ms` is a line of text. */
 bool ocr_is_credible(const struct ocr_row *row, int64_t lasted_ms);

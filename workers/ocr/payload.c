@@ -1,6 +1,9 @@
+#include "common/objects/objects.h"
+
 #include "workers/ocr/stage.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* A frame of a payload before its times are known. */
 struct named_frame {
@@ -20,6 +23,7 @@ void ocr_payload_deinit(struct ocr_payload *payload)
     }
     free(payload->timings);
     free(payload->frame_keys);
+    free(payload->line_keys);
     *payload = (struct ocr_payload){0};
 }
 
@@ -249,6 +253,35 @@ static int read_languages(const json_t *json, struct ocr_payload *payload, struc
     return 0;
 }
 
+/* Packs of lines instead of frames; only the video's own. */
+static int read_lines(const json_t *json, struct ocr_payload *payload, struct cv_error *error)
+{
+    const json_t *paths = json_object_get(json, "line_paths");
+    size_t count = json_array_size(paths);
+
+    if (!json_is_array(paths) || count < 1 || count > OCR_PACKS_MAX) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: \"line_paths\" must be a list of 1 to %d object keys",
+                       OCR_PACKS_MAX);
+    }
+    payload->line_keys = calloc(count, sizeof(*payload->line_keys));
+    if (!payload->line_keys) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu packs of lines", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *key = json_string_value(json_array_get(paths, i));
+        char id[CV_OBJECT_ID_SIZE];
+        struct cv_error reason;
+        if (!key || cv_store_check_key(key, &reason) < 0 ||
+            !cv_object_video(CV_OBJECT_LINES, key, id) || strcasecmp(id, payload->video_id) != 0) {
+            return invalid(error, "\"line_paths\" must hold keys of the video's lines", i);
+        }
+        payload->line_keys[i] = key;
+    }
+    payload->line_key_count = count;
+    return 0;
+}
+
 int ocr_payload_read(const json_t *json, struct ocr_payload *payload, struct cv_error *error)
 {
     *payload = (struct ocr_payload){0};
@@ -257,5 +290,14 @@ int ocr_payload_read(const json_t *json, struct ocr_payload *payload, struct cv_
                     : cv_payload_double_or(json, "min_confidence", 0.6, 0, 1,
                                            &payload->min_confidence, error);
     result = result ? result : read_languages(json, payload, error);
-    return result ? result : read_frames(json, payload, error);
+    if (result < 0) {
+        return result;
+    }
+    return json_object_get(json, "line_paths") ? read_lines(json, payload, error)
+                                               : read_frames(json, payload, error);
+}
+
+bool ocr_payload_is_again(const json_t *json)
+{
+    return json_object_get(json, "line_paths") || json_is_true(json_object_get(json, "again"));
 }

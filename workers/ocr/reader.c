@@ -223,15 +223,12 @@ static bool is_doubtful(const struct ocr_reading *reading)
            (ocr_text_has_entity(reading->text) && reading->worst_word < DOUBTFUL_ENTITY);
 }
 
-int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
-             struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
+static int read_levels(struct ocr_engine *engine, const struct ocr_crop *crop,
+                       struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading first = {0};
     cv_auto(ocr_reading_deinit) struct ocr_reading second = {0};
 
-    if (!crop->has_letters) {
-        return read_emoji(crop, ret_reading, error);
-    }
     int result = read_once(engine, crop, TALL_FIRST, OCR_WITH_WORDS, &first, readings, error);
     if (result < 0) {
         return result;
@@ -254,4 +251,25 @@ int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
     *ret_reading = *chosen;
     *chosen = (struct ocr_reading){0};
     return 0;
+}
+
+int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
+             struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
+{
+    struct ocr_crop levels = *crop;
+    size_t size = (size_t)crop->width * (size_t)crop->height;
+
+    if (!crop->has_letters) {
+        return read_emoji(crop, ret_reading, error);
+    }
+    cv_auto_free uint8_t *grey = malloc(size);
+    if (!grey) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read a line of %d × %d pixels",
+                       crop->width, crop->height);
+    }
+    for (size_t i = 0; i < size; i++) {
+        grey[i] = (uint8_t)(ocr_level(crop->grey[i]) * 17);
+    }
+    levels.grey = grey;
+    return read_levels(engine, &levels, ret_reading, readings, error);
 }

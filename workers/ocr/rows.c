@@ -3,12 +3,20 @@
 
 #include <string.h>
 
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
 /* Lines cut by an edge to the end read like garbage unless only a margin is missing. */
 static const double CUT_CONFIDENCE_MIN = 0.85;
 
+/* What nobody could read is kept for other models where anything is kept. */
 static int add_row(struct ocr_session *session, const struct ocr_track *track,
                    struct cv_error *error)
 {
+    bool is_empty = !track->reading.text[0];
+
+    if (is_empty && (!session->pack || session->row_count == OCR_ROWS_MAX)) {
+        return 0;
+    }
     if (session->row_count == OCR_ROWS_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
                        OCR_ROWS_MAX);
@@ -25,6 +33,7 @@ static int add_row(struct ocr_session *session, const struct ocr_track *track,
     struct ocr_row row = {.text = strdup(track->reading.text),
                           .confidence = track->reading.confidence,
                           .line = track->number,
+                          .picture = track->picture,
                           .scene = track->scene,
                           .ink = track->crop.ink,
                           .weight = track->weight,
@@ -66,7 +75,7 @@ int ocr_close(struct ocr_session *session, struct ocr_track *track, struct cv_er
             return result;
         }
     }
-    return track->reading.text[0] ? add_row(session, track, error) : 0;
+    return add_row(session, track, error);
 }
 
 static struct ocr_box box_at(const struct ocr_row *row, const struct ocr_sighting *sighting)
@@ -85,18 +94,20 @@ static bool at_sure_edge(const struct ocr_viewport *viewport, const struct ocr_b
            (bottom && viewport->bottom_cuts >= OCR_VIEWPORT_SURE);
 }
 
-/* Height of the middle one of all rows, in pixels; 0 when there are none. */
+/* Height of the middle one of all rows that were read, in pixels; 0 when there are none. */
 static int typical_height(const struct ocr_session *session)
 {
-    size_t heights[OCR_GLYPH_HEIGHT_MAX * 3 + 1] = {0}, above = 0;
+    size_t heights[OCR_GLYPH_HEIGHT_MAX * 3 + 1] = {0}, above = 0, count = 0;
 
     for (size_t i = 0; i < session->row_count; i++) {
         int height = session->rows[i].stretch.height;
-        heights[ocr_min(height, (int)CV_COUNT(heights) - 1)]++;
+        bool is_read = session->rows[i].text[0];
+        heights[ocr_min(height, (int)CV_COUNT(heights) - 1)] += is_read;
+        count += is_read;
     }
     for (int height = (int)CV_COUNT(heights) - 1; height > 0; height--) {
         above += heights[height];
-        if (above * 2 > session->row_count) {
+        if (above * 2 > count) {
             return height;
         }
     }
@@ -116,25 +127,32 @@ static bool is_half(const struct ocr_viewport *viewport, const struct ocr_box *f
            first->height * 10 < typical * 7;
 }
 
-static bool is_cut(const struct ocr_session *session, const struct ocr_row *row, int typical)
+enum cut {
+    CUT_NOWHERE,
+    CUT_PERHAPS, /* it ends at an edge that is not sure: a sure reading is a whole line */
+    CUT_SURELY,
+};
+
+static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *row, int typical)
 {
     struct ocr_box first = box_at(row, &row->stretch.first), last = box_at(row, &row->stretch.last);
     const struct ocr_viewport *viewport = &session->viewports[row->scene];
     int width = session->screen.width, height = session->screen.height;
 
     if (row->stretch.moves && is_half(viewport, &first, &last, typical)) {
-        return true;
+        return CUT_SURELY;
     }
     if (!row->stretch.moves || !ocr_touches_edge(viewport, &first, width, height) ||
         !ocr_touches_edge(viewport, &last, width, height)) {
-        return false;
+        return CUT_NOWHERE;
     }
-    return row->confidence < CUT_CONFIDENCE_MIN || at_sure_edge(viewport, &first, &last);
+    return at_sure_edge(viewport, &first, &last) ? CUT_SURELY : CUT_PERHAPS;
 }
 
 struct timed_row {
     const struct ocr_row *row;
     int64_t start, end;
+    bool is_unsure;
 };
 
 static int compare_rows(const void *left, const void *right)
@@ -153,60 +171,99 @@ static int compare_rows(const void *left, const void *right)
     return (a->row->line > b->row->line) - (a->row->line < b->row->line);
 }
 
-/* NULL when there is no memory. */
-static json_t *box_json(const struct ocr_row *row, const struct ocr_sighting *sighting,
-                        int reduction)
+bool ocr_row_stands(const struct ocr_row *row, bool is_unsure, int64_t lasted_ms,
+                    double min_confidence)
 {
-    return json_pack("{s:i, s:i, s:i, s:i}", "x", sighting->x * reduction, "y",
-                     sighting->y * reduction, "width", row->stretch.width * reduction, "height",
-                     row->stretch.height * reduction);
+    return row->text[0] && row->confidence >= min_confidence &&
+           !(is_unsure && row->confidence < CUT_CONFIDENCE_MIN) && ocr_is_credible(row, lasted_ms);
 }
 
-static json_t *row_json(const struct timed_row *timed, int reduction)
+/* NULL when there is no memory. */
+static json_t *box_json(const struct ocr_box *box)
 {
-    const struct ocr_row *row = timed->row;
-    const struct ocr_sighting *first = &row->stretch.first, *last = &row->stretch.last;
+    return json_pack("{s:i, s:i, s:i, s:i}", "x", box->x, "y", box->y, "width", box->width,
+                     "height", box->height);
+}
+
+json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept)
+{
+    struct ocr_box end = {kept->end_x, kept->end_y, kept->box.width, kept->box.height};
     double confidence = (double)(int64_t)(row->confidence * 10000 + 0.5) / 10000;
-    bool moved = first->x != last->x || first->y != last->y;
+    bool moved = end.x != kept->box.x || end.y != kept->box.y;
     json_t *json = json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I}", "text", row->text, "confidence",
                              confidence, "language", row->language, "bounding_box",
-                             box_json(row, first, reduction), "t_start", (json_int_t)timed->start,
-                             "t_end", (json_int_t)timed->end, "line", (json_int_t)row->line);
+                             box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
+                             (json_int_t)kept->t_end, "line", (json_int_t)row->line);
 
-    if (json && moved &&
-        json_object_set_new(json, "end_box", box_json(row, last, reduction)) != 0) {
+    if (json && moved && json_object_set_new(json, "end_box", box_json(&end)) != 0) {
         json_decref(json);
         return NULL;
     }
     return json;
 }
 
-static json_t *rows_json(const struct ocr_session *session, double min_confidence,
-                         struct timed_row *timed)
+static struct ocr_kept_row kept_row(const struct timed_row *timed, int reduction)
 {
-    json_t *detections = json_array();
+    const struct ocr_row *row = timed->row;
+    const struct ocr_stretch *stretch = &row->stretch;
+
+    return (struct ocr_kept_row){
+        .picture = row->picture,
+        .line = row->line,
+        .t_start = timed->start,
+        .t_end = timed->end,
+        .box = {stretch->first.x * reduction, stretch->first.y * reduction,
+                stretch->width * reduction, stretch->height * reduction},
+        .end_x = stretch->last.x * reduction,
+        .end_y = stretch->last.y * reduction,
+        .is_unsure = timed->is_unsure,
+        .has_company = row->has_company,
+        .kind = row->ink.kind,
+        .clarity = row->ink.clarity,
+    };
+}
+
+/* All rows that are whole lines, with their times and in their order. */
+static size_t time_rows(const struct ocr_session *session, struct timed_row *timed)
+{
     int typical = typical_height(session);
     size_t count = 0;
 
     for (size_t i = 0; i < session->row_count; i++) {
         const struct ocr_row *row = &session->rows[i];
-        if (row->confidence < min_confidence || is_cut(session, row, typical)) {
+        enum cut cut = cut_of(session, row, typical);
+        if (cut == CUT_SURELY) {
             continue;
         }
-        struct timed_row *here = &timed[count];
-        here->row = row;
+        struct timed_row *here = &timed[count++];
+        *here = (struct timed_row){.row = row, .is_unsure = cut == CUT_PERHAPS};
         ocr_timing_of(session->timings, session->timing_count, &row->stretch,
                       &session->viewports[row->scene], &session->screen, &here->start, &here->end);
-        count += ocr_is_credible(row, here->end - here->start);
     }
     qsort(timed, count, sizeof(*timed), compare_rows);
+    return count;
+}
+
+static int add_rows(const struct ocr_session *session, double min_confidence,
+                    const struct timed_row *timed, size_t count, json_t *detections,
+                    struct cv_error *error)
+{
     for (size_t i = 0; i < count; i++) {
-        if (json_array_append_new(detections, row_json(&timed[i], session->reduction)) != 0) {
-            json_decref(detections);
-            return NULL;
+        const struct ocr_row *row = timed[i].row;
+        struct ocr_kept_row kept = kept_row(&timed[i], session->reduction);
+        int64_t lasted = kept.t_end - kept.t_start;
+        bool stands = ocr_row_stands(row, kept.is_unsure, lasted, min_confidence);
+        if (stands && json_array_append_new(detections, ocr_detection_json(row, &kept)) != 0) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
+        }
+        if (session->pack && row->picture >= 0 && (stands || ocr_may_be_text(row, lasted))) {
+            int result = ocr_pack_row(session->pack, &kept, error);
+            if (result < 0) {
+                return result;
+            }
         }
     }
-    return detections;
+    return 0;
 }
 
 int ocr_session_finish(struct ocr_session *session, double min_confidence, json_t **ret_result,
@@ -219,13 +276,19 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, json_
         }
     }
     cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));
-    json_t *detections = timed ? rows_json(session, min_confidence, timed) : NULL;
-    json_t *result = detections ? json_pack("{s:o, s:I, s:I, s:I, s:I}", "detections", detections,
-                                            "frames", (json_int_t)session->index, "lines_seen",
-                                            (json_int_t)session->lines_seen, "lines_read",
-                                            (json_int_t)session->lines_read, "readings",
-                                            (json_int_t)session->readings)
-                                : NULL;
+    cv_auto(json_decref) json_t *detections = json_array();
+    if (!timed || !detections) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
+    }
+    size_t count = time_rows(session, timed);
+    int outcome = add_rows(session, min_confidence, timed, count, detections, error);
+    if (outcome < 0) {
+        return outcome;
+    }
+    json_t *result = json_pack(
+        "{s:O, s:I, s:I, s:I, s:I}", "detections", detections, "frames", (json_int_t)session->index,
+        "lines_seen", (json_int_t)session->lines_seen, "lines_read",
+        (json_int_t)session->lines_read, "readings", (json_int_t)session->readings);
     if (!result) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
     }

@@ -1,7 +1,12 @@
+#include "common/objects/objects.h"
+
 #include "workers/ocr/memory.h"
+#include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
 
+#include <inttypes.h>
 #include <leptonica/allheaders.h>
+#include <sys/stat.h>
 
 CV_DEFINE_CLEANUP(json_t *, json_decref)
 
@@ -65,6 +70,65 @@ static void end_memory(struct cv_stage_context *context, struct ocr_memory *memo
     cv_store_set_cancel(cv_stage_store(context), cv_stage_cancel(context));
 }
 
+/* "lines/{video_id}/{when the first frame appeared}.pack": another run over the same frames writes the
+ * same object. */
+static int put_pack(struct cv_stage_context *context, const struct ocr_payload *payload,
+                    struct ocr_pack *pack, json_t *result, struct cv_error *error)
+{
+    int64_t start = payload->frame_count ? payload->timings[0].t_start : 0;
+    cv_auto_free char *key = NULL;
+    cv_auto_free char *path = NULL;
+    struct stat info;
+
+    int outcome = cv_format(&key, error, "%s%s/%" PRId64 ".pack", cv_object_prefix(CV_OBJECT_LINES),
+                            payload->video_id, start);
+    outcome =
+        outcome ? outcome : cv_format(&path, error, "%s/lines.pack", cv_stage_scratch(context));
+    outcome = outcome ? outcome : ocr_pack_write(pack, path, error);
+    if (outcome < 0) {
+        return outcome;
+    }
+    if (stat(path, &info) != 0) {
+        return cv_fail_errno(error, errno, "read %s", path);
+    }
+    outcome = cv_stage_put_file(context, key, path, "application/octet-stream", error);
+    if (outcome < 0) {
+        return outcome;
+    }
+    if (json_object_set_new(result, "lines_path", json_string(key)) ||
+        json_object_set_new(result, "lines_bytes", json_integer(info.st_size))) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
+    }
+    return 0;
+}
+
+static int read_new(struct cv_stage_context *context, const struct ocr_payload *payload,
+                    struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
+                    json_t **ret_result, struct cv_error *error)
+{
+    cv_auto(ocr_session_free) struct ocr_session *session = NULL;
+    cv_auto(ocr_pack_free) struct ocr_pack *pack = NULL;
+    cv_auto(json_decref) json_t *found = NULL;
+
+    int result = ocr_pack_new(cv_stage_scratch(context), ocr_emoji_banks_id(banks), &pack, error);
+    if (result < 0) {
+        return result;
+    }
+    result =
+        ocr_session_new(engine, banks, payload->timings, payload->frame_count, &session, error);
+    if (result < 0) {
+        return result;
+    }
+    ocr_session_keep(session, pack);
+    result = read_frames(context, payload, session, error);
+    result = result ? result : ocr_session_finish(session, payload->min_confidence, &found, error);
+    result = result ? result : put_pack(context, payload, pack, found, error);
+    if (result == 0) {
+        *ret_result = cv_take(found);
+    }
+    return result;
+}
+
 int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_result,
             struct cv_error *error)
 {
@@ -72,7 +136,6 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
     cv_auto(ocr_memory_free) struct ocr_memory *memory = NULL;
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
-    cv_auto(ocr_session_free) struct ocr_session *session = NULL;
 
     /* Its complaints are not in the form of our log; what matters of them becomes an error. */
     (void)setMsgSeverity(L_SEVERITY_NONE);
@@ -88,18 +151,14 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
     if (result < 0) {
         return result;
     }
-    result = ocr_session_new(engine, &banks, payload.timings, payload.frame_count, &session, error);
-    if (result < 0) {
-        return result;
-    }
     result = open_memory(context, json, payload.video_id, &memory, error);
     if (result < 0) {
         return result;
     }
     ocr_engine_remember(engine, memory);
-    result = read_frames(context, &payload, session, error);
-    result =
-        result ? result : ocr_session_finish(session, payload.min_confidence, ret_result, error);
+    result = payload.line_keys
+                 ? ocr_read_again(context, &payload, engine, &banks, ret_result, error)
+                 : read_new(context, &payload, engine, &banks, ret_result, error);
     end_memory(context, memory, result == 0);
     return result;
 }

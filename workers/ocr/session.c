@@ -23,6 +23,11 @@ int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *ban
     return 0;
 }
 
+void ocr_session_keep(struct ocr_session *session, struct ocr_pack *pack)
+{
+    session->pack = pack;
+}
+
 void ocr_session_free(struct ocr_session *session)
 {
     if (!session) {

@@ -15,11 +15,15 @@ CV_MUST_CHECK int ocr_session_new(struct ocr_engine *engine, const struct ocr_em
 void ocr_session_free(struct ocr_session *session);
 CV_DEFINE_CLEANUP(struct ocr_session *, ocr_session_free)
 
+/* Keeps the pictures of lines in `pack`, which the session borrows; before the first frame. */
+struct ocr_pack;
+void ocr_session_keep(struct ocr_session *session, struct ocr_pack *pack);
+
 /* The next frame, in order of time. Takes it over. */
 CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame,
                                     struct cv_error *error);
 
-/* Ends all lines; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",
+/* Ends all lines, and gives the pack its rows; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",
  * "readings"}. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"}
  * and, when the line moved, "end_box", where it was last seen whole; ordered by t_start, then place.
  * Those below `min_confidence` are left out. */

@@ -2,6 +2,7 @@
  * (arrive.c), ending them (rows.c). */
 #pragma once
 
+#include "workers/ocr/pack.h"
 #include "workers/ocr/session.h"
 
 /* How the content moved since the frame before. */
@@ -13,6 +14,7 @@ struct ocr_shift {
 struct ocr_session {
     struct ocr_engine *engine;
     const struct ocr_emoji_banks *banks;
+    struct ocr_pack *pack; /* NULL: nothing is kept */
     const struct ocr_timing *timings;
     size_t timing_count;
     size_t index; /* of the frame being worked on */

@@ -9,7 +9,12 @@
  * timing.c     when a line was wholly visible    evidence.c             is a short reading text?
  * rows.c       detections as JSON              marks_*.c              "·" and "_" by their pixels
  * memory.c     readings that outlive an attempt
+ * pack.c, unpack.c  lines kept in the store     again.c               … and read again from there
  * payload.c, run.c: the stage process            commit.c: the supervisor's side
+ *
+ * A payload names frames ("frame_paths"), or packs of lines ("line_paths") that an earlier run of the
+ * stage has kept. The text of the latter, and of frames with "again": true, waits in
+ * `pending_readings` until segment_index puts it in the place of the text that is there.
  */
 #pragma once
 
@@ -19,6 +24,7 @@
 
 enum {
     OCR_FRAMES_MAX = 500000,      /* of one video: 14 hours at ten a second */
+    OCR_PACKS_MAX = 10000,        /* parts of one run */
     OCR_MOTIONS_MAX = 20000000,   /* source frames with a shift, of all kept frames */
     OCR_TIME_MAX_MS = 2000000000, /* 23 days; `segments` holds 32 bits */
 };
@@ -29,6 +35,8 @@ struct ocr_payload {
     const char **frame_keys; /* in order of time */
     struct ocr_timing *timings;
     size_t frame_count;
+    const char **line_keys; /* of packs to read again; then there are no frames */
+    size_t line_key_count;
     const char *languages[OCR_LANGUAGES_MAX];
     size_t language_count;
     double min_confidence;
@@ -39,6 +47,15 @@ CV_MUST_CHECK int ocr_payload_read(const json_t *json, struct ocr_payload *paylo
                                    struct cv_error *error);
 void ocr_payload_deinit(struct ocr_payload *payload);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_payload, ocr_payload_deinit)
+
+/* Whether the text that a video has is to stay until the new one is whole. */
+bool ocr_payload_is_again(const json_t *json);
+
+/* Reads the payload's packs; the result is as that of ocr_session_finish. */
+CV_MUST_CHECK int ocr_read_again(struct cv_stage_context *context,
+                                 const struct ocr_payload *payload, struct ocr_engine *engine,
+                                 const struct ocr_emoji_banks *banks, json_t **ret_result,
+                                 struct cv_error *error);
 
 /* See struct cv_stage. */
 CV_MUST_CHECK int ocr_run(struct cv_stage_context *context, const json_t *payload,

@@ -73,6 +73,7 @@ int ocr_tracks_add(struct ocr_tracks *tracks, struct ocr_crop *crop, struct ocr_
     if (!track) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text line");
     }
+    track->picture = -1;
     track->crop = *crop;
     *crop = (struct ocr_crop){0};
     tracks->bytes += crop_bytes(&track->crop);

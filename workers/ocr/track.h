@@ -24,6 +24,7 @@ struct ocr_track {
     int64_t number; /* "line" of the rows: 1, 2, … in the order in which lines were first read */
     struct ocr_crop crop;
     struct ocr_reading reading;
+    int64_t picture;        /* of the reading, in the pack; -1 where none is kept */
     bool is_read;           /* else it waits to be seen whole */
     enum ocr_weight weight; /* of the reading */
     bool has_company;       /* was seen beside a line of words */
@@ -55,6 +56,7 @@ struct ocr_row {
     char language[OCR_LANGUAGE_NAME_MAX];
     double confidence;
     int64_t line;
+    int64_t picture;
     int scene;
     struct ocr_ink ink;
     enum ocr_weight weight;

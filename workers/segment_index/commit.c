@@ -117,6 +117,9 @@ int index_commit(struct cv_db *db, const struct cv_job *job, const json_t *resul
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the segments of video %s",
                        video_id);
     }
-    return cv_db_run(db, NULL, error, "SELECT replace_video_text($1::uuid, $2::jsonb)", video_id,
-                     segments);
+    outcome = cv_db_run(db, NULL, error, "SELECT replace_video_text($1::uuid, $2::jsonb)", video_id,
+                        segments);
+    return outcome ? outcome
+                   : cv_db_run(db, NULL, error,
+                               "DELETE FROM pending_readings WHERE video_id = $1::uuid", video_id);
 }

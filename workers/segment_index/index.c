@@ -50,10 +50,19 @@ static struct cv_detection read_row(const struct cv_db_result *result, int row)
     };
 }
 
-static int read_rows(struct cv_db *db, const char *video_id, struct rows *ret_rows,
+/* Where a video's detections lie: in `segments`, or, when it is read again, aside until they take the
+ * place of the text that is there. They are told apart and ordered as rows of `segments` are. */
+static const char from_segments[] = "segments WHERE video_id = $1::uuid";
+static const char from_pending[] =
+    "(SELECT DISTINCT ON (id) segment_id(p.video_id, d.text_hash, d.t_start, d.bounding_box) AS id,"
+    " d.* FROM pending_readings p, jsonb_to_recordset(p.detections) AS d (text text,"
+    " normalized_text text, text_hash text, confidence real, language text, t_start int,"
+    " t_end int, bounding_box jsonb, end_box jsonb) WHERE p.video_id = $1::uuid ORDER BY id) AS d";
+
+static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, struct rows *ret_rows,
                      struct cv_error *error)
 {
-    static const char sql[] =
+    static const char columns[] =
         "SELECT text, normalized_text, language, confidence, t_start, t_end,"
         " bounding_box IS NOT NULL AS has_box,"
         " (bounding_box ->> 'x')::float8::bigint AS x,"
@@ -63,12 +72,17 @@ static int read_rows(struct cv_db *db, const char *video_id, struct rows *ret_ro
         " (end_box ->> 'x')::float8::bigint AS end_x,"
         " (end_box ->> 'y')::float8::bigint AS end_y,"
         " (end_box ->> 'width')::float8::bigint AS end_width,"
-        " (end_box ->> 'height')::float8::bigint AS end_height"
-        " FROM segments WHERE video_id = $1::uuid ORDER BY t_start, id LIMIT $2::bigint";
+        " (end_box ->> 'height')::float8::bigint AS end_height";
+    cv_auto_free char *sql = NULL;
+    int result = cv_format(&sql, error, "%s FROM %s ORDER BY t_start, id LIMIT $2::bigint", columns,
+                           is_pending ? from_pending : from_segments);
+    if (result < 0) {
+        return result;
+    }
     char limit[16];
     (void)snprintf(limit, sizeof(limit), "%d", CV_MERGE_MAX + 1);
     cv_auto(rows_deinit) struct rows rows = {0};
-    int result = cv_db_run(db, &rows.result, error, sql, video_id, limit);
+    result = cv_db_run(db, &rows.result, error, sql, video_id, limit);
     if (result != 0) {
         return result;
     }
@@ -85,12 +99,20 @@ static int read_rows(struct cv_db *db, const char *video_id, struct rows *ret_ro
     return 0;
 }
 
-static int check_video(struct cv_db *db, const char *video_id, struct cv_error *error)
+static int check_video(struct cv_db *db, const char *video_id, bool is_pending,
+                       struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *found = NULL;
-    int result = cv_db_run(db, &found, error, "SELECT 1 FROM videos WHERE id = $1::uuid", video_id);
+    int result = cv_db_run(db, &found, error,
+                           "SELECT EXISTS (SELECT FROM pending_readings p WHERE p.video_id = v.id)"
+                           " AS has_pending FROM videos v WHERE id = $1::uuid",
+                           video_id);
     if (result == 0 && cv_db_rows(found) == 0) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "video %s does not exist", video_id);
+    }
+    if (result == 0 && is_pending && !cv_db_bool(found, 0, "has_pending")) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "nothing was read anew of video %s",
+                       video_id);
     }
     return result;
 }
@@ -163,9 +185,10 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     struct cv_db *db = cv_stage_db(context);
     const char *video_id = NULL;
     int result = cv_payload_uuid(payload, "video_id", &video_id, error);
-    result = result ? result : check_video(db, video_id, error);
+    bool is_pending = json_is_true(json_object_get(payload, "pending"));
+    result = result ? result : check_video(db, video_id, is_pending, error);
     cv_auto(rows_deinit) struct rows rows = {0};
-    result = result ? result : read_rows(db, video_id, &rows, error);
+    result = result ? result : read_rows(db, video_id, is_pending, &rows, error);
     if (result < 0) {
         return result;
     }

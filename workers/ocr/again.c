@@ -1,0 +1,199 @@
+#include "workers/ocr/evidence.h"
+#include "workers/ocr/pack.h"
+#include "workers/ocr/stage.h"
+
+#include <string.h>
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* Scores from which another bank's picture is believed (as emoji_read.c believes pictures). */
+static const double LIKE_EMOJI = 0.82;
+static const double UNLIKE_PLAIN = 0.06;
+
+/* One pack on its way to detections. */
+struct again {
+    struct cv_stage_context *context;
+    const struct ocr_payload *payload;
+    struct ocr_engine *engine;
+    const struct ocr_emoji_banks *banks;
+    uint64_t bank; /* of the banks */
+    size_t pack;   /* of the payload's, the one that is read */
+    json_t *detections;
+    int64_t lines_read, readings;
+};
+
+/* Readings of a pack's pictures. */
+struct texts {
+    struct ocr_reading *items;
+    size_t count;
+};
+
+static void texts_deinit(struct texts *texts)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        ocr_reading_deinit(&texts->items[i]);
+    }
+    free(texts->items);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct texts, texts_deinit)
+
+static int patch_frame(const struct ocr_patch *patch, struct ocr_frame *frame,
+                       struct cv_error *error)
+{
+    size_t area = (size_t)patch->box.width * (size_t)patch->box.height;
+
+    int result = ocr_frame_init(frame, patch->box.width, patch->box.height, error);
+    for (size_t i = 0; result == 0 && i < area; i++) {
+        frame->plane[OCR_RED][i] = patch->rgb[3 * i];
+        frame->plane[OCR_GREEN][i] = patch->rgb[3 * i + 1];
+        frame->plane[OCR_BLUE][i] = patch->rgb[3 * i + 2];
+    }
+    return result;
+}
+
+/* Looks an emoji up in banks that are others than those it was first read with; what they do not know
+ * stays what it was. */
+static int look_up(const struct again *again, struct ocr_crop *crop, size_t index,
+                   struct cv_error *error)
+{
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
+    struct ocr_emoji *emoji = &crop->emoji[index];
+    const struct ocr_patch *patch = &crop->patches[index];
+    struct ocr_box box = emoji->box;
+
+    if (!patch->rgb) {
+        return 0;
+    }
+    int result = patch_frame(patch, &frame, error);
+    if (result < 0) {
+        return result;
+    }
+    box.x -= patch->box.x;
+    box.y -= patch->box.y;
+    struct ocr_emoji_match match = ocr_emoji_match(again->banks, &frame, crop->ink.paper, &box);
+    if (match.text && match.score >= LIKE_EMOJI && match.score - match.plain >= UNLIKE_PLAIN &&
+        match.score > emoji->score) {
+        emoji->text = match.text;
+        emoji->score = match.score;
+    }
+    return 0;
+}
+
+static int read_picture(struct again *again, struct ocr_unpacking *unpacking,
+                        struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.grey = NULL};
+
+    int result = ocr_unpack_picture(unpacking, &crop, error);
+    for (size_t i = 0; result == 0 && i < crop.emoji_count; i++) {
+        if (ocr_unpack_bank(unpacking) != again->bank) {
+            result = look_up(again, &crop, i, error);
+        }
+    }
+    result = result ? result : ocr_read(again->engine, &crop, ret_reading, &again->readings, error);
+    again->lines_read += result == 0;
+    return result;
+}
+
+static int read_pictures(struct again *again, struct ocr_unpacking *unpacking, struct texts *texts,
+                         struct cv_error *error)
+{
+    size_t count = ocr_unpack_pictures(unpacking);
+    double packs = (double)again->payload->line_key_count;
+
+    texts->items = calloc(count + 1, sizeof(*texts->items));
+    if (!texts->items) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu lines", count);
+    }
+    for (; texts->count < count; texts->count++) {
+        if (cv_cancel_level(cv_stage_cancel(again->context)) == CV_CANCEL_ABORT) {
+            return cv_fail(error, CV_ERROR_CANCELED, "stopped at line %zu of %zu", texts->count,
+                           count);
+        }
+        int result = read_picture(again, unpacking, &texts->items[texts->count], error);
+        if (result < 0) {
+            return result;
+        }
+        cv_stage_progress(again->context,
+                          ((double)again->pack + (double)(texts->count + 1) / (double)count) /
+                              packs,
+                          "read lines again");
+    }
+    return 0;
+}
+
+static int add_row(const struct again *again, const struct texts *texts,
+                   const struct ocr_kept_row *kept, struct cv_error *error)
+{
+    const struct ocr_reading *reading = &texts->items[kept->picture];
+    struct ocr_row row = {
+        .text = reading->text,
+        .confidence = reading->confidence,
+        .line = kept->line,
+        .ink = {.kind = kept->kind, .clarity = kept->clarity},
+        .weight = ocr_text_weight(reading->text),
+        .has_company = kept->has_company,
+    };
+
+    memcpy(row.language, reading->language, sizeof(row.language));
+    if (!ocr_row_stands(&row, kept->is_unsure, kept->t_end - kept->t_start,
+                        again->payload->min_confidence)) {
+        return 0;
+    }
+    if (json_array_size(again->detections) == OCR_ROWS_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
+                       OCR_ROWS_MAX);
+    }
+    return json_array_append_new(again->detections, ocr_detection_json(&row, kept)) == 0
+               ? 0
+               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
+}
+
+static int read_pack(struct again *again, const char *key, struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
+    cv_auto(texts_deinit) struct texts texts = {NULL, 0};
+
+    int result = cv_stage_open_input(again->context, key, &reader, error);
+    if (result < 0) {
+        return result;
+    }
+    struct cv_byte_source source = cv_store_reader_source(reader);
+    result = ocr_unpack_open(&source, &unpacking, error);
+    result = result ? result : read_pictures(again, unpacking, &texts, error);
+    for (size_t i = 0; result == 0 && i < ocr_unpack_rows(unpacking); i++) {
+        struct ocr_kept_row kept;
+        result = ocr_unpack_row(unpacking, i, &kept, error);
+        result = result ? result : add_row(again, &texts, &kept, error);
+    }
+    return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
+}
+
+int ocr_read_again(struct cv_stage_context *context, const struct ocr_payload *payload,
+                   struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
+                   json_t **ret_result, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *detections = json_array();
+    struct again again = {.context = context,
+                          .payload = payload,
+                          .engine = engine,
+                          .banks = banks,
+                          .bank = ocr_emoji_banks_id(banks),
+                          .detections = detections};
+
+    for (; again.pack < payload->line_key_count; again.pack++) {
+        int result = read_pack(&again, payload->line_keys[again.pack], error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    json_t *result =
+        json_pack("{s:O, s:I, s:I}", "detections", detections, "lines_read",
+                  (json_int_t)again.lines_read, "readings", (json_int_t)again.readings);
+    if (!result) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
+    }
+    *ret_result = result;
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* The lines of a video as they are kept, so that they can be read again without a frame: one object
+ * "lines/{video_id}/{ms}.pack" for each job that read frames, named after its first one.
+ *
+ * Layout: "CVLINES1"; bytes of the index (32 bits, little endian); the index, JSON; then the pictures
+ * in its order, PNG, each line's followed by those of its emoji. The index:
+ *
+ *   {"bank": "hexadecimal, see ocr_emoji_banks_id",
+ *    "pictures": [[bytes, width, height, tall, has_letters, [paper], [emoji…]]…],   (two at the end
+ *                 are missing where the line has no emoji; an emoji: [text or null, score, x, y,
+ *                 width, height, bytes of its patch or 0, x, y, width, height of the patch])
+ *    "rows": [[picture, line, t_start, t_end, x, y, width, height, end_x, end_y, flags, clarity]…]}
+ *
+ * A row is one stretch of time in which a line was seen, in the order and with the times and boxes of
+ * detections; those are there, too, that the models of that time could not read. */
+#pragma once
+
+#include "workers/ocr/track.h"
+
+#include <jansson.h>
+
+enum {
+    OCR_PACK_PICTURES_MAX = 400000,
+    OCR_PACK_INDEX_MAX = 64 * 1024 * 1024,   /* of 200,000 rows with their pictures: 40 MB */
+    OCR_PACK_PICTURE_MAX = 16 * 1024 * 1024, /* bytes of one PNG */
+    OCR_PACK_AREA_MAX = OCR_FRAME_AREA_MAX,  /* pixels of one line */
+    OCR_NO_PICTURE = -1,
+};
+
+/* What a row says besides its text; frame pixels × reduction, milliseconds. */
+struct ocr_kept_row {
+    int64_t picture, line, t_start, t_end;
+    struct ocr_box box;
+    int end_x, end_y; /* where it was last seen whole */
+    bool is_unsure;   /* ends at an edge: stands only with a sure reading */
+    bool has_company;
+    enum ocr_ink_kind kind;
+    double clarity;
+};
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct ocr_pack;
+
+/* Pictures wait in a file of `folder` until it is known which of them rows name. */
+CV_MUST_CHECK int ocr_pack_new(const char *folder, uint64_t bank, struct ocr_pack **ret_pack,
+                               struct cv_error *error);
+void ocr_pack_free(struct ocr_pack *pack);
+CV_DEFINE_CLEANUP(struct ocr_pack *, ocr_pack_free)
+
+/* Takes a line's picture in; its number is for rows. CV_ERROR_LIMIT_EXCEEDED beyond the limit. */
+CV_MUST_CHECK int ocr_pack_picture(struct ocr_pack *pack, const struct ocr_crop *crop,
+                                   int64_t *ret_number, struct cv_error *error);
+
+CV_MUST_CHECK int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row *row,
+                               struct cv_error *error);
+
+/* Writes the pack to a new file: its rows and the pictures that they name. Once. */
+CV_MUST_CHECK int ocr_pack_write(struct ocr_pack *pack, const char *path, struct cv_error *error);
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Nothing in a pack is believed: CV_ERROR_DECODE says what is wrong with it. */
+struct ocr_unpacking;
+
+/* Borrows `source`. */
+CV_MUST_CHECK int ocr_unpack_open(const struct cv_byte_source *source,
+                                  struct ocr_unpacking **ret_unpacking, struct cv_error *error);
+void ocr_unpack_close(struct ocr_unpacking *unpacking);
+CV_DEFINE_CLEANUP(struct ocr_unpacking *, ocr_unpack_close)
+
+size_t ocr_unpack_pictures(const struct ocr_unpacking *unpacking);
+size_t ocr_unpack_rows(const struct ocr_unpacking *unpacking);
+
+/* Which emoji the pictures were read with. */
+uint64_t ocr_unpack_bank(const struct ocr_unpacking *unpacking);
+
+/* The next picture, in order; emoji keep their texts, which are the unpacking's. Free the crop with
+ * ocr_crop_deinit. */
+CV_MUST_CHECK int ocr_unpack_picture(struct ocr_unpacking *unpacking, struct ocr_crop *ret_crop,
+                                     struct cv_error *error);
+
+CV_MUST_CHECK int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
+                                 struct ocr_kept_row *ret_row, struct cv_error *error);
+
+/* ---- what becomes of a row (rows.c) ------------------------------------------------------------ */
+
+/* Whether a reading is reported: sure enough, whole, and text. */
+bool ocr_row_stands(const struct ocr_row *row, bool is_unsure, int64_t lasted_ms,
+                    double min_confidence);
+
+/* The detection of a row, with the text, language and confidence of `row` and times and boxes of
+ * `kept`; NULL when there is no memory. */
+json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept);
