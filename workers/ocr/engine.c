@@ -1,9 +1,7 @@
-#include "workers/ocr/engine.h"
-
 #include "workers/ocr/memory.h"
+#include "workers/ocr/words.h"
 
 #include <dirent.h>
-#include <limits.h>
 #include <openssl/evp.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -217,45 +215,11 @@ void ocr_reading_deinit(struct ocr_reading *reading)
     *reading = (struct ocr_reading){0};
 }
 
-/* What is gathered over the words of a line. */
-struct gathering {
-    struct cv_buffer text;
-    const struct ocr_insert *inserts, *inserts_end;
-    int tall;
-    int left, right; /* of what was put in last; picture pixels */
-    bool after_insert;
-    double confidence, worst;
-    size_t bytes;
-    struct {
-        char name[OCR_LANGUAGE_NAME_MAX];
-        size_t bytes;
-    } languages[OCR_LANGUAGES_MAX];
-};
-
-static void count_language(struct gathering *all, const char *name, size_t bytes)
-{
-    for (size_t i = 0; name && i < CV_COUNT(all->languages); i++) {
-        if (!all->languages[i].name[0]) {
-            (void)snprintf(all->languages[i].name, sizeof(all->languages[i].name), "%s", name);
-        }
-        if (strcmp(all->languages[i].name, name) == 0) {
-            all->languages[i].bytes += bytes;
-            return;
-        }
-    }
-}
-
 static double share_of(float percent)
 {
     double share = (double)percent / 100;
 
     return share < 0 ? 0 : share > 1 ? 1 : share;
-}
-
-static bool is_address(const char *word)
-{
-    return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0 ||
-           strncmp(word, "www.", 4) == 0;
 }
 
 /* Mean over the letters of the word that `words` stands at. */
@@ -277,97 +241,47 @@ static double letters_sure(const TessResultIterator *words)
     return count ? sum / count : 0;
 }
 
-/* Tesseract is as sure of a word as of its worst letter. An address is long, in no word list, and
- * what it begins with proves that it is text: it counts by its letters. */
-static double word_sure(const TessResultIterator *words, const char *word, double sure)
+/* The word that the iterator stands at. */
+static int gather_word(TessResultIterator *words, char *text, struct ocr_words *gathered,
+                       struct cv_error *error)
 {
-    double letters = is_address(word) ? letters_sure(words) : 0;
+    struct ocr_word word = {.text = text};
+    const char *language = TessResultIteratorWordRecognitionLanguage(words);
+    int top, bottom;
 
-    return letters > sure ? letters : sure;
+    word.sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
+    word.letters = letters_sure(words);
+    (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words), RIL_WORD,
+                                      &word.left, &top, &word.right, &bottom);
+    (void)snprintf(word.language, sizeof(word.language), "%s", language ? language : "");
+    return ocr_words_add(gathered, &word, error);
 }
 
-/* Words are always apart; beside an emoji a gap of a fifth of a capital's height is a blank. */
-static void put_in(struct gathering *all, const char *text, int left, int right, bool is_insert)
-{
-    bool apart = true;
-
-    if (is_insert && all->after_insert) {
-        apart = ocr_inserts_apart((all->left + all->right) / 2, (left + right) / 2, all->tall);
-    } else if (is_insert || all->after_insert) {
-        apart = (left - all->right) * 5 > all->tall;
-    }
-
-    cv_buffer_printf(&all->text, "%s%s", all->text.length && apart ? " " : "", text);
-    all->left = left;
-    all->right = right;
-    all->after_insert = is_insert;
-}
-
-/* Puts in the emoji that stand left of `x`. */
-static void put_inserts(struct gathering *all, int x)
-{
-    for (; all->inserts < all->inserts_end && all->inserts->left < x; all->inserts++) {
-        put_in(all, all->inserts->text, all->inserts->left, all->inserts->right, true);
-    }
-}
-
-static void gather_words(TessBaseAPI *api, struct gathering *all)
+static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_error *error)
 {
     TessResultIterator *words = TessBaseAPIGetIterator(api);
+    size_t bytes = 0;
+    int result = 0;
 
-    while (words) {
-        char *word = TessResultIteratorGetUTF8Text(words, RIL_WORD);
-        size_t bytes = word ? strlen(word) : 0;
-        if (bytes && all->text.length + bytes < OCR_LINE_BYTES_MAX) {
-            double sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
-            int left = 0, right = 0, top, bottom;
-            (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words),
-                                              RIL_WORD, &left, &top, &right, &bottom);
-            put_inserts(all, (left + right) / 2);
-            put_in(all, word, left, right, false);
-            all->confidence += word_sure(words, word, sure) * (double)bytes;
-            all->worst = sure < all->worst ? sure : all->worst;
-            all->bytes += bytes;
-            count_language(all, TessResultIteratorWordRecognitionLanguage(words), bytes);
+    while (words && result == 0) {
+        char *text = TessResultIteratorGetUTF8Text(words, RIL_WORD);
+        bytes += text ? strlen(text) : 0;
+        if (text && text[0] && bytes < OCR_LINE_BYTES_MAX / 2) {
+            result = gather_word(words, text, gathered, error);
         }
-        TessDeleteText(word);
+        TessDeleteText(text);
         if (!TessResultIteratorNext(words, RIL_WORD)) {
             break;
         }
     }
     TessResultIteratorDelete(words);
-    put_inserts(all, INT_MAX);
-}
-
-static int publish(struct gathering *all, struct ocr_reading *ret_reading, struct cv_error *error)
-{
-    struct ocr_reading reading = {0};
-    size_t most = 0;
-
-    int result = cv_buffer_take(&all->text, &reading.text, error);
-    if (result < 0) {
-        return result;
-    }
-    reading.confidence = all->bytes ? all->confidence / (double)all->bytes : 0;
-    reading.worst_word = all->bytes ? all->worst : 0;
-    for (size_t i = 0; i < CV_COUNT(all->languages); i++) {
-        if (all->languages[i].bytes > most) {
-            most = all->languages[i].bytes;
-            memcpy(reading.language, all->languages[i].name, sizeof(reading.language));
-        }
-    }
-    *ret_reading = reading;
-    return 0;
+    return result;
 }
 
 static int recognize(struct ocr_engine *engine, const struct line_picture *line,
                      struct ocr_reading *ret_reading, struct cv_error *error)
 {
-    struct gathering all = {.text = CV_BUFFER_INIT,
-                            .inserts = line->inserts,
-                            .inserts_end = line->inserts + line->insert_count,
-                            .tall = line->tall,
-                            .worst = 1};
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
 
     if (line->dictionary == OCR_WITHOUT_WORDS && !engine->without_words) {
         int result = start(engine, false, &engine->without_words, error);
@@ -385,11 +299,11 @@ static int recognize(struct ocr_engine *engine, const struct line_picture *line,
         return cv_fail(error, CV_ERROR_OCR, "Tesseract failed on a line of %d × %d pixels",
                        line->width, line->height);
     }
-    gather_words(api, &all);
+    int result = gather_words(api, &words, error);
     TessBaseAPIClear(api);
-    int result = publish(&all, ret_reading, error);
-    cv_buffer_deinit(&all.text);
-    return result;
+    return result ? result
+                  : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
+                                   line->width, ret_reading, error);
 }
 
 /* A hash of all that a reading depends on. */

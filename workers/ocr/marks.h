@@ -22,6 +22,6 @@ size_t ocr_marks_find(const struct ocr_crop *crop, struct ocr_mark marks[OCR_MAR
 /* Puts the marks of a crop `width` pixels wide into its text: a dot in place of the mark that was
  * read there, or between two words where none was; an underscore in place of a blank. What follows a
  * dot at the end of the line and is nothing but an age ("1h", "20m") is read as digits: "ih" is no
- * word there. Replaces *text. */
+ * word there. Text of other scripts than the European ones is left as it is. Replaces *text. */
 CV_MUST_CHECK int ocr_marks_restore(const struct ocr_mark *marks, size_t count, int width,
                                     char **text, struct cv_error *error);

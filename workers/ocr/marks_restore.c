@@ -224,13 +224,34 @@ static void restore_mark(struct edit *edit, const char *text, enum ocr_mark_kind
     }
 }
 
+/* Other scripts have strokes of their own that look like these marks, and some run the other way. */
+static bool is_european(const char *text)
+{
+    enum { HEBREW = 0x590 };
+
+    while (*text) {
+        utf8proc_int32_t point;
+        utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+        utf8proc_category_t category = size > 0 ? utf8proc_category(point) : UTF8PROC_CATEGORY_CN;
+        if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO &&
+            point >= HEBREW && !(point >= 0x1E00 && point < 0x2000)) {
+            return false;
+        }
+        text += size > 0 ? size : 1;
+    }
+    return true;
+}
+
 int ocr_marks_restore(const struct ocr_mark *marks, size_t count, int width, char **text,
                       struct cv_error *error)
 {
     struct edit edit = {.count = 0};
 
+    if (!count || !is_european(*text)) {
+        return 0;
+    }
     edit.count = split(*text, edit.words);
-    if (!count || edit.count < 2 || edit.count == WORDS_MAX || width <= 0) {
+    if (edit.count < 2 || edit.count == WORDS_MAX || width <= 0) {
         return 0;
     }
     for (size_t i = 0; i < count; i++) {

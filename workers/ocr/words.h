@@ -1,0 +1,36 @@
+/* From the words that Tesseract found on a line to the line's text: blanks where the page has them,
+ * emoji at their places, in the order in which the line is read. */
+#pragma once
+
+#include "workers/ocr/engine.h"
+
+enum { OCR_WORDS_MAX = 1024 }; /* of one line; what is more is left out */
+
+/* One word, in reading order. */
+struct ocr_word {
+    char *text;      /* owned */
+    int left, right; /* pixels of the picture; right exclusive */
+    double sure;     /* 0…1 */
+    double letters;  /* 0…1: mean over its letters; counts for addresses */
+    char language[OCR_LANGUAGE_NAME_MAX];
+};
+
+struct ocr_words {
+    struct ocr_word *items;
+    size_t count, capacity;
+};
+
+void ocr_words_deinit(struct ocr_words *words);
+CV_DEFINE_CLEANUP_ADDRESS(struct ocr_words, ocr_words_deinit)
+
+/* Takes a word in, without marks that only direct writing; `text` is copied. */
+CV_MUST_CHECK int ocr_words_add(struct ocr_words *words, const struct ocr_word *word,
+                                struct cv_error *error);
+
+/* Puts a line of `tall` pixels of capital height, cut out of `width` pixels, together. Chinese and
+ * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room
+ * for it. `inserts` stand from left to right; where a line is read from the right, they are put in from
+ * there. The language is the one that most bytes were read in. */
+CV_MUST_CHECK int ocr_words_join(const struct ocr_words *words, const struct ocr_insert *inserts,
+                                 size_t insert_count, int tall, int width,
+                                 struct ocr_reading *ret_reading, struct cv_error *error);
