@@ -41,7 +41,8 @@ def programs(suite, build, fixtures, stack):
     if suite == "scanner":
         return [[python, HERE / "scanner_bench.py", build, conninfo]]
     if suite == "queue":
-        return [[build / "benchmarks" / "queue-bench", conninfo]]
+        return [[build / "benchmarks" / "queue-bench", conninfo],
+                [python, HERE / "start_bench.py", build, conninfo]]
     return [[python, HERE / "search_bench.py", conninfo, str(SEARCH_ROWS)]]
 
 

@@ -7,6 +7,9 @@
 enum {
     CONNECT_MS = 5000,
     STATEMENT_MS = 10 * 1000,
+    INTERVAL_MS = 15 * 1000,
+    INTERVAL_LEAST_MS = 100,
+    INTERVAL_MOST_MS = 60 * 60 * 1000,
 };
 
 struct cv_fleet {
@@ -198,6 +201,12 @@ static bool init_locks(struct cv_fleet *fleet)
            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
            pthread_cond_init(&fleet->changed, &attributes) == 0 &&
            pthread_condattr_destroy(&attributes) == 0;
+}
+
+int cv_fleet_interval(int64_t *ret_ms, struct cv_error *error)
+{
+    return cv_env_int("CORTANA_METRICS_FLEET_MS", INTERVAL_MS, INTERVAL_LEAST_MS, INTERVAL_MOST_MS,
+                      ret_ms, error);
 }
 
 int cv_fleet_start(struct cv_probe *probe, int64_t interval_ms, struct cv_fleet **ret_fleet,

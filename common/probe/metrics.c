@@ -251,7 +251,7 @@ static void print_number(double value, struct cv_buffer *text)
     } else {
         /* Whole numbers as such: a count of ten million is easier to read without an exponent. */
         bool is_whole = fabs(value) < 1e15 && value == floor(value);
-        cv_buffer_printf(text, is_whole ? "%.0f" : "%.9g", value);
+        cv_buffer_printf(text, is_whole ? "%.0f" : "%.12g", value);
     }
 }
 

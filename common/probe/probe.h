@@ -113,7 +113,10 @@ void cv_probe_publish(struct cv_probe *probe, struct cv_metrics *metrics);
  * cortana_fleet_…. One or two processes of a fleet do this, not each: every reading costs the
  * database a count of what waits. `probe` must outlive it. */
 struct cv_fleet;
-enum { CV_FLEET_INTERVAL_MS = 15 * 1000 }; /* a common interval of scrapes */
+
+/* CORTANA_METRICS_FLEET_MS, 15 s by default: a common interval of scrapes. */
+CV_MUST_CHECK int cv_fleet_interval(int64_t *ret_ms, struct cv_error *error);
+
 CV_MUST_CHECK int cv_fleet_start(struct cv_probe *probe, int64_t interval_ms,
                                  struct cv_fleet **ret_fleet, struct cv_error *error);
 void cv_fleet_stop(struct cv_fleet *fleet);

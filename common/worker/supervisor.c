@@ -287,8 +287,7 @@ static int start_probe(struct cv_supervisor *supervisor, struct cv_error *error)
         return 0;
     }
     int64_t interval = 0;
-    r = cv_env_int("CORTANA_METRICS_FLEET_MS", CV_FLEET_INTERVAL_MS, 100, 60 * 60 * 1000, &interval,
-                   error);
+    r = cv_fleet_interval(&interval, error);
     return r < 0 ? r : cv_fleet_start(supervisor->probe, interval, &supervisor->fleet, error);
 }
 

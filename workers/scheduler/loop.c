@@ -1,11 +1,13 @@
 #include "workers/scheduler/scheduler.h"
 
 #include <poll.h>
+#include <string.h>
 
 enum {
     RECONNECT_MS = 30 * 1000, /* at one go, between looks at the cancel object */
     WAIT_LEAST_MS = 20,       /* between two rounds, however much is due */
     AFTER_FAILURE_MS = 1000,
+    SCHEMA_MS = 30 * 1000, /* between two looks at the schema */
 };
 
 int scheduler_open(struct scheduler_part *part, struct cv_error *error)
@@ -91,6 +93,31 @@ static int recover(struct scheduler_part *part, const struct cv_error *failure,
     return 0;
 }
 
+/* Waits for a schema that this program may work on; looks now and then whether it still is. */
+static int wait_for_schema(struct scheduler_part *part, struct cv_error *error)
+{
+    char said[CV_SCHEMA_REASON_SIZE] = "";
+    while (cv_monotonic_ms() >= part->schema_at && !is_asked_to_stop(part)) {
+        char reason[CV_SCHEMA_REASON_SIZE] = "";
+        int result = cv_queue_check_schema(part->db, reason, error);
+        if (result < 0) {
+            return result;
+        }
+        if (result == 0) {
+            part->schema_at = cv_monotonic_ms() + SCHEMA_MS;
+            return 0;
+        }
+        if (strcmp(said, reason) != 0) {
+            cv_log(CV_LOG_WARN, "%s: %s", part->name, reason);
+            (void)memcpy(said, reason, sizeof(said));
+        }
+        cv_probe_set_reason(part->probe, reason);
+        cv_probe_beat(part->probe);
+        wait_for(part, AFTER_FAILURE_MS);
+    }
+    return 0;
+}
+
 int scheduler_run(struct scheduler_part *part, struct cv_error *error)
 {
     int result = 0;
@@ -98,7 +125,9 @@ int scheduler_run(struct scheduler_part *part, struct cv_error *error)
         struct cv_error failure;
         int64_t wait_ms = 0;
         cv_probe_beat(part->probe);
-        if (part->round(part, &wait_ms, &failure) == 0) {
+        int done = wait_for_schema(part, &failure);
+        done = done ? done : part->round(part, &wait_ms, &failure);
+        if (done == 0) {
             cv_probe_set_reason(part->probe, NULL);
             wait_for(part, wait_ms);
         } else if (!is_asked_to_stop(part)) {

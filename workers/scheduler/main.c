@@ -9,14 +9,15 @@
 static const char program[] = "scheduler";
 
 static const char usage[] =
-    "usage: scheduler [--poll-ms N] [--listen ADDR:PORT] [--once]\n"
+    "usage: scheduler [--poll-ms N] [--listen ADDR:PORT [--metrics-fleet]] [--once]\n"
     "\n"
     "Fires schedules and triggers, and does what has to be done from time to time. Any number may\n"
     "run, anywhere: each instant of a schedule and each event counts once.\n"
     "\n"
-    "  --poll-ms N   look at least this often (1000); notifications wake it earlier\n"
-    "  --listen A:P  answer GET /healthz, /readyz and /metrics there (CORTANA_LISTEN)\n"
-    "  --once        do what is due now, and end\n";
+    "  --poll-ms N      look at least this often (1000); notifications wake it earlier\n"
+    "  --listen A:P     answer GET /healthz, /readyz and /metrics there (CORTANA_LISTEN)\n"
+    "  --metrics-fleet  /metrics shows the whole fleet, too\n"
+    "  --once           do what is due now, and end\n";
 
 enum {
     POLL_MS = 1000,
@@ -33,6 +34,7 @@ struct options {
     int64_t poll_ms;
     bool is_once;
     const char *listen; /* "": nowhere */
+    bool metrics_fleet;
 };
 
 static struct cv_cancel *stop_request;
@@ -139,6 +141,7 @@ static int run_once(struct scheduler_part *fire, struct scheduler_part *keep,
 struct parts {
     struct scheduler scheduler;
     struct scheduler_part fire, keep;
+    struct cv_fleet *fleet;
 };
 
 static void parts_deinit(struct parts *parts)
@@ -146,6 +149,7 @@ static void parts_deinit(struct parts *parts)
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     told_of_stop = NULL;
+    cv_fleet_stop(parts->fleet);
     cv_probe_stop(parts->fire.probe);
     cv_db_close(parts->fire.db);
     cv_db_close(parts->keep.db);
@@ -153,19 +157,24 @@ static void parts_deinit(struct parts *parts)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct parts, parts_deinit)
 
-static int start_probe(struct scheduler_part *fire, const struct options *options,
-                       struct cv_error *error)
+static int start_probe(struct parts *parts, const struct options *options, struct cv_error *error)
 {
     const struct cv_probe_params params = {program, options->listen, STALL_MS};
+    int64_t interval = 0;
     if (!options->listen[0] || options->is_once) {
         return 0;
     }
-    int result = cv_probe_start(&params, &fire->probe, error);
-    if (result == 0) {
-        told_of_stop = fire->probe;
-        cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(fire->probe));
+    int result = cv_probe_start(&params, &parts->fire.probe, error);
+    if (result != 0) {
+        return result;
     }
-    return result;
+    told_of_stop = parts->fire.probe;
+    cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(parts->fire.probe));
+    if (!options->metrics_fleet) {
+        return 0;
+    }
+    result = cv_fleet_interval(&interval, error);
+    return result ? result : cv_fleet_start(parts->fire.probe, interval, &parts->fleet, error);
 }
 
 static int run(const struct options *options, struct cv_error *error)
@@ -183,7 +192,7 @@ static int run(const struct options *options, struct cv_error *error)
     name_scheduler(&parts.scheduler);
     int result = cv_cancel_new(&parts.scheduler.cancel, error);
     result = result ? result : catch_signals(parts.scheduler.cancel, error);
-    result = result ? result : start_probe(&parts.fire, options, error);
+    result = result ? result : start_probe(&parts, options, error);
     result = result ? result : scheduler_open(&parts.fire, error);
     result = result ? result : scheduler_open(&parts.keep, error);
     if (result != 0) {
@@ -202,9 +211,13 @@ static int run(const struct options *options, struct cv_error *error)
 static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
     static const struct option long_options[] = {
-        {"poll-ms", required_argument, NULL, 'p'}, {"listen", required_argument, NULL, 'l'},
-        {"once", no_argument, NULL, 'o'},          {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0},
+        {"poll-ms", required_argument, NULL, 'p'},
+        {"listen", required_argument, NULL, 'l'},
+        {"metrics-fleet", no_argument, NULL, 'm'},
+        {"once", no_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
     };
     bool good = true;
     *ret_exit = CV_EXIT_DONE;
@@ -215,6 +228,9 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
             break;
         case 'l':
             options->listen = optarg;
+            break;
+        case 'm':
+            options->metrics_fleet = true;
             break;
         case 'o':
             options->is_once = true;

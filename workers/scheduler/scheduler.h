@@ -9,6 +9,7 @@
 #include "common/base/base.h"
 #include "common/db/db.h"
 #include "common/probe/probe.h"
+#include "common/queue/queue.h"
 
 struct scheduler {
     struct cv_cancel *cancel;
@@ -27,6 +28,7 @@ struct scheduler_part {
     int (*round)(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error);
     struct cv_probe *probe; /* told how it goes; NULL: nobody is */
     struct cv_db *db;
+    int64_t schema_at;           /* monotonic: when to look at the schema next */
     int64_t nodes_at, report_at; /* monotonic: upkeep.c */
 };
 
