@@ -37,7 +37,7 @@ int cli_triggers_list(struct cli_session *session, const struct cli_trigger_requ
         {"time_zone", "ZONE", 13}, {"what", "DOES", 14}, {"state", "LAST", 0},
     };
     static const struct cli_column triggers[] = {
-        {"name", "TRIGGER", 24}, {"event", "EVENT", 18}, {"what", "DOES", 24},
+        {"name", "TRIGGER", 28}, {"event", "EVENT", 16}, {"what", "DOES", 20},
         {"ago_ms", "AGO", 8},    {"state", "LAST", 0},
     };
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;

@@ -181,12 +181,13 @@ def test_an_event_arrives_signed(queue, workers, receiver):
 
 def test_a_second_attempt_has_the_same_id_and_body_and_its_own_signature(queue, workers, receiver):
     secret = add(queue, receiver.url("/500"))
-    job = send(queue, data={"b": 1, "a": [1, 2.5, None, "ü"], "c": {"y": 1, "x": 2}})
+    job = send(queue, data={"b": 1, "a": [1, 2.5, 33.767, None, "ü"], "c": {"y": 1, "x": 2}})
     assert outcome(queue, job) == ("retry", "ServerError")
     wait_until(lambda: int(time.time()) > int(lower(receiver.received[0][1])["webhook-timestamp"]), "the next second")
     queue.make_retry_due(job)
     wait_until(lambda: len(receiver.received) == 2, "the second attempt")
     (_, first, body), (_, second, again) = receiver.received
+    assert b'"data":{"a":[1,2.5,33.767,null,"' in body
     first, second = lower(first), lower(second)
     assert body == again and first["webhook-id"] == second["webhook-id"]
     assert int(second["webhook-timestamp"]) > int(first["webhook-timestamp"])

@@ -9,6 +9,7 @@ CV_DEFINE_CLEANUP(json_t *, json_decref)
 enum {
     NAME_MAX_BYTES = 100,
     ID_MAX_BYTES = 100,
+    REAL_DIGITS = 16,
     TIMEOUT_MS = 20 * 1000, /* for the whole exchange: a receiver takes it and works later */
     TIMEOUT_MIN_MS = 100,
     TIMEOUT_MAX_MS = 100 * 1000, /* within the type's time limit */
@@ -68,13 +69,14 @@ static int read_settings(struct settings *settings, struct cv_error *error)
                       &settings->timeout_ms, error);
 }
 
-/* The same bytes at every attempt: members in this order, data as the queue has kept it. */
+/* The same bytes at every attempt: members in this order, data as the queue has kept it. Sixteen
+ * digits write 33.767 as it was, and not as the nearest double. */
 static int make_body(const struct message *message, char **ret_body, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *body =
         json_pack("{s:s, s:s, s:O}", "type", message->type, "timestamp", message->timestamp, "data",
                   message->data);
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    char *text = body ? json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
     if (!text) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the message");
     }
