@@ -26,8 +26,11 @@ class PrivateCluster:
                         "-o", f"-k {self.folder} -c listen_addresses=''", "start")
         return self
 
-    def migrated_database(self):
-        conninfo = f"host={self.folder} user=cortana dbname=postgres"
+    def migrated_database(self, name="postgres"):
+        """Connection text of a database, made if it is not the first."""
+        if name != "postgres":
+            self._as_server(BIN / "createdb", "-h", self.folder, "-U", "cortana", name)
+        conninfo = f"host={self.folder} user=cortana dbname={name}"
         subprocess.run([str(self.build / "cli" / "cortana"), "migrate"], check=True,
                        env={**os.environ, "DATABASE_URL": conninfo}, stdout=subprocess.DEVNULL)
         return conninfo

@@ -1,6 +1,7 @@
 /* store-bench put STORE FILE|FOLDER      puts a file as "large", or every file of a folder at once
  * store-bench get STORE KEY              reads an object from start to end and prints its SHA-256
  * store-bench getall STORE FILE          reads the objects whose keys are the lines of a file
+ * store-bench fill STORE FILE            puts an object of one byte under each key of a file's lines
  *
  * STORE is a URL or a directory. Standard error: the peak of memory, KiB. */
 #include "common/base/base.h"
@@ -106,6 +107,20 @@ static int read_keys(const char *path, char ***keys, size_t *count, struct cv_er
     return result;
 }
 
+static int fill(struct cv_store *store, const char *path, struct cv_error *error)
+{
+    cv_auto_file FILE *file = fopen(path, "r");
+    cv_auto(cv_uploads_free) struct cv_uploads *uploads = NULL;
+    char line[CV_STORE_KEY_MAX + 2];
+    int result = file ? 0 : cv_fail_errno(error, errno, "%s", path);
+    result = result ? result : cv_uploads_new(store, NULL, NULL, &uploads, error);
+    while (result == 0 && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = '\0';
+        result = cv_uploads_put(uploads, line, strdup("x"), 1, NULL, error);
+    }
+    return result ? result : cv_uploads_wait(uploads, error);
+}
+
 static int get_all(struct cv_store *store, const char *path, struct cv_error *error)
 {
     char **keys = NULL;
@@ -142,16 +157,17 @@ static void print_peak(void)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        (void)fprintf(stderr, "usage: store-bench put|get|getall STORE FILE|FOLDER|KEY\n");
+        (void)fprintf(stderr, "usage: store-bench put|get|getall|fill STORE FILE|FOLDER|KEY\n");
         return CV_EXIT_USAGE;
     }
     struct cv_error error;
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     int result = cv_store_open(argv[2], &store, &error);
     if (result == 0) {
-        result = strcmp(argv[1], "put") == 0   ? put(store, argv[3], &error)
-                 : strcmp(argv[1], "get") == 0 ? get(store, argv[3], &error)
-                                               : get_all(store, argv[3], &error);
+        result = strcmp(argv[1], "put") == 0    ? put(store, argv[3], &error)
+                 : strcmp(argv[1], "fill") == 0 ? fill(store, argv[3], &error)
+                 : strcmp(argv[1], "get") == 0  ? get(store, argv[3], &error)
+                                                : get_all(store, argv[3], &error);
     }
     if (result != 0) {
         cv_log_error(&error, "store-bench");

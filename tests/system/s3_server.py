@@ -152,6 +152,11 @@ class S3Server:
                 raise RuntimeError(f"the S3 server does not answer; see {self.root}")
             time.sleep(0.02)
 
+    def collect_garbage(self):
+        """Lets go of what was deleted or overwritten at once; else it stays for minutes."""
+        self._run("radosgw-admin", "-c", self.root / "ceph.conf", "-n", "client.rgw", "gc", "process",
+                  "--include-all")
+
     def environment(self, bucket, endpoint=None):
         """What a client of it needs."""
         return {"STORE_URL": f"s3://{bucket}", "S3_ENDPOINT": endpoint or self.endpoint,
