@@ -486,6 +486,7 @@ def test_upkeep_is_done_when_it_is_due(queue):
     queue.expire(job)
     queue.run("UPDATE job_type_upkeep SET due_at = now()")
     queue.run("INSERT INTO search_words (word, folded) VALUES ('gone', 'gone')")
+    queue.run("INSERT INTO search_words_doubtful VALUES ('gone')")
     schedule(queue)
     fire(queue, NOON)
     queue.run("UPDATE trigger_firings SET fired_at = now() - interval '31 days'")
