@@ -595,16 +595,51 @@ $$;
 
 -- ---- candidates -----------------------------------------------------------------------------------
 
--- What the wanted words may have been: for each, the library's words within one edit (two from five
--- letters on), nearest first. Words that nothing is near to are left out; null: all of them.
+-- The library's words within one edit of a typed one (two from five letters on), nearest first; null: none.
+-- Two words that differ by two edits share all trigrams but six of each, so that long words need only look at
+-- words with much in common.
+CREATE FUNCTION search_near_words(p_typed text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public
+SET pg_trgm.similarity_threshold = 0.2
+SET enable_seqscan = off
+SET jit = off AS
+$$
+DECLARE
+    edits_max int := CASE WHEN length(p_typed) < 5 THEN 1 ELSE 2 END;
+    found text;
+BEGIN
+    PERFORM set_config('pg_trgm.similarity_threshold',
+                       greatest(0.2, (length(p_typed) - 5.0) / (length(p_typed) + 7.0))::text, true);
+    -- Bitmap Heap Scan of search_words over search_words_folded
+    SELECT string_agg(search_word_query(near.word), ' | ') INTO found
+    FROM (
+        SELECT w.word
+        FROM search_words w, levenshtein_less_equal(p_typed, w.folded, edits_max) AS edits
+        WHERE w.folded % p_typed
+          AND length(w.folded) BETWEEN length(p_typed) - edits_max AND length(p_typed) + edits_max
+          AND edits <= edits_max
+        ORDER BY edits, similarity(w.folded, p_typed) DESC, w.word
+        LIMIT 16
+    ) AS near;
+    RETURN found;
+END
+$$;
+REVOKE ALL ON FUNCTION search_near_words(text) FROM PUBLIC, anon, authenticated;
+
+-- What the wanted words may have been: for each that the library does not hold, the words near to it; where
+-- it holds them all, though in no line together, the words near to each. Words that nothing is near to are
+-- left out; null: all of them.
 CREATE FUNCTION search_expand(p_folded text) RETURNS tsquery
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public
-SET pg_trgm.similarity_threshold = 0.2 AS
+SET enable_seqscan = off
+SET jit = off AS
 $$
-    SELECT string_agg(alternatives, ' & ')::tsquery
+    SELECT string_agg('(' || alternatives || ')', ' & ' ORDER BY typed)::tsquery
     FROM (
-        SELECT '(' || string_agg(search_word_query(near.word), ' | ') || ')' AS alternatives
+        SELECT typed, CASE WHEN known IS NULL OR every(known IS NOT NULL) OVER ()
+                           THEN search_near_words(typed) ELSE known END AS alternatives
         FROM (
             SELECT DISTINCT typed
             FROM regexp_split_to_table(p_folded, '[^[:alnum:]]+') AS typed
@@ -613,16 +648,9 @@ $$
             LIMIT 8
         ) AS query
         CROSS JOIN LATERAL (
-            SELECT w.word
-            FROM search_words w,
-                 levenshtein_less_equal(query.typed, w.folded, 2) AS edits
-            WHERE w.folded % query.typed
-              AND abs(length(w.folded) - length(query.typed)) <= 2
-              AND edits <= CASE WHEN length(query.typed) < 5 THEN 1 ELSE 2 END
-            ORDER BY edits, similarity(w.folded, query.typed) DESC, w.word
-            LIMIT 16
-        ) AS near
-        GROUP BY query.typed
+            SELECT string_agg(search_word_query(word), ' | ') AS known
+            FROM (SELECT word FROM search_words WHERE folded = typed ORDER BY word LIMIT 16) AS same
+        ) AS words
     ) AS words
 $$;
 REVOKE ALL ON FUNCTION search_expand(text) FROM PUBLIC, anon, authenticated;

@@ -125,7 +125,7 @@ CALLS = [
     "retry_job(gen_random_uuid())", "retry_failed_jobs('ocr')", "release_dependents('{}')",
     "report_worker('w', 'h', '1', '{}', 1, 0, 'running')", "refresh_search_materialized()",
     "create_event_partitions()", "replace_video_text(gen_random_uuid(), '[]')",
-    "search_words_prune()", "search_expand('x')", "search_words_forget(1)", "search_newest('{}', NULL, NULL, 1, false)",
+    "search_words_prune()", "search_expand('x')", "search_near_words('x')", "search_words_forget(1)", "search_newest('{}', NULL, NULL, 1, false)",
     "search_source_condition('{}', 'true')", "search_word_is_used('x')",
     "end_attempt(gen_random_uuid(), 1, 'failed', 'a', 'b', '{}')",
 ]

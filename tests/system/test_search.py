@@ -266,6 +266,21 @@ def test_words_of_any_kind_are_remembered_and_forgotten(search):
     assert LINES[0] in search.texts("evning")
 
 
+def test_only_words_that_the_library_does_not_hold_are_guessed(search):
+    video = search.queue.video()
+    search.add(video, ["salmon bridge", "salmond bridges", "bright salon"])
+    expand = "SELECT search_expand(search_fold(%s))::text"
+    assert search.queue.value(expand, "salmom bridge").replace("'", "").split(" & ") == \
+        ["bridge", "( salmon | salmond | salon )"]
+    both = search.queue.value(expand, "salmon bridge")
+    assert "'salmond'" in both and "'bridges'" in both
+    assert search.queue.value(expand, "qqqqq bridge") == "'bridge'"
+    assert search.queue.value(expand, "qqqqq") is None
+    assert search.queue.value(expand, "internationalisatlon") is None
+    search.add(video, ["internationalization"])
+    assert search.texts("internatlonalisation") == ["internationalization"]
+
+
 def test_words_are_not_forgotten_while_a_refresh_adds_lines(search, database):
     """A word whose only committed line has gone may be in a line that is just being added."""
     first, second = search.queue.video(), search.queue.video()
