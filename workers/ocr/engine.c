@@ -1,7 +1,9 @@
+#include "workers/ocr/language.h"
 #include "workers/ocr/memory.h"
 #include "workers/ocr/words.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <openssl/evp.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +12,12 @@
 struct ocr_engine {
     TessBaseAPI *with_words, *without_words;
     char *data_path;
-    char *languages;           /* joined with '+' */
+    char *languages; /* joined with '+' */
+    char *models[OCR_LANGUAGES_MAX];
+    size_t model_count;
+    /* Where there are several, and a line is in the language of one that is not the first: that one
+     * with the first behind it. Made when it is first wanted. */
+    TessBaseAPI *led_by[OCR_LANGUAGES_MAX];
     struct ocr_memory *memory; /* NULL: nothing is remembered */
 };
 
@@ -54,6 +61,9 @@ static bool is_name(const char *name)
     static const char script[] = "script/";
     size_t length;
 
+    if (strcmp(name, "osd") == 0) {
+        return false; /* tells scripts apart and reads nothing */
+    }
     if (strncmp(name, script, sizeof(script) - 1) == 0) {
         name += sizeof(script) - 1;
     }
@@ -72,18 +82,17 @@ static int is_model(const struct dirent *entry)
     return dot && strcmp(dot, ".traineddata") == 0 && strcmp(entry->d_name, "osd.traineddata") != 0;
 }
 
-/* "deu, eng, fra" into `list`, as much as fits. */
-static void list_installed(const char *data_path, char *list, size_t size)
+/* Appends ", deu, eng, fra" of a folder to `list`, as much as fits. */
+static void list_folder(const char *folder, const char *prefix, char *list, size_t size)
 {
     struct dirent **entries = NULL;
-    int count = scandir(data_path, &entries, is_model, compare_names);
-    size_t used = 0;
+    int count = scandir(folder, &entries, is_model, compare_names);
+    size_t used = strlen(list);
 
-    list[0] = '\0';
     for (int i = 0; i < count; i++) {
         size_t length = strlen(entries[i]->d_name) - strlen(".traineddata");
-        if (used + length + 3 < size) {
-            used += (size_t)snprintf(list + used, size - used, "%s%.*s", used ? ", " : "",
+        if (used + strlen(prefix) + length + 3 < size) {
+            used += (size_t)snprintf(list + used, size - used, "%s%s%.*s", used ? ", " : "", prefix,
                                      (int)length, entries[i]->d_name);
         }
         free(entries[i]);
@@ -91,30 +100,60 @@ static void list_installed(const char *data_path, char *list, size_t size)
     free(entries);
 }
 
-static int check_language(const char *data_path, const char *name, struct cv_error *error)
+static void list_installed(const char *data_path, char *list, size_t size)
+{
+    char folder[PATH_MAX];
+
+    list[0] = '\0';
+    list_folder(data_path, "", list, size);
+    if (snprintf(folder, sizeof(folder), "%s/script", data_path) < (int)sizeof(folder)) {
+        list_folder(folder, "script/", list, size);
+    }
+}
+
+static int is_installed(const char *data_path, const char *name, bool *ret_installed,
+                        struct cv_error *error)
 {
     cv_auto_free char *file = NULL;
+
+    int result = cv_format(&file, error, "%s/%s.traineddata", data_path, name);
+    if (result == 0) {
+        *ret_installed = access(file, R_OK) == 0;
+    }
+    return result;
+}
+
+/* The name under which the model is installed: distributions put scripts beside the languages. */
+static int find_model(const char *data_path, const char *name, const char **ret_name,
+                      struct cv_error *error)
+{
+    bool installed = false;
 
     if (!is_name(name)) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                        "languages: \"%.40s\" is not the name of a Tesseract model", name);
     }
-    int result = cv_format(&file, error, "%s/%s.traineddata", data_path, name);
-    if (result < 0) {
-        return result;
+    int result = is_installed(data_path, name, &installed, error);
+    const char *plain = strchr(name, '/');
+    if (result == 0 && !installed && plain) {
+        name = plain + 1;
+        result = is_installed(data_path, name, &installed, error);
     }
-    if (access(file, R_OK) != 0) {
-        char installed[400];
-        list_installed(data_path, installed, sizeof(installed));
+    if (result == 0 && !installed) {
+        char names[400];
+        list_installed(data_path, names, sizeof(names));
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                        "languages: no model \"%s\" is installed; there are: %s", name,
-                       installed[0] ? installed : "none");
+                       names[0] ? names : "none");
     }
-    return 0;
+    if (result == 0) {
+        *ret_name = name;
+    }
+    return result;
 }
 
-static int join_languages(const char *data_path, const char *const *languages, size_t count,
-                          char **ret_joined, struct cv_error *error)
+static int name_models(struct ocr_engine *engine, const char *const *languages, size_t count,
+                       struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer joined = CV_BUFFER_INIT;
 
@@ -122,20 +161,24 @@ static int join_languages(const char *data_path, const char *const *languages, s
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                        "languages: expected 1 to %d names, not %zu", OCR_LANGUAGES_MAX, count);
     }
-    for (size_t i = 0; i < count; i++) {
-        int result = check_language(data_path, languages[i], error);
+    for (; engine->model_count < count; engine->model_count++) {
+        const char *name = NULL;
+        int result = find_model(engine->data_path, languages[engine->model_count], &name, error);
+        if (result == 0) {
+            result = cv_format(&engine->models[engine->model_count], error, "%s", name);
+        }
         if (result < 0) {
             return result;
         }
-        cv_buffer_printf(&joined, "%s%s", i ? "+" : "", languages[i]);
+        cv_buffer_printf(&joined, "%s%s", engine->model_count ? "+" : "", name);
     }
-    return cv_buffer_take(&joined, ret_joined, error);
+    return cv_buffer_take(&joined, &engine->languages, error);
 }
 
 /* Polarity is ours to decide (a second try on the inverted line costs as much as the first), and a
  * line must read the same whatever was read before it (no document dictionary). */
-static int start(const struct ocr_engine *engine, bool with_words, TessBaseAPI **ret_api,
-                 struct cv_error *error)
+static int start(const struct ocr_engine *engine, const char *languages, bool with_words,
+                 TessBaseAPI **ret_api, struct cv_error *error)
 {
     char *names[] = {(char *)"debug_file",       (char *)"load_system_dawg",
                      (char *)"load_freq_dawg",   (char *)"load_unambig_dawg",
@@ -148,10 +191,10 @@ static int start(const struct ocr_engine *engine, bool with_words, TessBaseAPI *
     if (!api) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
     }
-    if (TessBaseAPIInit4(api, engine->data_path, engine->languages, OEM_LSTM_ONLY, NULL, 0, names,
-                         values, with_words ? 1 : CV_COUNT(names), 0) != 0) {
+    if (TessBaseAPIInit4(api, engine->data_path, languages, OEM_LSTM_ONLY, NULL, 0, names, values,
+                         with_words ? 1 : CV_COUNT(names), 0) != 0) {
         TessBaseAPIDelete(api);
-        return cv_fail(error, CV_ERROR_OCR, "Tesseract cannot load %s from %s", engine->languages,
+        return cv_fail(error, CV_ERROR_OCR, "Tesseract cannot load %s from %s", languages,
                        engine->data_path);
     }
     TessBaseAPISetPageSegMode(api, PSM_SINGLE_LINE);
@@ -177,11 +220,11 @@ int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine
     if (!engine->data_path) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
     }
-    int result = join_languages(engine->data_path, languages, count, &engine->languages, error);
+    int result = name_models(engine, languages, count, error);
     if (result < 0) {
         return result;
     }
-    result = start(engine, true, &engine->with_words, error);
+    result = start(engine, engine->languages, true, &engine->with_words, error);
     if (result < 0) {
         return result;
     }
@@ -204,6 +247,10 @@ void ocr_engine_free(struct ocr_engine *engine)
     }
     stop(engine->with_words);
     stop(engine->without_words);
+    for (size_t i = 0; i < OCR_LANGUAGES_MAX; i++) {
+        stop(engine->led_by[i]);
+        free(engine->models[i]);
+    }
     free(engine->data_path);
     free(engine->languages);
     free(engine);
@@ -278,19 +325,11 @@ static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_
     return result;
 }
 
-static int recognize(struct ocr_engine *engine, const struct line_picture *line,
+static int read_with(TessBaseAPI *api, const struct line_picture *line,
                      struct ocr_reading *ret_reading, struct cv_error *error)
 {
     cv_auto(ocr_words_deinit) struct ocr_words words = {0};
 
-    if (line->dictionary == OCR_WITHOUT_WORDS && !engine->without_words) {
-        int result = start(engine, false, &engine->without_words, error);
-        if (result < 0) {
-            return result;
-        }
-    }
-    TessBaseAPI *api =
-        line->dictionary == OCR_WITH_WORDS ? engine->with_words : engine->without_words;
     TessBaseAPISetImage(api, line->grey, line->width, line->height, 1, line->width);
     /* Capitals of 10 points are about 7 points high. */
     TessBaseAPISetSourceResolution(api, line->tall * 72 / 7 > 70 ? line->tall * 72 / 7 : 70);
@@ -304,6 +343,61 @@ static int recognize(struct ocr_engine *engine, const struct line_picture *line,
     return result ? result
                   : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
                                    line->width, ret_reading, error);
+}
+
+/* How much less sure a reading may be that the line's own language leads: the first model is content
+ * with "fur" where the German one sees "für". */
+static const double OWN_LEAD = 0.10;
+
+/* Reads a line once more, with the model of its own language before the first one. */
+static int read_led(struct ocr_engine *engine, size_t own, const struct line_picture *line,
+                    struct ocr_reading *reading, struct cv_error *error)
+{
+    cv_auto(ocr_reading_deinit) struct ocr_reading led = {0};
+    cv_auto_free char *languages = NULL;
+    int result = 0;
+
+    if (!engine->led_by[own]) {
+        result = cv_format(&languages, error, "%s+%s", engine->models[own], engine->models[0]);
+        result = result ? result : start(engine, languages, true, &engine->led_by[own], error);
+    }
+    result = result ? result : read_with(engine->led_by[own], line, &led, error);
+    if (result == 0 && led.text[0] && led.confidence + OWN_LEAD >= reading->confidence) {
+        struct ocr_reading swap = *reading;
+        *reading = led;
+        led = swap;
+    }
+    return result;
+}
+
+static int recognize(struct ocr_engine *engine, const struct line_picture *line,
+                     struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+    const char *const *models = (const char *const *)engine->models;
+    bool with_words = line->dictionary == OCR_WITH_WORDS;
+    int result = 0;
+
+    if (!with_words && !engine->without_words) {
+        result = start(engine, engine->languages, false, &engine->without_words, error);
+    }
+    result = result ? result
+                    : read_with(with_words ? engine->with_words : engine->without_words, line,
+                                &reading, error);
+    if (result == 0 && engine->model_count > 1) {
+        size_t own = ocr_language_of(reading.text, models, engine->model_count);
+        if (own > 0 && own < engine->model_count && with_words) {
+            result = read_led(engine, own, line, &reading, error);
+        }
+        if (own < engine->model_count) {
+            (void)snprintf(reading.language, sizeof(reading.language), "%s", engine->models[own]);
+        }
+    }
+    if (result == 0) {
+        *ret_reading = reading;
+        reading = (struct ocr_reading){.text = NULL};
+    }
+    return result;
 }
 
 /* A hash of all that a reading depends on. */

@@ -13,7 +13,8 @@ enum {
 struct ocr_engine;
 
 /* Checks names against [a-zA-Z0-9_] with an optional leading "script/" and the models that are
- * installed: an unknown one is CV_ERROR_INVALID_PAYLOAD and says which there are. */
+ * installed: an unknown one is CV_ERROR_INVALID_PAYLOAD and says which there are. Where several are
+ * given, a line is read with the model of its own language in front. */
 CV_MUST_CHECK int ocr_engine_new(const char *const *languages, size_t count,
                                  struct ocr_engine **ret_engine, struct cv_error *error);
 void ocr_engine_free(struct ocr_engine *engine);

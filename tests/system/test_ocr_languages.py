@@ -1,0 +1,97 @@
+"""Languages and scripts: what pages in them read as, in which language each line is, and that it is found."""
+
+import io
+import json
+import pathlib
+import shutil
+
+import pytest
+from PIL import Image
+from test_ocr import Ocr, refusal, texts
+from test_reindex import library  # noqa: F401 (a fixture)
+from workers import wait_until
+
+MIXED = {"deu": ["Der Hund schläft unter dem Tisch", "Danke für die Blumen", "Wir gehen morgen ins Kino",
+                 "Ich habe keine Zeit"],
+         "eng": ["The weather is good again today", "Please do not forget", "How much is this?",
+                 "Thank you for the flowers"]}
+
+
+@pytest.fixture
+def ocr(program, tmp_path):
+    return Ocr(program("ocr-worker"), tmp_path)
+
+
+@pytest.fixture(scope="session")
+def pages(fixtures_dir):
+    """(JPEG, lines) of a page, by the model's name."""
+    truth = json.loads((fixtures_dir / "scripts" / "truth.json").read_text())
+
+    def page(name):
+        picture = io.BytesIO()
+        Image.open(fixtures_dir / "scripts" / f"{name}.png").convert("RGB").save(picture, "JPEG", quality=88)
+        return picture.getvalue(), truth[name]
+    return page
+
+
+def read_page(ocr, picture, languages):
+    result = ocr.read([ocr.put(0, picture)], languages=languages,
+                      frames=[{"t_start": 0, "t_end": 3000}])
+    return sorted(result["detections"], key=lambda row: row["bounding_box"]["y"])
+
+
+@pytest.mark.parametrize("name,languages", [
+    ("jpn", ["jpn"]), ("jpn", ["eng", "jpn"]), ("chi_sim", ["chi_sim"]), ("chi_sim", ["eng", "chi_sim"]),
+    ("kor", ["kor"]), ("ara", ["ara"]), ("ara", ["eng", "ara"]), ("heb", ["heb"]), ("heb", ["eng", "heb"])])
+def test_pages_read_as_they_are_written(ocr, pages, name, languages):
+    """No blanks in Chinese and Japanese, those of the page in Korean, right to left in its order."""
+    picture, lines = pages(name)
+    rows = read_page(ocr, picture, languages)
+    assert [row["text"] for row in rows] == lines
+    assert {row["language"] for row in rows} == {name}
+
+
+@pytest.mark.parametrize("languages", [["eng", "deu"], ["deu", "eng"]])
+def test_each_line_has_its_own_language(ocr, languages):
+    lines = [(line, name) for pair in zip(MIXED["deu"], MIXED["eng"]) for line, name in zip(pair, MIXED)]
+    result = ocr.read([ocr.draw(0, [line for line, _ in lines[:7]], size=32)], languages=languages)
+    found = {row["text"]: row["language"] for row in result["detections"]}
+    assert found == dict(lines[:7])
+
+
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """A folder of models as they are published: scripts in one of their own."""
+    folder = tmp_path / "tessdata"
+    (folder / "script").mkdir(parents=True)
+    installed = pathlib.Path("/usr/share/tesseract-ocr/5/tessdata")
+    for name, place in (("eng", "eng"), ("deu", "script/Latin"), ("jpn", "Japanese")):
+        shutil.copy(installed / f"{name}.traineddata", folder / f"{place}.traineddata")
+    monkeypatch.setenv("TESSDATA_PREFIX", str(folder))
+    return folder
+
+
+def test_models_of_scripts_by_name(ocr, models, pages):
+    assert texts(ocr.read([ocr.draw(0, MIXED["deu"])], languages=["script/Latin"])) == MIXED["deu"]
+    picture, lines = pages("jpn")  # where a distribution has it beside the others
+    rows = read_page(ocr, picture, ["eng", "script/Japanese"])
+    assert [row["text"] for row in rows] == lines
+    refusal(ocr.run([ocr.draw(0, ["text"])], languages=["script/Latin2"]), "InvalidPayload",
+            "there are: Japanese, eng, script/Latin")
+    for name in ("script/../eng", "script/", "/eng", "script/script/Latin", "script//Latin", "osd", "eng\n"):
+        refusal(ocr.run([ocr.draw(0, ["text"])], languages=[name]), "InvalidPayload", "languages")
+
+
+def test_two_characters_find_a_line(library, pages):  # noqa: F811
+    video = library.draw(["nothing"])
+    for name, words in (("jpn", ["新幹", "京都", "旅行"]), ("chi_sim", ["公园", "高铁"]), ("heb", ["25 שקלים"]),
+                        ("ara", ["الساعة"]), ("kor", ["기차"])):
+        ocr = Ocr(None, library.store)
+        ocr.video_id = video
+        key = ocr.put(0, pages(name)[0])
+        library.query("SELECT enqueue_job('ocr', %s, %s)", json.dumps(
+            {"video_id": video, "frame_paths": [key], "languages": [name]}), video)
+        wait_until(lambda: pages(name)[1][0] in library.texts(video), f"the text in {name}", 60)
+        assert library.wait(video) == "ready"
+        for word in words:
+            assert video in library.found(word), word

@@ -1,0 +1,28 @@
+// The detector has a face in C++ alone.
+#include <cstdio> // its header forgets this one
+#include <string>
+
+#include <cld2/public/compact_lang_det.h>
+#include <cld2/public/encodings.h>
+
+#include "workers/ocr/language_detect.h"
+
+void ocr_language_guess(const char *text, size_t length, char guesses[][OCR_GUESS_SIZE])
+{
+    // A short text is not refused.
+    constexpr int best_effort = 0x4000;
+    const CLD2::CLDHints none = {nullptr, "", CLD2::UNKNOWN_ENCODING, CLD2::UNKNOWN_LANGUAGE};
+    CLD2::Language languages[OCR_GUESSES] = {};
+    int percents[OCR_GUESSES] = {}, bytes = 0, valid = 0;
+    double scores[OCR_GUESSES] = {};
+    bool is_reliable = false;
+
+    (void)CLD2::ExtDetectLanguageSummaryCheckUTF8(text, static_cast<int>(length), true, &none,
+                                                  best_effort, languages, percents, scores, nullptr,
+                                                  &bytes, &is_reliable, &valid);
+    for (int i = 0; i < OCR_GUESSES; i++) {
+        const bool is_known = percents[i] > 0 && languages[i] != CLD2::UNKNOWN_LANGUAGE;
+        (void)std::snprintf(guesses[i], OCR_GUESS_SIZE, "%s",
+                            is_known ? CLD2::LanguageCode(languages[i]) : "");
+    }
+}
