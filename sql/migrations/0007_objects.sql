@@ -549,14 +549,20 @@ CREATE TRIGGER videos_after_insert AFTER INSERT ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_after_insert();
 
 -- Deletes a video with all that was made of it. As DELETE FROM videos, but locks in the order in which
--- workers do, and so stops nobody who works on other videos. False: there is none.
+-- workers do, and so stops nobody who works on other videos. False: there is none. (The setting is made
+-- here and not as the function's own: that takes a superuser, which a migration's owner need not be.)
 CREATE FUNCTION delete_video(p_video_id uuid) RETURNS boolean
-LANGUAGE plpgsql SET cortana.jobs_are_locked = 'yes' AS
+LANGUAGE plpgsql AS
 $$
+DECLARE
+    was_there boolean;
 BEGIN
     PERFORM FROM jobs WHERE video_id = p_video_id ORDER BY id FOR UPDATE;
+    PERFORM set_config('cortana.jobs_are_locked', 'yes', true);
     DELETE FROM videos WHERE id = p_video_id;
-    RETURN FOUND;
+    was_there := FOUND;
+    PERFORM set_config('cortana.jobs_are_locked', '', true);
+    RETURN was_there;
 END
 $$;
 

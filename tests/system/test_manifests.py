@@ -3,7 +3,6 @@ on a real queue, alerts, and that alerts and dashboard ask for numbers which wor
 
 import copy
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -12,14 +11,16 @@ import uuid
 import psycopg2
 import pytest
 import yaml
-from manifests import (OUTSIDE, OVERLAYS, ROOT, lint, name_of, of_kind, programs, render, schema_problems,
+from conftest import migrate, run_sql
+from manifests import (OVERLAYS, ROOT, lint, name_of, of_kind, programs, render, schema_problems,
                        template_of)
 from probing import port_of, scrape
 from workers import Workers, wait_until
 
 MONITORING = ROOT / "k8s/components/monitoring"
 # Programs that run elsewhere than in a pod of their own, and why.
-NOT_IN_PODS = {"embed-worker": "off by default: docs/operations.md says how it is added"}
+NOT_IN_PODS = {"embed-worker": "off by default: docs/operations.md says how it is added",
+               "command-worker": "what it runs, and with which rights, its installation says: the same"}
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +151,20 @@ def keda(shared_cluster, sql):
     yield connection
     connection.close()
     sql.cursor().execute(f"DROP ROLE {name}")
+
+
+def test_an_owner_that_is_no_superuser_migrates(shared_cluster):
+    """The login of the migration Job: it may make roles, and owns the database."""
+    name = f"owner_{uuid.uuid4().hex}"
+    run_sql(shared_cluster, f"CREATE ROLE {name} LOGIN CREATEROLE")
+    run_sql(shared_cluster, f"CREATE DATABASE {name} OWNER {name}")
+    try:
+        migrate(shared_cluster.url(name).replace("postgres@", f"{name}@"))
+    finally:
+        run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+        connection = shared_cluster.connect()
+        connection.cursor().execute(f"REASSIGN OWNED BY {name} TO postgres; DROP OWNED BY {name}; DROP ROLE {name}")
+        connection.close()
 
 
 def test_queries_of_keda(overlays, queue, keda):
