@@ -231,6 +231,8 @@ class System:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+AT_WORK = "SELECT job_type::text, round(progress::numeric, 2)::float8 FROM jobs WHERE status = 'processing'"
+
 # ---- the steps ---------------------------------------------------------------------------------------
 
 
@@ -332,6 +334,7 @@ def roll(system):
     code, log = system.run_job("Job", f"migrate-{NEW}")
     assert code == 0, log
     old = [pod for pods in system.scaler.pods.values() for pod in pods]
+    say(f"  at work when the new version is applied: {system.query(AT_WORK)}")
     system.scaler.apply(system.documents)
     system.wait(lambda: not system.scaler.leaving and all(not pod.state()[0] for pod in old), "the old pods to go")
     codes = {pod.name: pod.state()[1] for pod in old}
