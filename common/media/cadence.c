@@ -20,6 +20,10 @@ bool cv_cadence_admit(struct cv_cadence *cadence, int64_t pts_us)
     if (cadence->frame_us == 0) {
         return true;
     }
+    if (cadence->grid_us > 0 && pts_us >= cadence->next_grid_us) {
+        cadence->next_grid_us = (pts_us / cadence->grid_us + 1) * cadence->grid_us;
+        cadence->due_us = INT64_MIN;
+    }
     int64_t early_us = cadence->frame_us * EARLY_NUMERATOR / EARLY_DENOMINATOR;
     if (cadence->due_us != INT64_MIN && pts_us < cadence->due_us - early_us) {
         return false;

@@ -10,7 +10,9 @@ struct cv_cadence {
     int64_t frame_us; /* least mean distance of frames; 0: every frame is shown */
     int64_t key_us;   /* distance of key frames; 0: the encoder's own choice */
     int64_t pause_us; /* a picture that stands longer is shown again at each due key frame */
+    int64_t grid_us;  /* the rate is reckoned anew at each multiple of this; 0: never */
     int64_t due_us;   /* when the next frame would come at the highest rate */
+    int64_t next_grid_us;
     int64_t next_key_us;
     int64_t last_us; /* the newest frame shown; INT64_MIN before the first */
 };

@@ -37,7 +37,7 @@ struct cv_decoder {
     int64_t key_us; /* of the first key frame sent since the last seek; INT64_MIN: none yet */
     bool holds, input_started, input_ended, video_ended;
     int64_t frames, damaged;
-    bool key_frames_only, whole;
+    bool key_frames_only, whole, sound_alone;
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -113,7 +113,9 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     if (result != 0) {
         return result;
     }
-    if (params->key_frames_only) {
+    if (params->sound_alone) {
+        input->video->discard = AVDISCARD_ALL;
+    } else if (params->key_frames_only) {
         input->video->discard = AVDISCARD_NONKEY;
     }
     if (params->sound) {
@@ -139,6 +141,7 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
     }
     decoder->key_frames_only = params->key_frames_only;
     decoder->whole = params->whole;
+    decoder->sound_alone = decoder->video_ended = params->sound_alone;
     decoder->key_us = INT64_MIN;
     int result = cv_input_open(source, params->cancel, &decoder->input, error);
     result = result ? result : open_codecs(decoder, params, error);
@@ -416,6 +419,9 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
         return 0;
     }
     bool is_video = decoder->packet->stream_index == decoder->input->video->index;
+    if (is_video && decoder->sound_alone) {
+        return 0;
+    }
     bool is_key = is_video && (decoder->packet->flags & AV_PKT_FLAG_KEY);
     if (is_key && decoder->key_us == INT64_MIN && decoder->packet->pts != AV_NOPTS_VALUE) {
         decoder->key_us =
@@ -460,7 +466,7 @@ int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_f
                         struct cv_sound *ret_sound, struct cv_error *error)
 {
     int result = advance(decoder, ret_frame, ret_sound, error);
-    if (result == CV_DECODER_END && decoder->frames == 0) {
+    if (result == CV_DECODER_END && decoder->frames == 0 && !decoder->sound_alone) {
         return cv_fail(error, CV_ERROR_DECODE,
                        "no picture of the %s video could be decoded (%lld damaged)",
                        decoder->input->info.video_codec, (long long)decoder->damaged);
@@ -491,7 +497,8 @@ static void forget(struct cv_decoder *decoder)
         decoder->audio_ended[i] = false;
     }
     av_frame_unref(decoder->held);
-    decoder->holds = decoder->input_ended = decoder->video_ended = false;
+    decoder->holds = decoder->input_ended = false;
+    decoder->video_ended = decoder->sound_alone;
     decoder->key_us = INT64_MIN;
     cv_frame_clock_reset(&decoder->clock);
 }

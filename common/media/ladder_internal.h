@@ -12,6 +12,13 @@ struct cv_ladder_track {
     struct cv_segments *segments;
 };
 
+/* One rendition of a ladder that joins. */
+struct cv_ladder_joined {
+    char codec[32];
+    int64_t frames;
+    struct cv_segment_list list;
+};
+
 struct cv_ladder {
     const struct cv_media_info *source;
     int threads;
@@ -34,6 +41,16 @@ struct cv_ladder {
     AVPacket *packet;
     int64_t last_ticks;
     int64_t video_end_us; /* where the newest frame ends */
+    bool is_chunk, is_full;
+    struct cv_ladder_chunk chunk; /* the whole is one from 0 to INT64_MAX */
+    int64_t full_ticks;           /* the first picture that a full chunk does not show */
+    int64_t heard_us;             /* where a chunk's sound ends */
+    bool joins;
+    struct cv_ladder_joined joined[CV_LADDER_RUNGS_MAX];
+    struct cv_buffer cues;
+    int joined_chunks, joined_tiles;
+    int poster_chunk;
+    double poster_score;
 };
 
 CV_MUST_CHECK int cv_ladder_open_sounds(struct cv_ladder *ladder, struct cv_error *error);
@@ -46,6 +63,24 @@ CV_MUST_CHECK int cv_ladder_end_sounds(struct cv_ladder *ladder, int64_t end_us,
 
 /* Tells the caller of files that have become complete, and of playlists that name them early. */
 CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);
+
+/* One rendition's segments, whether they were made here or joined. */
+const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rung);
+const char *cv_ladder_codec(const struct cv_ladder *ladder, size_t rung);
+struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t rung,
+                                         char name[CV_LADDER_NAME_SIZE]);
+int64_t cv_ladder_frames(const struct cv_ladder *ladder, size_t rung);
+
+/* Ends the pictures of a chunk and waits for them. */
+CV_MUST_CHECK int cv_ladder_end_chunk(struct cv_ladder *ladder, struct cv_error *error);
+
+/* Ends the lists and cues of joined pictures at `end_us`, where sound or pictures end. */
+void cv_ladder_end_joined(struct cv_ladder *ladder, int64_t end_us);
+CV_MUST_CHECK int cv_ladder_write_cues(struct cv_ladder *ladder, struct cv_error *error);
+void cv_ladder_free_joined(struct cv_ladder *ladder);
+
+CV_MUST_CHECK int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name,
+                                         struct cv_error *error);
 
 /* Writes poster and playlists, when everything they name is complete. */
 CV_MUST_CHECK int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error);

@@ -14,7 +14,7 @@ static int write_text(struct cv_ladder *ladder, const char *name, const char *te
                           error);
 }
 
-static int write_poster(struct cv_ladder *ladder, struct cv_error *error)
+int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name, struct cv_error *error)
 {
     if (!ladder->poster.best) {
         return cv_fail(error, CV_ERROR_INTERNAL, "no picture to make a poster of");
@@ -24,16 +24,14 @@ static int write_poster(struct cv_ladder *ladder, struct cv_error *error)
     int result =
         cv_picture_jpeg(ladder->poster.best, POSTER_QUALITY, POSTER_SIDE_MAX, &data, &size, error);
     return result ? result
-                  : cv_files_write(ladder->files, CV_LADDER_THUMBS, "poster.jpg", "image/jpeg",
-                                   data, size, error);
+                  : cv_files_write(ladder->files, CV_LADDER_THUMBS, name, "image/jpeg", data, size,
+                                   error);
 }
 
 /* NAME.m3u8 and, of pictures, NAME_keys.m3u8. */
-static int write_media(struct cv_ladder *ladder, const struct cv_segments *segments, int target,
-                       struct cv_error *error)
+static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *list,
+                       struct cv_playlist_names names, int target, struct cv_error *error)
 {
-    const struct cv_segment_list *list = cv_segments_list(segments);
-    struct cv_playlist_names names = cv_segments_names(segments);
     cv_auto_free char *file = NULL;
     cv_auto_free char *text = NULL;
     int result = cv_format(&file, error, "%s.m3u8", names.name);
@@ -146,23 +144,20 @@ int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
 
 /* ---- at the end ------------------------------------------------------------------------------ */
 
-static void describe(const struct cv_segments *segments, struct cv_playlist_variant *variant)
-{
-    *variant = (struct cv_playlist_variant){
-        .name = cv_segments_names(segments).name,
-        .codecs = cv_segments_codec(segments),
-        .list = cv_segments_list(segments),
-    };
-}
-
-static size_t describe_all(const struct cv_ladder *ladder, struct cv_playlist_variant *variants)
+static size_t describe_all(const struct cv_ladder *ladder, struct cv_playlist_variant *variants,
+                           char names[][CV_LADDER_NAME_SIZE])
 {
     for (size_t i = 0; i < ladder->count; i++) {
-        describe(cv_rung_segments(ladder->rungs[i]), &variants[i]);
-        variants[i].width = ladder->sizes[i].width;
-        variants[i].height = ladder->sizes[i].height;
-        /* Jitter may put a frame too many into one segment; what is shown in the long run counts. */
-        variants[i].frame_rate = fmin(cv_segment_list_frame_rate(variants[i].list), FRAME_RATE_MAX);
+        const struct cv_segment_list *list = cv_ladder_list(ladder, i);
+        variants[i] = (struct cv_playlist_variant){
+            .name = cv_ladder_names(ladder, i, names[i]).name,
+            .codecs = cv_ladder_codec(ladder, i),
+            .width = ladder->sizes[i].width,
+            .height = ladder->sizes[i].height,
+            /* Jitter may put a frame too many into one segment; the long run counts. */
+            .frame_rate = fmin(cv_segment_list_frame_rate(list), FRAME_RATE_MAX),
+            .list = list,
+        };
     }
     return ladder->count;
 }
@@ -171,7 +166,8 @@ int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error)
 {
     struct cv_playlist_variant variants[CV_LADDER_RUNGS_MAX];
     struct cv_playlist_sound sounds[CV_MEDIA_TRACKS_MAX];
-    size_t count = describe_all(ladder, variants);
+    char names[CV_LADDER_RUNGS_MAX][CV_LADDER_NAME_SIZE];
+    size_t count = describe_all(ladder, variants, names);
     int target = ladder->progressive ? CV_HLS_TARGET_S : 1; /* of a playlist it never changes */
     for (size_t i = 0; i < count; i++) {
         int own = cv_segment_list_target(variants[i].list);
@@ -183,12 +179,15 @@ int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error)
         target = own > target ? own : target;
     }
     ladder->published = true;
-    int result = write_poster(ladder, error);
+    int result = ladder->joins ? 0 : cv_ladder_write_poster(ladder, "poster.jpg", error);
     for (size_t i = 0; result == 0 && i < count; i++) {
-        result = write_media(ladder, cv_rung_segments(ladder->rungs[i]), target, error);
+        result = write_media(ladder, variants[i].list, cv_ladder_names(ladder, i, names[i]), target,
+                             error);
     }
     for (int i = 0; result == 0 && i < ladder->sound_count; i++) {
-        result = write_media(ladder, ladder->sounds[i].segments, target, error);
+        const struct cv_segments *segments = ladder->sounds[i].segments;
+        result = write_media(ladder, cv_segments_list(segments), cv_segments_names(segments),
+                             target, error);
     }
     cv_auto_free char *text = NULL;
     result = result ? result
@@ -205,23 +204,21 @@ void cv_ladder_summarize(const struct cv_ladder *ladder, int64_t end_us,
         .count = ladder->count,
         .duration_us = end_us,
         .sound = ladder->sound_count > 0,
-        .sprite_tiles = cv_sprites_tiles(ladder->sprites),
+        .sprite_tiles = ladder->joins ? ladder->joined_tiles : cv_sprites_tiles(ladder->sprites),
     };
     for (size_t i = 0; i < ladder->count; i++) {
-        struct cv_segments *segments = cv_rung_segments(ladder->rungs[i]);
-        const struct cv_segment_list *list = cv_segments_list(segments);
+        const struct cv_segment_list *list = cv_ladder_list(ladder, i);
         struct cv_rendition *rendition = &summary->renditions[i];
         *rendition = (struct cv_rendition){
             .width = ladder->sizes[i].width,
             .height = ladder->sizes[i].height,
-            .frames = cv_rung_frames(ladder->rungs[i]),
+            .frames = cv_ladder_frames(ladder, i),
             .segments = (int)list->count,
             .bandwidth = cv_segment_list_peak(list, cv_segment_list_target(list)),
             .average_bandwidth = cv_segment_list_average(list),
         };
-        (void)snprintf(rendition->name, sizeof(rendition->name), "%s",
-                       cv_rung_name(ladder->rungs[i]));
+        (void)cv_ladder_names(ladder, i, rendition->name);
         (void)snprintf(rendition->codec, sizeof(rendition->codec), "%s",
-                       cv_segments_codec(segments));
+                       cv_ladder_codec(ladder, i));
     }
 }

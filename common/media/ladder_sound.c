@@ -88,6 +88,11 @@ static int pad(struct cv_ladder *ladder, struct cv_ladder_track *track, int64_t 
 
 int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound, struct cv_error *error)
 {
+    if (ladder->is_chunk && sound->pts_us != AV_NOPTS_VALUE) {
+        int64_t end_us = sound->pts_us + av_rescale(sound->samples->nb_samples, AV_TIME_BASE,
+                                                    sound->samples->sample_rate);
+        ladder->heard_us = end_us > ladder->heard_us ? end_us : ladder->heard_us;
+    }
     if (sound->track >= ladder->sound_count) {
         return 0;
     }

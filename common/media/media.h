@@ -71,6 +71,7 @@ struct cv_decoder_params {
     bool key_frames_only;     /* decode and return key frames alone */
     bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
     bool all_sound;           /* with `sound`: every track */
+    bool sound_alone;         /* with `sound`: pictures are left out */
     bool whole;               /* woven half-pictures are made whole (bwdif), before turning */
 };
 
@@ -171,10 +172,9 @@ enum cv_ladder_part {
 struct cv_ladder_file {
     enum cv_ladder_part part;
     const char *name; /* as other files name it */
-    const char *path;
+    const char *path; /* NULL: it was told of by a chunk */
     const char *content_type;
-    bool
-        provisional; /* a playlist that grows: told of again, under its name, and at last in full */
+    bool provisional; /* a playlist that grows: told of again, and at last in full */
 };
 
 /* Told of every file as soon as it is complete, in an order in which they may be published: nothing
@@ -184,6 +184,16 @@ struct cv_ladder_file {
 typedef int (*cv_ladder_finished)(void *opaque, const struct cv_ladder_file *file,
                                   struct cv_error *error);
 
+/* A stretch of a video that is encoded on its own: the pictures with from_us <= time < until_us.
+ * Everything in it is as it would be in the whole; the sound is left to who joins. */
+struct cv_ladder_chunk {
+    int number;
+    int64_t from_us;  /* a multiple of CV_LADDER_CHUNK_US */
+    int64_t until_us; /* likewise; INT64_MAX: the end */
+};
+
+enum { CV_LADDER_CHUNK_US = 4 * 1000 * 1000 }; /* where segments begin */
+
 struct cv_ladder_params {
     const char *directory;              /* an existing one, for all files */
     const struct cv_media_info *source; /* borrowed until the ladder is freed */
@@ -191,8 +201,9 @@ struct cv_ladder_params {
     const int *short_sides;             /* presets (cv_ladder_is_rung); NULL: 1080, 720, 480, 360 */
     size_t short_side_count;
     enum cv_segment_format format;
-    bool
-        progressive; /* provisional playlists of the smallest rendition from its first segment on */
+    bool progressive; /* provisional playlists of the smallest rendition, from its first segment */
+    const struct cv_ladder_chunk *chunk; /* NULL: the whole */
+    bool joins;                          /* made of chunks: cv_ladder_join and sound, no frames */
     cv_ladder_finished finished;
     void *opaque;
 };
@@ -229,13 +240,30 @@ CV_MUST_CHECK int cv_ladder_new(const struct cv_ladder_params *params,
 void cv_ladder_free(struct cv_ladder *ladder);
 CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
 
-/* Frames and sound each in presentation order. The picture is referred to, not copied. */
+/* A chunk's frame that lies behind its end: nothing more is needed. */
+enum cv_ladder_outcome { CV_LADDER_TAKEN = 0, CV_LADDER_FULL = 1 };
+
+/* Frames and sound each in presentation order. The picture is referred to, not copied. A chunk wants
+ * at least one frame from before its beginning. */
 CV_MUST_CHECK int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
                                   struct cv_error *error);
 CV_MUST_CHECK int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound,
                                   struct cv_error *error);
 
-/* Ends picture and sound together, where the longer of the two ends, and completes the files. */
+/* Ends a chunk. *ret_text (free() it) is what cv_ladder_join wants to know of it. */
+CV_MUST_CHECK int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text,
+                                         struct cv_error *error);
+
+/* Takes the next chunk's text in; its files are told of without a path. Text that does not fit is
+ * CV_ERROR_INVALID_PAYLOAD. */
+CV_MUST_CHECK int cv_ladder_join(struct cv_ladder *ladder, const char *text,
+                                 struct cv_error *error);
+
+/* Of a ladder that joins: the chunk whose chunk_NNNNN.jpg is the best poster; -1: none. */
+int cv_ladder_poster_chunk(const struct cv_ladder *ladder);
+
+/* Ends picture and sound together, where the longer of the two ends, and completes the files; but
+ * for the poster of a ladder that joins. */
 CV_MUST_CHECK int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
                                    struct cv_error *error);
 

@@ -70,6 +70,7 @@ static int open_encoder(struct cv_rung *rung, struct cv_error *error)
         .format = params->format,
         .codec = rung->encoder,
         .files = params->files,
+        .first = params->first,
     };
     struct cv_segments *segments = NULL;
     result = cv_segments_new(&segments_params, &segments, error);

@@ -18,6 +18,7 @@ struct cv_rung_params {
     int threads;                     /* of the encoder */
     bool own_thread;
     enum cv_segment_format format;
+    size_t first; /* number of the first segment */
     struct cv_files *files;
     struct cv_rung *next;       /* borrowed; NULL: the smallest */
     struct cv_poster *poster;   /* borrowed; offered every picture; may be NULL */

@@ -60,6 +60,10 @@ static int ts_begin(void *writer, const char *path, struct cv_error *error)
         return cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path);
     }
     if (!ts->has_header) {
+        if (ts->params.goes_on) {
+            /* Counters of packets start again: readers are told not to miss any. */
+            (void)av_opt_set(ts->muxer->priv_data, "mpegts_flags", "+initial_discontinuity", 0);
+        }
         result = avformat_write_header(ts->muxer, NULL);
         ts->has_header = true;
     }

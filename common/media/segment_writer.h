@@ -10,6 +10,7 @@ struct cv_segment_writer_params {
     const AVCodecContext *codec;
     const char *name;       /* of the rendition */
     struct cv_files *files; /* told of files besides the segments */
+    bool goes_on;           /* the first segment follows one of another writer */
     /* Called for each key picture as soon as it is known where it lies in the current segment. */
     int (*key)(void *opaque, int64_t pts, int64_t offset, int64_t size, struct cv_error *error);
     void *opaque;

@@ -17,6 +17,7 @@ struct cv_segments {
     struct cv_files *files;
     AVRational clock;
     bool is_video;
+    size_t first;
     char codec[32];
     pthread_mutex_t lock;        /* of `list` and `announced` */
     struct cv_segment_list list; /* complete ones; keys of the current one, too */
@@ -74,6 +75,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
     segments->clock = params->codec->time_base;
     segments->is_video = params->codec->codec_type == AVMEDIA_TYPE_VIDEO;
     segments->newest = -1;
+    segments->first = params->first;
     if (!segments->is_video) {
         (void)snprintf(segments->codec, sizeof(segments->codec), "mp4a.40.2"); /* AAC-LC */
     }
@@ -85,6 +87,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         .codec = params->codec,
         .name = segments->name,
         .files = params->files,
+        .goes_on = params->first > 0,
         .key = note_key,
         .opaque = segments,
     };
@@ -114,7 +117,7 @@ static int file_name(const struct cv_segments *segments, size_t number, bool who
 {
     return cv_format(ret_name, error, "%s%ssegment_%s_%05zu.%s",
                      whole_path ? cv_files_directory(segments->files) : "", whole_path ? "/" : "",
-                     segments->name, number, segments->type->extension);
+                     segments->name, segments->first + number, segments->type->extension);
 }
 
 static int begin(struct cv_segments *segments, int64_t start, struct cv_error *error)
@@ -184,7 +187,8 @@ static int cut(struct cv_segments *segments, const AVPacket *packet, int64_t pts
         result = complete(segments, pts, packet->dts, error);
     }
     /* The first segment starts with the presentation, whenever its first packet does. */
-    result = result ? result : begin(segments, segments->list.count > 0 ? pts : 0, error);
+    bool goes_on = segments->list.count > 0 || segments->first > 0;
+    result = result ? result : begin(segments, goes_on ? pts : 0, error);
     int64_t length = av_rescale(CV_HLS_SEGMENT_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
     segments->next_cut = (pts / length + 1) * length;
     return result;
@@ -284,6 +288,12 @@ int cv_segments_finish(struct cv_segments *segments, int64_t end, struct cv_erro
 const struct cv_segment_list *cv_segments_list(const struct cv_segments *segments)
 {
     return &segments->list;
+}
+
+struct cv_playlist_names cv_segments_format_names(enum cv_segment_format format, const char *name)
+{
+    const struct cv_segment_writer_type *type = writer_of(format);
+    return (struct cv_playlist_names){name, type->extension, type->has_map};
 }
 
 struct cv_playlist_names cv_segments_names(const struct cv_segments *segments)

@@ -22,6 +22,7 @@ struct cv_segments_params {
     enum cv_segment_format format;
     const AVCodecContext *codec; /* borrowed while opening */
     struct cv_files *files;      /* borrowed; told of each segment when it is final */
+    size_t first;                /* number of the first segment; not 0: the middle of a stream */
 };
 
 CV_MUST_CHECK int cv_segments_new(const struct cv_segments_params *params,
@@ -41,6 +42,9 @@ CV_MUST_CHECK int cv_segments_write(struct cv_segments *segments, AVPacket *pack
 /* Ends the last segment at `end`, ticks of 90 kHz. */
 CV_MUST_CHECK int cv_segments_finish(struct cv_segments *segments, int64_t end,
                                      struct cv_error *error);
+
+/* How files of a format are called; `name` is borrowed. */
+struct cv_playlist_names cv_segments_format_names(enum cv_segment_format format, const char *name);
 
 /* After cv_segments_finish; borrowed. */
 const struct cv_segment_list *cv_segments_list(const struct cv_segments *segments);

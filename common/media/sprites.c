@@ -29,10 +29,12 @@ struct cv_sprites {
     int tiles, sheets;
     int64_t interval_us, next_us; /* when the next tile is due */
     int64_t cue_us;               /* when the newest tile's cue starts */
+    int chunk;                    /* -1: the whole */
+    int64_t until_us;
 };
 
-int cv_sprites_new(int64_t duration_us, struct cv_files *files, struct cv_sprites **ret_sprites,
-                   struct cv_error *error)
+int cv_sprites_new(int64_t duration_us, const struct cv_ladder_chunk *chunk, struct cv_files *files,
+                   struct cv_sprites **ret_sprites, struct cv_error *error)
 {
     struct cv_sprites *sprites = calloc(1, sizeof(*sprites));
     if (!sprites) {
@@ -46,7 +48,10 @@ int cv_sprites_new(int64_t duration_us, struct cv_files *files, struct cv_sprite
         interval = steps * INTERVAL_MIN_US;
     }
     sprites->interval_us = interval;
-    cv_buffer_text(&sprites->text, "WEBVTT\n");
+    sprites->chunk = chunk ? chunk->number : -1;
+    sprites->until_us = chunk ? chunk->until_us : INT64_MAX;
+    sprites->next_us = sprites->cue_us = chunk ? chunk->from_us : 0;
+    cv_buffer_text(&sprites->text, chunk ? "" : "WEBVTT\n");
     *ret_sprites = sprites;
     return 0;
 }
@@ -60,6 +65,16 @@ void cv_sprites_free(struct cv_sprites *sprites)
         av_frame_free(&sprites->sheet);
         free(sprites);
     }
+}
+
+const char *cv_sprites_cues(const struct cv_sprites *sprites)
+{
+    return sprites->text.data ? sprites->text.data : "";
+}
+
+int cv_sprites_sheets(const struct cv_sprites *sprites)
+{
+    return sprites->sheets;
 }
 
 int cv_sprites_tiles(const struct cv_sprites *sprites)
@@ -94,6 +109,15 @@ static int open_sheet(struct cv_sprites *sprites, struct cv_error *error)
     return 0;
 }
 
+void cv_sprites_sheet_name(int chunk, int sheet, char name[CV_SPRITES_NAME_SIZE])
+{
+    if (chunk < 0) {
+        (void)snprintf(name, CV_SPRITES_NAME_SIZE, "sprite_%03d.jpg", sheet);
+    } else {
+        (void)snprintf(name, CV_SPRITES_NAME_SIZE, "sprite_%05d_%03d.jpg", chunk, sheet);
+    }
+}
+
 static int close_sheet(struct cv_sprites *sprites, struct cv_error *error)
 {
     int used = sprites->tiles - sprites->sheets * COLUMNS * ROWS;
@@ -102,8 +126,8 @@ static int close_sheet(struct cv_sprites *sprites, struct cv_error *error)
     sheet->width = (used < COLUMNS ? used : COLUMNS) * sprites->tile_width;
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    char name[32];
-    (void)snprintf(name, sizeof(name), "sprite_%03d.jpg", sprites->sheets);
+    char name[CV_SPRITES_NAME_SIZE];
+    cv_sprites_sheet_name(sprites->chunk, sprites->sheets, name);
     int result = cv_picture_jpeg(sheet, QUALITY, 0, &data, &size, error);
     result = result ? result
                     : cv_files_write(sprites->files, CV_LADDER_THUMBS, name, "image/jpeg", data,
@@ -129,7 +153,9 @@ static void write_cue(struct cv_sprites *sprites, int64_t end_us)
     stamp(&sprites->text, sprites->cue_us);
     cv_buffer_text(&sprites->text, " --> ");
     stamp(&sprites->text, end_us);
-    cv_buffer_printf(&sprites->text, "\nsprite_%03d.jpg#xywh=%d,%d,%d,%d\n", sheet,
+    char name[CV_SPRITES_NAME_SIZE];
+    cv_sprites_sheet_name(sprites->chunk, sheet, name);
+    cv_buffer_printf(&sprites->text, "\n%s#xywh=%d,%d,%d,%d\n", name,
                      place % COLUMNS * sprites->tile_width, place / COLUMNS * sprites->tile_height,
                      sprites->tile_width, sprites->tile_height);
 }
@@ -191,6 +217,7 @@ int cv_sprites_show(struct cv_sprites *sprites, const AVFrame *picture, int64_t 
 int cv_sprites_finish(struct cv_sprites *sprites, int64_t end_us, struct cv_error *error)
 {
     int result = 0;
+    end_us = end_us < sprites->until_us ? end_us : sprites->until_us;
     while (result == 0 && sprites->shown && (sprites->tiles == 0 || sprites->next_us < end_us)) {
         result = add_tile(sprites, error);
     }
@@ -202,6 +229,9 @@ int cv_sprites_finish(struct cv_sprites *sprites, int64_t end_us, struct cv_erro
     }
     if (result != 0 || sprites->text.failed) {
         return result ? result : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for cues");
+    }
+    if (sprites->chunk >= 0) {
+        return 0;
     }
     return cv_files_write(sprites->files, CV_LADDER_THUMBS, "thumbnails.vtt", "text/vtt",
                           sprites->text.data, sprites->text.length, error);

@@ -6,9 +6,12 @@
 
 struct cv_sprites;
 
-/* `duration_us` as far as it is known, else 0: tiles are spread over it. */
-CV_MUST_CHECK int cv_sprites_new(int64_t duration_us, struct cv_files *files,
-                                 struct cv_sprites **ret_sprites, struct cv_error *error);
+enum { CV_SPRITES_NAME_SIZE = 40 };
+
+/* `duration_us` as far as it is known, else 0: tiles are spread over it. `chunk` NULL: the whole. */
+CV_MUST_CHECK int cv_sprites_new(int64_t duration_us, const struct cv_ladder_chunk *chunk,
+                                 struct cv_files *files, struct cv_sprites **ret_sprites,
+                                 struct cv_error *error);
 void cv_sprites_free(struct cv_sprites *sprites);
 CV_DEFINE_CLEANUP(struct cv_sprites *, cv_sprites_free)
 
@@ -16,8 +19,13 @@ CV_DEFINE_CLEANUP(struct cv_sprites *, cv_sprites_free)
 CV_MUST_CHECK int cv_sprites_show(struct cv_sprites *sprites, const AVFrame *picture,
                                   int64_t time_us, struct cv_error *error);
 
-/* Completes the sheets and writes thumbnails.vtt. */
+/* Completes the sheets; writes thumbnails.vtt, if this is the whole. */
 CV_MUST_CHECK int cv_sprites_finish(struct cv_sprites *sprites, int64_t end_us,
                                     struct cv_error *error);
+
+/* After cv_sprites_finish: the cues of a chunk; and how many sheets, which are called like this. */
+const char *cv_sprites_cues(const struct cv_sprites *sprites);
+int cv_sprites_sheets(const struct cv_sprites *sprites);
+void cv_sprites_sheet_name(int chunk, int sheet, char name[CV_SPRITES_NAME_SIZE]);
 
 int cv_sprites_tiles(const struct cv_sprites *sprites);

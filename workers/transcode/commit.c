@@ -90,9 +90,34 @@ static int sample_payload(const struct cv_job *job, json_t **ret_payload, struct
     return 0;
 }
 
+/* What was asked for, and the plan, go on to those that do the work. */
+static int hand_on_plan(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                        struct cv_error *error)
+{
+    static const char *const planned[] = {"chunks", "segments", "renditions"};
+    cv_auto(json_decref) json_t *payload = json_copy(job->payload);
+    bool failed = !payload;
+    for (size_t i = 0; !failed && i < CV_COUNT(planned); i++) {
+        failed = json_object_set(payload, planned[i], json_object_get(result, planned[i])) != 0;
+    }
+    if (failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a payload");
+    }
+    (void)json_object_del(payload, "split");
+    (void)json_object_del(payload, "split_seconds");
+    return cv_queue_enqueue_successor(db, job, "transcode", payload, error);
+}
+
 int transcode_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                      struct cv_error *error)
 {
+    const char *split = json_string_value(json_object_get(job->payload, "split"));
+    if (split && strcmp(split, "plan") == 0) {
+        return hand_on_plan(db, job, result, error);
+    }
+    if (split && strcmp(split, "chunk") == 0) {
+        return 0;
+    }
     int outcome = update_video(db, job->video_id, result, error);
     cv_auto(json_decref) json_t *payload = NULL;
     outcome = outcome ? outcome : sample_payload(job, &payload, error);

@@ -123,7 +123,7 @@ int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
     }
     struct noted noted = {0};
     int result = cv_format(&noted.key, error, "%s%s", publisher->prefixes[file->part], file->name);
-    result = result ? result : cv_format(&noted.path, error, "%s", file->path);
+    result = result ? result : cv_format(&noted.path, error, "%s", file->path ? file->path : "");
     result = result ? result : cv_format(&noted.content_type, error, "%s", file->content_type);
     if (result != 0) {
         free_noted(&noted);
@@ -131,6 +131,9 @@ int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
     }
     noted.is_on_its_way = !names_others(file->name);
     publisher->noted[publisher->count++] = noted;
+    if (!file->path) {
+        return 0;
+    }
     return noted.is_on_its_way ? cv_stage_upload_file(publisher->context, noted.key, noted.path,
                                                       noted.content_type, error)
                                : 0;
@@ -155,6 +158,33 @@ static int put_rest(const struct transcode_publisher *publisher, struct cv_error
     return 0;
 }
 
+int transcode_publisher_put(struct transcode_publisher *publisher, enum cv_ladder_part part,
+                            const char *name, const void *data, size_t size,
+                            const char *content_type, struct cv_error *error)
+{
+    cv_auto_free char *key = NULL;
+    struct cv_ladder_file file = {part, name, NULL, content_type, false};
+    int result = cv_format(&key, error, "%s%s", publisher->prefixes[part], name);
+    result =
+        result ? result : cv_stage_put(publisher->context, key, data, size, content_type, error);
+    return result ? result : transcode_publisher_take(publisher, &file, error);
+}
+
+int transcode_publisher_get(struct transcode_publisher *publisher, enum cv_ladder_part part,
+                            const char *name, void **ret_data, size_t *ret_size,
+                            struct cv_error *error)
+{
+    enum { OBJECT_MAX = 64 << 20 }; /* a day in one chunk has 20 MB of lines */
+    cv_auto_free char *key = NULL;
+    int result = cv_format(&key, error, "%s%s", publisher->prefixes[part], name);
+    result = result ? result
+                    : cv_store_get(cv_stage_store(publisher->context), key, OBJECT_MAX, ret_data,
+                                   ret_size, error);
+    return result == CV_STORE_NOT_FOUND ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+                                                  "object %s does not exist in the store", key)
+                                        : result;
+}
+
 /* ---- what an earlier run left ---------------------------------------------------------------- */
 
 static int by_key(const void *one, const void *other)
@@ -165,7 +195,7 @@ static int by_key(const void *one, const void *other)
 /* Whether a key is of the kind that this stage makes: others may keep objects beside them. */
 static bool is_ours(const char *name)
 {
-    static const char *const beginnings[] = {"segment_", "init_", "sprite_"};
+    static const char *const beginnings[] = {"segment_", "init_", "sprite_", "chunk_"};
     size_t length = strlen(name);
     if (length > 5 && strcmp(name + length - 5, ".m3u8") == 0) {
         return true;

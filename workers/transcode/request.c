@@ -105,5 +105,6 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
                     : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
     result = result ? result : read_short_sides(payload, request, error);
     result = result ? result : read_format(payload, request, error);
-    return result ? result : read_progressive(payload, request, error);
+    result = result ? result : read_progressive(payload, request, error);
+    return result ? result : transcode_read_split(payload, request, error);
 }

@@ -11,12 +11,7 @@ enum {
     MEAN_TO_SPREAD = 10,  /* intervals a tenth off the mean: a variable rate */
 };
 
-/* Intervals between the source's frames as they pass. */
-struct rate_meter {
-    int64_t frames, first_us, last_us, shortest_us, longest_us;
-};
-
-static void measure(struct rate_meter *meter, int64_t pts_us)
+static void measure(struct transcode_meter *meter, int64_t pts_us)
 {
     if (meter->frames == 0) {
         meter->first_us = pts_us;
@@ -30,7 +25,7 @@ static void measure(struct rate_meter *meter, int64_t pts_us)
     meter->frames++;
 }
 
-static void conclude(const struct rate_meter *meter, struct transcode_report *report)
+void transcode_conclude(const struct transcode_meter *meter, struct transcode_report *report)
 {
     report->source_frames = meter->frames;
     report->frame_rate = 0;
@@ -50,9 +45,12 @@ struct progress {
 };
 
 static void report_progress(struct cv_stage_context *context, const struct cv_media_info *info,
-                            int64_t pts_us, struct progress *progress)
+                            const struct cv_ladder_chunk *range, int64_t pts_us,
+                            struct progress *progress)
 {
-    double done = info->duration_us > 0 ? (double)pts_us / (double)info->duration_us : 0;
+    int64_t until_us = range->until_us < INT64_MAX ? range->until_us : info->duration_us;
+    int64_t whole_us = until_us - range->from_us, done_us = pts_us - range->from_us;
+    double done = whole_us > 0 && done_us > 0 ? (double)done_us / (double)whole_us : 0;
     int64_t now_ms = cv_monotonic_ms();
     if (done > 0 && done < 1 && now_ms - progress->estimated_ms >= ESTIMATE_MS) {
         double left_s = (double)(now_ms - progress->began_ms) * (1 - done) / done / 1000;
@@ -63,12 +61,11 @@ static void report_progress(struct cv_stage_context *context, const struct cv_me
     cv_stage_progress(context, 0.95 * done, progress->doing);
 }
 
-/* Every frame and all the sound from the decoder into the ladder. */
-static int convert(struct cv_stage_context *context, struct cv_decoder *decoder,
-                   struct cv_ladder *ladder, struct transcode_report *report,
-                   struct cv_error *error)
+/* Every frame and all the sound from the decoder, until the ladder has what it needs. */
+int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decoder,
+                      struct cv_ladder *ladder, const struct cv_ladder_chunk *range,
+                      struct transcode_meter *meter, struct cv_error *error)
 {
-    struct rate_meter meter = {0};
     int64_t now_ms = cv_monotonic_ms();
     struct progress progress = {now_ms, now_ms, "encode"};
     for (;;) {
@@ -76,23 +73,24 @@ static int convert(struct cv_stage_context *context, struct cv_decoder *decoder,
         struct cv_sound sound;
         int result = cv_decoder_next_any(decoder, &frame, &sound, error);
         if (result == CV_DECODER_END) {
-            break;
+            return 0;
         }
         if (result == CV_DECODER_SOUND) {
+            if (sound.pts_us != AV_NOPTS_VALUE) {
+                report_progress(context, cv_decoder_info(decoder), range, sound.pts_us, &progress);
+            }
             result = cv_ladder_sound(ladder, &sound, error);
         } else if (result == CV_DECODER_FRAME) {
-            measure(&meter, frame.pts_us);
-            report_progress(context, cv_decoder_info(decoder), frame.pts_us, &progress);
+            if (frame.pts_us >= range->from_us && frame.pts_us < range->until_us) {
+                measure(meter, frame.pts_us);
+            }
+            report_progress(context, cv_decoder_info(decoder), range, frame.pts_us, &progress);
             result = cv_ladder_frame(ladder, &frame, error);
         }
         if (result != 0) {
-            return result;
+            return result == CV_LADDER_FULL ? 0 : result;
         }
     }
-    conclude(&meter, report);
-    report->info = *cv_decoder_info(decoder);
-    report->damaged_frames = cv_decoder_damaged_frames(decoder);
-    return cv_ladder_finish(ladder, &report->summary, error);
 }
 
 /* Decodes the original and writes all files into `directory`; tells the publisher of them. */
@@ -138,17 +136,26 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
     };
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     result = cv_ladder_new(&ladder_params, &ladder, error);
-    result = result ? result : convert(context, decoder, ladder, report, error);
+    struct cv_ladder_chunk range = {0, 0, INT64_MAX};
+    struct transcode_meter meter = {0};
+    result = result ? result : transcode_convert(context, decoder, ladder, &range, &meter, error);
+    if (result == 0) {
+        transcode_conclude(&meter, report);
+        report->info = *cv_decoder_info(decoder);
+        report->damaged_frames = cv_decoder_damaged_frames(decoder);
+        result = cv_ladder_finish(ladder, &report->summary, error);
+    }
     return result ? cv_fail_context(error, result, "%s", request->original) : 0;
 }
 
-int transcode_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
-                  struct cv_error *error)
+static int run_request(struct cv_stage_context *context, const struct transcode_request *request,
+                       json_t **ret_result, struct cv_error *error)
 {
-    struct transcode_request request;
-    int result = transcode_read_request(payload, &request, error);
+    if (request->split == TRANSCODE_PLAN) {
+        return transcode_run_plan(context, request, ret_result, error);
+    }
     cv_auto_free char *directory = NULL;
-    result = result ? result : cv_format(&directory, error, "%s/hls", cv_stage_scratch(context));
+    int result = cv_format(&directory, error, "%s/hls", cv_stage_scratch(context));
     if (result != 0) {
         return result;
     }
@@ -157,15 +164,31 @@ int transcode_run(struct cv_stage_context *context, const json_t *payload, json_
     }
     cv_auto(transcode_publisher_free) struct transcode_publisher *publisher = NULL;
     struct transcode_report report = {0};
-    result = transcode_publisher_new(context, request.video_id, &publisher, error);
-    result = result ? result : encode(context, &request, directory, publisher, &report, error);
-    if (result != 0 && publisher) {
+    result = transcode_publisher_new(context, request->video_id, &publisher, error);
+    if (result == 0 && request->split == TRANSCODE_CHUNK) {
+        result = transcode_run_chunk(context, request, directory, publisher, ret_result, error);
+    } else if (result == 0 && request->chunk_count > 0) {
+        result = transcode_run_join(context, request, directory, publisher, &report, error);
+    } else if (result == 0) {
+        result = encode(context, request, directory, publisher, &report, error);
+    }
+    if (result != 0 && publisher && request->split != TRANSCODE_JOIN) {
         transcode_publisher_discard(publisher);
     }
-    if (result != 0) {
+    if (result != 0 || request->split == TRANSCODE_CHUNK) {
         return result;
     }
     cv_stage_progress(context, 0.95, "publish");
     result = transcode_publisher_finish(publisher, error);
-    return result ? result : transcode_result(&report, request.video_id, ret_result, error);
+    return result ? result : transcode_result(&report, request->video_id, ret_result, error);
+}
+
+int transcode_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
+                  struct cv_error *error)
+{
+    struct transcode_request request;
+    int result = transcode_read_request(payload, &request, error);
+    result = result ? result : run_request(context, &request, ret_result, error);
+    free(request.chunks);
+    return result;
 }

@@ -5,6 +5,16 @@
 #include "common/media/media.h"
 #include "common/worker/worker.h"
 
+/* Which part of the work on a long video a job is (docs/queue.md, long videos). */
+enum transcode_split {
+    TRANSCODE_WHOLE,
+    TRANSCODE_PLAN,  /* says where to split */
+    TRANSCODE_CHUNK, /* encodes one stretch */
+    TRANSCODE_JOIN,  /* makes one of all; the whole, when the plan has split nothing */
+};
+
+enum { TRANSCODE_CHUNKS_MAX = 10000 };
+
 /* What is asked for, by the payload or else by the environment. */
 struct transcode_request {
     const char *video_id; /* borrowed from the payload, as the next */
@@ -12,7 +22,16 @@ struct transcode_request {
     int short_sides[CV_LADDER_RUNGS_MAX]; /* of the renditions; none: the default ladder */
     size_t short_side_count;
     enum cv_segment_format format;
+    enum transcode_split split;
+    int64_t split_us;               /* how long a chunk is to be */
+    struct cv_ladder_chunk *chunks; /* free() them; of a chunk: the one */
+    size_t chunk_count;
     bool progressive; /* the smallest rendition can be played while the rest is under way */
+};
+
+/* Intervals between the source's frames as they pass. */
+struct transcode_meter {
+    int64_t frames, first_us, last_us, shortest_us, longest_us;
 };
 
 /* What one original was found to be, and what was made of it. */
@@ -34,12 +53,37 @@ CV_MUST_CHECK int transcode_commit(struct cv_db *db, const struct cv_job *job, c
 CV_MUST_CHECK int transcode_read_request(const json_t *payload, struct transcode_request *request,
                                          struct cv_error *error);
 
+struct transcode_publisher;
+
+/* A stretch of the original into a ladder: frames are measured from `from_us` to `until_us`. */
+CV_MUST_CHECK int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decoder,
+                                    struct cv_ladder *ladder, const struct cv_ladder_chunk *range,
+                                    struct transcode_meter *meter, struct cv_error *error);
+/* Writes the figures of a meter into a report. */
+void transcode_conclude(const struct transcode_meter *meter, struct transcode_report *report);
+
+/* The parts of a split job; `publisher` is new. */
+CV_MUST_CHECK int transcode_run_plan(struct cv_stage_context *context,
+                                     const struct transcode_request *request, json_t **ret_result,
+                                     struct cv_error *error);
+CV_MUST_CHECK int transcode_run_chunk(struct cv_stage_context *context,
+                                      const struct transcode_request *request,
+                                      const char *directory, struct transcode_publisher *publisher,
+                                      json_t **ret_result, struct cv_error *error);
+CV_MUST_CHECK int transcode_run_join(struct cv_stage_context *context,
+                                     const struct transcode_request *request, const char *directory,
+                                     struct transcode_publisher *publisher,
+                                     struct transcode_report *report, struct cv_error *error);
+
+/* Deep values of a payload, read with it. */
+CV_MUST_CHECK int transcode_read_split(const json_t *payload, struct transcode_request *request,
+                                       struct cv_error *error);
+
 /* The stage's result. */
 CV_MUST_CHECK int transcode_result(const struct transcode_report *report, const char *video_id,
                                    json_t **ret_result, struct cv_error *error);
 
 /* Files on their way from the scratch directory into the store. */
-struct transcode_publisher;
 CV_MUST_CHECK int transcode_publisher_new(struct cv_stage_context *context, const char *video_id,
                                           struct transcode_publisher **ret_publisher,
                                           struct cv_error *error);
@@ -63,6 +107,17 @@ CV_MUST_CHECK int transcode_publisher_take(void *publisher, const struct cv_ladd
  * have. */
 CV_MUST_CHECK int transcode_publisher_finish(struct transcode_publisher *publisher,
                                              struct cv_error *error);
+
+/* Puts bytes beside the stream, or beside the pictures. */
+CV_MUST_CHECK int transcode_publisher_put(struct transcode_publisher *publisher,
+                                          enum cv_ladder_part part, const char *name,
+                                          const void *data, size_t size, const char *content_type,
+                                          struct cv_error *error);
+/* An object that an earlier job has put; free() the data. A missing one is a failure that may pass. */
+CV_MUST_CHECK int transcode_publisher_get(struct transcode_publisher *publisher,
+                                          enum cv_ladder_part part, const char *name,
+                                          void **ret_data, size_t *ret_size,
+                                          struct cv_error *error);
 
 /* Object keys of the contract; free() the result. */
 CV_MUST_CHECK int transcode_playlist_key(const char *video_id, char **ret_key,

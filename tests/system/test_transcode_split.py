@@ -1,0 +1,161 @@
+"""A long video in chunks, by two workers, is what one job makes of it."""
+import re
+
+import pytest
+from media_tools import Stage, digest, grey_frames, make_clip, packets
+from workers import Jobs, Workers
+
+SIDES = [360, 240]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """30 s, B-frames, key frames beside the grid, a pause over the second seam, two tracks, the longer
+    one beyond the pictures."""
+    return make_clip(
+        tmp_path_factory.mktemp("split") / "a.mp4",
+        "-f lavfi -i testsrc2=s=480x270:r=20:d=30 -f lavfi -i aevalsrc=0.5*sin(2*PI*(200+50*t)*t):"
+        "d=30.7:s=48000 -f lavfi -i sine=d=20 -map 0 -map 1 -map 2 "
+        "-vf select=not(between(t\\,22.9\\,25.3)) -fps_mode passthrough -c:v libx264 -preset "
+        "ultrafast -g 77 -bf 2 -c:a aac")
+
+
+@pytest.fixture(scope="module")
+def whole(program, source, tmp_path_factory):
+    """(the stage that made it in one piece, its result)"""
+    stage = Stage(program("transcode-worker"), tmp_path_factory.mktemp("whole"))
+    code, result = stage.run(s3_original_path=stage.put_original(source), renditions=SIDES)
+    assert code == 0, result
+    return stage, result
+
+
+def folder_of(stage):
+    return stage.store / "videos" / "proxy" / stage.video_id
+
+
+def split(program, store, source, seconds=12, **payload):
+    """Plan, chunks and join one after the other; (stage, result)"""
+    stage = Stage(program("transcode-worker"), store, check=program("check-proxy"))
+    payload = {"s3_original_path": stage.put_original(source), **payload}
+    code, plan = stage.run(split="plan", split_seconds=seconds, **payload)
+    assert code == 0, plan
+    for chunk in plan["chunks"] or [None]:
+        code, result = stage.run(split="chunk", chunks=[chunk] if chunk else [], **payload)
+        assert code == 0, result
+    assert not (folder_of(stage) / "index.m3u8").exists()
+    code, result = stage.run(split="join", chunks=plan["chunks"], **payload)
+    assert code == 0, result
+    return stage, result, plan
+
+
+def compare(whole, stage, result):
+    one, expected = whole
+    for key in ("duration", "fps", "frames", "variable_frame_rate", "audio_streams", "resolution"):
+        assert result[key] == expected[key], key
+    assert [(r["name"], r["frames"], r["segments"], r["codec"]) for r in result["renditions"]] == [
+        (r["name"], r["frames"], r["segments"], r["codec"]) for r in expected["renditions"]]
+    for name in (r["name"] for r in expected["renditions"]):
+        wanted, found = (packets(folder_of(s) / f"{name}.m3u8", "v:0") for s in (one, stage))
+        assert [(p["pts_time"], p["dts_time"], "K" in p["flags"]) for p in found] == [
+            (p["pts_time"], p["dts_time"], "K" in p["flags"]) for p in wanted]
+        texts = [(folder_of(s) / f"{name}.m3u8").read_text() for s in (one, stage)]
+        assert texts[0] == texts[1]
+    # The sound is encoded in one piece: the same bytes.
+    sounds = [sorted(p for p in folder_of(s).iterdir() if re.search(r"sound(_2)?_\d|sound", p.name))
+              for s in (one, stage)]
+    assert [p.name for p in sounds[0]] == [p.name for p in sounds[1]]
+    assert [digest(p) for p in sounds[0]] == [digest(p) for p in sounds[1]]
+
+
+def test_chunks_make_what_one_job_makes(program, store_dir, source, whole):
+    stage, result, plan = split(program, store_dir, source, renditions=SIDES)
+    assert [(c["from"], c["until"]) for c in plan["chunks"]] == [
+        (0, 12000), (12000, 24000), (24000, None)]
+    stage.check_output()
+    compare(whole, stage, result)
+    # Pictures are alike: chunks are encoded with budgets of their own.
+    wanted, found = (grey_frames(folder_of(s) / "426x240.m3u8") for s in (whole[0], stage))
+    assert len(wanted) == len(found)
+    worst = max(max(abs(a - b) for a, b in zip(x[::41], y[::41])) for x, y in zip(wanted, found))
+    assert worst < 40
+    assert not [key for key in stage.keys() if "chunk" in key]
+
+
+def test_chunks_of_fragmented_mp4(program, store_dir, source, whole):
+    stage, result, _ = split(program, store_dir, source, segments="fmp4", renditions=[240])
+    stage.check_output()
+    one, expected = whole
+    assert result["renditions"][0]["frames"] == expected["renditions"][1]["frames"]
+    lengths = [re.findall("#EXTINF.*", (folder_of(s) / "426x240.m3u8").read_text())
+               for s in (one, stage)]
+    assert lengths[0] == lengths[1]
+
+
+@pytest.mark.parametrize("options, suffix", [("-t 5", "mp4"), ("", "ts")])
+def test_what_is_not_split(program, store_dir, source, tmp_path, options, suffix):
+    """Short videos, and what has no index."""
+    short = make_clip(tmp_path / f"b.{suffix}", f"-i {source} {options} -map 0 -c copy")
+    stage, result, plan = split(program, store_dir, short, renditions=[240])
+    assert plan["chunks"] == [] and result["renditions"][0]["segments"] > 1
+    stage.check_output()
+
+
+@pytest.mark.parametrize("change", [
+    {"split": "half"}, {"split": "plan"}, {"split": "plan", "split_seconds": 1},
+    {"split": "chunk"}, {"split": "chunk", "chunks": [{"number": 0, "from": 1}]},
+    {"split": "chunk", "chunks": [{"number": 0, "from": 8000, "until": 4000}]},
+    {"split": "join", "chunks": [7]}, {"split": "join", "chunks": {}}])
+def test_payloads_are_checked(program, store_dir, change):
+    stage = Stage(program("transcode-worker"), store_dir)
+    code, result = stage.run(s3_original_path="videos/original/x/master.mp4", **change)
+    assert code == 65 and result["error"]["type"] == "InvalidPayload"
+
+
+def test_chunks_that_do_not_fit(program, store_dir, source):
+    stage = Stage(program("transcode-worker"), store_dir)
+    payload = {"s3_original_path": stage.put_original(source), "renditions": [240]}
+    chunks = [{"number": 0, "from": 0, "until": 8000}, {"number": 1, "from": 12000, "until": None}]
+    code, result = stage.run(split="join", chunks=chunks, **payload)
+    assert code != 0 and result["error"]["type"] == "S3ObjectNotFound"
+    for chunk in chunks:
+        code, result = stage.run(split="chunk", chunks=[chunk], **payload)
+        assert code == 0, result
+    code, result = stage.run(split="join", chunks=chunks, **payload)
+    assert code == 65 and "seam" in result["error"]["message"]
+    assert not (folder_of(stage) / "index.m3u8").exists()
+
+
+def test_two_workers_share_a_video(program, database, sql, source, whole, tmp_path):
+    one, expected = whole
+    workers, jobs = Workers(program, database, tmp_path), Jobs(sql)
+    stage = Stage(program("transcode-worker"), workers.store, check=program("check-proxy"))
+    key = stage.put_original(source)
+    jobs.rows("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", stage.video_id, key)
+    pipeline = "SELECT steps FROM workflows WHERE name = 'video_pipeline' AND is_active"
+    before = jobs.row(pipeline)
+    jobs.rows("SELECT split_videos(0.2)")
+    for _ in range(2):
+        workers.start("transcode-worker", "--slots", "1", "--threads", "1",
+                      CORTANA_RENDITIONS=",".join(map(str, SIDES)))
+    try:
+        jobs.rows("SELECT start_run('video_pipeline', '{\"target_fps\": 4}', %s)", stage.video_id)
+        of_step = "SELECT * FROM jobs WHERE video_id = %s AND step = %s"
+        join = jobs.row(of_step, stage.video_id, "transcode")
+        join = jobs.wait_for(join["id"], "done", "failed")
+    finally:
+        workers.end()
+    jobs.rows("SELECT split_videos(NULL)")
+    assert jobs.row(pipeline) == before
+    rows = jobs.rows(
+        "SELECT j.step, count(DISTINCT j.id) AS jobs, count(DISTINCT a.worker_id) AS workers"
+        " FROM jobs j JOIN job_attempts a ON a.job_id = j.id"
+        " WHERE j.video_id = %s AND j.status = 'done' GROUP BY 1 ORDER BY 1", stage.video_id)
+    assert [tuple(row.values()) for row in rows] == [
+        ("transcode", 1, 1), ("transcode_chunk", 3, 2), ("transcode_plan", 1, 1)]
+    assert jobs.row(of_step, stage.video_id, "sample")["payload"]["target_fps"] == 4
+    stage.check_output()
+    for rendition in expected["renditions"]:
+        wanted, found = (packets(folder_of(s) / f"{rendition['name']}.m3u8", "v:0")
+                         for s in (one, stage))
+        assert [p["pts_time"] for p in found] == [p["pts_time"] for p in wanted]
+    assert join["result"]["frames"] == expected["frames"]

@@ -1,0 +1,381 @@
+#include "workers/transcode/transcode.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    US_PER_MS = 1000,
+    SPLIT_MIN_S = 8, /* two segments; for tests: nobody splits minutes */
+    SPLIT_MAX_S = 24 * 60 * 60,
+    PREROLL_US = 1000 * 1000, /* what a chunk decodes before its beginning */
+    NAME_SIZE = 32,
+};
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* ---- the payload ----------------------------------------------------------------------------- */
+
+static int fail_chunks(struct cv_error *error)
+{
+    return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                   "payload: \"chunks\" is no list of {number, from, until}");
+}
+
+static int read_chunk(const json_t *value, struct cv_ladder_chunk *chunk, struct cv_error *error)
+{
+    int64_t number, from_ms, until_ms;
+    const int64_t longest_ms = INT64_C(3600) * 1000 * CV_MEDIA_HOURS_MAX;
+    int result = json_is_object(value) ? 0 : fail_chunks(error);
+    result =
+        result ? result : cv_payload_int(value, "number", 0, TRANSCODE_CHUNKS_MAX, &number, error);
+    result = result ? result : cv_payload_int(value, "from", 0, longest_ms, &from_ms, error);
+    result =
+        result ? result : cv_payload_int_or(value, "until", 0, 0, longest_ms, &until_ms, error);
+    if (result != 0) {
+        return result;
+    }
+    *chunk = (struct cv_ladder_chunk){(int)number, from_ms * US_PER_MS,
+                                      until_ms > 0 ? until_ms * US_PER_MS : INT64_MAX};
+    bool fits = chunk->from_us % CV_LADDER_CHUNK_US == 0 && chunk->until_us > chunk->from_us &&
+                (until_ms == 0 || chunk->until_us % CV_LADDER_CHUNK_US == 0);
+    return fits ? 0 : fail_chunks(error);
+}
+
+static int read_chunks(const json_t *payload, struct transcode_request *request,
+                       struct cv_error *error)
+{
+    const json_t *list = json_object_get(payload, "chunks");
+    size_t count = json_array_size(list);
+    if (!json_is_array(list) || count > TRANSCODE_CHUNKS_MAX ||
+        (request->split == TRANSCODE_CHUNK && count > 1)) {
+        return fail_chunks(error);
+    }
+    request->chunks = calloc(count + 1, sizeof(*request->chunks));
+    if (!request->chunks) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for chunks");
+    }
+    for (size_t i = 0; i < count; i++) {
+        int result = read_chunk(json_array_get(list, i), &request->chunks[i], error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    request->chunk_count = count;
+    return 0;
+}
+
+int transcode_read_split(const json_t *payload, struct transcode_request *request,
+                         struct cv_error *error)
+{
+    static const char *const names[] = {"", "plan", "chunk", "join"};
+    const json_t *value = json_object_get(payload, "split");
+    if (!value || json_is_null(value)) {
+        return 0;
+    }
+    const char *name = json_string_value(value);
+    for (size_t i = TRANSCODE_PLAN; name && i < CV_COUNT(names); i++) {
+        if (strcmp(names[i], name) == 0) {
+            request->split = (enum transcode_split)i;
+        }
+    }
+    if (request->split == TRANSCODE_WHOLE) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: \"split\" is \"plan\", \"chunk\" or \"join\"");
+    }
+    if (request->split != TRANSCODE_PLAN) {
+        return read_chunks(payload, request, error);
+    }
+    int64_t seconds;
+    int result =
+        cv_payload_int(payload, "split_seconds", SPLIT_MIN_S, SPLIT_MAX_S, &seconds, error);
+    request->split_us = result ? 0 : seconds * AV_TIME_BASE;
+    return result;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int open_decoder(struct cv_stage_context *context, const struct transcode_request *request,
+                        const struct cv_decoder_params *params, struct cv_store_reader **ret_reader,
+                        struct cv_byte_source *source, struct cv_decoder **ret_decoder,
+                        struct cv_error *error)
+{
+    int result = cv_stage_open_input(context, request->original, ret_reader, error);
+    if (result != 0) {
+        return result;
+    }
+    *source = cv_store_reader_source(*ret_reader);
+    result = cv_decoder_open(source, params, ret_decoder, error);
+    return result ? cv_fail_context(error, result, "%s", request->original) : 0;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+/* Containers with an index: what is found at a time does not depend on what was read before. */
+static bool can_seek(const struct cv_media_info *info)
+{
+    return strcmp(info->container, "mov") == 0 || strcmp(info->container, "matroska") == 0;
+}
+
+/* Chunks of one length; what is left over makes one more, when it is half of one at least. */
+static json_t *chunks_to_json(const struct cv_media_info *info, int64_t split_us)
+{
+    json_t *list = json_array();
+    int64_t length_us =
+        (split_us + CV_LADDER_CHUNK_US - 1) / CV_LADDER_CHUNK_US * CV_LADDER_CHUNK_US;
+    int64_t least_us = info->duration_us / TRANSCODE_CHUNKS_MAX;
+    if (length_us < least_us) {
+        length_us = (least_us / CV_LADDER_CHUNK_US + 1) * CV_LADDER_CHUNK_US;
+    }
+    int64_t count = (info->duration_us + length_us / 2) / length_us;
+    if (!can_seek(info) || info->duration_us <= split_us || count < 2) {
+        return list;
+    }
+    for (int64_t i = 0; list && i < count; i++) {
+        json_t *chunk = json_pack("{s:I, s:I}", "number", (json_int_t)i, "from",
+                                  (json_int_t)(i * length_us / US_PER_MS));
+        bool is_last = i + 1 == count;
+        json_t *until = json_integer((json_int_t)((i + 1) * length_us / US_PER_MS));
+        if (is_last) {
+            json_decref(until);
+            until = json_null();
+        }
+        if (json_object_set_new(chunk, "until", until) != 0 ||
+            json_array_append_new(list, chunk) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+/* The renditions are settled here: workers may have other ones set. */
+static json_t *renditions_to_json(const struct transcode_request *request)
+{
+    static const int usual[] = {1080, 720, 480, 360};
+    const int *sides = request->short_side_count > 0 ? request->short_sides : usual;
+    size_t count = request->short_side_count > 0 ? request->short_side_count : CV_COUNT(usual);
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < count; i++) {
+        if (json_array_append_new(list, json_integer(sides[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
+int transcode_run_plan(struct cv_stage_context *context, const struct transcode_request *request,
+                       json_t **ret_result, struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    struct cv_byte_source source;
+    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
+    struct cv_decoder_params params = {.threads = 1, .cancel = cv_stage_cancel(context)};
+    int result = open_decoder(context, request, &params, &reader, &source, &decoder, error);
+    if (result != 0) {
+        return result;
+    }
+    const struct cv_media_info *info = cv_decoder_info(decoder);
+    json_t *object =
+        json_pack("{s:f, s:s, s:o, s:o}", "duration", (double)info->duration_us / 1e6, "segments",
+                  request->format == CV_SEGMENT_MP4 ? "fmp4" : "ts", "renditions",
+                  renditions_to_json(request), "chunks", chunks_to_json(info, request->split_us));
+    if (!object) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
+    }
+    *ret_result = object;
+    return 0;
+}
+
+/* ---- one chunk ------------------------------------------------------------------------------- */
+
+static void chunk_name(int number, char name[NAME_SIZE])
+{
+    (void)snprintf(name, NAME_SIZE, "chunk_%05d.json", number);
+}
+
+static int put_note(struct transcode_publisher *publisher, const struct cv_ladder_chunk *chunk,
+                    const struct transcode_meter *meter, int64_t damaged, const char *text,
+                    struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *note =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "ladder", text, "frames",
+                  (json_int_t)meter->frames, "first_us", (json_int_t)meter->first_us, "last_us",
+                  (json_int_t)meter->last_us, "shortest_us", (json_int_t)meter->shortest_us,
+                  "longest_us", (json_int_t)meter->longest_us, "damaged", (json_int_t)damaged);
+    cv_auto_free char *data = note ? json_dumps(note, JSON_COMPACT) : NULL;
+    if (!data) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a chunk");
+    }
+    char name[NAME_SIZE];
+    chunk_name(chunk->number, name);
+    return transcode_publisher_put(publisher, CV_LADDER_STREAM, name, data, strlen(data),
+                                   "application/json", error);
+}
+
+static int encode_chunk(struct cv_stage_context *context, const struct transcode_request *request,
+                        const char *directory, struct transcode_publisher *publisher,
+                        struct transcode_meter *meter, struct cv_error *error)
+{
+    enum { ENCODE_TO_DECODE = 4 };
+    const struct cv_ladder_chunk *chunk = &request->chunks[0];
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    struct cv_byte_source source;
+    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
+    struct cv_decoder_params params = {
+        .threads = 1 + cv_stage_threads(context) / ENCODE_TO_DECODE,
+        .cancel = cv_stage_cancel(context),
+        .sound = chunk->until_us == INT64_MAX, /* the last picture may have to wait for its end */
+        .all_sound = true,
+        .whole = true,
+    };
+    int result = open_decoder(context, request, &params, &reader, &source, &decoder, error);
+    if (result == 0 && chunk->from_us > 0) {
+        result = cv_decoder_seek(decoder, chunk->from_us - PREROLL_US, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    struct cv_ladder_params ladder_params = {
+        .directory = directory,
+        .source = cv_decoder_info(decoder),
+        .threads = cv_stage_threads(context),
+        .short_sides = request->short_sides,
+        .short_side_count = request->short_side_count,
+        .format = request->format,
+        .chunk = chunk,
+        .finished = transcode_publisher_take,
+        .opaque = publisher,
+    };
+    cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
+    cv_auto_free char *text = NULL;
+    result = cv_ladder_new(&ladder_params, &ladder, error);
+    result = result ? result : transcode_convert(context, decoder, ladder, chunk, meter, error);
+    result = result ? result : cv_ladder_finish_chunk(ladder, &text, error);
+    return result
+               ? result
+               : put_note(publisher, chunk, meter, cv_decoder_damaged_frames(decoder), text, error);
+}
+
+int transcode_run_chunk(struct cv_stage_context *context, const struct transcode_request *request,
+                        const char *directory, struct transcode_publisher *publisher,
+                        json_t **ret_result, struct cv_error *error)
+{
+    struct transcode_meter meter = {0};
+    int result = request->chunk_count > 0
+                     ? encode_chunk(context, request, directory, publisher, &meter, error)
+                     : 0; /* a short video: who joins makes the whole */
+    if (result != 0) {
+        return cv_fail_context(error, result, "%s", request->original);
+    }
+    json_t *object = json_pack("{s:I, s:I}", "chunks", (json_int_t)request->chunk_count, "frames",
+                               (json_int_t)meter.frames);
+    if (!object) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
+    }
+    *ret_result = object;
+    return 0;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* What two stretches have measured, as one would have. */
+static void add_meter(struct transcode_meter *all, const struct transcode_meter *next)
+{
+    if (all->frames == 0 || next->frames == 0) {
+        *all = all->frames == 0 ? *next : *all;
+        return;
+    }
+    int64_t between_us = next->first_us - all->last_us;
+    int64_t shortest_us =
+        all->shortest_us < next->shortest_us ? all->shortest_us : next->shortest_us;
+    int64_t longest_us = all->longest_us > next->longest_us ? all->longest_us : next->longest_us;
+    all->shortest_us = between_us < shortest_us ? between_us : shortest_us;
+    all->longest_us = between_us > longest_us ? between_us : longest_us;
+    all->last_us = next->last_us;
+    all->frames += next->frames;
+}
+
+static int join_chunk(struct transcode_publisher *publisher, struct cv_ladder *ladder, int number,
+                      struct transcode_meter *all, int64_t *damaged, struct cv_error *error)
+{
+    char name[NAME_SIZE];
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    chunk_name(number, name);
+    int result = transcode_publisher_get(publisher, CV_LADDER_STREAM, name, &data, &size, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_auto(json_decref) json_t *note = json_loadb(data, size, 0, NULL);
+    const char *text = NULL;
+    json_int_t frames, first_us, last_us, shortest_us, longest_us, own_damaged;
+    if (json_unpack(note, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "ladder", &text, "frames", &frames,
+                    "first_us", &first_us, "last_us", &last_us, "shortest_us", &shortest_us,
+                    "longest_us", &longest_us, "damaged", &own_damaged) != 0) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s is not what a chunk leaves", name);
+    }
+    struct transcode_meter meter = {frames, first_us, last_us, shortest_us, longest_us};
+    add_meter(all, &meter);
+    *damaged += own_damaged;
+    return cv_ladder_join(ladder, text, error);
+}
+
+static int put_poster(struct transcode_publisher *publisher, int chunk, struct cv_error *error)
+{
+    char name[NAME_SIZE];
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    (void)snprintf(name, sizeof(name), "chunk_%05d.jpg", chunk);
+    int result = transcode_publisher_get(publisher, CV_LADDER_THUMBS, name, &data, &size, error);
+    return result ? result
+                  : transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.jpg", data, size,
+                                            "image/jpeg", error);
+}
+
+int transcode_run_join(struct cv_stage_context *context, const struct transcode_request *request,
+                       const char *directory, struct transcode_publisher *publisher,
+                       struct transcode_report *report, struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    struct cv_byte_source source;
+    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
+    struct cv_decoder_params params = {
+        .threads = 1,
+        .cancel = cv_stage_cancel(context),
+        .sound = true,
+        .all_sound = true,
+        .sound_alone = true,
+    };
+    int result = open_decoder(context, request, &params, &reader, &source, &decoder, error);
+    if (result != 0) {
+        return result;
+    }
+    struct cv_ladder_params ladder_params = {
+        .directory = directory,
+        .source = cv_decoder_info(decoder),
+        .threads = 1,
+        .short_sides = request->short_sides,
+        .short_side_count = request->short_side_count,
+        .format = request->format,
+        .joins = true,
+        .finished = transcode_publisher_take,
+        .opaque = publisher,
+    };
+    cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
+    struct transcode_meter meter = {0}, none = {0};
+    struct cv_ladder_chunk range = {0, 0, INT64_MAX};
+    result = cv_ladder_new(&ladder_params, &ladder, error);
+    for (size_t i = 0; result == 0 && i < request->chunk_count; i++) {
+        result = join_chunk(publisher, ladder, (int)i, &meter, &report->damaged_frames, error);
+    }
+    result = result ? result : transcode_convert(context, decoder, ladder, &range, &none, error);
+    result = result ? result : cv_ladder_finish(ladder, &report->summary, error);
+    result = result ? result : put_poster(publisher, cv_ladder_poster_chunk(ladder), error);
+    if (result != 0) {
+        return cv_fail_context(error, result, "%s", request->original);
+    }
+    transcode_conclude(&meter, report);
+    report->info = *cv_decoder_info(decoder);
+    return 0;
+}
