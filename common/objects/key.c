@@ -7,12 +7,9 @@
 enum { UUID_LENGTH = CV_OBJECT_ID_SIZE - 1 };
 
 static const char *const prefixes[CV_OBJECT_PLACE_COUNT] = {
-    [CV_OBJECT_CLIPS] = "videos/clips/",
-    [CV_OBJECT_THUMBS] = "thumbs/",
-    [CV_OBJECT_FRAMES] = "frames/",
-    [CV_OBJECT_LINES] = "lines/",
-    [CV_OBJECT_PROXY] = "videos/proxy/",
-    [CV_OBJECT_ORIGINAL] = "videos/original/",
+    [CV_OBJECT_CLIPS] = "videos/clips/", [CV_OBJECT_THUMBS] = "thumbs/",
+    [CV_OBJECT_FRAMES] = "frames/",      [CV_OBJECT_LINES] = "lines/",
+    [CV_OBJECT_PROXY] = "videos/proxy/", [CV_OBJECT_ORIGINAL] = "videos/original/",
 };
 
 const char *cv_object_prefix(enum cv_object_place place)
