@@ -30,6 +30,7 @@ extern const struct cli_command cli_command_search;
 extern const struct cli_command cli_command_embeddings;
 extern const struct cli_command cli_command_export;
 extern const struct cli_command cli_command_clip;
+extern const struct cli_command cli_command_commands;
 extern const struct cli_command cli_command_jobs;
 extern const struct cli_command cli_command_runs;
 extern const struct cli_command cli_command_workflows;

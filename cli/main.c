@@ -11,6 +11,7 @@ static const struct cli_command *const commands[] = {
     &cli_command_schedules, &cli_command_triggers, &cli_command_webhooks,   &cli_command_workers,
     &cli_command_nodes,     &cli_command_migrate,  &cli_command_doctor,     &cli_command_delete,
     &cli_command_gc,        &cli_command_bucket,   &cli_command_embeddings, &cli_command_reindex,
+    &cli_command_commands,
 };
 
 /* For the signal handler; set once, before it is installed. */

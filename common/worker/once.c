@@ -126,7 +126,9 @@ static int prepare(struct cv_stage_context *context, struct cv_error *error)
     if (r == 0 && setenv("TMPDIR", context->scratch, 1) != 0) {
         r = cv_fail_errno(error, errno, "cannot set TMPDIR");
     }
-    return r < 0 ? r : enter_sandbox(context, error);
+    return r < 0 || (context->stage->needs & CV_STAGE_RUNS_PROGRAMS)
+               ? r
+               : enter_sandbox(context, error);
 }
 
 static void context_deinit(struct cv_stage_context *context)

@@ -110,6 +110,8 @@ CV_MUST_CHECK int cv_payload_double_or(const json_t *payload, const char *key, d
 enum cv_stage_needs {
     CV_STAGE_NEEDS_STORE = 1,
     CV_STAGE_NEEDS_DATABASE = 2,
+    CV_STAGE_RUNS_PROGRAMS =
+        8, /* no sandbox, for it starts processes; sees the store's variables */
     CV_STAGE_NEEDS_EMBEDDER = 4, /* EMBED_*; with one of the others, for sockets */
 };
 

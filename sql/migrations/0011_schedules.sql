@@ -1192,7 +1192,8 @@ BEGIN
     FROM (VALUES
         ('archive-events', 'the timeline of months that are over goes to the store', '30 3 2 * *', '{}'),
         ('gc', 'objects that no row knows are removed', '0 4 * * sun', '{"remove": true}'),
-        ('purge-clips', 'clips that have had their time are removed', '15 3 * * *', '{}')
+        ('purge-clips', 'clips that have had their time are removed', '15 3 * * *', '{}'),
+        ('prune-embeddings', 'vectors of texts that are gone are forgotten', '45 4 * * sun', '{}')
     ) AS d (name, description, cron, payload)
     WHERE EXISTS (SELECT FROM job_types WHERE name = 'command')
     ON CONFLICT (name) DO NOTHING;

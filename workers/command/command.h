@@ -1,0 +1,11 @@
+/* The command stage: {"command", "args"}. Runs the one program that job_definitions names for the
+ * command, with exactly the arguments that its template yields, without a shell, and reports what it
+ * prints. */
+#pragma once
+
+#include "common/worker/worker.h"
+
+/* Result: {"summary": what the program printed}, a JSON object as it is, anything else as
+ * {"output": …}. */
+CV_MUST_CHECK int command_run(struct cv_stage_context *context, const json_t *payload,
+                              json_t **ret_result, struct cv_error *error);

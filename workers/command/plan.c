@@ -1,0 +1,165 @@
+#include "workers/command/plan.h"
+
+#include <limits.h>
+#include <string.h>
+
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+static void free_list(char **list)
+{
+    for (size_t i = 0; list && list[i]; i++) {
+        free(list[i]);
+    }
+    free(list);
+}
+
+void command_plan_deinit(struct command_plan *plan)
+{
+    free(plan->program);
+    free_list(plan->argv);
+    free_list(plan->environment);
+    *plan = (struct command_plan){0};
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* A JSON list of texts as a NULL-terminated one; a text that no argument can hold is refused. */
+static int read_list(const char *text, char ***ret_list, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *list = json_loads(text, JSON_ALLOW_NUL, NULL);
+    size_t count = json_array_size(list);
+    char **found = calloc(count + 1, sizeof(*found));
+    for (size_t i = 0; found && i < count; i++) {
+        const json_t *entry = json_array_get(list, i);
+        const char *value = json_string_value(entry);
+        if (value && strlen(value) != json_string_length(entry)) {
+            free_list(found);
+            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "argument %zu holds a NUL", i);
+        }
+        found[i] = value ? strdup(value) : NULL;
+        if (!found[i]) {
+            free_list(found);
+            found = NULL;
+        }
+    }
+    *ret_list = found;
+    return found ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for arguments");
+}
+
+/* In the build directory, in an installed layout, or in the same directory. */
+static int find_cortana(char **ret_path, struct cv_error *error)
+{
+    static const char *const places[] = {"../../cli/cortana", "../../bin/cortana", "cortana"};
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash) {
+        *slash = '\0';
+    }
+    for (size_t i = 0; slash && i < CV_COUNT(places); i++) {
+        cv_auto_free char *path = NULL;
+        int result = cv_format(&path, error, "%s/%s", self, places[i]);
+        if (result) {
+            return result;
+        }
+        if (access(path, X_OK) == 0) {
+            *ret_path = cv_take(path);
+            return 0;
+        }
+    }
+    return cv_fail(error, CV_ERROR_CONFIGURATION, "the program cortana is not beside this worker");
+}
+
+static int find_program(const char *name, char **ret_path, struct cv_error *error)
+{
+    if (strcmp(name, "cortana") == 0) {
+        return find_cortana(ret_path, error);
+    }
+    return cv_format(ret_path, error, "%s", name);
+}
+
+/* ---- environment ----------------------------------------------------------------------------- */
+
+static bool is_wanted(const char *entry, char *const *names)
+{
+    size_t length = strcspn(entry, "=");
+    for (size_t i = 0; names[i]; i++) {
+        size_t name_length = strlen(names[i]);
+        bool is_prefix = name_length > 0 && names[i][name_length - 1] == '*';
+        if (is_prefix ? strncmp(entry, names[i], name_length - 1) == 0
+                      : name_length == length && strncmp(entry, names[i], length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int make_environment(const char *names_text, const char *scratch, char ***ret_environment,
+                            struct cv_error *error)
+{
+    enum { FIXED = 4 };
+    char **names = NULL;
+    int result = read_list(names_text, &names, error);
+    if (result) {
+        return result;
+    }
+    size_t count = 0;
+    while (environ[count]) {
+        count++;
+    }
+    char **found = calloc(count + FIXED + 1, sizeof(*found));
+    if (!found) {
+        free_list(names);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an environment");
+    }
+    size_t used = 0;
+    result = cv_format(&found[used++], error, "PATH=/usr/local/bin:/usr/bin:/bin");
+    result = result ? result : cv_format(&found[used++], error, "LANG=C.UTF-8");
+    result = result ? result : cv_format(&found[used++], error, "HOME=%s", scratch);
+    result = result ? result : cv_format(&found[used++], error, "TMPDIR=%s", scratch);
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        if (is_wanted(environ[i], names)) {
+            result = cv_format(&found[used++], error, "%s", environ[i]);
+        }
+    }
+    free_list(names);
+    if (result) {
+        free_list(found);
+        return result;
+    }
+    *ret_environment = found;
+    return 0;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+int command_plan_make(struct cv_db *db, const json_t *payload, const char *scratch,
+                      struct command_plan *ret_plan, struct cv_error *error)
+{
+    cv_auto_free char *text = json_dumps(payload, JSON_COMPACT);
+    if (!text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error,
+                           "SELECT to_jsonb(argv) AS argv, to_jsonb(environment) AS environment,"
+                           " time_limit_ms FROM plan_command($1::jsonb)",
+                           text);
+    if (result) {
+        return result;
+    }
+    cv_auto(command_plan_deinit) struct command_plan plan = {
+        .time_limit_ms = cv_db_int(rows, 0, "time_limit_ms", 0)};
+    result = read_list(cv_db_text(rows, 0, "argv"), &plan.argv, error);
+    result = result ? result : find_program(plan.argv[0], &plan.program, error);
+    result = result ? result
+                    : make_environment(cv_db_text(rows, 0, "environment"), scratch,
+                                       &plan.environment, error);
+    if (result) {
+        return result;
+    }
+    *ret_plan = plan;
+    plan = (struct command_plan){0};
+    return 0;
+}

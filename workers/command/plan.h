@@ -1,0 +1,23 @@
+/* What a payload means: arguments and environment of a program. */
+#pragma once
+
+#include "common/base/base.h"
+#include "common/db/db.h"
+
+#include <jansson.h>
+
+struct command_plan {
+    char *program;      /* an absolute path */
+    char **argv;        /* NULL-terminated */
+    char **environment; /* NULL-terminated */
+    int64_t time_limit_ms;
+};
+
+void command_plan_deinit(struct command_plan *plan);
+CV_DEFINE_CLEANUP_ADDRESS(struct command_plan, command_plan_deinit)
+
+/* Asks the database (plan_command), which checks the payload once more; what it refuses is
+ * CV_ERROR_INVALID_PAYLOAD. The program "cortana" is the one installed beside this worker. The
+ * environment is PATH, LANG, HOME and TMPDIR (`scratch`), and what the definition names of ours. */
+CV_MUST_CHECK int command_plan_make(struct cv_db *db, const json_t *payload, const char *scratch,
+                                    struct command_plan *ret_plan, struct cv_error *error);

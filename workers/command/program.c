@@ -1,0 +1,190 @@
+#include "workers/command/program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+enum {
+    STOP_MS = 3000,
+    LOOK_MS = 50,       /* whether it has ended */
+    LEFTOVER_MS = 1000, /* …though what it has started holds its output open */
+    CANNOT_START = 127,
+};
+
+struct program {
+    pid_t pid;
+    int output;  /* read end of its standard output; -1 at its end */
+    int failure; /* read end of a pipe that execve closes, or brings its errno; -1 when read */
+};
+
+/* In the child, behind fork: nothing but async-signal-safe calls. */
+static _Noreturn void become(const struct program_params *params, pid_t parent, int output,
+                             int failure)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int number = 1; number < NSIG; number++) {
+        (void)signal(number, SIG_DFL);
+    }
+    int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool good = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent &&
+                input >= 0 && dup2(input, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0 &&
+                chdir(params->directory) == 0;
+    if (good) {
+        int keep = STDERR_FILENO + 1;
+        good = dup2(failure, keep) >= 0 && fcntl(keep, F_SETFD, FD_CLOEXEC) == 0 &&
+               close_range((unsigned)keep + 1, ~0U, 0) == 0;
+        failure = good ? keep : failure;
+    }
+    if (good) {
+        (void)execve(params->program, params->argv, params->environment);
+    }
+    int number = errno ? errno : ESRCH;
+    ssize_t written = write(failure, &number, sizeof(number));
+    (void)written;
+    _exit(CANNOT_START);
+}
+
+static int start(const struct program_params *params, struct program *ret_program,
+                 struct cv_error *error)
+{
+    int output[2];
+    int failure[2];
+    if (pipe2(output, O_CLOEXEC) != 0) {
+        return cv_fail_errno(error, errno, "cannot make a pipe");
+    }
+    cv_auto_fd int output_read = output[0];
+    cv_auto_fd int output_write = output[1];
+    if (pipe2(failure, O_CLOEXEC) != 0) {
+        return cv_fail_errno(error, errno, "cannot make a pipe");
+    }
+    cv_auto_fd int failure_read = failure[0];
+    cv_auto_fd int failure_write = failure[1];
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        return cv_fail_errno(error, errno, "cannot start a process");
+    }
+    if (pid == 0) {
+        become(params, parent, output_write, failure_write);
+    }
+    *ret_program = (struct program){
+        .pid = pid, .output = cv_take_fd(&output_read), .failure = cv_take_fd(&failure_read)};
+    return 0;
+}
+
+static void program_end(struct program *program)
+{
+    if (program->pid > 0) {
+        (void)kill(program->pid, SIGKILL);
+        (void)waitpid(program->pid, NULL, 0);
+    }
+    if (program->output >= 0) {
+        (void)close(program->output);
+    }
+    if (program->failure >= 0) {
+        (void)close(program->failure);
+    }
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct program, program_end)
+
+static int read_output(const struct program_params *params, struct program *program,
+                       struct cv_buffer *output, struct cv_error *error)
+{
+    char chunk[16384];
+    ssize_t count = read(program->output, chunk, sizeof(chunk));
+    if (count < 0 && errno != EINTR) {
+        return cv_fail_errno(error, errno, "cannot read what the program prints");
+    }
+    if (count == 0) {
+        (void)close(program->output);
+        program->output = -1;
+    }
+    if (count > 0 && output->length + (size_t)count > params->output_max) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the program prints more than %zu bytes",
+                       params->output_max);
+    }
+    if (count > 0) {
+        cv_buffer_append(output, chunk, (size_t)count);
+    }
+    return output->failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for output") : 0;
+}
+
+/* Ends of the failure pipe: nothing (the program runs), or why it does not. */
+static int read_failure(const struct program_params *params, struct program *program,
+                        struct cv_error *error)
+{
+    int number = 0;
+    ssize_t count = read(program->failure, &number, sizeof(number));
+    (void)close(program->failure);
+    program->failure = -1;
+    return count == (ssize_t)sizeof(number)
+               ? cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "cannot run %s: %s", params->program,
+                         strerror(number))
+               : 0;
+}
+
+static bool has_ended(const struct program *program)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)program->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
+static void ask_to_stop(const struct program *program)
+{
+    (void)kill(program->pid, SIGTERM);
+    int64_t end = cv_monotonic_ms() + STOP_MS;
+    while (cv_monotonic_ms() < end && !has_ended(program)) {
+        (void)poll(NULL, 0, LOOK_MS);
+    }
+}
+
+int program_run(const struct program_params *params, struct cv_buffer *output, int *ret_status,
+                struct cv_error *error)
+{
+    cv_auto(program_end) struct program program = {.output = -1, .failure = -1};
+    int result = start(params, &program, error);
+    int64_t end = cv_monotonic_ms() + params->time_limit_ms;
+    while (result == 0 && (program.output >= 0 || program.failure >= 0)) {
+        struct pollfd fds[] = {{.fd = program.output, .events = POLLIN},
+                               {.fd = program.failure, .events = POLLIN},
+                               {.fd = cv_cancel_fd(params->cancel), .events = POLLIN}};
+        int64_t left = end - cv_monotonic_ms();
+        int ready =
+            left > 0 ? poll(fds, CV_COUNT(fds), left < LEFTOVER_MS ? (int)left : LEFTOVER_MS) : 0;
+        if (ready < 0 && errno != EINTR) {
+            return cv_fail_errno(error, errno, "cannot wait for the program");
+        }
+        if (ready == 0 && left > 0 && has_ended(&program)) {
+            break;
+        }
+        if (left <= 0 || fds[2].revents) {
+            ask_to_stop(&program);
+            return left <= 0 ? cv_fail(error, CV_ERROR_TIMEOUT, "%s took longer than %lld s",
+                                       params->program, (long long)params->time_limit_ms / 1000)
+                             : cv_fail(error, CV_ERROR_CANCELED, "asked to stop");
+        }
+        if (fds[1].revents) {
+            result = read_failure(params, &program, error);
+        }
+        if (result == 0 && fds[0].revents) {
+            result = read_output(params, &program, output, error);
+        }
+    }
+    if (result) {
+        return result;
+    }
+    /* It has ended, or closed its output and is about to. */
+    while (waitpid(program.pid, ret_status, 0) < 0) {
+        if (errno != EINTR) {
+            return cv_fail_errno(error, errno, "cannot wait for the program");
+        }
+    }
+    program.pid = 0;
+    return 0;
+}
