@@ -90,6 +90,7 @@ int cli_watch(struct cli_session *session, struct cli_workers *workers, struct c
     result = result ? result : cli_workers_start(workers, NULL, error);
     result = result ? result : cli_workers_start(workers, "scanner", error);
     result = result ? result : cli_workers_start(workers, "scheduler", error);
+    result = result ? result : cli_workers_start(workers, "command", error);
     result = result ? result : cli_workers_start(workers, "webhook", error);
     result = result ? result : print_place(session, error);
     while (result == 0) {

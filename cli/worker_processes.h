@@ -3,7 +3,7 @@
 
 #include "cli/session.h"
 
-enum { CLI_WORKER_COUNT = 10, CLI_SLOTS_MAX = 64 };
+enum { CLI_WORKER_COUNT = 11, CLI_SLOTS_MAX = 64 };
 
 struct cli_worker_process {
     const char *job_type;
@@ -27,7 +27,7 @@ void cli_workers_init(struct cli_workers *workers, const struct cli_session *ses
 CV_MUST_CHECK bool cli_workers_parse(struct cli_workers *workers, const char *text);
 
 /* Starts what does not run: one job type, all of them (NULL; embed when the pipeline has it), or
- * "scanner", "scheduler" or "webhook". Logs go to
+ * "scanner", "scheduler", "command" or "webhook". Logs go to
  * DIR/log/NAME.log. */
 CV_MUST_CHECK int cli_workers_start(struct cli_workers *workers, const char *job_type,
                                     struct cv_error *error);
