@@ -785,8 +785,8 @@ BEGIN
         INTO read_here;
         found := ARRAY(SELECT unnest(found) UNION SELECT unnest(read_here));
         EXIT WHEN is_last OR cardinality(found) >= p_limit OR lookup IS NULL AND level = 18;
-        -- slices grow eightfold
-        level := level + 3 * greatest(1, ceil(log(8, p_limit / greatest(cardinality(found), 0.25)))::int);
+        -- Slices grow eightfold; at most two steps at once, for few lines in a small one say little about all.
+        level := level + 3 * least(greatest(ceil(log(8, p_limit / greatest(cardinality(found), 0.25))), 1), 2)::int;
         IF lookup IS NULL THEN
             level := least(level, 18);      -- all that is in wider ones would have to be read
         END IF;
