@@ -313,14 +313,14 @@ def disturbed_run(system):
     system.wait(lambda: system.running("transcode"), "the transcode to be well under way")
     system.scaler.pods["transcode"][0].kill()
     say("  transcode killed at work")
+    system.wait(lambda: system.query("SELECT 1 FROM job_attempts a JOIN jobs j ON j.id = a.job_id WHERE j.video_id = %s"
+                                     " AND a.attempt = 2 AND j.status = 'processing'", system.video), "its second attempt")
+    roll(system)
     system.wait(lambda: system.query("SELECT 1 FROM jobs WHERE job_type = 'transcode' AND video_id = %s"
-                                     " AND status = 'done'", system.video), "the second attempt")
+                                     " AND status = 'done'", system.video), "the second attempt to end")
     attempts = system.query("SELECT a.status::text FROM job_attempts a JOIN jobs j ON j.id = a.job_id WHERE job_type = 'transcode'"
                             " AND video_id = %s ORDER BY a.attempt", system.video)
     assert attempts == [("crashed",), ("succeeded",)], attempts
-    system.wait(lambda: system.query("SELECT 1 FROM jobs WHERE job_type IN ('sample', 'ocr') AND video_id = %s"
-                                     " AND status = 'processing'", system.video), "a later stage", scale_in=False)
-    roll(system)
     system.wait(lambda: system.status(system.video) == "ready", "the disturbed video")
     bad = system.query("SELECT job_type, a.status::text FROM job_attempts a JOIN jobs j ON j.id = a.job_id WHERE video_id = %s"
                        " AND job_type <> 'transcode' AND a.status NOT IN ('succeeded', 'released')", system.video)
@@ -334,7 +334,9 @@ def roll(system):
     code, log = system.run_job("Job", f"migrate-{NEW}")
     assert code == 0, log
     old = [pod for pods in system.scaler.pods.values() for pod in pods]
-    say(f"  at work when the new version is applied: {system.query(AT_WORK)}")
+    busy = system.query(AT_WORK)
+    assert busy, "nothing is at work that a new version could disturb"
+    say(f"  at work when the new version is applied: {busy}")
     system.scaler.apply(system.documents)
     system.wait(lambda: not system.scaler.leaving and all(not pod.state()[0] for pod in old), "the old pods to go")
     codes = {pod.name: pod.state()[1] for pod in old}
