@@ -39,6 +39,7 @@ enum option_value {
     OPTION_FAILED,
     OPTION_REASON,
     OPTION_DAYS,
+    OPTION_JOBS,
     OPTION_EVERY,
     OPTION_COUNT,
     OPTION_DATA,
@@ -52,6 +53,7 @@ static const struct option options[] = {{"type", required_argument, NULL, OPTION
                                         {"failed", required_argument, NULL, OPTION_FAILED},
                                         {"reason", required_argument, NULL, OPTION_REASON},
                                         {"days", required_argument, NULL, OPTION_DAYS},
+                                        {"jobs", no_argument, NULL, OPTION_JOBS},
                                         {"every", required_argument, NULL, OPTION_EVERY},
                                         {"count", required_argument, NULL, OPTION_COUNT},
                                         {"data", required_argument, NULL, OPTION_DATA},
@@ -73,6 +75,9 @@ static bool take_option(int option, struct cli_jobs_request *request)
         return true;
     case OPTION_DAYS:
         return cv_parse_int(optarg, 0, DAYS_MAX, &request->days);
+    case OPTION_JOBS:
+        request->is_of_jobs = true;
+        return true;
     case OPTION_COUNT:
         return cv_parse_int(optarg, 1, INT32_MAX, &request->count);
     case OPTION_EVERY:
@@ -111,6 +116,9 @@ static const char *find_fault(const struct action *action, const struct cli_jobs
     }
     if (request->failed_type && action->run != cli_jobs_retry) {
         return "takes no --failed, which goes with retry";
+    }
+    if (request->is_of_jobs && action->run != cli_jobs_archive) {
+        return "takes no --jobs, which goes with archive";
     }
     if (is_filtered ? given != action->filtered : given < action->least || given > action->most) {
         return is_filtered             ? "needs no id where there is a filter"
@@ -190,7 +198,8 @@ const struct cli_command cli_command_jobs = {
         "  pause TYPE | --tenant UUID [--reason TEXT]   no new claims; what runs goes on\n"
         "  resume TYPE | --tenant UUID\n"
         "  archive [--days N]   months of the timeline older than that (90) to the store\n"
-        "  restore KEY          an archived month back\n"
+        "    --jobs                 jobs that are done or canceled, and runs as a whole, instead\n"
+        "  restore KEY          an archive back\n"
         "  --data DIR           the installation in DIR, even if DATABASE_URL is set\n\n"
         "FILTER: --type T, --tenant UUID, --video UUID, --error NAME, --status S; all that are\n"
         "given must hold. ID may be the first letters of an id.\n",

@@ -1,10 +1,13 @@
 /* The subcommands of `cortana jobs`, by file: command_jobs.c reads the command line; jobs_show.c,
- * jobs_change.c, jobs_watch.c and jobs_archive.c do what it says. */
+ * jobs_change.c, jobs_watch.c, jobs_archive.c and jobs_restore.c do what it says. */
 #pragma once
 
 #include "common/queue/queue.h"
 
 #include "cli/session.h"
+
+/* Archives of ended jobs lie under it; other keys are of the timeline. */
+#define CLI_JOB_ARCHIVES "archive/jobs/"
 
 struct cli_jobs_request {
     const char *arguments[2]; /* behind the action; NULL: not given */
@@ -12,6 +15,7 @@ struct cli_jobs_request {
     const char *reason;       /* --reason */
     json_t *filter;           /* --type, --tenant, … as the queue's functions take them */
     int64_t days;             /* --days */
+    bool is_of_jobs;          /* --jobs: the jobs themselves, not their timeline */
     int64_t every_ms;         /* --every, in ms */
     int64_t count;            /* --count; 0: until interrupted */
     struct cv_cancel *cancel;

@@ -3,47 +3,102 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-/* Old months of the timeline to the store as JSON Lines, and back. A month is dropped only when all
- * of it is in the store under the checksum that is noted. */
-
-enum { READ_SIZE = 1 << 20, RESTORE_LINES = 1000, LINE_MAX_BYTES = 64 << 20 };
+/* Old months of the timeline, and ended jobs, to the store as JSON Lines. Rows are dropped only when
+ * all of them are in the store under the checksum that is noted. jobs_restore.c brings them back. */
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
-struct month {
-    const char *partition;
-    char key[128];
+/* ---- a file of lines ------------------------------------------------------------------------- */
+
+struct archive {
     FILE *file;
     EVP_MD_CTX *digest;
-    int64_t rows;
+    int64_t lines;
     char sha256[CV_STORE_SHA256_SIZE];
 };
 
-static int write_line(struct month *month, const char *line, struct cv_error *error)
+static void archive_deinit(struct archive *archive)
 {
-    size_t length = strlen(line);
-    if (fwrite(line, 1, length, month->file) != length || fputc('\n', month->file) == EOF) {
-        return cv_fail_errno(error, errno, "cannot write the archive");
+    if (archive->file) {
+        (void)fclose(archive->file);
     }
-    if (EVP_DigestUpdate(month->digest, line, length) != 1 ||
-        EVP_DigestUpdate(month->digest, "\n", 1) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+    EVP_MD_CTX_free(archive->digest);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct archive, archive_deinit)
+
+static int archive_init(struct archive *archive, struct cv_error *error)
+{
+    archive->file = tmpfile();
+    if (!archive->file) {
+        return cv_fail_errno(error, errno, "cannot make a temporary file");
     }
-    month->rows++;
+    archive->digest = EVP_MD_CTX_new();
+    if (!archive->digest || EVP_DigestInit_ex(archive->digest, EVP_sha256(), NULL) != 1) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "cannot compute SHA-256");
+    }
     return 0;
 }
 
-static int write_month(struct cli_session *session, struct month *month, struct cv_error *error)
+/* The column `line` of all rows. */
+static int archive_write(struct archive *archive, const struct cv_db_result *rows,
+                         struct cv_error *error)
+{
+    for (int i = 0; i < cv_db_rows(rows); i++) {
+        const char *line = cv_db_text(rows, i, "line");
+        if (!line) {
+            return cv_fail(error, CV_ERROR_CONFLICT, "a row that was to be archived is gone");
+        }
+        size_t length = strlen(line);
+        if (fwrite(line, 1, length, archive->file) != length || fputc('\n', archive->file) == EOF) {
+            return cv_fail_errno(error, errno, "cannot write the archive");
+        }
+        if (EVP_DigestUpdate(archive->digest, line, length) != 1 ||
+            EVP_DigestUpdate(archive->digest, "\n", 1) != 1) {
+            return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+        }
+        archive->lines++;
+    }
+    return 0;
+}
+
+static int archive_finish(struct archive *archive, struct cv_error *error)
+{
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    if (fflush(archive->file) != 0) {
+        return cv_fail_errno(error, errno, "cannot write the archive");
+    }
+    if (EVP_DigestFinal_ex(archive->digest, bytes, &length) != 1) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+    }
+    for (unsigned i = 0; i < length; i++) {
+        (void)snprintf(archive->sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
+    }
+    return 0;
+}
+
+static int archive_put(const struct archive *archive, struct cv_store *store, const char *key,
+                       struct cv_error *error)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(archive->file));
+    const struct cv_put_params params = {.content_type = "application/jsonl",
+                                         .sha256 = archive->sha256};
+    return cv_store_put_file(store, key, path, &params, NULL, error);
+}
+
+/* ---- months of the timeline ------------------------------------------------------------------ */
+
+static int write_month(struct cli_session *session, const char *partition, struct archive *archive,
+                       struct cv_error *error)
 {
     char after[24] = "0";
     while (true) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        int result = cv_db_run(session->db, &rows, error,
-                               "SELECT id, line FROM export_events($1, $2::bigint)",
-                               month->partition, after);
-        for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
-            result = write_line(month, cv_db_text(rows, i, "line"), error);
-        }
+        int result =
+            cv_db_run(session->db, &rows, error,
+                      "SELECT id, line FROM export_events($1, $2::bigint)", partition, after);
+        result = result ? result : archive_write(archive, rows, error);
         if (result || cv_db_rows(rows) == 0) {
             return result;
         }
@@ -51,62 +106,35 @@ static int write_month(struct cli_session *session, struct month *month, struct 
     }
 }
 
-static int finish_month(struct month *month, struct cv_error *error)
-{
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    if (fflush(month->file) != 0) {
-        return cv_fail_errno(error, errno, "cannot write the archive");
-    }
-    if (EVP_DigestFinal_ex(month->digest, bytes, &length) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
-    }
-    for (unsigned i = 0; i < length; i++) {
-        (void)snprintf(month->sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
-    return 0;
-}
-
 static int archive_month(struct cli_session *session, const char *partition, struct cv_error *error)
 {
-    cv_auto_file FILE *file = tmpfile();
-    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    if (!file || !digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
-        return cv_fail_errno(error, errno, "cannot make a temporary file");
-    }
-    struct month month = {.partition = partition, .file = file, .digest = digest};
-    (void)snprintf(month.key, sizeof(month.key), "archive/task_events/%s.jsonl",
+    cv_auto(archive_deinit) struct archive archive = {0};
+    char key[128];
+    (void)snprintf(key, sizeof(key), "archive/task_events/%s.jsonl",
                    partition + strlen("task_events_"));
-    int result = write_month(session, &month, error);
-    result = result ? result : finish_month(&month, error);
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(file));
-    const struct cv_put_params params = {.content_type = "application/jsonl",
-                                         .sha256 = month.sha256};
-    result =
-        result ? result : cv_store_put_file(session->store, month.key, path, &params, NULL, error);
-    char rows_text[24];
-    (void)snprintf(rows_text, sizeof(rows_text), "%lld", (long long)month.rows);
+    int result = archive_init(&archive, error);
+    result = result ? result : write_month(session, partition, &archive, error);
+    result = result ? result : archive_finish(&archive, error);
+    result = result ? result : archive_put(&archive, session->store, key, error);
+    char lines[24];
+    (void)snprintf(lines, sizeof(lines), "%lld", (long long)archive.lines);
     cv_auto(cv_db_result_free) struct cv_db_result *dropped = NULL;
     result = result ? result
                     : cv_db_run(session->db, &dropped, error,
                                 "SELECT drop_archived_events($1, $2, $3::bigint, $4) AS dropped",
-                                partition, month.key, rows_text, month.sha256);
+                                partition, key, lines, archive.sha256);
     if (result) {
         return result;
     }
     if (!cv_db_bool(dropped, 0, "dropped")) {
         return cv_fail(error, CV_ERROR_CONFLICT, "%s has changed meanwhile and stays", partition);
     }
-    (void)printf("%s: %lld events are in %s\n", partition, (long long)month.rows, month.key);
+    (void)printf("%s: %s events are in %s\n", partition, lines, key);
     return 0;
 }
 
-int cli_jobs_archive(struct cli_session *session, const struct cli_jobs_request *request,
-                     struct cv_error *error)
+static int archive_months(struct cli_session *session, const char *days, struct cv_error *error)
 {
-    char days[24];
-    (void)snprintf(days, sizeof(days), "%lld", (long long)request->days);
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(session->db, &rows, error,
                            "SELECT event_partitions_before($1::int) AS name", days);
@@ -119,94 +147,101 @@ int cli_jobs_archive(struct cli_session *session, const struct cli_jobs_request 
     return result;
 }
 
-/* ---- back ------------------------------------------------------------------------------------ */
+/* ---- ended jobs ------------------------------------------------------------------------------ */
 
-struct restore {
-    struct cli_session *session;
-    struct cv_buffer lines; /* of a JSON list that is still open */
-    int waiting;
-    int64_t restored;
+/* The row of jobs_to_archive(). */
+struct batch {
+    const char *runs; /* texts of uuid[] */
+    const char *jobs;
+    const char *fingerprint;
+    const char *day; /* of the last of them */
 };
 
-static int send_lines(struct restore *restore, struct cv_error *error)
+static int write_batch(struct cli_session *session, const struct batch *batch,
+                       struct archive *archive, struct cv_error *error)
 {
-    if (restore->waiting == 0) {
-        return 0;
+    char after[24] = "0";
+    while (true) {
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        int result = cv_db_run(session->db, &rows, error,
+                               "SELECT n, line FROM export_jobs($1::uuid[], $2::uuid[], $3::int)",
+                               batch->runs, batch->jobs, after);
+        result = result ? result : archive_write(archive, rows, error);
+        if (result || cv_db_rows(rows) == 0) {
+            return result;
+        }
+        (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, cv_db_rows(rows) - 1, "n"));
     }
-    cv_buffer_text(&restore->lines, "]");
-    if (restore->lines.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the archive's lines");
-    }
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(restore->session->db, &rows, error,
-                           "SELECT restore_events($1::jsonb) AS restored", restore->lines.data);
-    if (result == 0) {
-        restore->restored += cv_db_int(rows, 0, "restored", 0);
-        restore->waiting = 0;
-        cv_buffer_clear(&restore->lines);
-    }
-    return result;
 }
 
-static int take_line(struct restore *restore, const char *line, size_t length,
-                     struct cv_error *error)
+/* A file's name comes from its bytes, so that a batch whose rows could not be dropped lies there
+ * once when it is archived again. */
+static int archive_batch(struct cli_session *session, const struct batch *batch,
+                         struct cv_error *error)
 {
-    cv_buffer_text(&restore->lines, restore->waiting ? "," : "[");
-    cv_buffer_append(&restore->lines, line, length);
-    restore->waiting++;
-    return restore->waiting == RESTORE_LINES ? send_lines(restore, error) : 0;
+    enum { NAME_DIGITS = 16 };
+    cv_auto(archive_deinit) struct archive archive = {0};
+    int result = archive_init(&archive, error);
+    result = result ? result : write_batch(session, batch, &archive, error);
+    result = result ? result : archive_finish(&archive, error);
+    char key[128];
+    (void)snprintf(key, sizeof(key), CLI_JOB_ARCHIVES "%s-%.*s.jsonl", batch->day, NAME_DIGITS,
+                   archive.sha256);
+    result = result ? result : archive_put(&archive, session->store, key, error);
+    cv_auto(cv_db_result_free) struct cv_db_result *dropped = NULL;
+    result = result ? result
+                    : cv_db_run(session->db, &dropped, error,
+                                "SELECT drop_archived_jobs($1::uuid[], $2::uuid[], $3, $4, $5)"
+                                " AS dropped, cardinality($2::uuid[]) AS jobs",
+                                batch->runs, batch->jobs, batch->fingerprint, key, archive.sha256);
+    if (result) {
+        return result;
+    }
+    if (!cv_db_bool(dropped, 0, "dropped")) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "some of these jobs have changed meanwhile, and all of them stay: again");
+    }
+    (void)printf("%s jobs are in %s\n", cv_db_text(dropped, 0, "jobs"), key);
+    return 0;
 }
 
-/* Hands over every whole line of `pending` and keeps the rest. */
-static int take_lines(struct restore *restore, struct cv_buffer *pending, struct cv_error *error)
+static int archive_jobs(struct cli_session *session, const char *days, struct cv_cancel *cancel,
+                        struct cv_error *error)
 {
-    const char *start = pending->data;
-    const char *end = pending->data + pending->length;
-    for (const char *stop; (stop = memchr(start, '\n', (size_t)(end - start))); start = stop + 1) {
-        int result = take_line(restore, start, (size_t)(stop - start), error);
+    for (int batches = 0;; batches++) {
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        int result = cv_db_run(session->db, &rows, error,
+                               "SELECT run_ids, job_ids, fingerprint,"
+                               " to_char(finished_until AT TIME ZONE 'UTC', 'YYYY_MM_DD') AS day"
+                               " FROM jobs_to_archive($1::int) WHERE cardinality(job_ids) > 0",
+                               days);
+        if (result || cv_db_rows(rows) == 0) {
+            if (result == 0 && batches == 0) {
+                (void)puts("nothing is old enough");
+            }
+            return result;
+        }
+        if (cv_cancel_level(cancel) != CV_CANCEL_NONE) {
+            return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+        const struct batch batch = {
+            .runs = cv_db_text(rows, 0, "run_ids"),
+            .jobs = cv_db_text(rows, 0, "job_ids"),
+            .fingerprint = cv_db_text(rows, 0, "fingerprint"),
+            .day = cv_db_text(rows, 0, "day"),
+        };
+        result = archive_batch(session, &batch, error);
         if (result) {
             return result;
         }
     }
-    pending->length = (size_t)(end - start);
-    memmove(pending->data, start, pending->length);
-    return pending->length > LINE_MAX_BYTES
-               ? cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a line of the archive is too long")
-               : 0;
 }
 
-int cli_jobs_restore(struct cli_session *session, const struct cli_jobs_request *request,
+int cli_jobs_archive(struct cli_session *session, const struct cli_jobs_request *request,
                      struct cv_error *error)
 {
-    const char *key = request->arguments[0];
-    struct cv_object_info info;
-    int result = cv_store_head(session->store, key, &info, error);
-    if (result) {
-        return result < 0 ? result
-                          : cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "there is no %s", key);
-    }
-    cv_auto_free char *chunk = malloc(READ_SIZE);
-    cv_auto(cv_buffer_deinit) struct cv_buffer pending = CV_BUFFER_INIT;
-    struct restore restore = {.session = session, .lines = CV_BUFFER_INIT};
-    for (int64_t offset = 0; chunk && result == 0 && offset < info.size;) {
-        size_t got = 0;
-        result = cv_store_get_range(session->store, key, offset, chunk, READ_SIZE, &got, error);
-        if (result == 0 && got == 0) {
-            break;
-        }
-        cv_buffer_append(&pending, chunk, got);
-        offset += (int64_t)got;
-        if (result == 0 && !pending.failed) {
-            result = take_lines(&restore, &pending, error);
-        }
-    }
-    if (result == 0 && (!chunk || pending.failed)) {
-        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the archive");
-    }
-    result = result ? result : send_lines(&restore, error);
-    cv_buffer_deinit(&restore.lines);
-    if (result == 0) {
-        (void)printf("%lld events are back\n", (long long)restore.restored);
-    }
-    return result > 0 ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is gone", key) : result;
+    char days[24];
+    (void)snprintf(days, sizeof(days), "%lld", (long long)request->days);
+    return request->is_of_jobs ? archive_jobs(session, days, request->cancel, error)
+                               : archive_months(session, days, error);
 }

@@ -263,7 +263,7 @@ END
 $$;
 CREATE TRIGGER jobs_before_insert BEFORE INSERT ON jobs
     FOR EACH ROW WHEN (NEW.is_ready IS NULL OR NEW.max_retries IS NULL OR NEW.step IS NULL
-                       OR NEW.depends_on IS NOT NULL)
+                       OR NEW.depends_on IS NOT NULL AND NEW.status = 'queued')
     EXECUTE FUNCTION jobs_before_insert();
 
 CREATE FUNCTION jobs_change_status() RETURNS trigger
@@ -355,7 +355,8 @@ CREATE FUNCTION event_source() RETURNS text
 LANGUAGE sql STABLE AS
 $$ SELECT coalesce(nullif(current_setting('cortana.source', true), ''), 'sql:' || session_user) $$;
 
--- An event for every new job, and idle workers are woken.
+-- An event for every new job, and idle workers are woken. What comes in as ended is history: see
+-- restore_jobs.
 CREATE FUNCTION jobs_inserted() RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
@@ -366,7 +367,7 @@ BEGIN
     INSERT INTO task_events (job_id, video_id, correlation_id, source, type, message, data)
     SELECT id, video_id, correlation_id, speaker, 'status', 'queued',
            jsonb_build_object('to', status, 'job_type', job_type)
-    FROM changed;
+    FROM changed WHERE status = 'queued';
     PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
     FROM (SELECT DISTINCT job_type FROM changed WHERE is_ready) AS woken;
     RETURN NULL;

@@ -1,0 +1,247 @@
+-- Finished jobs to the store as JSON Lines, and back. What anything in here still rests on stays: dead
+-- jobs wait for somebody's decision, the newest run of a video says what has been made of it, a clip's
+-- job leads to its object, and a parent is asked for by whatever may still be run behind it.
+
+-- What has been archived: one row a file.
+CREATE TABLE job_archives (
+    key text PRIMARY KEY,
+    jobs bigint NOT NULL,
+    runs bigint NOT NULL,
+    finished_from timestamptz,
+    finished_until timestamptz,
+    checksum text NOT NULL,
+    archived_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE job_archives IS 'Files of the store that hold finished jobs; restore_jobs() takes their lines.';
+
+-- A clip's object is found by its job until it is removed from the store.
+CREATE FUNCTION leads_to_clip(p_job jobs) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS
+$$
+    SELECT p_job.job_type = 'clip_generate' AND p_job.status = 'done'
+       AND coalesce(p_job.result ? 'clip_path' AND NOT p_job.result ? 'removed_at', false)
+$$;
+
+-- Whether a job that may still run asks for one of these; those of one run come and go together.
+CREATE FUNCTION jobs_asked_for(p_job_ids uuid[]) RETURNS boolean
+LANGUAGE sql STABLE AS
+$$
+    -- IS TRUE, so that it is a look into a hash table, whatever the statistics say.
+    SELECT EXISTS (SELECT FROM jobs c CROSS JOIN unnest(c.depends_on) AS parent
+                   WHERE c.depends_on IS NOT NULL AND c.status <> 'done'
+                     AND (parent IN (SELECT unnest(p_job_ids))) IS TRUE
+                     AND c.id NOT IN (SELECT unnest(p_job_ids)))
+$$;
+
+-- Which versions of which rows an archive is of: each change of any of them gives another text.
+CREATE FUNCTION archive_fingerprint(p_run_ids uuid[], p_job_ids uuid[]) RETURNS text
+LANGUAGE sql STABLE AS
+$$
+    SELECT md5(coalesce(string_agg(version, ' ' ORDER BY version COLLATE "C"), ''))
+    FROM (SELECT concat_ws(',', 'run', id, xmin) FROM runs WHERE id = ANY (p_run_ids)
+          UNION ALL
+          SELECT concat_ws(',', 'job', id, xmin) FROM jobs
+          WHERE id = ANY (p_job_ids) OR run_id = ANY (p_run_ids)
+          UNION ALL
+          SELECT concat_ws(',', 'attempt', job_id, attempt, xmin) FROM job_attempts
+          WHERE job_id = ANY (p_job_ids)
+          UNION ALL
+          SELECT concat_ws(',', 'artifact', id, xmin) FROM task_artifacts WHERE job_id = ANY (p_job_ids)
+          UNION ALL
+          SELECT concat_ws(',', 'output', job_id, job_type, xmin) FROM job_outputs
+          WHERE job_id = ANY (p_job_ids)) AS rows (version)
+$$;
+
+-- Up to p_limit jobs that ended more than p_days ago, runs as a whole (so that the last may exceed it),
+-- and the fingerprint that drop_archived_jobs() wants to see again. Empty lists: there are none.
+CREATE FUNCTION jobs_to_archive(
+    p_days int, p_limit int DEFAULT 5000,
+    OUT run_ids uuid[], OUT job_ids uuid[], OUT finished_until timestamptz, OUT fingerprint text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    before CONSTANT timestamptz := now() - make_interval(days => p_days);
+    asked uuid[];
+    others uuid[];
+BEGIN
+    -- The jobs of a run depend on one another alone.
+    SELECT coalesce(array_agg(DISTINCT parent) FILTER (WHERE parent IS NOT NULL), '{}') INTO asked
+    FROM jobs c CROSS JOIN unnest(c.depends_on) AS parent
+    WHERE c.run_id IS NULL AND c.depends_on IS NOT NULL AND c.status <> 'done';
+
+    WITH ended AS (
+        SELECT r.id, r.finished_at FROM runs r
+        WHERE r.status IN ('done', 'canceled') AND r.finished_at < before
+          AND (r.video_id IS NULL
+               OR EXISTS (SELECT FROM runs n
+                          WHERE n.video_id = r.video_id AND n.workflow = r.workflow
+                            AND n.status = 'done' AND n.created_at > r.created_at))
+          AND NOT EXISTS (SELECT FROM jobs j
+                          WHERE j.run_id = r.id
+                            AND (j.status NOT IN ('done', 'canceled') OR leads_to_clip(j)))
+          AND r.id NOT IN (SELECT run_id FROM jobs WHERE id = ANY (asked) AND run_id IS NOT NULL)
+        ORDER BY r.finished_at, r.id LIMIT p_limit
+    ), sized AS (
+        SELECT o.id, sum(j.count) OVER (ORDER BY o.finished_at, o.id) - j.count AS earlier
+        FROM ended o, LATERAL (SELECT count(*) FROM jobs WHERE run_id = o.id) AS j
+    )
+    SELECT coalesce(array_agg(s.id), '{}') INTO run_ids FROM sized s WHERE s.earlier < p_limit;
+
+    SELECT coalesce(array_agg(j.id), '{}') INTO job_ids FROM jobs j WHERE j.run_id = ANY (run_ids);
+
+    SELECT coalesce(array_agg(o.id), '{}') INTO others
+    FROM (SELECT j.id FROM jobs j
+          WHERE j.run_id IS NULL AND j.status IN ('done', 'canceled') AND j.finished_at < before
+            AND NOT leads_to_clip(j)
+            AND j.id NOT IN (SELECT unnest(asked))
+            AND (j.video_id IS NULL OR NOT j.exclusive
+                 OR EXISTS (SELECT FROM jobs n
+                            WHERE n.video_id = j.video_id AND n.step = j.step AND n.exclusive
+                              AND n.status = 'done' AND n.created_at > j.created_at))
+          LIMIT greatest(0, p_limit - cardinality(job_ids))) AS o;
+    job_ids := job_ids || others;
+    SELECT max(j.finished_at) INTO finished_until FROM jobs j WHERE j.id = ANY (job_ids);
+    fingerprint := archive_fingerprint(run_ids, job_ids);
+END
+$$;
+COMMENT ON FUNCTION jobs_to_archive IS
+    'Ended jobs that nothing rests on any more, and the fingerprint that drop_archived_jobs() wants.';
+
+-- The lines of an archive, from p_after on: {"run": row} first, then {"job": row, "attempts": [row, …],
+-- "artifacts": […], "outputs": […]}.
+CREATE FUNCTION export_jobs(p_run_ids uuid[], p_job_ids uuid[], p_after int DEFAULT 0,
+                            p_limit int DEFAULT 500) RETURNS TABLE (n int, line text)
+LANGUAGE sql STABLE AS
+$$
+    SELECT e.n::int, coalesce(
+        (SELECT jsonb_build_object('run', to_jsonb(r)) FROM runs r WHERE r.id = e.id),
+        (SELECT jsonb_build_object(
+             'job', to_jsonb(j),
+             'attempts', (SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY a.attempt), '[]')
+                          FROM job_attempts a WHERE a.job_id = j.id),
+             'artifacts', (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.id), '[]')
+                           FROM task_artifacts f WHERE f.job_id = j.id),
+             'outputs', (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.job_type), '[]')
+                         FROM job_outputs o WHERE o.job_id = j.id))
+         FROM jobs j WHERE j.id = e.id))::text
+    FROM unnest(p_run_ids || p_job_ids) WITH ORDINALITY AS e (id, n)
+    WHERE e.n > p_after AND e.n <= p_after + p_limit
+    ORDER BY e.n
+$$;
+
+-- Notes an archive and deletes its rows, if they are still those that were archived.
+CREATE FUNCTION drop_archived_jobs(p_run_ids uuid[], p_job_ids uuid[], p_fingerprint text, p_key text,
+                                   p_checksum text) RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    PERFORM FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id FOR UPDATE;
+    PERFORM FROM runs WHERE id = ANY (p_run_ids) ORDER BY id FOR UPDATE;
+    IF archive_fingerprint(p_run_ids, p_job_ids) <> p_fingerprint OR jobs_asked_for(p_job_ids)
+       OR EXISTS (SELECT FROM jobs WHERE id = ANY (p_job_ids) AND status NOT IN ('done', 'canceled')) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO job_archives AS a (key, jobs, runs, finished_from, finished_until, checksum)
+    SELECT p_key, cardinality(p_job_ids), cardinality(p_run_ids), min(finished_at), max(finished_at),
+           p_checksum
+    FROM jobs WHERE id = ANY (p_job_ids)
+    ON CONFLICT (key) DO UPDATE SET archived_at = now();
+    DELETE FROM jobs WHERE id = ANY (p_job_ids);
+    DELETE FROM runs WHERE id = ANY (p_run_ids);
+    RETURN true;
+END
+$$;
+
+-- Rows of an archive into their table; columns that the archive does not know get their defaults. Not
+-- for use outside.
+CREATE FUNCTION insert_archived(p_table regclass, p_rows jsonb) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    columns text;
+    inserted bigint;
+BEGIN
+    SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) INTO columns
+    FROM pg_attribute
+    WHERE attrelid = p_table AND attnum > 0 AND NOT attisdropped AND p_rows -> 0 ? attname::text;
+    IF columns IS NULL THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('INSERT INTO %1$s (%2$s) SELECT %2$s FROM jsonb_populate_recordset(NULL::%1$s, $1)'
+                   ' ON CONFLICT DO NOTHING', p_table, columns) USING p_rows;
+    GET DIAGNOSTICS inserted = ROW_COUNT;
+    RETURN inserted;
+END
+$$;
+
+-- Takes lines of export_jobs() back, each once however often it is called. Left out is what belongs to
+-- a video that was deleted since. Nothing that could run comes in.
+CREATE FUNCTION restore_jobs(p_lines jsonb, OUT restored bigint, OUT left_out bigint)
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public AS
+$$
+DECLARE
+    given bigint;
+    known bigint;
+    fresh jsonb;
+    unknown text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('restore_jobs'));
+    IF EXISTS (SELECT FROM jsonb_array_elements(p_lines) AS l
+               WHERE l ? 'job' = l ? 'run'
+                  OR coalesce(l #>> '{job,status}', l #>> '{run,status}', '') NOT IN ('done', 'canceled')
+                  OR jsonb_path_exists(l, '$.attempts[*] ? (@.job_id != $.job.id || @.status == "running")')
+                  OR jsonb_path_exists(l, '$.artifacts[*] ? (@.job_id != $.job.id)')
+                  OR jsonb_path_exists(l, '$.outputs[*] ? (@.job_id != $.job.id)')) THEN
+        RAISE EXCEPTION 'a line is none of an ended job or run' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT l #>> '{job,job_type}' INTO unknown FROM jsonb_array_elements(p_lines) AS l
+    WHERE l ? 'job' AND NOT EXISTS (SELECT FROM job_types WHERE name = l #>> '{job,job_type}') LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'job type % is not registered', unknown
+            USING ERRCODE = 'foreign_key_violation', HINT = 'Insert it into job_types.';
+    END IF;
+
+    PERFORM insert_archived('runs', coalesce(jsonb_agg(l -> 'run'), '[]'))
+    FROM jsonb_array_elements(p_lines) AS l
+    WHERE l ? 'run' AND (l #>> '{run,video_id}' IS NULL
+                         OR EXISTS (SELECT FROM videos WHERE id = (l #>> '{run,video_id}')::uuid));
+
+    SELECT count(*), count(*) FILTER (WHERE present), coalesce(jsonb_agg(line) FILTER (WHERE fits), '[]')
+    INTO given, known, fresh
+    FROM (SELECT l AS line, p.present, NOT p.present
+                 AND (l #>> '{job,video_id}' IS NULL
+                      OR EXISTS (SELECT FROM videos WHERE id = (l #>> '{job,video_id}')::uuid))
+                 AND (l #>> '{job,run_id}' IS NULL
+                      OR EXISTS (SELECT FROM runs WHERE id = (l #>> '{job,run_id}')::uuid)) AS fits
+          FROM jsonb_array_elements(p_lines) AS l,
+               LATERAL (SELECT EXISTS (SELECT FROM jobs WHERE id = (l #>> '{job,id}')::uuid)) AS p (present)
+          WHERE l ? 'job') AS lines;
+    restored := insert_archived('jobs', jsonb_path_query_array(fresh, '$[*].job'));
+    PERFORM insert_archived('job_attempts', jsonb_path_query_array(fresh, '$[*].attempts[*]'));
+    PERFORM insert_archived('task_artifacts', jsonb_path_query_array(fresh, '$[*].artifacts[*]'));
+    PERFORM insert_archived('job_outputs', jsonb_path_query_array(fresh, '$[*].outputs[*]'));
+    left_out := given - known - restored;
+END
+$$;
+COMMENT ON FUNCTION restore_jobs IS
+    'Takes a list of an archive''s lines back; what belongs to deleted videos is left out.';
+
+ALTER TABLE job_archives ENABLE ROW LEVEL SECURITY;
+REVOKE ALL ON job_archives FROM PUBLIC, anon, authenticated;
+GRANT ALL ON job_archives TO service_role;
+CREATE POLICY job_archives_service ON job_archives TO service_role USING (true) WITH CHECK (true);
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['jobs_asked_for', 'archive_fingerprint', 'jobs_to_archive', 'leads_to_clip',
+                                'export_jobs', 'drop_archived_jobs', 'insert_archived', 'restore_jobs'] LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
+    END LOOP;
+END
+$$;
