@@ -536,7 +536,7 @@ BEGIN
 END
 $$;
 CREATE TRIGGER jobs_check_command BEFORE INSERT ON jobs
-    FOR EACH ROW WHEN (NEW.job_type = 'command' AND NEW.run_id IS NULL)
+    FOR EACH ROW WHEN (NEW.job_type = 'command' AND NEW.run_id IS NULL AND NEW.status = 'queued')
     EXECUTE FUNCTION jobs_check_command();
 
 CREATE FUNCTION run_command(
@@ -599,6 +599,11 @@ COMMENT ON FUNCTION define_command IS 'Adds or changes a command, from one JSON 
 INSERT INTO job_definitions (key, description, argv, payload_schema, environment, time_limit) VALUES
     ('archive-events', 'months of the timeline that are over to the store',
      '["cortana", "jobs", "archive", "--days={{args.days}}"]',
+     '{"type": "object", "additionalProperties": false,
+       "properties": {"days": {"type": "integer", "minimum": 1, "maximum": 36500}}}',
+     '{DATABASE_URL,PG*,STORE_URL,S3_*,AWS_*}', '6 hours'),
+    ('archive-jobs', 'jobs and runs that have ended, with their attempts, to the store',
+     '["cortana", "jobs", "archive", "--jobs", "--days={{args.days}}"]',
      '{"type": "object", "additionalProperties": false,
        "properties": {"days": {"type": "integer", "minimum": 1, "maximum": 36500}}}',
      '{DATABASE_URL,PG*,STORE_URL,S3_*,AWS_*}', '6 hours'),

@@ -1191,6 +1191,7 @@ BEGIN
     SELECT d.name, d.description, d.cron, 'command', d.name, d.payload::jsonb, true
     FROM (VALUES
         ('archive-events', 'the timeline of months that are over goes to the store', '30 3 2 * *', '{}'),
+        ('archive-jobs', 'jobs that have ended long ago go to the store', '0 3 * * *', '{}'),
         ('gc', 'objects that no row knows are removed', '0 4 * * sun', '{"remove": true}'),
         ('purge-clips', 'clips that have had their time are removed', '15 3 * * *', '{}'),
         ('prune-embeddings', 'vectors of texts that are gone are forgotten', '45 4 * * sun', '{}')

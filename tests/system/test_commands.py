@@ -285,6 +285,7 @@ def cortana(program, workers, *arguments, text=""):
     ("gc", {"remove": True, "min_age_hours": 0}, {"objects": 1, "removed": True}),
     ("purge-clips", {}, {"clips_removed": 0}),
     ("archive-events", {"days": 90}, {"output": "nothing is old enough"}),
+    ("archive-jobs", {"days": 90}, {"output": "nothing is old enough"}),
     ("prune-embeddings", {}, {"output": "0 vectors removed"}),
 ])
 def test_a_built_in_command_runs(queue, workers, program, key, args, wanted):

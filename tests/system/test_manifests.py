@@ -19,8 +19,7 @@ from workers import Workers, wait_until
 
 MONITORING = ROOT / "k8s/components/monitoring"
 # Programs that run elsewhere than in a pod of their own, and why.
-NOT_IN_PODS = {"embed-worker": "off by default: docs/operations.md says how it is added",
-               "command-worker": "what it runs, and with which rights, its installation says: the same"}
+NOT_IN_PODS = {"embed-worker": "off by default: docs/operations.md says how it is added"}
 
 
 @pytest.fixture(scope="module")

@@ -522,10 +522,10 @@ def test_a_task_that_fails_holds_up_no_other(queue):
 
 
 def test_the_schedules_that_come_with_the_system(queue):
-    assert queue.value("SELECT restore_default_schedules()") == 4
+    assert queue.value("SELECT restore_default_schedules()") == 5
     found = {row["name"]: row for row in queue.run("SELECT * FROM job_triggers")}
     assert {name: row["cron"] for name, row in found.items()} == {
-        "archive-events": "30 3 2 * *", "gc": "0 4 * * sun", "purge-clips": "15 3 * * *",
+        "archive-events": "30 3 2 * *", "archive-jobs": "0 3 * * *", "gc": "0 4 * * sun", "purge-clips": "15 3 * * *",
         "prune-embeddings": "45 4 * * sun"}
     queue.run("UPDATE job_triggers SET cron = '0 5 * * *' WHERE name = 'gc'")
     queue.run("SELECT pause_trigger('purge-clips')")
