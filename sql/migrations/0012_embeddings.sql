@@ -183,6 +183,7 @@ SET jit = off AS
 $$
 DECLARE
     oversampling CONSTANT int := 20;
+    indexed_max CONSTANT int := 1000;  -- hnsw.ef_search goes no further; beyond it, one by one
     length int := cardinality(p_vector);
 BEGIN
     IF length IS DISTINCT FROM (SELECT dimensions FROM embedding_models WHERE name = p_model) THEN
@@ -190,12 +191,13 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF has_pgvector() THEN
-        PERFORM set_config('hnsw.ef_search', least(greatest(p_limit, 40), 1000)::text, true)
+        PERFORM set_config('hnsw.ef_search', least(greatest(p_limit, 40), indexed_max)::text, true)
         FROM pg_am WHERE amname = 'hnsw';
         RETURN QUERY EXECUTE format(
-            'SELECT text_hash, -(embedding::vector(%1$s) <#> $1::vector(%1$s))::real FROM text_embeddings'
-            ' WHERE model = %2$L ORDER BY embedding::vector(%1$s) <#> $1::vector(%1$s) LIMIT $2',
-            length, p_model) USING p_vector, p_limit;
+            'SELECT text_hash, -(embedding%1$s <#> $1::vector%1$s)::real FROM text_embeddings'
+            ' WHERE model = %2$L ORDER BY embedding%1$s <#> $1::vector%1$s LIMIT $2',
+            CASE WHEN p_limit <= indexed_max THEN format('::vector(%s)', length) END, p_model)
+            USING p_vector, p_limit;
         RETURN;
     END IF;
     RETURN QUERY
@@ -222,6 +224,7 @@ SET jit = off AS
 $$
 DECLARE
     texts_max CONSTANT int := 51200;
+    indexed_max CONSTANT int := 1000;  -- up to here an index may give less than there is
     growth CONSTANT int := 8;
     texts int := greatest(p_limit, 100);
     texts_found bigint;
@@ -244,7 +247,8 @@ BEGIN
                 ' SELECT (SELECT count(*) FROM near), array_agg(id), array_agg(likeness) FROM hit'
         INTO texts_found, ids, similarities
         USING p_model, p_vector, texts, p_video, p_limit, auth.uid(), current_team_ids();
-        EXIT WHEN cardinality(ids) >= p_limit OR texts_found < texts OR texts >= texts_max;
+        EXIT WHEN cardinality(ids) >= p_limit OR texts_found < texts AND texts > indexed_max
+            OR texts >= texts_max;
         texts := least(texts * growth, texts_max);
     END LOOP;
     RETURN QUERY SELECT * FROM unnest(ids, similarities);
