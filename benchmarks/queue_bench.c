@@ -13,6 +13,10 @@ enum {
     WARM_UP_JOBS = 2000,
     BATCH_JOBS = 20000,
     SINGLE_JOBS = 2000,
+    LARGE_BATCH = 500,
+    ENQUEUED_SINGLY = 1000,
+    ENQUEUED_IN_BATCHES = 20000,
+    ENQUEUE_BATCH = 1000,
     LATENCY_JOBS = 500,
     PATIENCE_MS = 10 * 1000,
 };
@@ -96,6 +100,7 @@ static int measure_drain(struct cv_db *db, struct cv_error *error)
     } runs[] = {
         {NULL, BATCH, WARM_UP_JOBS},
         {"no-op jobs drained, 1 process, batches of 100", BATCH, BATCH_JOBS},
+        {"no-op jobs drained, 1 process, batches of 500", LARGE_BATCH, BATCH_JOBS},
         {"no-op jobs drained, 1 process, one by one", 1, SINGLE_JOBS},
     };
     for (size_t i = 0; i < CV_COUNT(runs); i++) {
@@ -112,6 +117,42 @@ static int measure_drain(struct cv_db *db, struct cv_error *error)
         }
     }
     return 0;
+}
+
+static int enqueue_batch(struct cv_db *db, struct cv_error *error)
+{
+    char size[16];
+    (void)snprintf(size, sizeof(size), "%d", ENQUEUE_BATCH);
+    return cv_db_run(
+        db, NULL, error,
+        "SELECT count(*) FROM enqueue_jobs($1, array_fill('{}'::jsonb, ARRAY[$2::int]))",
+        drain_type, size);
+}
+
+static int measure_enqueue(struct cv_db *db, struct cv_error *error)
+{
+    int result = 0;
+    double start = now_ms();
+    for (int i = 0; result == 0 && i < ENQUEUED_SINGLY; i++) {
+        char id[CV_UUID_SIZE];
+        struct cv_enqueue_params params = {.job_type = drain_type};
+        result = cv_queue_enqueue(db, &params, id, error);
+    }
+    if (result) {
+        return result;
+    }
+    print_figure("enqueued, one by one", "jobs/s", ENQUEUED_SINGLY / ((now_ms() - start) / 1000),
+                 "higher");
+    start = now_ms();
+    for (int i = 0; result == 0 && i < ENQUEUED_IN_BATCHES; i += ENQUEUE_BATCH) {
+        result = enqueue_batch(db, error);
+    }
+    if (result) {
+        return result;
+    }
+    print_figure("enqueued, by thousands", "jobs/s",
+                 ENQUEUED_IN_BATCHES / ((now_ms() - start) / 1000), "higher");
+    return cv_db_script(db, "DELETE FROM jobs WHERE status = 'queued'", error);
 }
 
 /* A worker with nothing to do: waits for a notification, claims, notes the time, completes. */
@@ -236,6 +277,7 @@ static int run(const char *conninfo, struct cv_error *error)
     if (result == 0) {
         result = measure_drain(db, error);
     }
+    result = result ? result : measure_enqueue(db, error);
     return result ? result : measure_latency(db, conninfo, error);
 }
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["text", "media", "clips", "store", "s3", "scanner", "queue", "search"]
+SUITES = ["text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "search"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
@@ -43,6 +43,8 @@ def programs(suite, build, fixtures, stack):
     if suite == "queue":
         return [[build / "benchmarks" / "queue-bench", conninfo],
                 [python, HERE / "start_bench.py", build, conninfo]]
+    if suite == "peers":
+        return [[python, HERE / "queue_peers_bench.py", build]]
     return [[python, HERE / "search_bench.py", conninfo, str(SEARCH_ROWS)]]
 
 
