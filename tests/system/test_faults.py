@@ -319,7 +319,9 @@ def test_chaos_kill_nine_at_random_instants(jobs, workers):
                   lambda: jobs.row(unfinished)["n"] == 0, add_work, seed)
     chaos.run(kills)
     chaos.end()
-    workers.start().stop()  # finds what the killed ones left behind
+    finder = workers.start()  # of what the killed ones left behind
+    wait_until(lambda: finder.says("slots, lease"), "it to have started: a signal before would just end it")
+    assert finder.stop() == 0
     assert workers.scratch_entries() == []
     assert workers.objects() == {f"out/{index}" for index in range(len(ids))}
     check_nothing_lost_or_doubled(jobs, workers, ids)

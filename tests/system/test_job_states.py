@@ -87,5 +87,5 @@ def test_literal_job_type_is_valid_sql(queue):
         queue.run("INSERT INTO jobs (job_type) VALUES ('unheard_of')")
     with pytest.raises(psycopg2.errors.ForeignKeyViolation, match="not registered"):
         queue.add("unheard_of")
-    queue.run("INSERT INTO job_types (name, description) VALUES ('embed', 'embeddings')")
-    assert queue.status(queue.add("embed")) == "queued"
+    queue.run("INSERT INTO job_types (name, description) VALUES ('subtitle', 'subtitles')")
+    assert queue.status(queue.add("subtitle")) == "queued"
