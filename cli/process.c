@@ -166,20 +166,3 @@ int cli_process_run(const struct cli_process_params *params, struct cv_error *er
     }
     return 0;
 }
-
-bool cli_beside_binary(const char *relative, char *path, size_t size)
-{
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (length <= 0) {
-        return false;
-    }
-    self[length] = '\0';
-    char *slash = strrchr(self, '/');
-    if (!slash) {
-        return false;
-    }
-    *slash = '\0';
-    int written = snprintf(path, size, "%s/%s", self, relative);
-    return written > 0 && (size_t)written < size && access(path, X_OK) == 0;
-}

@@ -27,7 +27,3 @@ bool cli_process_wait(pid_t pid, int64_t timeout_ms);
 
 /* Runs a program to its end; raises with the last line of what it printed when it fails. */
 CV_MUST_CHECK int cli_process_run(const struct cli_process_params *params, struct cv_error *error);
-
-/* The path of a program that lies beside this binary (`relative` to its directory); false when there
- * is none. */
-bool cli_beside_binary(const char *relative, char *path, size_t size);

@@ -93,7 +93,7 @@ static int find_program(const struct cli_worker_process *worker, char *path, siz
     (void)snprintf(in_libexec, sizeof(in_libexec), "../libexec/cortana/%s", worker->name);
     const char *const places[] = {in_build, in_libexec, worker->name};
     for (size_t i = 0; i < CV_COUNT(places); i++) {
-        if (cli_beside_binary(places[i], path, size)) {
+        if (cv_beside_binary(places[i], path, size)) {
             return 0;
         }
     }

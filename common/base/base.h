@@ -300,6 +300,10 @@ const char *cv_env(const char *name, const char *fallback);
 CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high,
                              int64_t *ret_value, struct cv_error *error);
 
+/* The path of a program that lies beside this binary (`relative` to its directory); false when there
+ * is none. */
+bool cv_beside_binary(const char *relative, char *path, size_t size);
+
 /* ---- byte source ----------------------------------------------------------------------------- */
 
 /* Random access to bytes that lie anywhere. Media reads through it and knows no store; a store

@@ -139,7 +139,8 @@ struct cv_stage {
      * the fence is taken before and `done` is written after. Replaces rows of an earlier run. May
      * be repeated when the transaction is. `result` is what run() returned: from an untrusted
      * process, so check it. The API shows the result's member "summary" as the job's result where
-     * it is an object, else all members that are no lists. */
+     * it is an object, else all members that are no lists. NULL: nothing is to be written but
+     * that. */
     int (*commit)(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error);
 };

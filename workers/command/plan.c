@@ -50,22 +50,10 @@ static int read_list(const char *text, char ***ret_list, struct cv_error *error)
 static int find_cortana(char **ret_path, struct cv_error *error)
 {
     static const char *const places[] = {"../../cli/cortana", "../../bin/cortana", "cortana"};
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash) {
-        *slash = '\0';
-    }
-    for (size_t i = 0; slash && i < CV_COUNT(places); i++) {
-        cv_auto_free char *path = NULL;
-        int result = cv_format(&path, error, "%s/%s", self, places[i]);
-        if (result) {
-            return result;
-        }
-        if (access(path, X_OK) == 0) {
-            *ret_path = cv_take(path);
-            return 0;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < CV_COUNT(places); i++) {
+        if (cv_beside_binary(places[i], path, sizeof(path))) {
+            return cv_format(ret_path, error, "%s", path);
         }
     }
     return cv_fail(error, CV_ERROR_CONFIGURATION, "the program cortana is not beside this worker");
