@@ -1,5 +1,5 @@
-"""What must be true of the queue's history whatever happened: read from task_events, job_attempts and
-jobs alone, each as a statement whose rows are the violations."""
+"""What must be true of the queue's history whatever happened: read from task_events, job_attempts,
+jobs and trigger_firings alone, each as a statement whose rows are the violations."""
 
 INVARIANTS = {
     "a job's timeline is a legal path, without gaps": """
@@ -61,6 +61,28 @@ INVARIANTS = {
         GROUP BY j.id
         HAVING j.status = 'done' AND j.retry_count <> count(*) FILTER (
             WHERE a.status IN ('failed', 'crashed', 'timeout'))""",
+    "each instant and each event is enqueued once": """
+        SELECT e.job_id, e.id, count(f.id) AS firings FROM task_events e
+        LEFT JOIN trigger_firings f ON f.job_id = e.job_id AND f.outcome = 'fired'
+        WHERE e.source = 'scheduler' AND e.type = 'status' AND e.data ->> 'to' = 'queued'
+          AND e.data ->> 'from' IS NULL
+        GROUP BY e.job_id, e.id HAVING count(f.id) <> 1""",
+    "what a trigger fired is there": """
+        SELECT f.* FROM trigger_firings f JOIN job_triggers t ON t.id = f.trigger_id
+        WHERE f.outcome = 'failed'
+           OR (f.outcome = 'fired' AND t.action <> 'run'
+               AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = f.job_id
+                                                    AND j.correlation_id = f.correlation_id))""",
+    "no instant is left out": """
+        WITH RECURSIVE expected AS (
+            SELECT t.id, t.name, t.cron, t.time_zone, t.next_at, min(f.instant) AS instant
+            FROM job_triggers t JOIN trigger_firings f ON f.trigger_id = t.id
+            WHERE t.catch_up = 'all' AND f.instant IS NOT NULL GROUP BY t.id
+            UNION ALL
+            SELECT id, name, cron, time_zone, next_at, next_cron(cron, time_zone, instant)
+            FROM expected WHERE instant < next_at)
+        SELECT name, instant FROM expected e WHERE instant < next_at AND NOT EXISTS (
+            SELECT FROM trigger_firings f WHERE f.trigger_id = e.id AND f.instant = e.instant)""",
 }
 
 

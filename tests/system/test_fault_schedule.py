@@ -1,6 +1,7 @@
 """A schedule of faults drawn from a seed: processes killed and stopped beyond their leases, servers
 crashed, connections reset, silenced and held up, clocks stepped, a pooler restarted, while jobs come in,
-depend on each other, fail and are canceled. Afterwards the history is read as evidence.
+depend on each other, fail and are canceled, schedules fall due and events happen. Afterwards the history
+is read as evidence.
 
 CORTANA_FAULT_SECONDS=7200 for the long run; CORTANA_FAULT_SEED to repeat one."""
 
@@ -27,6 +28,10 @@ DIAMOND = """INSERT INTO workflows (name, steps) VALUES ('diamond', '[
      "params": {"do": "work", "ms": 100}},
     {"key": "bottom", "job_type": "test_stage", "depends_on": ["left", "right"],
      "params": {"do": "succeed"}}]')"""
+# Those that come with the system would run commands, which nobody here does.
+TRIGGERS = """DELETE FROM job_triggers; INSERT INTO job_triggers (name, event, action, target, payload)
+    VALUES ('paid', 'order.paid', 'job', 'test_stage',
+            '{"do": "put", "key": "event/{{event.data.n}}", "text": "{{event.data.n}}"}')"""
 
 
 class Load:
@@ -38,6 +43,8 @@ class Load:
         self.count = 0
         self.confirmed = {}  # the job's id: what it was told to do
         self.runs = []
+        self.schedules = {}  # a schedule's name: the instants that had gone by when it came
+        self.events = []
         self.unsure = 0
 
     def jobs(self):
@@ -56,12 +63,38 @@ class Load:
                 "crash": {"do": "crash"},
                 "refuse": {"do": "fail", "type": "InvalidPayload"}}[kind]
 
+    def schedule(self, jobs):
+        """Minutes of this hour that nobody has fired yet, and one or two to come; then none for a year, so
+        that a long run has few to look at."""
+        self.count += 1
+        name = f"s{self.count}"
+        catch_up = self.dice.choices(["all", "last", "none"], [6, 1, 1])[0]
+        now = jobs.row("SELECT date_trunc('minute', now() AT TIME ZONE 'UTC') AS utc")["utc"]
+        first = max(now.minute - self.dice.randrange(6), 0)
+        last = min(now.minute + self.dice.randrange(1, 3), 59)
+        instants = [now.replace(minute=minute) for minute in range(first, now.minute + 1)]
+        jobs.rows("""INSERT INTO job_triggers (name, cron, catch_up, action, target, payload, next_at)
+                     VALUES (%s, %s, %s, 'job', 'test_stage', %s, %s AT TIME ZONE 'UTC')""",
+                  name, f"{first}-{last} {now.hour} {now.day} {now.month} *", catch_up,
+                  psycopg2.extras.Json({"do": "put", "key": "cron/{{trigger.name}}/{{schedule.instant}}",
+                                        "text": "{{schedule.local}}"}), instants[0])
+        self.schedules[name] = instants if catch_up == "all" else []
+
+    def emit(self, jobs):
+        self.count += 1
+        jobs.rows("SELECT emit_event('order.paid', %s)", psycopg2.extras.Json({"n": str(self.count)}))
+        self.events.append(str(self.count))
+
     def add(self):
         """One step of the load; an error is an answer that may or may not have been carried out."""
         try:
             jobs = self.jobs()
             chance = self.dice.random()
-            if chance < 0.1:
+            if chance > 0.9:
+                self.schedule(jobs)
+            elif chance > 0.85:
+                self.emit(jobs)
+            elif chance < 0.1:
                 self.runs.append(jobs.row("SELECT run_id FROM start_run('diamond', '{}')")["run_id"])
             elif chance < 0.2 and len(self.confirmed) > 4:
                 victim = self.dice.choice(list(self.confirmed))
@@ -90,11 +123,14 @@ class Load:
                                    WHERE status = 'canceled'
                                       OR (status = 'failed' AND scheduled_for IS NULL)))""")
 
-    def open_jobs(self):
+    def what_is_open(self):
+        """Jobs that are not over, instants that are due, events that nobody has acted on."""
         self.end_what_never_succeeds()
-        return self.jobs().row("""SELECT count(*) AS n FROM jobs
+        return self.jobs().row("""SELECT (SELECT count(*) FROM jobs
             WHERE status IN ('queued', 'processing')
-               OR (status = 'failed' AND scheduled_for IS NOT NULL)""")["n"]
+               OR (status = 'failed' AND scheduled_for IS NOT NULL))
+            + (SELECT count(*) FROM job_triggers WHERE next_at <= clock_timestamp())
+            + (SELECT count(*) FROM event_outbox) AS n""")["n"]
 
 
 class Faults:
@@ -177,7 +213,7 @@ def field(cluster, program, tmp_path):
     """A crashable database with three ways to it, and workers on each."""
     name = cluster.create_database()
     with contextlib.closing(cluster.connect(name)) as link:
-        for statement in (STAGE_SCHEMA, FAST_RETRIES, DIAMOND):
+        for statement in (STAGE_SCHEMA, FAST_RETRIES, DIAMOND, TRIGGERS):
             link.cursor().execute(statement)
     with contextlib.ExitStack() as stack:
         pooler = PgBouncer(cluster)
@@ -202,9 +238,16 @@ def starters_of(name, gates, workers, clock, program):
     if find_faketime() and b"__asan_init" not in program("test-stage").read_bytes():
         wrong_clock = {"LD_PRELOAD": find_faketime(), "FAKETIME_TIMESTAMP_FILE": clock,
                        "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+    def schedule(**environment):
+        return workers.start("scheduler", **environment)
+
     return [lambda: start(**wrong_clock),
             lambda: start(DATABASE_URL=gates[0].url(name)),
-            lambda: start("--no-listen", DATABASE_URL=gates[1].url(name))]
+            lambda: start("--no-listen", DATABASE_URL=gates[1].url(name)),
+            lambda: schedule(**wrong_clock),
+            lambda: schedule(DATABASE_URL=gates[0].url(name)),
+            lambda: schedule(DATABASE_URL=gates[1].url(name))]
 
 
 def check_results(load, workers):
@@ -223,6 +266,21 @@ def check_results(load, workers):
         assert rows[job_id]["status"] != "failed" or is_refused, payload
     runs = jobs.rows("SELECT status, count(*) AS n FROM runs GROUP BY 1")
     assert {row["status"] for row in runs} == {"done"}, runs
+    check_triggers(load, workers)
+
+
+def check_triggers(load, workers):
+    """What the database had confirmed has been fired, each instant and event once, and its job is done."""
+    fired = load.jobs().rows("""
+        SELECT t.name, f.instant AT TIME ZONE 'UTC' AS instant, j.payload, j.status
+        FROM trigger_firings f JOIN job_triggers t ON t.id = f.trigger_id LEFT JOIN jobs j ON j.id = f.job_id""")
+    keys = [row["payload"]["key"] for row in fired]
+    assert {row["status"] for row in fired} == {"done"} and len(keys) == len(set(keys))
+    assert all((workers.store / key).is_file() for key in keys)
+    assert {f"event/{n}" for n in load.events} <= set(keys)
+    missed = {(name, instant) for name, instants in load.schedules.items() for instant in instants}
+    missed -= {(row["name"], row["instant"]) for row in fired}
+    assert not missed
 
 
 def test_no_fault_breaks_the_history(cluster, field, program):
@@ -242,9 +300,10 @@ def test_no_fault_breaks_the_history(cluster, field, program):
 
     def is_over():
         faults.go_on(everybody=True)
-        return load.open_jobs() == 0
+        return load.what_is_open() == 0
 
-    story = f"seed {seed}, {dict(faults.done)}, {len(load.confirmed)} jobs, {load.unsure} unsure"
+    story = f"seed {seed}, {dict(faults.done)}, {len(load.confirmed)} jobs, " \
+        f"{len(load.schedules)} schedules, {len(load.events)} events, {load.unsure} unsure"
     print(story)
     load.hang_up()
     wait_until(is_over, f"the last jobs ({story})", 120)
@@ -282,6 +341,14 @@ FORGERIES = {
         "UPDATE job_attempts SET started_at = '2020-01-01' WHERE job_id = %(child)s",
     "retries that count are those of attempts that failed":
         "UPDATE jobs SET retry_count = 2 WHERE id = %(job)s",
+    "each instant and each event is enqueued once":
+        """INSERT INTO task_events (job_id, source, type, message, data)
+           VALUES (%(child)s, 'scheduler', 'status', 'queued', '{"to": "queued"}')""",
+    "what a trigger fired is there":
+        "DELETE FROM jobs WHERE payload ->> 'n' = 'cron'",
+    "no instant is left out":
+        """DELETE FROM trigger_firings WHERE instant = (
+               SELECT max(instant) - interval '1 minute' FROM trigger_firings)""",
 }
 
 
@@ -294,6 +361,9 @@ def test_an_invariant_sees_what_breaks_it(queue, sql, name):
     queue.make_retry_due(job)
     for _ in range(2):
         assert queue.call("complete_job", queue.claim_one()) is True
+    queue.run("INSERT INTO job_triggers (name, cron, catch_up, action, target, payload, next_at) VALUES ("
+              "'s', '* * * * *', 'all', 'job', 'transcode', '{\"n\": \"cron\"}', now() - interval '3 minutes')")
+    assert queue.value("SELECT fired FROM scheduler_tick()") >= 3
     assert violations(Jobs(sql)) == {}
     queue.run("SET session_replication_role = replica")  # the rules of the database would refuse it
     with sql.cursor() as cursor:
