@@ -10,8 +10,6 @@ import subprocess
 import sys
 import tempfile
 
-BUILD, FIXTURES = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
-SCORE = FIXTURES.parent / "tests" / "score.py"
 CLIPS = ["feed", "chat", "subtitles"]
 
 # score, where it stands in score.py's output, goal, which way is better
@@ -38,14 +36,16 @@ def figure(name, value, goal, better):
 
 
 def main():
+    build, fixtures = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
     for clip in CLIPS:
         with tempfile.TemporaryDirectory(prefix="cortana-quality-") as folder:
             os.chmod(folder, 0o755)
             export = pathlib.Path(folder) / "export.json"
-            subprocess.run([BUILD / "cli" / "cortana", "run", FIXTURES / f"{clip}.mp4",
+            subprocess.run([build / "cli" / "cortana", "run", fixtures / f"{clip}.mp4",
                             "--data", pathlib.Path(folder) / "data", "--export", export],
                            check=True, stdout=subprocess.DEVNULL)
-            scored = subprocess.run(["/usr/bin/python3", SCORE, FIXTURES / f"{clip}.truth.json", export],
+            scored = subprocess.run(["/usr/bin/python3", fixtures.parent / "tests" / "score.py",
+                                     fixtures / f"{clip}.truth.json", export],
                                     check=True, capture_output=True, text=True)
         score = json.loads(scored.stdout)
         for name, read, goal, better in SCORES:

@@ -29,7 +29,8 @@ def programs(suite, build, fixtures, stack):
     if suite == "text":
         return [[python, HERE / "sample_bench.py", build, fixtures],
                 [python, HERE / "ocr_bench.py", build, fixtures],
-                [python, HERE / "quality_bench.py", build, fixtures]]
+                [python, HERE / "quality_bench.py", build, fixtures],
+                [python, HERE / "recordings_bench.py", build, fixtures]]
     if suite == "media":
         return [[python, HERE / "media_bench.py", build, fixtures]]
     if suite == "clips":

@@ -81,6 +81,15 @@ def test_the_same_seed_makes_the_same_file(tmp_path):
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_every_box_lies_in_the_picture(stages, tmp_path):
+    """A line that is known although its topmost pixels have left: the commit refuses other boxes."""
+    clip, _ = make(tmp_path, "nested_scroll", 3)
+    for row in stages.ocr(stages.sample(clip))["detections"]:
+        for box in (row["bounding_box"], row.get("end_box", row["bounding_box"])):
+            assert 0 <= box["x"] <= box["x"] + box["width"] <= generator.PORTRAIT[0], row
+            assert 0 <= box["y"] <= box["y"] + box["height"] <= generator.PORTRAIT[1], row
+
+
 @pytest.mark.parametrize("name", ["chat", "variable_rate", "long_pause"])
 def test_what_was_written_is_read(stages, tmp_path, name):
     clip, truth = make(tmp_path, name, 1)

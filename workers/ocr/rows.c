@@ -202,20 +202,26 @@ json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row 
     return json;
 }
 
-static struct ocr_kept_row kept_row(const struct timed_row *timed, int reduction)
+/* A line of which only the margin is out of the picture matches as a whole: the box is what is in. */
+static struct ocr_kept_row kept_row(const struct timed_row *timed,
+                                    const struct ocr_session *session)
 {
     const struct ocr_row *row = timed->row;
     const struct ocr_stretch *stretch = &row->stretch;
+    struct ocr_box first = box_at(row, &stretch->first), last = box_at(row, &stretch->last);
+    int reduction = session->reduction;
 
+    first = ocr_box_clip(&first, session->screen.width, session->screen.height);
+    last = ocr_box_clip(&last, session->screen.width, session->screen.height);
     return (struct ocr_kept_row){
         .picture = row->picture,
         .line = row->line,
         .t_start = timed->start,
         .t_end = timed->end,
-        .box = {stretch->first.x * reduction, stretch->first.y * reduction,
-                stretch->width * reduction, stretch->height * reduction},
-        .end_x = stretch->last.x * reduction,
-        .end_y = stretch->last.y * reduction,
+        .box = {first.x * reduction, first.y * reduction, first.width * reduction,
+                first.height * reduction},
+        .end_x = last.x * reduction,
+        .end_y = last.y * reduction,
         .is_unsure = timed->is_unsure,
         .has_company = row->has_company,
         .kind = row->ink.kind,
@@ -250,7 +256,7 @@ static int add_rows(const struct ocr_session *session, double min_confidence,
 {
     for (size_t i = 0; i < count; i++) {
         const struct ocr_row *row = timed[i].row;
-        struct ocr_kept_row kept = kept_row(&timed[i], session->reduction);
+        struct ocr_kept_row kept = kept_row(&timed[i], session);
         int64_t lasted = kept.t_end - kept.t_start;
         bool stands = ocr_row_stands(row, kept.is_unsure, lasted, min_confidence);
         if (stands && json_array_append_new(detections, ocr_detection_json(row, &kept)) != 0) {
