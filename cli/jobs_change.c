@@ -1,9 +1,14 @@
 #include "cli/jobs.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* Jobs of one call of a function that works by filter: a short transaction each. */
 #define CHUNK "10000"
+
+enum {
+    PROGRESS_EVERY_MS = 1000,
+};
 
 static int dump_filter(const struct cli_jobs_request *request, char **ret_text,
                        struct cv_error *error)
@@ -12,13 +17,35 @@ static int dump_filter(const struct cli_jobs_request *request, char **ret_text,
     return *ret_text ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
 }
 
-/* Calls until nothing is left to change; `sql` has a column n. */
+/* Says on standard error how far a long change is: redrawn on a terminal, a line each elsewhere. */
+struct progress {
+    int64_t told_at_ms;
+    bool is_terminal;
+    bool is_shown;
+};
+
+static void show_progress(struct progress *progress, int64_t total, const char *sentence)
+{
+    int64_t now_ms = cv_monotonic_ms();
+    if (total == 0 || now_ms < progress->told_at_ms + PROGRESS_EVERY_MS) {
+        return;
+    }
+    (void)fprintf(stderr, "%sso far %lld jobs %s%s", progress->is_terminal ? "\r" : "",
+                  (long long)total, sentence, progress->is_terminal ? "" : "\n");
+    (void)fflush(stderr);
+    progress->told_at_ms = now_ms;
+    progress->is_shown = true;
+}
+
+/* Calls until nothing is left to change, a short transaction each; `sql` has a column n. */
 static int change_all(struct cli_session *session, const struct cli_jobs_request *request,
                       const char *sql, const char *more, const char *sentence,
                       struct cv_error *error)
 {
     cv_auto_free char *filter = NULL;
     int result = dump_filter(request, &filter, error);
+    struct progress progress = {.told_at_ms = cv_monotonic_ms(),
+                                .is_terminal = isatty(STDERR_FILENO) == 1};
     int64_t total = 0;
     int64_t step = 1;
     while (result == 0 && step > 0) {
@@ -27,13 +54,18 @@ static int change_all(struct cli_session *session, const struct cli_jobs_request
         result = cv_db_query(session->db, sql, more ? 2 : 1, parameters, &rows, error);
         step = result == 0 ? cv_db_int(rows, 0, "n", 0) : 0;
         total += step;
+        show_progress(&progress, step > 0 ? total : 0, sentence);
         if (result == 0 && cv_cancel_level(request->cancel) != CV_CANCEL_NONE) {
-            result =
-                cv_fail(error, CV_ERROR_CANCELED, "interrupted after %lld jobs", (long long)total);
+            result = cv_fail(error, CV_ERROR_CANCELED, "interrupted");
         }
+    }
+    if (progress.is_shown && progress.is_terminal) {
+        (void)fputc('\n', stderr);
     }
     if (result == 0) {
         (void)printf("%lld jobs %s\n", (long long)total, sentence);
+    } else if (total > 0) { /* what is done is done; the same command does the rest */
+        (void)printf("%lld jobs %s; the others are as they were\n", (long long)total, sentence);
     }
     return result;
 }

@@ -387,41 +387,64 @@ $$;
 
 -- ---- the operator's hands ----------------------------------------------------------------------------
 
--- The jobs that a filter means: {id, job_type, status, tenant_id, video_id, run_id, error_type,
+-- A filter as a condition on jobs j: {id, job_type, status, tenant_id, video_id, run_id, error_type,
 -- created_before, created_after}, all of which must hold. An unknown member is an error, so that a
 -- mistyped filter does not mean everything.
-CREATE FUNCTION filter_jobs(p_filter jsonb, p_statuses job_status[], p_limit int) RETURNS uuid[]
-LANGUAGE plpgsql AS
+CREATE FUNCTION filter_condition(p_filter jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS
 $$
 DECLARE
+    known CONSTANT jsonb := jsonb_build_object(
+        'id', 'j.id = %L::uuid', 'job_type', 'j.job_type = %L', 'status', 'j.status = %L::job_status',
+        'tenant_id', 'j.tenant_id = %L::uuid', 'video_id', 'j.video_id = %L::uuid',
+        'run_id', 'j.run_id = %L::uuid', 'error_type', 'j.payload #>> ''{error,type}'' = %L',
+        'created_before', 'j.created_at < %L::timestamptz',
+        'created_after', 'j.created_at >= %L::timestamptz');
     unknown text;
-    f jsonb := p_filter;
 BEGIN
-    IF jsonb_typeof(f) IS DISTINCT FROM 'object' OR f = '{}' THEN
+    IF jsonb_typeof(p_filter) IS DISTINCT FROM 'object' OR p_filter = '{}' THEN
         RAISE EXCEPTION 'a filter names at least one of id, job_type, status, tenant_id, video_id, run_id, error_type, created_before, created_after'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT k INTO unknown FROM jsonb_object_keys(f) AS k
-    WHERE k NOT IN ('id', 'job_type', 'status', 'tenant_id', 'video_id', 'run_id', 'error_type',
-                    'created_before', 'created_after') LIMIT 1;
+    SELECT k INTO unknown FROM jsonb_object_keys(p_filter) AS k WHERE NOT known ? k LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'a filter knows no "%"', left(unknown, 100)
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    RETURN ARRAY(
-        SELECT id FROM jobs j
-        WHERE j.status = ANY (p_statuses)
-          AND (NOT f ? 'id' OR j.id = (f ->> 'id')::uuid)
-          AND (NOT f ? 'job_type' OR j.job_type = f ->> 'job_type')
-          AND (NOT f ? 'status' OR j.status = (f ->> 'status')::job_status)
-          AND (NOT f ? 'tenant_id' OR j.tenant_id = (f ->> 'tenant_id')::uuid)
-          AND (NOT f ? 'video_id' OR j.video_id = (f ->> 'video_id')::uuid)
-          AND (NOT f ? 'run_id' OR j.run_id = (f ->> 'run_id')::uuid)
-          AND (NOT f ? 'error_type' OR j.payload #>> '{error,type}' = f ->> 'error_type')
-          AND (NOT f ? 'created_before' OR j.created_at < (f ->> 'created_before')::timestamptz)
-          AND (NOT f ? 'created_after' OR j.created_at >= (f ->> 'created_after')::timestamptz)
-        LIMIT p_limit
-        FOR UPDATE SKIP LOCKED);
+    RETURN (SELECT string_agg(format(known ->> key, value), ' AND ') FROM jsonb_each_text(p_filter));
+END
+$$;
+
+-- Locks up to p_limit jobs that a filter means, of those that are in one of the given states (conditions
+-- that the partial indexes know); none only when there are none. The last in the queue come first, away
+-- from what workers claim. Not for use outside.
+CREATE FUNCTION lock_filtered_jobs(p_filter jsonb, p_states text[], p_limit int) RETURNS uuid[]
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    statement CONSTANT text := 'SELECT array_agg(id) FROM (
+        SELECT j.id FROM jobs j WHERE %s AND %s %s LIMIT $1 FOR UPDATE %s) AS locked';
+    condition CONSTANT text := filter_condition(p_filter);
+    sorted CONSTANT text := 'ORDER BY j.priority, j.sequence DESC, j.created_at DESC, j.id DESC';
+    patience text;
+    state text;
+    locked uuid[];
+    chosen uuid[] := '{}';
+BEGIN
+    -- What somebody else is just changing is waited for at the end, one job at a time and holding none.
+    FOREACH patience IN ARRAY '{SKIP LOCKED,""}'::text[] LOOP
+        FOREACH state IN ARRAY p_states LOOP
+            EXECUTE format(statement, state, condition,
+                           CASE WHEN p_filter ? 'job_type' AND state LIKE '%AND is_ready%' THEN sorted END,
+                           patience)
+                INTO locked
+                USING CASE WHEN patience = '' THEN least(p_limit, 1) ELSE p_limit - cardinality(chosen) END;
+            chosen := chosen || locked;
+            EXIT WHEN cardinality(chosen) >= p_limit OR patience = '' AND locked IS NOT NULL;
+        END LOOP;
+        EXIT WHEN cardinality(chosen) > 0;
+    END LOOP;
+    RETURN chosen;
 END
 $$;
 
@@ -431,33 +454,39 @@ CREATE FUNCTION cancel_jobs(p_filter jsonb, p_limit int DEFAULT 10000) RETURNS b
 LANGUAGE plpgsql AS
 $$
 DECLARE
-    chosen uuid[] := filter_jobs(p_filter, '{queued,processing,failed}', p_limit);
+    chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
+        $s$j.status = 'queued' AND is_ready$s$,
+        $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NOT NULL$s$,
+        $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NULL$s$,
+        $s$j.status = 'failed' AND scheduled_for IS NOT NULL$s$,
+        $s$j.status = 'processing' AND cancel_requested_at IS NULL$s$], p_limit);
     stopped bigint;
     told bigint;
 BEGIN
-    UPDATE jobs SET status = 'canceled'
-    WHERE id = ANY (chosen)
-      AND (status = 'queued' OR status = 'failed' AND scheduled_for IS NOT NULL);
+    UPDATE jobs SET status = 'canceled' WHERE id = ANY (chosen) AND status <> 'processing';
     GET DIAGNOSTICS stopped = ROW_COUNT;
     WITH asked AS (
         UPDATE jobs SET cancel_requested_at = clock_timestamp()
-        WHERE id = ANY (chosen) AND status = 'processing' AND cancel_requested_at IS NULL
+        WHERE id = ANY (chosen) AND status = 'processing'
         RETURNING id)
     SELECT count(pg_notify('cv_cancel', id::text)) INTO told FROM asked;
     RETURN stopped + told;
 END
 $$;
 
--- Gives waiting jobs another priority; returns how many changed. The same limit and filter as
--- cancel_jobs().
+-- Gives waiting jobs another priority, and dead ones for when they are tried again; returns how many
+-- changed. The same limit and filter as cancel_jobs().
 CREATE FUNCTION set_priority(p_filter jsonb, p_priority int, p_limit int DEFAULT 10000) RETURNS bigint
 LANGUAGE plpgsql AS
 $$
 DECLARE
+    chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
+        format($s$j.status = 'queued' AND is_ready AND j.priority <> %s$s$, p_priority),
+        format($s$j.status = 'queued' AND NOT is_ready AND j.priority <> %s$s$, p_priority),
+        format($s$j.status = 'failed' AND j.priority <> %s$s$, p_priority)], p_limit);
     changed bigint;
 BEGIN
-    UPDATE jobs SET priority = p_priority
-    WHERE id = ANY (filter_jobs(p_filter, '{queued,failed}', p_limit)) AND priority <> p_priority;
+    UPDATE jobs SET priority = p_priority WHERE id = ANY (chosen);
     GET DIAGNOSTICS changed = ROW_COUNT;
     RETURN changed;
 END
@@ -783,9 +812,9 @@ BEGIN
     FOREACH name IN ARRAY ARRAY[
         'acts_for_everyone', 'may_touch', 'check_own_job', 'report_disk', 'touch_session',
         'is_interactive', 'pause_type', 'resume_type', 'pause_tenant', 'resume_tenant', 'drain_worker',
-        'claim_room', 'choose_among_tenants', 'filter_jobs', 'cancel_jobs', 'set_priority', 'why_job',
-        'nodes_to_wake', 'event_partitions_before', 'export_events', 'drop_archived_events',
-        'restore_events'] LOOP
+        'claim_room', 'choose_among_tenants', 'filter_condition', 'lock_filtered_jobs', 'cancel_jobs',
+        'set_priority', 'why_job', 'nodes_to_wake', 'event_partitions_before', 'export_events',
+        'drop_archived_events', 'restore_events'] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
     END LOOP;
