@@ -1,6 +1,9 @@
 /* Emoji known again when they are drawn at other sizes, on other paper, under noise; and what is none. */
 #include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/emoji_cells.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum { SIDE = 120, EVERY = 61 };
@@ -98,6 +101,57 @@ static void test_an_avatar_is_plain(void **state)
     assert_true(match.score - match.plain < 0.06);
 }
 
+/* What is left out early must be what would not have won. */
+static void test_a_bound_is_never_above_the_distance(void **state)
+{
+    (void)state;
+    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = open_banks();
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
+    const struct ocr_emoji_bank *bank = &banks.items[0];
+    const uint8_t paper[3] = {255, 255, 255};
+    enum { COARSE = OCR_EMOJI_COARSE, CELLS = COARSE * COARSE };
+    float cells[CELLS * 3];
+    struct ocr_emoji_quarters quarters;
+
+    struct ocr_box box = draw_emoji(&frame, bank, bank->count / 2, 34);
+    struct ocr_placing placing = {box.x, box.y, box.width, box.height};
+    ocr_cells_take(&frame, &placing, COARSE, cells);
+    ocr_cells_quarters(cells, &quarters);
+    for (size_t i = 0; i < bank->count; i++) {
+        const uint8_t *picture = bank->coarse + i * CELLS * 4;
+        double least = ocr_cells_distance_least(&bank->quarters[i], &quarters, paper);
+        double distance = ocr_cells_distance(picture, cells, COARSE, paper, DBL_MAX);
+        assert_true(least <= distance);
+        assert_true(distance == 0 ||
+                    ocr_cells_distance(picture, cells, COARSE, paper, distance / 2) > distance / 2);
+    }
+}
+
+/* Red grows by two levels a pixel to the right, green by one downwards: what a cell's samples come
+ * to is the level at its centre. */
+static void test_cells_are_the_levels_at_their_centres(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
+    const struct ocr_placing placing = {10.5, 20.25, 33, 27};
+    enum { SIDE_CELLS = OCR_EMOJI_FINE };
+    float cells[SIDE_CELLS * SIDE_CELLS * 3];
+
+    for (int y = 0; y < SIDE; y++) {
+        for (int x = 0; x < SIDE; x++) {
+            set_pixel(&frame, x, y, (struct colour){(uint8_t)(2 * x), (uint8_t)y, 7}, 255);
+        }
+    }
+    ocr_cells_take(&frame, &placing, SIDE_CELLS, cells);
+    for (int i = 0; i < SIDE_CELLS * SIDE_CELLS; i++) {
+        double x = placing.x - 0.5 + (i % SIDE_CELLS + 0.5) * placing.width / SIDE_CELLS;
+        double y = placing.y - 0.5 + (i / SIDE_CELLS + 0.5) * placing.height / SIDE_CELLS;
+        assert_true(fabs(cells[3 * i] - 2 * x) < 0.001);
+        assert_true(fabs(cells[3 * i + 1] - y) < 0.001);
+        assert_true(fabs(cells[3 * i + 2] - 7) < 0.001);
+    }
+}
+
 static void test_a_file_that_is_no_bank_is_refused(void **state)
 {
     struct ocr_emoji_banks banks;
@@ -117,6 +171,8 @@ int main(void)
         cmocka_unit_test(test_the_bank_has_unicode_s_emoji),
         cmocka_unit_test(test_emoji_are_known_at_any_size_on_any_paper),
         cmocka_unit_test(test_an_avatar_is_plain),
+        cmocka_unit_test(test_a_bound_is_never_above_the_distance),
+        cmocka_unit_test(test_cells_are_the_levels_at_their_centres),
         cmocka_unit_test(test_a_file_that_is_no_bank_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,26 @@ static bool lay_out(const uint8_t *bytes, size_t size, struct ocr_emoji_bank *ba
     return true;
 }
 
+static int add_quarters(struct ocr_emoji_bank *bank, struct cv_error *error)
+{
+    bank->quarters = calloc(bank->count + 1, sizeof(*bank->quarters));
+    if (!bank->quarters) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the emoji banks");
+    }
+    for (size_t i = 0; i < bank->count; i++) {
+        const uint8_t *cell = bank->coarse + i * COARSE_BYTES;
+        struct ocr_emoji_quarters *quarters = &bank->quarters[i];
+        for (int k = 0; k < OCR_EMOJI_COARSE * OCR_EMOJI_COARSE; k++, cell += 4) {
+            int quarter = ocr_emoji_quarter(k);
+            for (int c = 0; c < 3; c++) {
+                quarters->colours[c][quarter] += cell[c];
+            }
+            quarters->bare[quarter] += (float)(255 - cell[3]) / 255;
+        }
+    }
+    return 0;
+}
+
 static int open_file(const char *path, struct ocr_emoji_bank *ret_bank, struct cv_error *error)
 {
     FILE *stream = fopen(path, "rbe");
@@ -79,12 +99,13 @@ static int open_file(const char *path, struct ocr_emoji_bank *ret_bank, struct c
                        "%s is no emoji bank; make one with scripts/emoji_bank.py", path);
     }
     ret_bank->file = cv_take(bytes);
-    return 0;
+    return add_quarters(ret_bank, error);
 }
 
 void ocr_emoji_banks_deinit(struct ocr_emoji_banks *banks)
 {
     for (size_t i = 0; i < banks->count; i++) {
+        free(banks->items[i].quarters);
         free(banks->items[i].file);
     }
     *banks = (struct ocr_emoji_banks){.count = 0};
@@ -104,16 +125,19 @@ int ocr_emoji_banks_init(struct ocr_emoji_banks *ret_banks, struct cv_error *err
         return cv_fail(error, CV_ERROR_INTERNAL, "the emoji bank of this program is damaged");
     }
     banks.count = 1;
+    int result = add_quarters(&banks.items[0], error);
+    if (result < 0) {
+        return result;
+    }
     for (char *path = strtok_r(list, ":", &rest); path; path = strtok_r(NULL, ":", &rest)) {
         if (banks.count == OCR_EMOJI_BANKS_MAX) {
             return cv_fail(error, CV_ERROR_CONFIGURATION,
                            "CORTANA_EMOJI_BANK names more than %d files", OCR_EMOJI_BANKS_MAX - 1);
         }
-        int result = open_file(path, &banks.items[banks.count], error);
+        result = open_file(path, &banks.items[banks.count++], error);
         if (result < 0) {
             return result;
         }
-        banks.count++;
     }
     *ret_banks = banks;
     banks.count = 0;

@@ -14,14 +14,22 @@ enum {
     OCR_EMOJI_TEXT = 48,
     OCR_EMOJI_COARSE = 8,
     OCR_EMOJI_FINE = 20,
+    OCR_EMOJI_QUARTERS = 4,
     OCR_EMOJI_BANKS_MAX = 8,
     OCR_EMOJI_COUNT_MAX = 20000, /* of one bank: Unicode has 3,700, with all its sequences */
+};
+
+/* What a coarse picture's cells sum up to, quarter by quarter: premultiplied colours, and the share
+ * of the paper that is seen. */
+struct ocr_emoji_quarters {
+    float colours[3][OCR_EMOJI_QUARTERS], bare[OCR_EMOJI_QUARTERS];
 };
 
 struct ocr_emoji_bank {
     size_t count;
     const char *texts;
     const uint8_t *aspects, *coarse, *fine;
+    struct ocr_emoji_quarters *quarters; /* owned; of all coarse pictures */
     void *file; /* owned bytes of a bank that was read; NULL for the built-in one */
 };
 
@@ -48,4 +56,11 @@ static inline const char *ocr_emoji_text(const struct ocr_emoji_bank *bank, size
 static inline int ocr_emoji_aspect(const struct ocr_emoji_bank *bank, size_t i)
 {
     return bank->aspects[2 * i] | bank->aspects[2 * i + 1] << 8;
+}
+
+/* The quarter in which a cell of a coarse picture lies. */
+static inline int ocr_emoji_quarter(int cell)
+{
+    int half = OCR_EMOJI_COARSE / 2;
+    return cell / OCR_EMOJI_COARSE / half * 2 + cell % OCR_EMOJI_COARSE / half;
 }

@@ -9,6 +9,7 @@ enum {
     RUN_MAX = 8,      /* emoji that touch each other */
     SIDE_MIN = 14,    /* pixels; smaller ones cannot be told apart */
     SIDE_MAX = 200,
+    COMPARED_MAX = 64, /* boxes of one line; more are compared again */
 };
 
 /* By how much an emoji has to be a better likeness than one colour, unless it is the same. */
@@ -23,6 +24,12 @@ static const double PARTS_LEAD = 0.03;
 static const double PICTURE_MIN = 0.82;
 static const double SUSPECT_MIN = 0.87; /* letters must not become one */
 
+/* A box that was compared already: the same ones come again where colours bleed little. */
+struct compared {
+    struct ocr_box box;
+    struct ocr_emoji_match match;
+};
+
 struct reading {
     const struct ocr_emoji_banks *banks;
     const struct ocr_frame *frame;
@@ -32,6 +39,8 @@ struct reading {
     int faint;    /* levels from the paper that belong to the emoji being looked at */
     struct ocr_emoji *emoji;
     size_t count;
+    struct compared compared[COMPARED_MAX];
+    size_t compared_count;
 };
 
 /* Levels by which a pixel differs from the paper. */
@@ -176,6 +185,23 @@ static bool is_plain(const struct ocr_emoji_match *match)
                                    1 - match->score > PLAIN_REST * (1 - match->plain));
 }
 
+static struct ocr_emoji_match match_box(struct reading *reading, const struct ocr_box *box)
+{
+    for (size_t i = 0; i < reading->compared_count; i++) {
+        const struct ocr_box *known = &reading->compared[i].box;
+        if (known->x == box->x && known->y == box->y && known->width == box->width &&
+            known->height == box->height) {
+            return reading->compared[i].match;
+        }
+    }
+    struct ocr_emoji_match match =
+        ocr_emoji_match(reading->banks, reading->frame, reading->ink->paper, box);
+    if (reading->compared_count < COMPARED_MAX) {
+        reading->compared[reading->compared_count++] = (struct compared){*box, match};
+    }
+    return match;
+}
+
 /* Reads a box as `parts` emoji side by side; their mean score, 0 when one is none. */
 static double match_parts(struct reading *reading, const struct ocr_box *box, int parts,
                           struct ocr_emoji *found)
@@ -186,8 +212,7 @@ static double match_parts(struct reading *reading, const struct ocr_box *box, in
         int from = box->x + box->width * i / parts, to = box->x + box->width * (i + 1) / parts;
         struct ocr_emoji_spot spot = {{from, box->y, to - from, box->height}, from, to, true};
         struct ocr_box part = parts > 1 ? tighten(reading, &spot) : *box;
-        struct ocr_emoji_match match =
-            ocr_emoji_match(reading->banks, reading->frame, reading->ink->paper, &part);
+        struct ocr_emoji_match match = match_box(reading, &part);
         if (!match.text || is_plain(&match) || (match.score < SURE && is_geometric(match.text))) {
             return 0;
         }
@@ -336,7 +361,12 @@ size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct ocr_fram
                       const struct ocr_ink *ink, const struct ocr_line *line,
                       const struct ocr_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX])
 {
-    struct reading reading = {banks, frame, ink, ocr_min(line->tall, 120), 0, FAINT, emoji, 0};
+    struct reading reading = {.banks = banks,
+                              .frame = frame,
+                              .ink = ink,
+                              .tall = ocr_min(line->tall, 120),
+                              .faint = FAINT,
+                              .emoji = emoji};
 
     if (ink->kind != OCR_INK_FLAT) {
         return 0;
