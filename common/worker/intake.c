@@ -42,34 +42,16 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
     return r;
 }
 
-/* Never gives up while there is work; only a first connection that is refused for good ends it. */
-int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct cv_error *error)
+/* The next try comes later with each, and not when everybody else's does. */
+static void hold_off(struct cv_supervisor *supervisor, const char *trouble)
 {
     enum { FIRST_PAUSE_MS = 250, PAUSE_MAX_MS = 5000 };
-    if (cv_supervisor_is_connected(supervisor) || now < supervisor->connect_at) {
-        return 0;
-    }
-    bool is_first = !supervisor->db;
-    int r = open_database(supervisor, error);
-    if (r == 0) {
-        if (supervisor->database_is_away) {
-            cv_log(CV_LOG_INFO, "the database is back");
-        }
-        supervisor->database_is_away = false;
-        supervisor->connect_tries = 0;
-        supervisor->claim_at = 0;
-        supervisor->schema_at = 0; /* it may be another server by now */
-        return 0;
-    }
-    (void)snprintf(supervisor->connect_trouble, sizeof(supervisor->connect_trouble), "%s",
-                   error->message);
-    if (is_first && error->verdict != CV_VERDICT_RETRY) {
-        return r;
-    }
+    (void)snprintf(supervisor->connect_trouble, sizeof(supervisor->connect_trouble), "%s", trouble);
     if (!supervisor->database_is_away) {
-        cv_log(CV_LOG_WARN, "waiting for the database: %s", error->message);
+        cv_log(CV_LOG_WARN, "waiting for the database: %s", trouble);
         supervisor->database_is_away = true;
     }
+    cv_keeper_rest(supervisor->keeper, true);
     int64_t pause = FIRST_PAUSE_MS;
     for (int i = 0; i < supervisor->connect_tries && pause < PAUSE_MAX_MS; i++) {
         pause *= 2;
@@ -77,7 +59,60 @@ int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct 
     supervisor->connect_tries++;
     supervisor->connect_at =
         cv_monotonic_ms() + pause / 2 + (int64_t)arc4random_uniform((uint32_t)pause);
+}
+
+/* Never gives up while there is work; only a first connection that is refused for good ends it. */
+int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct cv_error *error)
+{
+    if (cv_supervisor_is_connected(supervisor) || now < supervisor->connect_at) {
+        return 0;
+    }
+    int r = open_database(supervisor, error);
+    if (r == 0) {
+        cv_keeper_rest(supervisor->keeper, false);
+        supervisor->was_connected = true;
+        supervisor->claim_at = 0;
+        supervisor->schema_at = 0; /* it may be another server by now */
+        return 0;
+    }
+    if (!supervisor->was_connected && error->verdict != CV_VERDICT_RETRY) {
+        return r;
+    }
+    hold_off(supervisor, error->message);
     return 0;
+}
+
+void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now)
+{
+    enum { PATIENCE_MS = 1000 };
+    supervisor->can_keep = cv_keeper_can_keep(supervisor->keeper);
+    if (!cv_supervisor_is_connected(supervisor) || supervisor->can_keep) {
+        supervisor->give_way_at = 0;
+        if (!cv_supervisor_is_connected(supervisor)) {
+            return;
+        }
+        if (supervisor->database_is_away) {
+            cv_log(CV_LOG_INFO, "the database is back");
+        }
+        supervisor->database_is_away = false;
+        supervisor->connect_tries = 0;
+        return;
+    }
+    bool is_busy = cv_supervisor_count_free(supervisor) < supervisor->options.slots;
+    if (supervisor->give_way_at == 0 || is_busy) {
+        supervisor->give_way_at = now + PATIENCE_MS + (int64_t)arc4random_uniform(PATIENCE_MS);
+    }
+    if (now < supervisor->give_way_at) {
+        return;
+    }
+    char trouble[CV_TROUBLE_SIZE];
+    char sentence[CV_TROUBLE_SIZE];
+    cv_keeper_trouble(supervisor->keeper, trouble);
+    (void)snprintf(sentence, sizeof(sentence), "no second connection%s%.200s",
+                   trouble[0] ? ": " : "", trouble);
+    cv_db_close(supervisor->db);
+    supervisor->db = NULL;
+    hold_off(supervisor, sentence);
 }
 
 void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
@@ -234,7 +269,8 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
     int free_slots = cv_supervisor_count_free(supervisor);
     if (supervisor->is_draining || free_slots == 0 || now < supervisor->claim_at ||
         now < supervisor->pause_until || supervisor->disk_level == CV_DISK_EMERGENCY ||
-        supervisor->schema_trouble[0] || !cv_supervisor_is_connected(supervisor)) {
+        supervisor->schema_trouble[0] || !cv_supervisor_is_connected(supervisor) ||
+        !supervisor->can_keep) {
         return 0;
     }
     cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};

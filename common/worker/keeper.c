@@ -44,6 +44,8 @@ struct cv_keeper {
     bool is_stopping;
     bool has_ended;
     bool row_is_due;
+    bool is_resting;
+    bool can_keep;
     int64_t row_at;
     char trouble[CV_TROUBLE_SIZE]; /* the last failure of a call, "" when none has failed */
     int news_fd;
@@ -219,12 +221,28 @@ static int64_t next_due(const struct cv_keeper *keeper)
     return at;
 }
 
+static void set_can_keep(struct cv_keeper *keeper, bool can_keep)
+{
+    if (keeper->can_keep != can_keep) {
+        keeper->can_keep = can_keep;
+        tell(keeper);
+    }
+}
+
 static void *keep(void *argument)
 {
     struct cv_keeper *keeper = argument;
     (void)pthread_mutex_lock(&keeper->mutex);
     while (!keeper->is_stopping) {
+        if (keeper->is_resting && count_held(keeper) == 0) {
+            cv_db_close(keeper->db);
+            keeper->db = NULL;
+            set_can_keep(keeper, false);
+            sleep_until(keeper, cv_monotonic_ms() + keeper->params.heartbeat_ms);
+            continue;
+        }
         if (!keeper->db || !cv_db_is_connected(keeper->db)) {
+            set_can_keep(keeper, false);
             (void)pthread_mutex_unlock(&keeper->mutex);
             struct cv_error error;
             int r = connect_database(keeper, &error);
@@ -238,6 +256,7 @@ static void *keep(void *argument)
             keeper->row_is_due = true;
         }
         serve_all(keeper);
+        set_can_keep(keeper, cv_db_is_connected(keeper->db));
         int64_t due = next_due(keeper);
         if (!keeper->is_stopping && due > cv_monotonic_ms()) {
             sleep_until(keeper, due);
@@ -379,6 +398,24 @@ void cv_keeper_draining(struct cv_keeper *keeper)
     keeper->is_draining = true;
     keeper->row_is_due = true;
     (void)pthread_cond_broadcast(&keeper->changed);
+    (void)pthread_mutex_unlock(&keeper->mutex);
+}
+
+bool cv_keeper_can_keep(struct cv_keeper *keeper)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    bool can_keep = keeper->can_keep;
+    (void)pthread_mutex_unlock(&keeper->mutex);
+    return can_keep;
+}
+
+void cv_keeper_rest(struct cv_keeper *keeper, bool rest)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    if (keeper->is_resting != rest) {
+        keeper->is_resting = rest;
+        (void)pthread_cond_broadcast(&keeper->changed);
+    }
     (void)pthread_mutex_unlock(&keeper->mutex);
 }
 

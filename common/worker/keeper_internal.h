@@ -34,6 +34,13 @@ void cv_keeper_progress(struct cv_keeper *keeper, int slot, const struct cv_prog
 
 void cv_keeper_draining(struct cv_keeper *keeper);
 
+/* Whether it has its connection and the worker its row, so that a new lease would be kept; there is
+ * news when this changes. */
+bool cv_keeper_can_keep(struct cv_keeper *keeper);
+
+/* True: it gives its connection back, unless it keeps a lease, and asks for none until false. */
+void cv_keeper_rest(struct cv_keeper *keeper, bool rest);
+
 struct cv_keeper_news {
     int64_t lease_end; /* monotonic: the lease is ours at least until then */
     bool lost;         /* another has the job */

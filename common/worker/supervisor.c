@@ -131,6 +131,8 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
     if (supervisor->is_draining) {
         int64_t now = cv_monotonic_ms();
         own = now < supervisor->grace_end ? supervisor->grace_end : supervisor->give_up_at;
+    } else if (is_connected && !supervisor->can_keep) {
+        own = supervisor->give_way_at; /* the keeper's news wake us before */
     } else if (is_connected && cv_supervisor_count_free(supervisor) > 0) {
         own = supervisor->claim_at > supervisor->pause_until ? supervisor->claim_at
                                                              : supervisor->pause_until;
@@ -181,6 +183,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
     }
     while (!is_finished(supervisor)) {
         int r = cv_supervisor_connect(supervisor, cv_monotonic_ms(), error);
+        cv_supervisor_watch_keeper(supervisor, cv_monotonic_ms());
         cv_supervisor_check_schema(supervisor, cv_monotonic_ms());
         cv_supervisor_watch_disk(supervisor, cv_monotonic_ms());
         r = r < 0 ? r : cv_supervisor_claim(supervisor, cv_monotonic_ms(), error);

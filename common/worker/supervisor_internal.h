@@ -72,7 +72,10 @@ struct cv_supervisor {
     bool has_claimed;
     struct cv_slot *slots;
     int signal_fd;
-    struct cv_db *db; /* NULL until the first connection */
+    struct cv_db *db; /* NULL until the first connection, and while it is given back */
+    bool was_connected;
+    bool can_keep;       /* the keeper has its connection, too */
+    int64_t give_way_at; /* when waiting for that ends; 0: not waiting */
     int64_t connect_at;
     int connect_tries;
     int64_t claim_at;    /* when to look for jobs next */
@@ -128,6 +131,10 @@ bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
 /* Connects if need be and if it is time; fails only when a first connection is refused for good. */
 CV_MUST_CHECK int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now,
                                         struct cv_error *error);
+
+/* A worker needs two connections, one to claim and one to keep leases with, and claims nothing with one
+ * alone. Where there is no room for everybody's second, it gives the first back and comes again later. */
+void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now);
 
 /* Looks, if it is time, whether the schema is one that this program may work on: nothing is claimed
  * while it is not. */

@@ -57,7 +57,7 @@ def test_every_migration_is_applied_once(program, empty_database):
 
 
 def test_several_at_once_wait_for_each_other(program, empty_database):
-    processes = [start(program, empty_database) for _ in range(4)]
+    processes = [start(program, empty_database) for _ in range(20)]
     for process in processes:
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
