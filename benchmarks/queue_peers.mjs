@@ -1,6 +1,7 @@
 // One measurement of another queue: node queue_peers.mjs FOLDER LIBRARY VERB OPTIONS, on PG_URL.
-// FOLDER has the packages; LIBRARY is graphile-worker or pg-boss; VERB is drain, enqueue or latency.
-// Prints one JSON object.
+// FOLDER has the packages; LIBRARY is graphile-worker or pg-boss; VERB is drain, enqueue or latency, and
+// prints one JSON object. add and hold are for queue_zombie.py: one job; a worker that says when it starts
+// and ends it, until it is killed.
 import { createRequire } from 'node:module'
 import path from 'node:path'
 
@@ -21,8 +22,8 @@ class GraphileWorker {
     this.logger = new this.library.Logger(() => () => {})
   }
 
-  async open () {
-    await pool.query('drop schema if exists graphile_worker cascade')
+  async open (isNew) {
+    if (isNew) await pool.query('drop schema if exists graphile_worker cascade')
     await this.library.runMigrations({ pgPool: pool, logger: this.logger })
     this.utils = await this.library.makeWorkerUtils({ pgPool: pool, logger: this.logger })
   }
@@ -48,13 +49,13 @@ class GraphileWorker {
 }
 
 class PgBoss {
-  async open () {
-    await pool.query('drop schema if exists pgboss cascade')
+  async open (isNew) {
+    if (isNew) await pool.query('drop schema if exists pgboss cascade')
     const { PgBoss: Boss } = load('pg-boss')
-    this.boss = new Boss({ connectionString: url, useListenNotify: Boolean(options.notify) })
+    this.boss = new Boss({ connectionString: url, useListenNotify: Boolean(options.notify), ...options.boss })
     this.boss.on('error', error => console.error(error.message))
     await this.boss.start()
-    await this.boss.createQueue('noop', { notify: Boolean(options.notify) })
+    if (isNew) await this.boss.createQueue('noop', { notify: Boolean(options.notify), ...options.queue })
   }
 
   addOne (id) { return this.boss.send('noop', { id }) }
@@ -124,9 +125,24 @@ async function latency (queue) {
   return { p50: taken[Math.floor(taken.length / 2)], p99: taken[Math.floor(taken.length * 0.99)] }
 }
 
+async function add (queue) {
+  await queue.addOne(0)
+  return {}
+}
+
+async function hold (queue) {
+  await queue.work(async () => {
+    console.log('start')
+    await sleep(options.seconds * 1000)
+    console.log('end')
+    if (options.fails) throw new Error('the second fails')
+  })
+  return new Promise(() => {})
+}
+
 const queue = library === 'pg-boss' ? new PgBoss() : new GraphileWorker()
-await queue.open()
-const figures = await { drain, enqueue, latency }[verb](queue)
+await queue.open(verb !== 'hold')
+const figures = await { drain, enqueue, latency, add, hold }[verb](queue)
 await queue.close()
 await pool.end()
 console.log(JSON.stringify(figures))

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 
+import queue_zombie
 from private_cluster import PrivateCluster
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,9 +40,9 @@ def install(folder):
     return node or folder / "node_modules" / ".bin" / "node"
 
 
-def peer(node, folder, url, library, verb, **options):
+def peer(node, folder, library, verb, **options):
     done = subprocess.run([node, HERE / "queue_peers.mjs", folder, library, verb, json.dumps(options)],
-                          env={**os.environ, "PG_URL": url}, text=True, stdout=subprocess.PIPE,
+                          text=True, stdout=subprocess.PIPE,
                           check=True, timeout=300)
     return json.loads(done.stdout)
 
@@ -52,7 +53,7 @@ def ours(build, conninfo):
     return {figure["name"]: figure["ours"] for figure in map(json.loads, done.stdout.splitlines())}
 
 
-def one_round(build, node, folder, conninfo, url):
+def one_round(build, node, folder, conninfo):
     """{what: {who: value}}"""
     own = ours(build, conninfo)
     found = {"drained by one process, at best": {"ours": own["no-op jobs drained, 1 process, batches of 500"]},
@@ -64,7 +65,7 @@ def one_round(build, node, folder, conninfo, url):
              "enqueue to start, p99": {"ours": own["enqueue to start, p99"]}}
     for library, settings in PEERS.items():
         def measure(verb, **options):
-            return peer(node, folder, url, library, verb, **options)
+            return peer(node, folder, library, verb, **options)
 
         added = measure("enqueue", single=SINGLE, batch=BATCH)
         woken = measure("latency", jobs=WAKES, **settings["latency"])
@@ -88,8 +89,10 @@ def main():
     node = install(folder)
     with PrivateCluster(build) as cluster:
         conninfo = cluster.migrated_database()
-        url = f"postgres://cortana@localhost/postgres?host={cluster.folder}"
-        rounds = [one_round(build, node, folder, conninfo, url) for _ in range(ROUNDS)]
+        os.environ["PG_URL"] = f"postgres://cortana@localhost/postgres?host={cluster.folder}"
+        for figure in queue_zombie.figures(node, folder, conninfo, PEERS):
+            print(json.dumps(figure), flush=True)
+        rounds = [one_round(build, node, folder, conninfo) for _ in range(ROUNDS)]
     for name in rounds[0]:
         is_time = name.startswith("enqueue to start")
         middle = {who: statistics.median(r[name][who] for r in rounds) for who in rounds[0][name]}

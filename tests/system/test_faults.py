@@ -180,6 +180,31 @@ def test_a_zombie_that_wakes_after_its_lease_changes_nothing(jobs, workers):
     jobs.wait_for(next_job, "done")
 
 
+def test_a_zombie_that_reports_success_leaves_the_verdict_to_the_second(jobs, workers):
+    """The first is stopped past its lease and wakes with a result while the second is at work, which fails
+    afterwards: that stands."""
+    jobs.rows("UPDATE job_types SET retry_delays = '{1 hour,1 hour}' WHERE name = 'test_stage'")
+    job_id = jobs.enqueue({"do": "work", "ms": 400})
+    child = jobs.row("SELECT job_id FROM enqueue_job('test_stage', '{}', p_depends_on => ARRAY[%s]::uuid[])", job_id)
+    zombie = workers.start(CORTANA_LEASE_MS=1500)
+    zombie.wait_for_stage()
+    zombie.signal(signal.SIGSTOP)
+    jobs.rows("UPDATE jobs SET payload = '{\"do\": \"hang\"}' WHERE id = %s", job_id)
+    second = workers.start()
+    stage = second.wait_for_stage()
+    wait_until(lambda: children_are_zombies(zombie), "the first's stage to end with its result")
+    zombie.signal(signal.SIGCONT)
+    wait_until(lambda: zombie.says("dropped"), "the zombie to report")
+    job = jobs.get(job_id)
+    assert (job["status"], job["attempt"], is_running(stage)) == ("processing", 2, True)
+    os.kill(stage, signal.SIGSEGV)
+    job = jobs.wait_for(job_id, "failed")
+    assert job["payload"]["error"]["type"] == "StageCrashed" and job["scheduled_for"] is not None
+    assert [a["error_type"] for a in jobs.attempts(job_id)] == ["LeaseLost", "StageCrashed"]
+    assert jobs.results(job_id) == []
+    assert jobs.get(child["job_id"])["attempt"] == 0, "nothing begins behind a job that is not done"
+
+
 def children_are_zombies(worker):
     return worker.stages() == []
 
