@@ -78,15 +78,16 @@ def add_video(cursor, lines):
     """Puts one video's segments and tags in, as the worker leaves them. Returns its id and its lines."""
     rng, video = lines.random, str(uuid.uuid4())
     texts = [lines.line() for _ in range(LINES_PER_VIDEO)]
+    owner = OWNERS[int(len(OWNERS) * rng.random() ** 2)]
     cursor.execute(
         "INSERT INTO videos (id, owner_id, original_name, title, platform, created_at)"
         " VALUES (%s, %s, %s, %s, %s, now() - %s * interval '1 hour')",
-        (video, OWNERS[int(len(OWNERS) * rng.random() ** 2)], f"{'_'.join(lines.some_words(2))}.mp4",
+        (video, owner, f"{'_'.join(lines.some_words(2))}.mp4",
          " ".join(lines.some_words(3)), rng.choice(PLATFORMS), rng.randrange(3 * 365 * 24)))
-    rows = "".join(f"{video}\t{text}\t{text}\t{uuid.uuid4().hex}\t{rng.choice(('eng', 'eng', 'deu'))}"
+    rows = "".join(f"{video}\t{owner}\t{text}\t{text}\t{uuid.uuid4().hex}\t{rng.choice(('eng', 'eng', 'deu'))}"
                    f"\t{rng.uniform(.6, 1):.3f}\t{100 * i}\t{100 * i + 1000}\n"
                    for i, text in enumerate(texts))
-    cursor.copy_expert("COPY segments (video_id, text, normalized_text, text_hash, language, confidence,"
+    cursor.copy_expert("COPY segments (video_id, owner_id, text, normalized_text, text_hash, language, confidence,"
                        " t_start, t_end) FROM STDIN", io.StringIO(rows))
     cursor.execute(
         "INSERT INTO entities (segment_id, entity_type, value, normalized_value)"

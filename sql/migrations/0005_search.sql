@@ -224,8 +224,74 @@ REVOKE ALL ON FUNCTION mark_tags_pending() FROM PUBLIC, anon, authenticated;
 
 -- ---- the library's words ---------------------------------------------------------------------------
 
--- Every word of the library once, to find what a misspelt or misread one may mean: a trigram search
--- over words costs a few milliseconds where one over lines costs hundreds. It tells nobody what it
+-- What a word and those near to it have in common: one or two letters left out of both make two words
+-- equal that are within two edits of each other (SymSpell's idea, https://github.com/wolfgarbe/SymSpell).
+-- From eight letters on these would be too many keys. But of two edits at most one is in one half of a word
+-- or none is in the other, so that there it is enough to leave one letter out of each half.
+
+-- One of 2^18 keys: what shares a key by chance is compared in microseconds, and an index of few keys with
+-- many words each is a third of the size of one of many keys with few words.
+CREATE FUNCTION search_near_key(p_text text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$
+    SELECT hashtext(p_text) & 262143
+$$;
+
+-- Keys of p_word with up to p_left_out (1 or 2) letters left out.
+CREATE FUNCTION search_short_keys(p_word text, p_left_out int) RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+$$
+DECLARE
+    keys int[] := ARRAY[public.search_near_key(p_word)];
+    size int := length(p_word);
+    rest text;
+BEGIN
+    FOR n IN 1 .. size LOOP
+        rest := left(p_word, n - 1) || substr(p_word, n + 1);
+        keys := keys || public.search_near_key(rest);
+        IF p_left_out > 1 THEN
+            FOR m IN n .. size - 1 LOOP
+                keys := keys || public.search_near_key(left(rest, m - 1) || substr(rest, m + 1));
+            END LOOP;
+        END IF;
+    END LOOP;
+    RETURN keys;
+END
+$$;
+
+-- Keys of half a word with up to one letter left out; p_side is < for the first half and > for the second.
+CREATE FUNCTION search_half_keys(p_side text, p_half text) RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+$$
+DECLARE
+    keys int[] := ARRAY[public.search_near_key(p_side || p_half)];
+BEGIN
+    FOR n IN 1 .. length(p_half) LOOP
+        keys := keys || public.search_near_key(p_side || left(p_half, n - 1) || substr(p_half, n + 1));
+    END LOOP;
+    RETURN keys;
+END
+$$;
+
+-- What one of the library's words is looked up by.
+CREATE FUNCTION search_near_keys(p_word text) RETURNS int[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$
+    SELECT CASE WHEN length(p_word) <= 7 THEN public.search_short_keys(p_word, 2)
+                ELSE public.search_half_keys('<', left(p_word, length(p_word) / 2))
+                     || public.search_half_keys('>', substr(p_word, length(p_word) / 2 + 1)) END
+$$;
+
+-- Those of them that a word has itself, with no letter left out.
+CREATE FUNCTION search_own_keys(p_word text) RETURNS int[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$
+    SELECT CASE WHEN length(p_word) <= 7 THEN ARRAY[public.search_near_key(p_word)]
+                ELSE ARRAY[public.search_near_key('<' || left(p_word, length(p_word) / 2)),
+                           public.search_near_key('>' || substr(p_word, length(p_word) / 2 + 1))] END
+$$;
+
+-- Every word of the library once, to find what a misspelt or misread one may mean. It tells nobody what it
 -- holds: users may not read it, and what it leads to is read under their own rights. A word stays for a
 -- while after its last line has gone.
 CREATE TABLE search_words (
@@ -233,7 +299,7 @@ CREATE TABLE search_words (
     folded text NOT NULL,
     PRIMARY KEY (word, folded)
 );
-CREATE INDEX search_words_folded ON search_words USING gin (folded gin_trgm_ops);
+CREATE INDEX search_words_near ON search_words USING gin (search_near_keys(folded));
 -- Words of lines that have gone; the next refreshes look, a few at a time, whether others hold them. Many
 -- transactions add to it at once and none may wait for another, so a word may be here many times.
 CREATE TABLE search_words_doubtful (word text NOT NULL);
@@ -382,6 +448,8 @@ BEGIN
         FROM (SELECT DISTINCT unnest(tsvector_to_array(document)) AS word FROM changed) AS w,
              regexp_split_to_table(w.word, '[^[:alnum:]]+') AS piece
         WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
+          -- a row of ideographs, kana or Thai letters is a sentence, not a word: grams find it
+          AND (length(piece) <= 8 OR piece !~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\3005-\30FF\3400-\9FFF\F900-\FAFF\+020000-\+03134F]')
     ), remembered AS (
         -- in order, so that two transactions that meet the same new words wait and do not deadlock
         INSERT INTO search_words (word, folded) SELECT word, folded FROM words ORDER BY word, folded
@@ -391,7 +459,7 @@ BEGIN
     -- A search reads the list of entries that wait to be put into a GIN index from end to end; so they go in
     -- now, all at once, at the cost of this video.
     PERFORM gin_clean_pending_list('search_materialized_lookup'),
-            gin_clean_pending_list('search_words_folded');
+            gin_clean_pending_list('search_words_near');
     -- 64: some milliseconds, and nothing while no line has gone
     PERFORM search_words_forget(64);
     RETURN written;
@@ -596,29 +664,48 @@ $$;
 -- ---- candidates -----------------------------------------------------------------------------------
 
 -- The library's words within one edit of a typed one (two from five letters on), nearest first; null: none.
--- Two words that differ by two edits share all trigrams but six of each, so that long words need only look at
--- words with much in common.
+-- What has little else in common with it (a fifth of the trigrams) is no guess.
 CREATE FUNCTION search_near_words(p_typed text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public
-SET pg_trgm.similarity_threshold = 0.2
 SET enable_seqscan = off
 SET jit = off AS
 $$
 DECLARE
-    edits_max int := CASE WHEN length(p_typed) < 5 THEN 1 ELSE 2 END;
+    edits_max constant int := CASE WHEN length(p_typed) < 5 THEN 1 ELSE 2 END;
+    size constant int := length(p_typed);
+    short_keys int[] := '{}';       -- of library words of up to seven letters
+    first_same int[] := '{}';       -- of longer ones: the first half as typed, and nearly so; the second half
+    first_near int[] := '{}';
+    second_same int[] := '{}';
+    second_near int[] := '{}';
+    half int;
     found text;
 BEGIN
-    PERFORM set_config('pg_trgm.similarity_threshold',
-                       greatest(0.2, (length(p_typed) - 5.0) / (length(p_typed) + 7.0))::text, true);
-    -- Bitmap Heap Scan of search_words over search_words_folded
+    IF size - edits_max <= 7 THEN
+        short_keys := search_short_keys(p_typed, edits_max);
+    END IF;
+    FOR word_size IN greatest(8, size - edits_max) .. size + edits_max LOOP
+        half := word_size / 2;
+        first_same := first_same || search_near_key('<' || left(p_typed, half));
+        second_same := second_same || search_near_key('>' || right(p_typed, word_size - half));
+        FOR edit IN -1 .. 1 LOOP
+            first_near := first_near || search_half_keys('<', left(p_typed, half + edit));
+            second_near := second_near || search_half_keys('>', right(p_typed, word_size - half + edit));
+        END LOOP;
+    END LOOP;
+    -- Bitmap Heap Scan of search_words over search_words_near
     SELECT string_agg(search_word_query(near.word), ' | ') INTO found
     FROM (
         SELECT w.word
         FROM search_words w, levenshtein_less_equal(p_typed, w.folded, edits_max) AS edits
-        WHERE w.folded % p_typed
-          AND length(w.folded) BETWEEN length(p_typed) - edits_max AND length(p_typed) + edits_max
+        WHERE (search_near_keys(w.folded) && short_keys
+               OR search_near_keys(w.folded) && first_same
+               OR search_near_keys(w.folded) && second_same
+               OR search_near_keys(w.folded) && first_near AND search_near_keys(w.folded) && second_near)
+          AND length(w.folded) BETWEEN size - edits_max AND size + edits_max
           AND edits <= edits_max
+          AND similarity(w.folded, p_typed) >= 0.2
         ORDER BY edits, similarity(w.folded, p_typed) DESC, w.word
         LIMIT 16
     ) AS near;
@@ -649,7 +736,9 @@ $$
         ) AS query
         CROSS JOIN LATERAL (
             SELECT string_agg(search_word_query(word), ' | ') AS known
-            FROM (SELECT word FROM search_words WHERE folded = typed ORDER BY word LIMIT 16) AS same
+            FROM (SELECT word FROM search_words
+                  WHERE search_near_keys(folded) @> search_own_keys(typed) AND folded = typed
+                  ORDER BY word LIMIT 16) AS same
         ) AS words
     ) AS words
 $$;
@@ -726,6 +815,7 @@ $$
                   coalesce(p_terms.before_time, 'infinity'))
     WHERE p_terms.after_time IS NOT NULL OR p_terms.before_time IS NOT NULL
     UNION ALL
+    -- search_document_condition() asks it of the index, where that looks up other words of the document too
     SELECT NULL, format('NOT document @@ %L::tsquery', p_terms.excluded)
     WHERE p_terms.excluded IS NOT NULL
     UNION ALL
@@ -744,13 +834,22 @@ $$
     SELECT coalesce(string_agg(' AND ' || c.filter, ''), '') FROM search_field_filters(p_terms) AS c
 $$;
 
+-- The condition of the index on a line's words. What is left out goes into the same walk of the index: sifted
+-- row by row, a common word whose lines all hold what is left out would cost the reading of all of them.
+CREATE FUNCTION search_document_condition(p_words tsquery, p_excluded tsquery) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+    SELECT format('document @@ %L::tsquery', CASE WHEN p_excluded IS NULL THEN p_words
+                                                  ELSE p_words && !!p_excluded END)
+$$;
+
 -- At least p_limit lines that fulfil all conditions (p_base, p_lookup for the index, p_filter for the row;
--- null: none), the newest, if there are so many. Reads the newest
--- slice of lines, and wider ones, as wide as what was found lets expect to be wide enough, until there are
--- enough lines or all slices have been read; so a common word costs no more than a rare one. Every
--- statement is a Bitmap Heap Scan with all lookups in one Bitmap Index Scan of search_materialized_lookup.
--- What it returns are places of rows, which hold for the statement that asked, and are read again without
--- an index.
+-- null: none), the newest, if there are so many. Reads the newest lines, and then older ones, as many as what
+-- was found lets expect to be enough, until there are enough lines or all have been read; so a common word
+-- costs no more than a rare one. Every statement is a Bitmap Heap Scan with all lookups in one Bitmap Index
+-- Scan of search_materialized_lookup. What it returns are places of rows, which hold for the statement that
+-- asked, and are read again without an index.
 CREATE FUNCTION search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
                               p_is_narrow boolean)
 RETURNS tid[]
@@ -765,31 +864,39 @@ DECLARE
                     FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c);
     filter text := coalesce((SELECT string_agg(c.filter, ' AND ')
                              FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c), 'true');
-    -- What the lookup finds and the filter refuses has to be read: this bounds the time. More lines than a
-    -- slice should have after what the slice before had; then the first in the table are taken.
-    read_limit int := 50 * p_limit;
-    level int := CASE WHEN p_is_narrow THEN 27 ELSE 9 END;
-    is_last boolean;
+    -- What the lookup finds and the filter refuses has to be read, too: this bounds the time. What is left
+    -- of it goes to each next step; where it ends within one, the first in the table are taken. Lines of few
+    -- videos lie anywhere, so they are looked for in all at once.
+    read_left int := p_limit * CASE WHEN p_is_narrow THEN 50 ELSE 30 END;
+    -- Two slices of the smallest kind: few lines of a common word, and enough to tell how common it is.
+    span bigint := CASE WHEN p_is_narrow THEN newest ELSE 1024 END;
+    upto bigint := newest;      -- what is newer has been read
+    level int;
     read_here tid[];
+    count_here int;
     found tid[] := '{}';
 BEGIN
     LOOP
-        is_last := level > 24 OR (1::bigint << level) >= newest;
+        -- With most of them to be read, all are; else slices of a size of which at most nine make the span.
+        level := CASE WHEN 2 * span >= upto THEN NULL
+                      ELSE 9 + 3 * least(greatest(ceil(log(8, span / 4096.0)), 0), 5)::int END;
         EXECUTE concat(
-            'SELECT array_agg(place) FROM (SELECT place FROM (SELECT *, ctid AS place',
-            ' FROM search_materialized WHERE ', lookup,
-            CASE WHEN NOT is_last OR lookup IS NULL THEN format('%s keys && %L', ' AND' || left(lookup, 0),
-                ARRAY[search_slice(newest, level),
-                      search_slice(greatest(newest - (1::bigint << level), 0), level)]) END,
-            ' LIMIT ', read_limit, ') AS m WHERE ', filter, ' ORDER BY number DESC LIMIT ', p_limit, ') AS n')
-        INTO read_here;
+            'SELECT (array_agg(place ORDER BY number DESC) FILTER (WHERE is_found))[:', p_limit, '], count(*)',
+            ' FROM (SELECT place, number, ', filter, ' AS is_found FROM (SELECT *, ctid AS place',
+            ' FROM search_materialized WHERE ',
+            concat_ws(' AND ', lookup, CASE WHEN level IS NOT NULL OR lookup IS NULL THEN format('keys && %L', ARRAY(
+                SELECT search_slice(n << coalesce(level, 24), coalesce(level, 24))
+                FROM generate_series(greatest(upto - span, 0) >> coalesce(level, 24),
+                                     upto >> coalesce(level, 24)) AS n)) END),
+            ' LIMIT ', read_left, ') AS m) AS r')
+        INTO read_here, count_here;
         found := ARRAY(SELECT unnest(found) UNION SELECT unnest(read_here));
-        EXIT WHEN is_last OR cardinality(found) >= p_limit OR lookup IS NULL AND level = 18;
-        -- Slices grow eightfold; at most two steps at once, for few lines in a small one say little about all.
-        level := level + 3 * least(greatest(ceil(log(8, p_limit / greatest(cardinality(found), 0.25))), 1), 2)::int;
-        IF lookup IS NULL THEN
-            level := least(level, 18);      -- all that is in wider ones would have to be read
-        END IF;
+        read_left := read_left - count_here;
+        EXIT WHEN level IS NULL OR cardinality(found) >= p_limit OR read_left <= 0;
+        upto := (((upto - span) >> level) << level) - 1;
+        -- Wider by what is missing and a third more; at most 64 times, for few lines say little about all.
+        span := (newest - upto) * least(
+            1.33 * (p_limit - cardinality(found)) / greatest(cardinality(found), 0.25) + 0.1, 64);
     END LOOP;
     RETURN found;
 END
@@ -856,7 +963,8 @@ LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public AS
 $$
     SELECT concat_ws(' AND ',
-        CASE WHEN p_terms.lookup IS NOT NULL THEN format('document @@ %L::tsquery', p_terms.lookup) END,
+        CASE WHEN p_terms.lookup IS NOT NULL
+             THEN search_document_condition(p_terms.lookup, p_terms.excluded) END,
         CASE WHEN p_terms.pairs IS NOT NULL THEN format('keys @> %L', p_terms.pairs) END,
         (SELECT string_agg(format('keys @> %L', ARRAY[
                     search_key('^' || left(b, CASE WHEN length(b) < 4 THEN 2 ELSE 4 END))])
@@ -908,16 +1016,20 @@ BEGIN
     IF p_fuzzy THEN
         FOR alternative IN SELECT search_joined_keys(parts)
         LOOP
-            RETURN QUERY SELECT unnest(search_newest(base, format('keys @> %L', alternative), NULL,
-                                                     enough, is_narrow));
+            found := found || search_newest(base, format('keys @> %L', alternative), NULL, enough, is_narrow);
         END LOOP;
-        RETURN QUERY SELECT unnest(search_newest(
-            base, format('document @@ %L::tsquery', search_expand(p_terms.folded)), NULL, enough, is_narrow));
+        IF cardinality(found) < p_limit THEN
+            found := found || search_newest(
+                base, search_document_condition(search_expand(p_terms.folded), p_terms.excluded), NULL,
+                enough, is_narrow);
+        END IF;
+        RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
     IF p_terms.words IS NULL AND p_terms.folded IS NULL THEN
         -- No word, but a tag or a video: its lines.
-        RETURN QUERY SELECT unnest(search_newest(base, NULL, NULL, enough, is_narrow));
+        found := search_newest(base, NULL, NULL, enough, is_narrow);
+        RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
     -- Lines that are the query and nothing else come first, however many hold it.

@@ -303,7 +303,7 @@ def test_words_are_not_forgotten_while_a_refresh_adds_lines(search, database):
 def test_no_entry_waits_after_a_refresh(search):
     """A search would read the waiting ones from end to end."""
     search.queue.run("CREATE EXTENSION pgstattuple")
-    for index in ("search_materialized_lookup", "search_words_folded"):
+    for index in ("search_materialized_lookup", "search_words_near"):
         assert search.queue.value("SELECT pending_pages FROM pgstatginindex(%s)", index) == 0
 
 

@@ -1,0 +1,126 @@
+"""A search reads little, whatever is asked, and finds no less for it."""
+
+import random
+import re
+
+import pytest
+from conftest import run_sql
+from jobs import Queue
+from test_search import Search
+
+LETTERS = "aekostu"  # few, so that many words are near to each other, and none that OCR confuses
+LINE_COUNT = 12000
+EVERY = (1, 7, 60, 900, 5000)
+
+
+@pytest.fixture(scope="module")
+def large(shared_cluster):
+    """Lines 'tick1 tick7 …': line n has each word whose number divides n, and a number that is its own. The
+    first half of them says 'aged'. One more line holds words of all lengths."""
+    name = shared_cluster.create_database()
+    connection = shared_cluster.connect(name)
+    search = Search(Queue(connection))
+    video = search.queue.video()
+    search.queue.run(
+        "INSERT INTO segments (video_id, text, normalized_text, text_hash, confidence, t_start, t_end)"
+        " SELECT %s, t.text, t.text, 'h', 0.5, n, n + 1 FROM generate_series(1, %s) AS n, LATERAL ("
+        "    SELECT string_agg('tick' || k, ' ') || CASE WHEN n <= %s THEN ' aged' ELSE '' END || ' n' || n"
+        "    FROM unnest(%s) AS k WHERE n %% k = 0) AS t (text)", video, LINE_COUNT, LINE_COUNT // 2, list(EVERY))
+    search.queue.run("SELECT refresh_search_materialized(%s)", video)
+    rng = random.Random(11)
+    search.words = sorted({"".join(rng.choices(LETTERS, k=rng.randint(3, 16))) for _ in range(2000)})
+    search.add(search.queue.video(), [" ".join(search.words[n:n + 20]) for n in range(0, len(search.words), 20)])
+    yield search
+    connection.close()
+    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def pages_read(search, query):
+    plan = search.queue.value(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM search_segments(%s)", query)[0]["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+def edited(rng, word):
+    for _ in range(rng.randint(0, 2)):
+        at = rng.randrange(len(word) + 1)
+        word = rng.choice((word[:at] + word[at + 1:], word[:at] + rng.choice(LETTERS) + word[at:],
+                           word[:at] + rng.choice(LETTERS) + word[at + 1:]))
+    return word
+
+
+def test_all_words_near_to_a_typed_one_are_found(large):
+    """The same as by comparing it with every word of the library."""
+    rng = random.Random(3)
+    typed = [t for t in (edited(rng, word) for word in rng.sample(large.words, 100)) if len(t) >= 3]
+    rows = large.queue.run(
+        "SELECT typed, search_near_words(typed) AS found, ("
+        "    SELECT string_agg(search_word_query(word), ' | ') FROM ("
+        "        SELECT word FROM search_words, levenshtein(typed, folded) AS edits"
+        "        WHERE edits <= CASE WHEN length(typed) < 5 THEN 1 ELSE 2 END"
+        "          AND similarity(folded, typed) >= 0.2"
+        "        ORDER BY edits, similarity(folded, typed) DESC, word LIMIT 16) AS near) AS expected"
+        " FROM unnest(%s) AS typed", typed)
+    assert {row["typed"]: row["found"] for row in rows} == {row["typed"]: row["expected"] for row in rows}
+    assert sum(row["found"] is not None for row in rows) > 60
+
+
+def test_words_are_looked_up_by_the_index(large):
+    run = large.queue.run
+    run("SET enable_seqscan = off")
+    for condition in ("search_near_keys(folded) && '{1,2}' OR search_near_keys(folded) && '{3}'"
+                      " AND search_near_keys(folded) && '{4}'", "search_near_keys(folded) @> '{1}'"):
+        plan = "\n".join(row["QUERY PLAN"] for row in run(
+            f"EXPLAIN SELECT word FROM search_words WHERE {condition}"))
+        assert "Bitmap Index Scan on search_words_near" in plan and "Seq Scan" not in plan
+    run("RESET enable_seqscan")
+
+
+def test_rows_of_ideographs_are_no_words(large):
+    large.add(large.queue.video(), ["東京大阪駅前商店街天気予報", "東京大阪"])
+    assert large.queue.run("SELECT word FROM search_words WHERE word ~ '東'") == [{"word": "東京大阪"}]
+    assert large.texts("商店街天気") == ["東京大阪駅前商店街天気予報"]
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_the_newest_lines_are_found_however_common_the_word(large, every):
+    found = large.queue.run(
+        "SELECT m.t_start AS n FROM search_candidates(search_parse(%s), NULL, 20, false) AS c"
+        " JOIN search_materialized m ON m.ctid = c", f"tick{every}")
+    newest = range(LINE_COUNT - LINE_COUNT % every, 0, -every)[:200]
+    assert {row["n"] for row in found} >= set(newest)
+    assert len(found) <= 900 or every > 1
+
+
+def test_what_is_left_out_is_left_out_by_the_index(large):
+    def found(query):
+        return [row["text"] for row in large(query) if row["match_kind"] != "fuzzy"]
+
+    assert found("aged -tick1") == []
+    assert found("tick5000 -aged") == ["tick1 tick5000 n10000"]
+    assert found("tick900 -tick1 -tick7") == []
+    assert len(found("tick7 -tick60 -aged")) == 50
+    assert found('tick900 -"tick7 tick60"') == [
+        text for text in found("tick900") if "tick7 tick60" not in text] != []
+    for query in ("aged -tick1", "tick7 -tick1", "tick1 -tick1", "tick1 -n77"):
+        assert pages_read(large, query) < 3000, query
+
+
+def test_no_part_of_a_search_runs_twice(large):
+    """Planning a statement evaluates stable functions in some places, and all their reading with them."""
+    run = large.queue.run
+    run("SET track_functions = 'all'")
+    run("SELECT pg_stat_reset()")
+    for _ in range(6):
+        run("SELECT * FROM search_segments('kutak seteko')")
+    run("SELECT pg_stat_force_next_flush()")
+    calls = {row["funcname"]: row["calls"] for row in run(
+        "SELECT funcname, calls FROM pg_stat_user_functions WHERE funcname ~ '^search_(near_words|expand)$'")}
+    run("RESET track_functions")
+    assert calls == {"search_expand": 6, "search_near_words": 12}
+
+
+def test_pages_do_not_grow_with_how_common_a_word_is(large):
+    pages = {every: pages_read(large, f"tick{every}") for every in EVERY}
+    assert max(pages.values()) < 2500, pages
+    assert re.match(r"tick1 ", large.texts("tick1")[0])
