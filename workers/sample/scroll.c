@@ -268,6 +268,16 @@ bool scroll_match_near(const struct scroll_profile *reference, const struct scro
            search(&full, place - NEAR, place + NEAR, ret_shift) <= COST_LIMIT;
 }
 
+#if defined(__SSE2__)
+/* A block's row at x, y and the one below it. */
+static inline __m128i two_rows(const struct plane *plane, int x, int y)
+{
+    const uint8_t *upper = plane_at(plane, x, y);
+    return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)upper),
+                              _mm_loadl_epi64((const __m128i *)(upper + plane->stride)));
+}
+#endif
+
 /* SAD of a block against the better of two origins, pixel by pixel: a pixel that stayed or one that
  * came along with the shift, so that furniture and its rim are explained too. */
 static int best_of_two(const struct plane *reference, const struct plane *current, int x, int y,
@@ -276,18 +286,18 @@ static int best_of_two(const struct plane *reference, const struct plane *curren
     int width = current->width - x < GATE_BLOCK ? current->width - x : GATE_BLOCK;
     int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
 #if defined(__SSE2__)
-    if (width == GATE_BLOCK) {
+    if (width == GATE_BLOCK && height == GATE_BLOCK) {
         __m128i total = _mm_setzero_si128();
-        for (int row = 0; row < height; row++) {
-            __m128i c = _mm_loadl_epi64((const __m128i *)plane_at(current, x, y + row));
-            __m128i s = _mm_loadl_epi64((const __m128i *)plane_at(reference, x, y + row));
-            __m128i m = _mm_loadl_epi64((const __m128i *)plane_at(reference, x - dx, y - dy + row));
+        for (int row = 0; row < GATE_BLOCK; row += 2) {
+            __m128i c = two_rows(current, x, y + row);
+            __m128i s = two_rows(reference, x, y + row);
+            __m128i m = two_rows(reference, x - dx, y - dy + row);
             __m128i stayed = _mm_or_si128(_mm_subs_epu8(c, s), _mm_subs_epu8(s, c));
             __m128i moved = _mm_or_si128(_mm_subs_epu8(c, m), _mm_subs_epu8(m, c));
             __m128i less = _mm_min_epu8(stayed, moved);
             total = _mm_add_epi32(total, _mm_sad_epu8(less, _mm_setzero_si128()));
         }
-        return _mm_cvtsi128_si32(total);
+        return _mm_cvtsi128_si32(total) + _mm_extract_epi16(total, 4);
     }
 #endif
     int sum = 0;
@@ -311,15 +321,15 @@ static bool is_flat(const struct plane *plane, int x, int y, int threshold)
     int height = plane->height - y < GATE_BLOCK ? plane->height - y : GATE_BLOCK;
     uint32_t variation = 0;
 #if defined(__SSE2__)
-    if (width == GATE_BLOCK) {
-        const __m128i all_but_last = _mm_set_epi32(0, 0, 0x00ffffff, -1);
+    if (width == GATE_BLOCK && height == GATE_BLOCK) {
+        const __m128i all_but_last = _mm_set_epi32(0x00ffffff, -1, 0x00ffffff, -1);
         __m128i total = _mm_setzero_si128();
-        for (int row = 0; row < height; row++) {
-            __m128i here = _mm_loadl_epi64((const __m128i *)plane_at(plane, x, y + row));
-            __m128i right = _mm_srli_si128(here, 1);
+        for (int row = 0; row < GATE_BLOCK; row += 2) {
+            __m128i here = two_rows(plane, x, y + row);
+            __m128i right = _mm_srli_epi64(here, 8);
             total = _mm_add_epi32(total, _mm_sad_epu8(_mm_and_si128(here, all_but_last), right));
         }
-        return (uint32_t)_mm_cvtsi128_si32(total) < (uint32_t)threshold / 2;
+        return _mm_cvtsi128_si32(total) + _mm_extract_epi16(total, 4) < threshold / 2;
     }
 #endif
     for (int row = 0; row < height; row++) {
