@@ -14,6 +14,7 @@ enum {
     BATCH_JOBS = 20000,
     SINGLE_JOBS = 2000,
     LARGE_BATCH = 500,
+    CONNECTIONS_MAX = 4,
     ENQUEUED_SINGLY = 1000,
     ENQUEUED_IN_BATCHES = 20000,
     ENQUEUE_BATCH = 1000,
@@ -64,50 +65,100 @@ static int fill(struct cv_db *db, int count, struct cv_error *error)
     return result ? result : cv_db_script(db, "VACUUM ANALYZE jobs", error);
 }
 
-static int drain(struct cv_db *db, int limit, int expected, double *ret_rate,
-                 struct cv_error *error)
+/* One of the connections that drain together. */
+struct drainer {
+    const char *conninfo;
+    int limit;
+    size_t drained;
+    int result;
+    struct cv_error error;
+};
+
+static int drain_connection(struct drainer *drainer, struct cv_db *db)
 {
-    double start = now_ms();
-    size_t drained = 0;
     while (true) {
         cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
         size_t completed = 0;
-        int result = cv_queue_claim(db, "bench", drain_type, limit, LEASE_MS, &list, error);
+        int result = cv_queue_claim(db, "bench", drain_type, drainer->limit, LEASE_MS, &list,
+                                    &drainer->error);
         if (result == CV_QUEUE_EMPTY) {
-            break;
+            return 0;
         }
         if (result == 0) {
-            result = cv_queue_complete_batch(db, &list, &completed, error);
+            result = cv_queue_complete_batch(db, &list, &completed, &drainer->error);
         }
         if (result) {
             return result;
         }
-        drained += completed;
+        drainer->drained += completed;
     }
-    if (drained != (size_t)expected) {
+}
+
+static void *drain_thread(void *opaque)
+{
+    struct drainer *drainer = opaque;
+    cv_auto(cv_db_close) struct cv_db *db = NULL;
+    drainer->result = open_connection(drainer->conninfo, &db, &drainer->error);
+    if (drainer->result == 0) {
+        drainer->result = drain_connection(drainer, db);
+    }
+    return NULL;
+}
+
+/* Connecting counts, as it does for the peers. */
+static int drain(const char *conninfo, int connections, int limit, int expected, double *ret_rate,
+                 struct cv_error *error)
+{
+    struct drainer drainers[CONNECTIONS_MAX] = {0};
+    pthread_t threads[CONNECTIONS_MAX];
+    double start = now_ms();
+    for (int i = 0; i < connections; i++) {
+        drainers[i].conninfo = conninfo;
+        drainers[i].limit = limit;
+        int error_number = pthread_create(&threads[i], NULL, drain_thread, &drainers[i]);
+        if (error_number) { /* those that run end with the process */
+            return cv_fail_errno(error, error_number, "pthread_create");
+        }
+    }
+    size_t drained = 0;
+    int result = 0;
+    for (int i = 0; i < connections; i++) {
+        (void)pthread_join(threads[i], NULL);
+        drained += drainers[i].drained;
+        if (drainers[i].result) {
+            *error = drainers[i].error;
+            result = drainers[i].result;
+        }
+    }
+    if (result == 0 && drained != (size_t)expected) {
         return cv_fail(error, CV_ERROR_INTERNAL, "drained %zu of %d jobs", drained, expected);
     }
     *ret_rate = expected / ((now_ms() - start) / 1000);
-    return 0;
+    return result;
 }
 
-static int measure_drain(struct cv_db *db, struct cv_error *error)
+static int measure_drain(struct cv_db *db, const char *conninfo, struct cv_error *error)
 {
     static const struct {
         const char *name;
+        int connections;
         int limit;
         int count;
     } runs[] = {
-        {NULL, BATCH, WARM_UP_JOBS},
-        {"no-op jobs drained, 1 process, batches of 100", BATCH, BATCH_JOBS},
-        {"no-op jobs drained, 1 process, batches of 500", LARGE_BATCH, BATCH_JOBS},
-        {"no-op jobs drained, 1 process, one by one", 1, SINGLE_JOBS},
+        {NULL, 1, BATCH, WARM_UP_JOBS},
+        {"no-op jobs drained, 1 connection, batches of 100", 1, BATCH, BATCH_JOBS},
+        {"no-op jobs drained, 1 connection, batches of 500", 1, LARGE_BATCH, BATCH_JOBS},
+        {"no-op jobs drained, 4 connections, batches of 500", CONNECTIONS_MAX, LARGE_BATCH,
+         BATCH_JOBS},
+        {"no-op jobs drained, 1 connection, one by one", 1, 1, SINGLE_JOBS},
+        {"no-op jobs drained, 4 connections, one by one", CONNECTIONS_MAX, 1, SINGLE_JOBS},
     };
     for (size_t i = 0; i < CV_COUNT(runs); i++) {
         double rate = 0;
         int result = fill(db, runs[i].count, error);
         if (result == 0) {
-            result = drain(db, runs[i].limit, runs[i].count, &rate, error);
+            result =
+                drain(conninfo, runs[i].connections, runs[i].limit, runs[i].count, &rate, error);
         }
         if (result) {
             return result;
@@ -275,7 +326,7 @@ static int run(const char *conninfo, struct cv_error *error)
         result = add_types(db, error);
     }
     if (result == 0) {
-        result = measure_drain(db, error);
+        result = measure_drain(db, conninfo, error);
     }
     result = result ? result : measure_enqueue(db, error);
     return result ? result : measure_latency(db, conninfo, error);

@@ -16,6 +16,7 @@ static const struct {
     {"priority", "base_priority", "int"},
     {"interactive", "interactive_adjustment", "int"},
     {"put-off", "put_off_while_interactive", "boolean"},
+    {"events", "status_events", "boolean"},
     {"weight", "cpu_weight", "int"},
     {"max", "max_running", "int"},
     {"max-per-tenant", "max_running_per_tenant", "int"},
@@ -131,6 +132,7 @@ const struct cli_command cli_command_rules = {
             "  max=N, max-per-tenant=N   running at once over the whole fleet; none: no limit\n"
             "  interactive=-10..0   added to the priority while somebody searches or plays\n"
             "  put-off=yes|no       claim nothing for 30 s at a time meanwhile\n"
+            "  events=yes|no        an event for every change of status, or for failures alone\n"
             "  time-limit='1 hour'  past which an attempt is killed\n"
             "  retries='{1 minute,5 minutes}'   one entry a retry\n"
             "  public=yes|no        applications may enqueue it\n"

@@ -22,6 +22,7 @@ CREATE TABLE job_types (
     put_off_until timestamptz,                     -- set by the claim that met a session
     paused_at timestamptz,
     pause_reason text,
+    status_events boolean NOT NULL DEFAULT true,
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE job_types IS
@@ -34,6 +35,8 @@ COMMENT ON COLUMN job_types.interactive_adjustment IS
     'Added to base_priority while somebody searches or plays, where types compete for a host''s CPUs.';
 COMMENT ON COLUMN job_types.put_off_while_interactive IS
     'Claims nothing for 30 s at a time while somebody searches or plays.';
+COMMENT ON COLUMN job_types.status_events IS
+    'False: of its changes of status only failures become events; for types of thousands of jobs a second.';
 
 INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video, is_public,
                        cpu_weight) VALUES
@@ -43,11 +46,21 @@ INSERT INTO job_types (name, description, base_priority, time_limit, one_per_vid
     ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true, true, 1),
     ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false, true, 2);
 
+-- Random but for the first three digits, which jobs of the same four minutes have in common (and those of
+-- twelve days later): what is worked on together lies together in every index, and the first eight digits
+-- still tell jobs apart.
+CREATE FUNCTION time_prefixed_uuid() RETURNS uuid
+LANGUAGE sql VOLATILE AS
+$$
+    SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp())::bigint >> 8) & 4095), 3, '0')
+            || substr(gen_random_uuid()::text, 4))::uuid
+$$;
+
 CREATE SEQUENCE job_sequence;      -- the runs' global order
 CREATE SEQUENCE job_lease_tokens;  -- fencing tokens: only ever grow
 
 CREATE TABLE jobs (
-    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    id uuid PRIMARY KEY DEFAULT time_prefixed_uuid(),
     video_id uuid REFERENCES videos ON DELETE CASCADE,
     job_type job_type NOT NULL,            -- registered: see jobs_before_insert
     status job_status NOT NULL DEFAULT 'queued',
@@ -113,17 +126,18 @@ CREATE UNIQUE INDEX jobs_one_in_flight ON jobs (video_id, step, part)
 CREATE UNIQUE INDEX jobs_dedupe ON jobs (dedupe_key, tenant_id) NULLS NOT DISTINCT
     WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'processing');
 
-CREATE TABLE job_attempts (
+-- The attempts that have ended. One that runs is its job's row: see the view job_attempts.
+CREATE TABLE ended_attempts (
     job_id uuid NOT NULL,                  -- goes with its job: see jobs_deleted
     attempt int NOT NULL,
     worker_id text NOT NULL,
     lease_token bigint NOT NULL,
     pid int,
-    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    finished_at timestamptz,
+    started_at timestamptz NOT NULL,
+    finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     exit_code int,
-    status text NOT NULL DEFAULT 'running'
-        CHECK (status IN ('running', 'succeeded', 'failed', 'timeout', 'canceled', 'crashed')),
+    status text NOT NULL
+        CHECK (status IN ('succeeded', 'failed', 'timeout', 'canceled', 'crashed')),
     stdout_tail text,
     stderr_tail text,
     error_type text,
@@ -131,8 +145,17 @@ CREATE TABLE job_attempts (
     cpu_seconds double precision,
     peak_memory_bytes bigint,
     PRIMARY KEY (job_id, attempt)
-) WITH (fillfactor = 80);                  -- the end of an attempt stays on its page
-CREATE INDEX job_attempts_started ON job_attempts USING brin (started_at);
+) WITH (fillfactor = 80);                  -- what a worker reports of an attempt stays on its page
+CREATE INDEX ended_attempts_started ON ended_attempts USING brin (started_at);
+
+-- With its owner's rights, for views of other roles read it: only the service may read it itself.
+CREATE VIEW job_attempts AS
+SELECT * FROM ended_attempts
+UNION ALL
+SELECT id, attempt, coalesce(locked_by, 'unknown'), lease_token, NULL, started_at, NULL, NULL, 'running',
+       NULL, NULL, NULL, NULL, NULL, NULL
+FROM jobs WHERE status = 'processing';
+COMMENT ON VIEW job_attempts IS 'Every try at every job, the one that runs included.';
 
 CREATE SEQUENCE task_event_ids;
 CREATE TABLE task_events (
@@ -277,6 +300,7 @@ BEGIN
 
     CASE NEW.status
     WHEN 'processing' THEN
+        NEW.attempt := greatest(NEW.attempt, OLD.attempt + 1);
         NEW.started_at := clock_timestamp();
         NEW.finished_at := NULL;
         NEW.scheduled_for := NULL;
@@ -363,11 +387,12 @@ SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
     speaker text := event_source();
+    silent text[] := ARRAY(SELECT name FROM job_types WHERE NOT status_events);
 BEGIN
     INSERT INTO task_events (job_id, video_id, correlation_id, source, type, message, data)
     SELECT id, video_id, correlation_id, speaker, 'status', 'queued',
            jsonb_build_object('to', status, 'job_type', job_type)
-    FROM changed WHERE status = 'queued';
+    FROM changed WHERE status = 'queued' AND job_type <> ALL (silent);
     PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
     FROM (SELECT DISTINCT job_type FROM changed WHERE is_ready) AS woken;
     RETURN NULL;
@@ -376,64 +401,84 @@ $$;
 CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION jobs_inserted();
 
--- An event for every change of status; workers are woken for what has become ready; the run and the
--- video show what has become of them.
+-- An event for every change of status; an attempt that has ended becomes history (what its worker knows
+-- of it comes by end_attempt()); workers are woken for what has become ready; the run and the video show
+-- what has become of them. The two images of the rows are put together by a FULL JOIN that nothing makes
+-- less of, because it is never a nested loop: its plan is kept from a statement of one row, and has to
+-- do for thousands.
 CREATE FUNCTION jobs_updated() RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
     speaker text := event_source();
-    status_changes bigint;
-    has_videos boolean;
     woken text[];
     run_ids uuid[];
+    begun uuid[];
+    broken uuid[];
     woken_type text;
 BEGIN
-    SELECT count(*) FILTER (WHERE n.status <> o.status),
-           coalesce(bool_or(n.exclusive AND n.video_id IS NOT NULL), false),
-           array_agg(DISTINCT n.job_type::text) FILTER (WHERE n.is_ready AND NOT o.is_ready),
-           array_agg(DISTINCT n.run_id) FILTER (
+    WITH moved AS MATERIALIZED (
+        SELECT n.id, n.video_id, n.correlation_id, n.run_id, n.job_type, n.exclusive, n.attempt,
+               n.lease_token, n.scheduled_for, n.is_ready, n.status,
+               o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
+               o.started_at AS began_at, o.locked_by AS old_worker,
+               coalesce(n.locked_by, o.locked_by) AS worker,
+               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
+        FROM changed n FULL JOIN before o USING (id)
+    ), ended AS (
+        INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status,
+                                    error_type, error_message)
+        SELECT id, attempt, coalesce(old_worker, 'unknown'), lease_token, began_at,
+               CASE status WHEN 'done' THEN 'succeeded' WHEN 'failed' THEN 'failed'
+                           ELSE 'canceled' END,
+               failure ->> 'type', failure ->> 'message'
+        FROM moved WHERE status <> old_status AND old_status = 'processing'
+    ), told AS (
+        INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+        SELECT id, video_id, correlation_id, speaker,
+               CASE WHEN status <> 'failed' THEN 'info'
+                    WHEN scheduled_for IS NULL THEN 'error' ELSE 'warn' END,
+               CASE WHEN old_status = 'failed' AND status = 'queued' THEN 'retry' ELSE 'status' END,
+               CASE WHEN status = 'failed'
+                    THEN concat_ws(': ', 'failed', failure ->> 'type', failure ->> 'message')
+                    ELSE status::text END,
+               jsonb_strip_nulls(jsonb_build_object(
+                   'from', old_status, 'to', status, 'job_type', job_type, 'attempt', attempt,
+                   'lease_token', lease_token, 'worker', worker,
+                   'retry_at', CASE WHEN status = 'failed' THEN scheduled_for END))
+        FROM moved
+        WHERE status <> old_status
+          AND (status = 'failed'
+               OR job_type <> ALL (ARRAY(SELECT name FROM job_types WHERE NOT status_events)))
+    )
+    SELECT array_agg(DISTINCT job_type::text) FILTER (WHERE is_ready AND NOT was_ready),
+           array_agg(DISTINCT run_id) FILTER (
                -- complete_job() sees to 'done': what waited for it begins first
-               WHERE n.run_id IS NOT NULL AND n.status NOT IN ('processing', 'done')
-                 AND (n.status <> o.status OR n.scheduled_for IS DISTINCT FROM o.scheduled_for))
-    INTO status_changes, has_videos, woken, run_ids
-    FROM changed n JOIN before o USING (id);
+               WHERE run_id IS NOT NULL AND status NOT IN ('processing', 'done')
+                 AND (status <> old_status OR scheduled_for IS DISTINCT FROM was_scheduled_for)),
+           -- A video that is read again keeps what it has until the new text is there: it stays ready.
+           array_agg(video_id) FILTER (
+               WHERE exclusive AND video_id IS NOT NULL AND status = 'processing'
+                 AND status <> old_status
+                 AND NOT EXISTS (SELECT FROM runs r WHERE r.id = run_id AND r.workflow = 'reindex')),
+           array_agg(video_id) FILTER (
+               WHERE exclusive AND video_id IS NOT NULL AND status <> old_status
+                 AND (status = 'canceled' OR (status = 'failed' AND scheduled_for IS NULL))
+                 AND NOT EXISTS (SELECT FROM runs r WHERE r.id = run_id AND r.workflow = 'reindex'))
+    INTO woken, run_ids, begun, broken
+    FROM moved;
 
     IF woken IS NOT NULL THEN
         FOREACH woken_type IN ARRAY woken LOOP
             PERFORM pg_notify('cv_jobs_' || woken_type, '');
         END LOOP;
     END IF;
-    IF status_changes > 0 THEN
-        INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
-        SELECT n.id, n.video_id, n.correlation_id, speaker,
-               CASE WHEN n.status <> 'failed' THEN 'info'
-                    WHEN n.scheduled_for IS NULL THEN 'error' ELSE 'warn' END,
-               CASE WHEN o.status = 'failed' AND n.status = 'queued' THEN 'retry' ELSE 'status' END,
-               CASE WHEN n.status = 'failed'
-                    THEN concat_ws(': ', 'failed', n.payload #>> '{error,type}',
-                                   n.payload #>> '{error,message}')
-                    ELSE n.status::text END,
-               jsonb_strip_nulls(jsonb_build_object(
-                   'from', o.status, 'to', n.status, 'job_type', n.job_type, 'attempt', n.attempt,
-                   'lease_token', n.lease_token, 'worker', coalesce(n.locked_by, o.locked_by),
-                   'retry_at', CASE WHEN n.status = 'failed' THEN n.scheduled_for END))
-        FROM changed n JOIN before o USING (id)
-        WHERE n.status <> o.status;
+    IF begun IS NOT NULL THEN
+        UPDATE videos SET status = 'processing' WHERE id = ANY (begun) AND status <> 'processing';
     END IF;
-    IF has_videos AND status_changes > 0 THEN
-        -- A video that is read again keeps what it has until the new text is there: it stays ready.
-        UPDATE videos v SET status = 'processing'
-        FROM changed n JOIN before o USING (id)
-        WHERE v.id = n.video_id AND n.exclusive AND n.status = 'processing' AND o.status <> n.status
-          AND v.status <> 'processing'
-          AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.run_id AND r.workflow = 'reindex');
-        UPDATE videos v SET status = 'failed'
-        FROM changed n JOIN before o USING (id)
-        WHERE v.id = n.video_id AND n.exclusive AND o.status <> n.status
-          AND (n.status = 'canceled' OR (n.status = 'failed' AND n.scheduled_for IS NULL))
-          AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.run_id AND r.workflow = 'reindex');
+    IF broken IS NOT NULL THEN
+        UPDATE videos SET status = 'failed' WHERE id = ANY (broken);
     END IF;
     IF run_ids IS NOT NULL THEN
         PERFORM settle_runs(run_ids);
@@ -451,7 +496,7 @@ LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 BEGIN
-    DELETE FROM job_attempts a USING gone WHERE a.job_id = gone.id;
+    DELETE FROM ended_attempts a USING gone WHERE a.job_id = gone.id;
     RETURN NULL;
 END
 $$;
@@ -489,7 +534,7 @@ CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
 
 ALTER TABLE job_types ENABLE ROW LEVEL SECURITY;
 ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
-ALTER TABLE job_attempts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE ended_attempts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE task_events ENABLE ROW LEVEL SECURITY;
 ALTER TABLE task_events_default ENABLE ROW LEVEL SECURITY;
 ALTER TABLE task_artifacts ENABLE ROW LEVEL SECURITY;
@@ -502,19 +547,20 @@ CREATE POLICY job_types_read ON job_types FOR SELECT TO authenticated USING (tru
 
 CREATE POLICY job_types_service ON job_types TO service_role USING (true) WITH CHECK (true);
 CREATE POLICY jobs_service ON jobs TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY job_attempts_service ON job_attempts TO service_role USING (true) WITH CHECK (true);
+CREATE POLICY ended_attempts_service ON ended_attempts TO service_role USING (true) WITH CHECK (true);
 CREATE POLICY task_events_service ON task_events TO service_role USING (true) WITH CHECK (true);
 CREATE POLICY task_artifacts_service ON task_artifacts TO service_role USING (true) WITH CHECK (true);
 CREATE POLICY workers_service ON workers TO service_role USING (true) WITH CHECK (true);
 
-REVOKE ALL ON job_types, jobs, job_attempts, task_events, task_events_default, task_artifacts, workers
-    FROM anon, authenticated;
+REVOKE ALL ON job_types, jobs, ended_attempts, job_attempts, task_events, task_events_default,
+    task_artifacts, workers FROM anon, authenticated;
 GRANT SELECT ON job_types, jobs TO authenticated;
-GRANT ALL ON job_types, jobs, job_attempts, task_events, task_artifacts, workers TO service_role;
+GRANT ALL ON job_types, jobs, ended_attempts, task_events, task_artifacts, workers TO service_role;
+GRANT SELECT ON job_attempts TO service_role;
 GRANT USAGE ON SEQUENCE job_sequence, job_lease_tokens, task_event_ids TO service_role;
-REVOKE ALL ON FUNCTION create_event_partitions(int) FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION create_event_partitions(int), time_prefixed_uuid() FROM PUBLIC, anon, authenticated;
 -- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
 REVOKE ALL ON FUNCTION jobs_before_insert(), jobs_inserted(), jobs_updated(), jobs_deleted(),
     job_types_deleted(), job_types_updated()
     FROM PUBLIC, anon, authenticated;
-GRANT EXECUTE ON FUNCTION create_event_partitions(int) TO service_role;
+GRANT EXECUTE ON FUNCTION create_event_partitions(int), time_prefixed_uuid() TO service_role;

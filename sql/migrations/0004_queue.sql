@@ -139,13 +139,14 @@ BEGIN
         first := fair_sequence(p_job_type, rank, p_tenant_id);
     END IF;
     RETURN QUERY
-    INSERT INTO jobs (job_type, payload, priority, scheduled_for, sequence, tenant_id, step, exclusive,
-                      max_retries, is_ready)
-    SELECT p_job_type, payload, rank, p_scheduled_for,
+    INSERT INTO jobs (id, correlation_id, job_type, payload, priority, scheduled_for, sequence, tenant_id,
+                      step, exclusive, max_retries, is_ready)
+    SELECT own_id, own_id, kind.name, payload, rank, p_scheduled_for,
            least(nextval('job_sequence'), first + number - 1), p_tenant_id, p_job_type,
            kind.one_per_video, cardinality(kind.retry_delays),
            p_scheduled_for IS NULL OR p_scheduled_for <= clock_timestamp()
-    FROM unnest(p_payloads) WITH ORDINALITY AS given (payload, number)
+    FROM (SELECT payload, number, time_prefixed_uuid() AS own_id
+          FROM unnest(p_payloads) WITH ORDINALITY AS given (payload, number) OFFSET 0) AS given
     RETURNING id;
 END
 $$;
@@ -154,15 +155,15 @@ COMMENT ON FUNCTION enqueue_jobs IS
 
 -- ---- bringing jobs back --------------------------------------------------------------------------
 
--- Closes the history of one attempt. `p_report` is what the worker knows of it: pid, exit_code, tails,
+-- Adds to an attempt that has ended what its worker knows of it. `p_report`: pid, exit_code, tails,
 -- cpu_seconds, peak_memory_bytes; any of it may be missing. Not for use outside.
 CREATE FUNCTION end_attempt(
     p_job_id uuid, p_token bigint, p_status text, p_error_type text, p_error_message text,
     p_report jsonb) RETURNS void
 LANGUAGE sql AS
 $$
-    UPDATE job_attempts SET
-        finished_at = clock_timestamp(), status = p_status,
+    UPDATE ended_attempts SET
+        status = p_status,
         error_type = p_error_type, error_message = p_error_message,
         pid = (p_report ->> 'pid')::int, exit_code = (p_report ->> 'exit_code')::int,
         stdout_tail = p_report ->> 'stdout_tail', stderr_tail = p_report ->> 'stderr_tail',
@@ -192,22 +193,22 @@ BEGIN
         retry_at := greatest(retry_at, p_not_before);
     END IF;
 
-    PERFORM end_attempt(p_job.id, p_job.lease_token, p_attempt_status, p_error_type, p_message, p_report);
-
     IF p_job.cancel_requested_at IS NOT NULL THEN  -- it was to be stopped, and it has stopped
         UPDATE jobs SET status = 'canceled' WHERE id = p_job.id;
-        RETURN 'canceled';
+    ELSE
+        UPDATE jobs SET
+            status = 'failed',
+            scheduled_for = retry_at,
+            payload = jsonb_build_object(
+                'error', jsonb_build_object('type', p_error_type, 'message', p_message,
+                                            'timestamp', clock_timestamp(),
+                                            'retry_count', p_job.retry_count),
+                'original_payload', p_job.payload)
+        WHERE id = p_job.id;
     END IF;
-    UPDATE jobs SET
-        status = 'failed',
-        scheduled_for = retry_at,
-        payload = jsonb_build_object(
-            'error', jsonb_build_object('type', p_error_type, 'message', p_message,
-                                        'timestamp', clock_timestamp(),
-                                        'retry_count', p_job.retry_count),
-            'original_payload', p_job.payload)
-    WHERE id = p_job.id;
-    RETURN CASE WHEN retry_at IS NULL THEN 'failed' ELSE 'retry' END;
+    PERFORM end_attempt(p_job.id, p_job.lease_token, p_attempt_status, p_error_type, p_message, p_report);
+    RETURN CASE WHEN p_job.cancel_requested_at IS NOT NULL THEN 'canceled'
+                WHEN retry_at IS NULL THEN 'failed' ELSE 'retry' END;
 END
 $$;
 
@@ -320,57 +321,45 @@ $$;
 
 -- ---- claim and lease -----------------------------------------------------------------------------
 
--- The claim itself. With p_chosen, those of the given jobs that nobody else has taken meanwhile.
+-- The claim itself. With p_chosen, those of the given jobs that nobody else has taken meanwhile. Its
+-- plans are kept, for planning costs as much as a claim; the settings see to it that they are a walk
+-- along the index and nothing that was better when the table was small.
 CREATE FUNCTION lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
                            p_chosen uuid[]) RETURNS SETOF jobs
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
+SET jit = off AS
 $$
 DECLARE
     moment timestamptz := clock_timestamp();
+    chosen uuid[];
 BEGIN
     IF p_chosen IS NULL THEN
-        RETURN QUERY
-        WITH next AS MATERIALIZED (  -- the fence keeps the planner from locking more than the limit
-            SELECT id FROM jobs
-            WHERE job_type = p_job_type AND status = 'queued' AND is_ready
-            ORDER BY priority DESC, sequence, created_at, id
-            LIMIT p_limit
-            FOR UPDATE SKIP LOCKED
-        ), claimed AS (
-            UPDATE jobs j SET
-                status = 'processing', is_ready = false, locked_by = p_worker_id,
-                locked_until = moment + p_lease, started_at = moment, updated_at = moment,
-                finished_at = NULL, scheduled_for = NULL, progress = 0, progress_message = NULL,
-                cancel_requested_at = NULL,
-                lease_token = nextval('job_lease_tokens'), attempt = j.attempt + 1
-            FROM next WHERE j.id = next.id
-            RETURNING j.*
-        ), started AS (
-            INSERT INTO job_attempts (job_id, attempt, worker_id, lease_token, started_at)
-            SELECT id, attempt, p_worker_id, lease_token, moment FROM claimed
-        )
-        SELECT * FROM claimed ORDER BY priority DESC, sequence, created_at, id;
+        chosen := ARRAY(SELECT id FROM jobs
+                        WHERE job_type = p_job_type AND status = 'queued' AND is_ready
+                        ORDER BY priority DESC, sequence, created_at, id
+                        LIMIT p_limit
+                        FOR UPDATE SKIP LOCKED);
     ELSE
-        RETURN QUERY
-        WITH next AS MATERIALIZED (
-            SELECT id FROM jobs
-            WHERE id = ANY (p_chosen) AND status = 'queued' AND is_ready
-            FOR UPDATE SKIP LOCKED
-        ), claimed AS (
-            UPDATE jobs j SET
-                status = 'processing', is_ready = false, locked_by = p_worker_id,
-                locked_until = moment + p_lease, started_at = moment, updated_at = moment,
-                finished_at = NULL, scheduled_for = NULL, progress = 0, progress_message = NULL,
-                cancel_requested_at = NULL,
-                lease_token = nextval('job_lease_tokens'), attempt = j.attempt + 1
-            FROM next WHERE j.id = next.id
-            RETURNING j.*
-        ), started AS (
-            INSERT INTO job_attempts (job_id, attempt, worker_id, lease_token, started_at)
-            SELECT id, attempt, p_worker_id, lease_token, moment FROM claimed
-        )
-        SELECT * FROM claimed ORDER BY priority DESC, sequence, created_at, id;
+        chosen := ARRAY(SELECT id FROM jobs
+                        WHERE id = ANY (p_chosen) AND status = 'queued' AND is_ready
+                        FOR UPDATE SKIP LOCKED);
     END IF;
+    IF chosen = '{}' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH claimed AS (
+        UPDATE jobs SET
+            status = 'processing', is_ready = false, locked_by = p_worker_id,
+            locked_until = moment + p_lease, started_at = moment, updated_at = moment,
+            finished_at = NULL, scheduled_for = NULL, progress = 0, progress_message = NULL,
+            cancel_requested_at = NULL,
+            lease_token = nextval('job_lease_tokens'), attempt = attempt + 1
+        WHERE id = ANY (chosen)
+        RETURNING *
+    )
+    SELECT * FROM claimed ORDER BY priority DESC, sequence, created_at, id;
 END
 $$;
 
@@ -480,11 +469,13 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    PERFORM end_attempt(p_job_id, p_token, 'succeeded', NULL, NULL, p_report);
     UPDATE jobs SET status = 'done', result = p_result, finished_at = moment, updated_at = moment,
                     progress = 1, progress_message = NULL, locked_by = NULL, locked_until = NULL
     WHERE id = p_job_id
     RETURNING has_dependents, run_id INTO has_children, run;
+    IF p_report IS NOT NULL THEN
+        PERFORM end_attempt(p_job_id, p_token, 'succeeded', NULL, NULL, p_report);
+    END IF;
     IF has_children THEN
         PERFORM release_dependents(ARRAY[p_job_id]);
     END IF;
@@ -528,29 +519,29 @@ $$;
 
 -- Many jobs at once, without results; returns how many leases still held.
 CREATE FUNCTION complete_jobs(p_job_ids uuid[], p_tokens bigint[]) RETURNS bigint
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan SET jit = off AS
 $$
 DECLARE
     moment timestamptz := clock_timestamp();
+    held uuid[];
     completed bigint;
     parents uuid[];
     runs_of uuid[];
 BEGIN
-    WITH held AS MATERIALIZED (
-        SELECT j.id, j.lease_token, j.attempt
-        FROM unnest(p_job_ids, p_tokens) AS given (id, token)
-        JOIN jobs j ON j.id = given.id AND j.lease_token = given.token AND j.status = 'processing'
-        ORDER BY j.id
-        FOR UPDATE OF j
-    ), done AS (
-        UPDATE jobs j SET status = 'done', finished_at = moment, updated_at = moment, progress = 1,
-                          progress_message = NULL, locked_by = NULL, locked_until = NULL
-        FROM held WHERE j.id = held.id
-        RETURNING j.id, j.has_dependents, j.run_id
-    ), ended AS (
-        UPDATE job_attempts a SET finished_at = moment, status = 'succeeded', exit_code = 0
-        FROM held
-        WHERE a.job_id = held.id AND a.attempt = held.attempt AND a.lease_token = held.lease_token
+    -- One by one by their ids, in an order that all have in common. The cast keeps the planner from the
+    -- index of what runs: it takes that for small, and would read it once a job.
+    held := ARRAY(SELECT j.id
+                  FROM (SELECT * FROM unnest(p_job_ids, p_tokens) AS pair (id, token) ORDER BY id)
+                      AS given,
+                      LATERAL (SELECT id FROM jobs
+                               WHERE id = given.id AND lease_token = given.token
+                                 AND status::text = 'processing' FOR UPDATE) AS j);
+    WITH done AS (
+        UPDATE jobs SET status = 'done', finished_at = moment, updated_at = moment, progress = 1,
+                        progress_message = NULL, locked_by = NULL, locked_until = NULL
+        WHERE id = ANY (held)
+        RETURNING id, has_dependents, run_id
     )
     SELECT count(*), array_agg(id) FILTER (WHERE has_dependents),
            array_agg(DISTINCT run_id) FILTER (WHERE run_id IS NOT NULL)
@@ -598,9 +589,9 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    PERFORM end_attempt(p_job_id, p_token, 'canceled', 'Released', p_reason, p_report);
     UPDATE jobs SET status = CASE WHEN cancel_requested_at IS NULL THEN 'queued' ELSE 'canceled' END::job_status
     WHERE id = p_job_id;
+    PERFORM end_attempt(p_job_id, p_token, 'canceled', 'Released', p_reason, p_report);
     RETURN true;
 END
 $$;
@@ -614,8 +605,8 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    PERFORM end_attempt(p_job_id, p_token, 'canceled', 'Canceled', 'canceled by a person', p_report);
     UPDATE jobs SET status = 'canceled' WHERE id = p_job_id;
+    PERFORM end_attempt(p_job_id, p_token, 'canceled', 'Canceled', 'canceled by a person', p_report);
     RETURN true;
 END
 $$;

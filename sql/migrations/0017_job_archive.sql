@@ -43,7 +43,7 @@ $$
           SELECT concat_ws(',', 'job', id, xmin) FROM jobs
           WHERE id = ANY (p_job_ids) OR run_id = ANY (p_run_ids)
           UNION ALL
-          SELECT concat_ws(',', 'attempt', job_id, attempt, xmin) FROM job_attempts
+          SELECT concat_ws(',', 'attempt', job_id, attempt, xmin) FROM ended_attempts
           WHERE job_id = ANY (p_job_ids)
           UNION ALL
           SELECT concat_ws(',', 'artifact', id, xmin) FROM task_artifacts WHERE job_id = ANY (p_job_ids)
@@ -119,7 +119,7 @@ $$
         (SELECT jsonb_build_object(
              'job', to_jsonb(j),
              'attempts', (SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY a.attempt), '[]')
-                          FROM job_attempts a WHERE a.job_id = j.id),
+                          FROM ended_attempts a WHERE a.job_id = j.id),
              'artifacts', (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.id), '[]')
                            FROM task_artifacts f WHERE f.job_id = j.id),
              'outputs', (SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.job_type), '[]')
@@ -221,7 +221,7 @@ BEGIN
                LATERAL (SELECT EXISTS (SELECT FROM jobs WHERE id = (l #>> '{job,id}')::uuid)) AS p (present)
           WHERE l ? 'job') AS lines;
     restored := insert_archived('jobs', jsonb_path_query_array(fresh, '$[*].job'));
-    PERFORM insert_archived('job_attempts', jsonb_path_query_array(fresh, '$[*].attempts[*]'));
+    PERFORM insert_archived('ended_attempts', jsonb_path_query_array(fresh, '$[*].attempts[*]'));
     PERFORM insert_archived('task_artifacts', jsonb_path_query_array(fresh, '$[*].artifacts[*]'));
     PERFORM insert_archived('job_outputs', jsonb_path_query_array(fresh, '$[*].outputs[*]'));
     left_out := given - known - restored;

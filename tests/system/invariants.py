@@ -47,9 +47,9 @@ INVARIANTS = {
         SELECT id, status, locked_by, locked_until FROM jobs
         WHERE (status = 'processing') <> (locked_by IS NOT NULL)
            OR (status = 'processing') <> (locked_until IS NOT NULL)""",
-    "attempts are open for running jobs alone": """
-        SELECT a.job_id, a.attempt, j.status FROM job_attempts a JOIN jobs j ON j.id = a.job_id
-        WHERE (a.finished_at IS NULL) <> (j.status = 'processing' AND a.attempt = j.attempt)""",
+    "no attempt is missing from the history": """
+        SELECT j.id, j.attempt, count(a.*) FROM jobs j LEFT JOIN job_attempts a ON a.job_id = j.id
+        GROUP BY j.id HAVING count(a.*) <> j.attempt""",
     "no child before its parents": """
         SELECT child.id, parent.id AS parent, a.started_at, parent.finished_at
         FROM jobs child CROSS JOIN unnest(child.depends_on) AS needed (id)

@@ -323,22 +323,22 @@ FORGERIES = {
     "a job is what its timeline says last":
         "DELETE FROM task_events WHERE job_id = %(job)s AND data ->> 'to' = 'done'",
     "fencing tokens only grow":
-        "UPDATE job_attempts SET lease_token = 0 WHERE job_id = %(job)s AND attempt = 2",
+        "UPDATE ended_attempts SET lease_token = 0 WHERE job_id = %(job)s AND attempt = 2",
     "a token is given out once":
-        "UPDATE job_attempts SET lease_token = 9 WHERE job_id = %(job)s",
+        "UPDATE ended_attempts SET lease_token = 9 WHERE job_id = %(job)s",
     "one lease at a time":
-        "UPDATE job_attempts SET started_at = '2020-01-01' WHERE job_id = %(job)s AND attempt = 2",
+        "UPDATE ended_attempts SET started_at = '2020-01-01' WHERE job_id = %(job)s AND attempt = 2",
     "every start and every settle carries the token of its attempt":
         """UPDATE task_events SET data = data || '{"lease_token": 1}'
            WHERE job_id = %(job)s AND data ->> 'to' = 'done'""",
     "a done job has one attempt that succeeded, its last":
-        "UPDATE job_attempts SET status = 'succeeded' WHERE job_id = %(job)s",
+        "UPDATE ended_attempts SET status = 'succeeded' WHERE job_id = %(job)s",
     "what has ended holds no lease, what runs holds one":
         "UPDATE jobs SET locked_by = 'nobody' WHERE id = %(job)s",
-    "attempts are open for running jobs alone":
-        "UPDATE job_attempts SET finished_at = NULL WHERE job_id = %(job)s AND attempt = 2",
+    "no attempt is missing from the history":
+        "DELETE FROM ended_attempts WHERE job_id = %(job)s AND attempt = 1",
     "no child before its parents":
-        "UPDATE job_attempts SET started_at = '2020-01-01' WHERE job_id = %(child)s",
+        "UPDATE ended_attempts SET started_at = '2020-01-01' WHERE job_id = %(child)s",
     "retries that count are those of attempts that failed":
         "UPDATE jobs SET retry_count = 2 WHERE id = %(job)s",
     "each instant and each event is enqueued once":

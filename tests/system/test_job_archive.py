@@ -7,7 +7,7 @@ import subprocess
 import psycopg2
 import pytest
 
-TABLES = {"runs": "id", "jobs": "id", "job_attempts": "job_id, attempt", "task_artifacts": "id",
+TABLES = {"runs": "id", "jobs": "id", "ended_attempts": "job_id, attempt", "task_artifacts": "id",
           "job_outputs": "job_id, job_type"}
 FINISH = "SELECT complete_job(id, lease_token, '{\"n\": 1.5, \"deep\": {\"a\": [null, \"\\u00e9\"]}}')"
 
@@ -223,7 +223,7 @@ def test_a_parent_stays_while_it_is_asked_for(queue):
 
 @pytest.mark.parametrize("change", [
     "SELECT retry_job(id) FROM jobs", "UPDATE jobs SET result = '{}'", "DELETE FROM jobs",
-    "UPDATE job_attempts SET stderr_tail = 'x'", "DELETE FROM job_attempts",
+    "UPDATE ended_attempts SET stderr_tail = 'x'", "DELETE FROM ended_attempts",
     "INSERT INTO task_artifacts (job_id, attempt, kind, bucket, key) SELECT id, 1, 'log', 'b', 'k' FROM jobs",
     "INSERT INTO jobs (job_type, run_id) SELECT 'work', id FROM runs LIMIT 1",
     "UPDATE runs SET priority = 9"])
@@ -304,8 +304,8 @@ def test_the_command_archives_and_brings_back(queue, cortana, store_dir):
     age(queue)
     queue.run("WITH j AS (INSERT INTO jobs (job_type, status, payload, finished_at, attempt)"
               " SELECT 'work', 'done', '{\"n\": 1}', now() - interval '100 days', 1 FROM generate_series(1, 6000)"
-              " RETURNING id) INSERT INTO job_attempts (job_id, attempt, worker_id, lease_token, status)"
-              " SELECT id, 1, 'w', 1, 'succeeded' FROM j")
+              " RETURNING id) INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status)"
+              " SELECT id, 1, 'w', 1, now(), 'succeeded' FROM j")
     before = everything(queue)
     done = cortana("jobs", "archive", "--jobs", "--days", 101)
     assert (done.returncode, done.stdout) == (0, "nothing is old enough\n"), done.stderr

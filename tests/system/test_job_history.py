@@ -128,6 +128,51 @@ def test_an_event_of_an_unexpected_month_is_kept(queue, month):
     assert queue.value("SELECT tableoid::regclass::text FROM task_events") == "task_events_default"
 
 
+def test_a_type_may_tell_of_failures_alone(queue):
+    queue.run("UPDATE job_types SET status_events = false WHERE name = 'transcode'")
+    silent, told = queue.add(), queue.add("ocr")
+    queue.fail(queue.claim_one())
+    queue.make_retry_due(silent)
+    queue.call("complete_job", queue.claim_one())
+    assert changes(queue, silent) == [("processing", "failed")]
+    assert [a["status"] for a in queue.attempts(silent)] == ["timeout", "succeeded"]
+    assert changes(queue, told) == [(None, "queued")]
+
+
+def test_what_is_changed_by_hand_leaves_its_attempts_too(queue):
+    job_id = queue.add()
+    for _ in range(2):
+        queue.run("UPDATE jobs SET status = 'processing', locked_by = 'somebody' WHERE id = %s", job_id)
+        assert queue.attempts(job_id)[-1]["status"] == "running"
+        queue.run("UPDATE jobs SET status = 'queued' WHERE id = %s", job_id)
+    assert [(a["attempt"], a["worker_id"], a["status"]) for a in queue.attempts(job_id)] == [
+        (1, "somebody", "canceled"), (2, "somebody", "canceled")]
+    assert all(a["finished_at"] >= a["started_at"] for a in queue.attempts(job_id))
+
+
+def test_thousands_are_settled_under_the_plans_of_one(queue):
+    """Plans are kept: those of statements about one job must not be quadratic (six thousand took a minute)."""
+    for _ in range(8):
+        queue.add()
+        job = queue.claim_one()
+        assert queue.value("SELECT complete_jobs(%s, %s)", [job["id"]], [job["lease_token"]]) == 1
+    queue.run("SELECT count(*) FROM enqueue_jobs('transcode', array_fill('{}'::jsonb, ARRAY[6000]))")
+    queue.run("SET statement_timeout = '30 s'")
+    jobs = queue.claim(limit=6000)
+    stale = jobs[0]["lease_token"] - 1
+    ids, tokens = [j["id"] for j in jobs], [stale] + [j["lease_token"] for j in jobs[1:]]
+    assert queue.value("SELECT complete_jobs(%s::uuid[], %s)", ids, tokens) == 5999
+    assert queue.status(ids[0]) == "processing", "its token was an old one"
+    assert queue.value("SELECT count(*) FROM ended_attempts WHERE status = 'succeeded'") == 6007
+
+
+def test_the_first_eight_digits_tell_jobs_apart(queue):
+    ids = [str(row["id"]) for row in queue.run(
+        "SELECT enqueue_jobs('transcode', array_fill('{}'::jsonb, ARRAY[20])) AS id")]
+    assert len({job_id[:8] for job_id in ids}) == 20
+    assert len({job_id[:3] for job_id in ids}) <= 2, "jobs of one moment lie together"
+
+
 def test_the_video_shows_what_its_pipeline_does(queue):
     video = queue.video()
 

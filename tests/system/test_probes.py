@@ -406,7 +406,7 @@ def test_a_worker_goes_on_under_a_newer_schema(jobs, workers, sql):
     sql.cursor().execute("""
         ALTER TABLE jobs ADD COLUMN from_the_future text NOT NULL DEFAULT 'x';
         ALTER TABLE job_types ADD COLUMN from_the_future int[];
-        ALTER TABLE job_attempts ADD COLUMN from_the_future text;
+        ALTER TABLE ended_attempts ADD COLUMN from_the_future text;
         CREATE TABLE from_the_future (id int);
         CREATE INDEX CONCURRENTLY IF NOT EXISTS not_there ON from_the_future (id)
     """.replace("CONCURRENTLY ", ""))

@@ -164,7 +164,7 @@ def test_every_function_that_writes_is_listed_above(queue):
 @pytest.mark.parametrize("role", ["authenticated", "anon"])
 def test_a_user_writes_nothing(library, role):
     library.become(ALICE, role=role)
-    for table in (*TABLES, "task_events", "job_attempts", "task_artifacts", "workers", "job_types",
+    for table in (*TABLES, "task_events", "ended_attempts", "task_artifacts", "workers", "job_types",
                   "search_pending", "schema_migrations"):
         for statement in (f"DELETE FROM {table}", f"INSERT INTO {table} DEFAULT VALUES",
                           f"TRUNCATE {table} CASCADE"):
@@ -176,7 +176,7 @@ def test_a_user_writes_nothing(library, role):
             library.queue.run(statement)
 
 
-@pytest.mark.parametrize("table", ["task_events", "job_attempts", "workers", "search_pending",
+@pytest.mark.parametrize("table", ["task_events", "ended_attempts", "job_attempts", "workers", "search_pending",
                                    "task_artifacts", "schema_migrations", "task_events_default"])
 def test_a_user_reads_no_table_of_the_machinery(library, table):
     library.become(ALICE)
