@@ -314,16 +314,17 @@ END
 $$;
 
 -- The jobs to claim where tenants are blocked or have a limit, at most p_limit, in the order of the
--- claim. Looks at the head of the queue first; where that is all of tenants that may start nothing, goes
--- from tenant to tenant by the index. Needs the lock that claim_room() takes. Not for use outside.
+-- claim. Looks at the head of the queue first, a little and then more of it; where that is all of tenants
+-- that may start nothing, goes from tenant to tenant by the index. Needs the lock that claim_room() takes.
+-- Not for use outside.
 CREATE FUNCTION choose_among_tenants(p_job_type text, p_limit int, p_blocked uuid[], p_most int)
 RETURNS uuid[]
 LANGUAGE plpgsql AS
 $$
 DECLARE
-    window_size CONSTANT int := 500;
     full_tenants uuid[] := coalesce(p_blocked, '{}');
     running jsonb := '{}';
+    window_size int;
     seen int;
     chosen uuid[];
 BEGIN
@@ -336,24 +337,28 @@ BEGIN
               GROUP BY tenant_id) AS counted;
     END IF;
 
-    WITH head AS MATERIALIZED (
-        SELECT id, tenant_id, priority, sequence, created_at FROM jobs
-        WHERE job_type = p_job_type AND status = 'queued' AND is_ready
-        ORDER BY priority DESC, sequence, created_at, id LIMIT window_size
-    ), numbered AS (
-        SELECT *, row_number() OVER (PARTITION BY tenant_id
-                                     ORDER BY priority DESC, sequence, created_at, id) AS nth
-        FROM head WHERE tenant_id IS NULL OR tenant_id <> ALL (full_tenants)
-    ), allowed AS (
-        SELECT * FROM numbered
-        WHERE p_most IS NULL OR tenant_id IS NULL
-           OR nth + coalesce((running ->> tenant_id::text)::int, 0) <= p_most
-        ORDER BY priority DESC, sequence, created_at, id LIMIT p_limit
-    )
-    SELECT (SELECT count(*) FROM head), (SELECT array_agg(id) FROM allowed) INTO seen, chosen;
-    IF coalesce(cardinality(chosen), 0) = p_limit OR seen < window_size THEN
-        RETURN coalesce(chosen, '{}');
-    END IF;
+    -- NOT EXISTS is hashed; <> ALL would compare each with each.
+    FOREACH window_size IN ARRAY ARRAY[p_limit + 30, p_limit + 500] LOOP
+        WITH head AS MATERIALIZED (
+            SELECT id, tenant_id, priority, sequence, created_at FROM jobs
+            WHERE job_type = p_job_type AND status = 'queued' AND is_ready
+            ORDER BY priority DESC, sequence, created_at, id LIMIT window_size
+        ), numbered AS (
+            SELECT *, row_number() OVER (PARTITION BY tenant_id
+                                         ORDER BY priority DESC, sequence, created_at, id) AS nth
+            FROM head h
+            WHERE NOT EXISTS (SELECT FROM unnest(full_tenants) AS f (id) WHERE f.id = h.tenant_id)
+        ), allowed AS (
+            SELECT * FROM numbered
+            WHERE p_most IS NULL OR tenant_id IS NULL
+               OR nth + coalesce((running ->> tenant_id::text)::int, 0) <= p_most
+            ORDER BY priority DESC, sequence, created_at, id LIMIT p_limit
+        )
+        SELECT (SELECT count(*) FROM head), (SELECT array_agg(id) FROM allowed) INTO seen, chosen;
+        IF coalesce(cardinality(chosen), 0) = p_limit OR seen < window_size THEN
+            RETURN coalesce(chosen, '{}');
+        END IF;
+    END LOOP;
 
     WITH RECURSIVE tenants (tenant_id) AS (
         (SELECT tenant_id FROM jobs
@@ -365,15 +370,17 @@ BEGIN
                   AND j.tenant_id > t.tenant_id
                 ORDER BY j.tenant_id LIMIT 1)
         FROM tenants t WHERE t.tenant_id IS NOT NULL
+    ), open_tenants AS MATERIALIZED (
+        SELECT tenant_id FROM tenants t
+        WHERE NOT EXISTS (SELECT FROM unnest(full_tenants) AS f (id) WHERE f.id = t.tenant_id)
     ), allowed AS (
-        SELECT j.* FROM tenants t,
+        SELECT j.* FROM open_tenants t,
             LATERAL (SELECT id, priority, sequence, created_at FROM jobs
                      WHERE job_type = p_job_type AND status = 'queued' AND is_ready
                        AND tenant_id = t.tenant_id
                      ORDER BY priority DESC, sequence
                      LIMIT least(p_limit, coalesce(
                          p_most - coalesce((running ->> t.tenant_id::text)::int, 0), p_limit))) AS j
-        WHERE t.tenant_id <> ALL (full_tenants)
         UNION ALL
         (SELECT id, priority, sequence, created_at FROM jobs
          WHERE job_type = p_job_type AND status = 'queued' AND is_ready AND tenant_id IS NULL
