@@ -158,6 +158,67 @@ def test_a_lost_network_holds_no_lock(cluster, stoppable):
     jobs.connection.close()
 
 
+@pytest.fixture
+def gate(shared_cluster, database):
+    """A network that may be cut, and the database's URL beyond it."""
+    with contextlib.closing(TcpGate(shared_cluster.directory / ".s.PGSQL.5432")) as gate:
+        yield gate, gate.url(database.split("/")[3].split("?")[0])
+
+
+def test_a_network_cut_shorter_than_the_lease_costs_nothing(jobs, workers, gate):
+    gate, url = gate
+    job_id = jobs.enqueue({"do": "work", "ms": 2000})
+    worker = workers.start(CORTANA_LEASE_MS=4000, DATABASE_URL=url)
+    worker.wait_for_stage()
+    assert gate.freeze(1.5) >= 2
+    workers.start(CORTANA_LEASE_MS=4000)  # would take it as soon as the lease ran out
+    jobs.wait_for(job_id, "done", "failed")
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["succeeded"]
+    assert len(jobs.results(job_id)) == 1 and worker.is_alive()
+
+
+def test_a_network_cut_longer_than_the_lease_costs_the_attempt(jobs, workers, gate):
+    gate, url = gate
+    job_id = jobs.enqueue({"do": "hang"})
+    cut_off = workers.start(CORTANA_LEASE_MS=1500, DATABASE_URL=url)
+    stage = cut_off.wait_for_stage()
+    jobs.rows("UPDATE jobs SET payload = '{\"do\": \"succeed\"}' WHERE id = %s", job_id)
+    gate.freeze(3600)
+    wait_until(lambda: not is_running(stage), "the stage to be ended with its lease")
+    other = workers.start(CORTANA_LEASE_MS=1500)
+    jobs.wait_for(job_id, "done", "failed")
+    assert [a["status"] for a in jobs.attempts(job_id)] == ["crashed", "succeeded"]
+    assert [row["attempt"] for row in jobs.results(job_id)] == [2]
+    assert other.stop() == 0
+    gate.freeze(0)
+    next_job = jobs.enqueue({"do": "succeed"})  # by the one that was cut off
+    jobs.wait_for(next_job, "done")
+    assert cut_off.says("lease lost") and cut_off.is_alive()
+
+
+def test_workers_that_are_killed_give_their_share_of_a_limit_back(jobs, workers):
+    """Of two places in the whole fleet, both are held by workers that die: others have them when the
+    leases end, and never more."""
+    jobs.rows("UPDATE job_types SET max_running = 2 WHERE name = 'test_stage'")
+    jobs.rows("""CREATE TABLE most (running int); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO most SELECT count(*) FROM jobs WHERE status = 'processing'; RETURN NULL; END $$;
+        CREATE TRIGGER note AFTER UPDATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION note()""")
+    hanging = [jobs.enqueue({"do": "hang"}) for _ in range(2)]
+    holders = [workers.start(CORTANA_LEASE_MS=1500) for _ in range(2)]
+    for holder in holders:
+        holder.wait_for_stage()
+    jobs.rows("UPDATE jobs SET payload = '{\"do\": \"succeed\"}' WHERE status = 'processing'")
+    for holder in holders:
+        holder.kill()
+    others = [workers.start("test-stage", "--slots", 3) for _ in range(2)]
+    ids = hanging + [jobs.enqueue({"do": "work", "ms": 100}) for _ in range(10)]
+    for job_id in ids:
+        jobs.wait_for(job_id, "done")
+    assert jobs.row("SELECT max(running) AS n FROM most")["n"] == 2
+    assert [[a["status"] for a in jobs.attempts(job_id)] for job_id in hanging] == [["crashed", "succeeded"]] * 2
+    assert all(other.is_alive() for other in others)
+
+
 # ---- the worker stands still -----------------------------------------------------------------------
 
 
