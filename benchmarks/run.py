@@ -43,6 +43,7 @@ def programs(suite, build, fixtures, stack):
         return [[python, HERE / "scanner_bench.py", build, conninfo]]
     if suite == "queue":
         return [[build / "benchmarks" / "queue-bench", conninfo],
+                [python, HERE / "claim_bench.py", build],
                 [python, HERE / "start_bench.py", build, conninfo]]
     if suite == "peers":
         return [[python, HERE / "queue_peers_bench.py", build]]
