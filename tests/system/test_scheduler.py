@@ -230,6 +230,30 @@ def test_it_outlives_its_connections(place):
     assert place.queue.value("SELECT state FROM workers WHERE id LIKE %s", f"%:{scheduler.pid}:%") == "stopped"
 
 
+@pytest.mark.parametrize("limit", [0, 1], ids=["no connection", "one of its two"])
+def test_one_that_finds_no_room_waits_for_it(place, tmp_path, limit):
+    role = f"narrow_{tmp_path.name.replace('-', '_')}"
+    place.queue.run(f"CREATE ROLE {role} LOGIN IN ROLE cortana_worker CONNECTION LIMIT {limit}")
+    scheduler = Worker([place.program("scheduler"), *QUICK],
+                       {**os.environ, "DATABASE_URL": place.url.replace("postgres@", f"{role}@")}, tmp_path / "log")
+    place.started.append(scheduler)
+    (said,) = wait_until(lambda: scheduler.says("waiting for the database"), "it to say what is wrong")
+    assert "too many connections for role" in said["message"]
+    assert scheduler.is_alive()
+    place.schedule(catch_up="all")
+    place.queue.run(f"ALTER ROLE {role} CONNECTION LIMIT 2")
+    place.wait_for(place.make_due(3))
+    assert scheduler.stop() == 0
+    place.queue.run(f"DROP ROLE {role}")
+
+
+def test_one_that_waits_may_be_stopped(place, tmp_path):
+    scheduler = Worker([place.program("scheduler")],
+                       {**os.environ, "DATABASE_URL": f"host={tmp_path} dbname=nowhere"}, tmp_path / "log")
+    wait_until(lambda: scheduler.says("waiting for the database"), "it to wait")
+    assert scheduler.stop() == 0
+
+
 def test_once_does_what_is_due_and_ends(place):
     place.schedule(catch_up="last")
     instants = place.make_due(10)

@@ -1,6 +1,7 @@
 #include "workers/scheduler/scheduler.h"
 
 #include <getopt.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -177,6 +178,42 @@ static int start_probe(struct parts *parts, const struct options *options, struc
     return result ? result : cv_fleet_start(parts->fire.probe, interval, &parts->fleet, error);
 }
 
+static int open_both(struct parts *parts, struct cv_error *error)
+{
+    int result = scheduler_open(&parts->fire, error);
+    result = result ? result : scheduler_open(&parts->keep, error);
+    if (result != 0) { /* one connection alone would be of use to others */
+        cv_db_close(parts->fire.db);
+        parts->fire.db = NULL;
+    }
+    return result;
+}
+
+/* Waits for a database that is away or has no room; returns 0 at a stop, too. */
+static int open_patiently(struct parts *parts, struct cv_error *error)
+{
+    enum { PAUSE_LEAST_MS = 250, PAUSE_MOST_MS = 5000 };
+    struct cv_cancel *cancel = parts->scheduler.cancel;
+    for (int64_t pause = PAUSE_LEAST_MS;; pause *= pause < PAUSE_MOST_MS ? 2 : 1) {
+        int result = open_both(parts, error);
+        if (result == 0 || cv_cancel_level(cancel) != CV_CANCEL_NONE) {
+            return 0;
+        }
+        if (error->verdict != CV_VERDICT_RETRY) {
+            return result;
+        }
+        if (pause == PAUSE_LEAST_MS) {
+            cv_log(CV_LOG_WARN, "waiting for the database: %s", error->message);
+        }
+        if (parts->fire.probe) {
+            cv_probe_set_reason(parts->fire.probe, error->message);
+            cv_probe_beat(parts->fire.probe);
+        }
+        struct pollfd stop = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
+        (void)poll(&stop, 1, (int)(pause / 2 + arc4random_uniform((uint32_t)pause)));
+    }
+}
+
 static int run(const struct options *options, struct cv_error *error)
 {
     cv_auto(parts_deinit) struct parts parts = {.scheduler = {.poll_ms = options->poll_ms}};
@@ -193,8 +230,9 @@ static int run(const struct options *options, struct cv_error *error)
     int result = cv_cancel_new(&parts.scheduler.cancel, error);
     result = result ? result : catch_signals(parts.scheduler.cancel, error);
     result = result ? result : start_probe(&parts, options, error);
-    result = result ? result : scheduler_open(&parts.fire, error);
-    result = result ? result : scheduler_open(&parts.keep, error);
+    if (result == 0) {
+        result = options->is_once ? open_both(&parts, error) : open_patiently(&parts, error);
+    }
     if (result != 0) {
         return result;
     }
