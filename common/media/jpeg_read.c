@@ -129,7 +129,7 @@ static int decode(const void *data, size_t size, int area_max, struct cv_jpeg_pi
                        CV_MEDIA_SIDE_MAX);
     }
     size_t width = (size_t)picture->width, area = width * (size_t)picture->height;
-    *row = malloc(width * PIXEL);
+    *row = malloc(PIXEL + width * PIXEL);
     picture->plane[0] = malloc(4 * area);
     if (!*row || !picture->plane[0]) {
         jpeg_destroy_decompress(&decoder);
@@ -139,12 +139,14 @@ static int decode(const void *data, size_t size, int area_max, struct cv_jpeg_pi
     for (int i = 1; i < 4; i++) {
         picture->plane[i] = picture->plane[0] + (size_t)i * area;
     }
+    /* To an aligned row libjpeg-turbo writes past the caches, and it is read at once. */
+    uint8_t *pixels = *row + PIXEL;
     (void)jpeg_start_decompress(&decoder);
     while (decoder.output_scanline < decoder.output_height) {
         size_t at = width * decoder.output_scanline;
-        JSAMPROW rows[] = {*row};
+        JSAMPROW rows[] = {pixels};
         (void)jpeg_read_scanlines(&decoder, rows, 1);
-        take_row(*row, picture, at);
+        take_row(pixels, picture, at);
     }
     (void)jpeg_finish_decompress(&decoder);
     jpeg_destroy_decompress(&decoder);

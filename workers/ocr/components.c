@@ -1,6 +1,9 @@
 #include "workers/ocr/lines.h"
 
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 struct run {
     int from, to; /* `to` exclusive */
@@ -35,30 +38,59 @@ static inline uint8_t difference(uint8_t a, uint8_t b)
     return a > b ? (uint8_t)(a - b) : (uint8_t)(b - a);
 }
 
-static void gradient_plane(const uint8_t *restrict above, const uint8_t *restrict here,
-                           const uint8_t *restrict below, int width, uint8_t *restrict edges)
+/* The larger one of the central differences across and down at a pixel of one plane. */
+static inline uint8_t gradient(const uint8_t *here, size_t width)
 {
-    for (int x = 1; x < width - 1; x++) {
-        uint8_t across = difference(here[x + 1], here[x - 1]);
-        uint8_t down = difference(below[x], above[x]);
-        uint8_t both = across > down ? across : down;
-        edges[x] = both > edges[x] ? both : edges[x];
-    }
+    uint8_t across = difference(here[1], here[-1]);
+    uint8_t down = difference(here[width], here[-(ptrdiff_t)width]);
+    return across > down ? across : down;
 }
 
-/* The largest central difference of the three colours at every pixel of row y. */
+#if defined(__SSE2__)
+static inline __m128i sixteen(const uint8_t *from)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)from);
+}
+
+static inline __m128i differences(__m128i a, __m128i b)
+{
+    return _mm_or_si128(_mm_subs_epu8(a, b), _mm_subs_epu8(b, a));
+}
+
+/* The same of sixteen pixels. */
+static inline __m128i gradients(const uint8_t *here, size_t width)
+{
+    return _mm_max_epu8(differences(sixteen(here + 1), sixteen(here - 1)),
+                        differences(sixteen(here + width), sixteen(here - width)));
+}
+#endif
+
+/* The largest central difference of the three colours at every pixel of row y; none at the rim. */
 static void gradient_row(const struct ocr_frame *frame, int y, uint8_t *edges)
 {
-    size_t width = (size_t)frame->width;
+    size_t width = (size_t)frame->width, x = 1;
 
-    memset(edges, 0, width);
-    if (y < 1 || y >= frame->height - 1) {
+    if (y < 1 || y >= frame->height - 1 || width < 3) {
+        memset(edges, 0, width);
         return;
     }
-    for (int plane = OCR_RED; plane <= OCR_BLUE; plane++) {
-        const uint8_t *here = frame->plane[plane] + (size_t)y * width;
-        gradient_plane(here - width, here, here + width, frame->width, edges);
+    const uint8_t *red = frame->plane[OCR_RED] + (size_t)y * width;
+    const uint8_t *green = frame->plane[OCR_GREEN] + (size_t)y * width;
+    const uint8_t *blue = frame->plane[OCR_BLUE] + (size_t)y * width;
+#if defined(__SSE2__)
+    for (; x + 16 < width; x += 16) {
+        __m128i most = _mm_max_epu8(gradients(red + x, width), gradients(green + x, width));
+        most = _mm_max_epu8(most, gradients(blue + x, width));
+        _mm_storeu_si128((__m128i *)(void *)(edges + x), most);
     }
+#endif
+    for (; x < width - 1; x++) {
+        uint8_t r = gradient(red + x, width), g = gradient(green + x, width);
+        uint8_t b = gradient(blue + x, width);
+        uint8_t most = r > g ? r : g;
+        edges[x] = most > b ? most : b;
+    }
+    edges[0] = edges[width - 1] = 0;
 }
 
 static int find_root(struct labelling *all, int label)
