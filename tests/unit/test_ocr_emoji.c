@@ -109,8 +109,8 @@ static void test_a_bound_is_never_above_the_distance(void **state)
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
     const struct ocr_emoji_bank *bank = &banks.items[0];
     const uint8_t paper[3] = {255, 255, 255};
-    enum { COARSE = OCR_EMOJI_COARSE, CELLS = COARSE * COARSE };
-    float cells[CELLS * 3];
+    enum { COARSE = OCR_EMOJI_COARSE, CELLS = OCR_COARSE_CELLS };
+    float cells[OCR_COARSE_FLOATS];
     struct ocr_emoji_quarters quarters;
 
     struct ocr_box box = draw_emoji(&frame, bank, bank->count / 2, 34);
@@ -135,7 +135,7 @@ static void test_cells_are_the_levels_at_their_centres(void **state)
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
     const struct ocr_placing placing = {10.5, 20.25, 33, 27};
     enum { SIDE_CELLS = OCR_EMOJI_FINE };
-    float cells[SIDE_CELLS * SIDE_CELLS * 3];
+    float cells[OCR_FINE_FLOATS];
 
     for (int y = 0; y < SIDE; y++) {
         for (int x = 0; x < SIDE; x++) {

@@ -4,12 +4,20 @@
 #include "workers/ocr/emoji_bank.h"
 #include "workers/ocr/frame.h"
 
+/* Three means a cell, and one number of no meaning: cells are loaded by fours. */
+enum {
+    OCR_COARSE_CELLS = OCR_EMOJI_COARSE * OCR_EMOJI_COARSE,
+    OCR_COARSE_FLOATS = 3 * OCR_COARSE_CELLS + 1,
+    OCR_FINE_CELLS = OCR_EMOJI_FINE * OCR_EMOJI_FINE,
+    OCR_FINE_FLOATS = 3 * OCR_FINE_CELLS + 1,
+};
+
 /* Where a picture lies in a frame, in pixels; a cell's samples lie between pixels. */
 struct ocr_placing {
     double x, y, width, height;
 };
 
-/* The picture as side × side cells of red, green and blue, row by row; `side` is at most
+/* The picture as side × side cells of red, green and blue, row by row; `side` is OCR_EMOJI_COARSE or
  * OCR_EMOJI_FINE, the frame at least 2 × 2. What lies outside of the frame is its border. */
 void ocr_cells_take(const struct ocr_frame *frame, const struct ocr_placing *placing, int side,
                     float *ret_cells);

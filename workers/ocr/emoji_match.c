@@ -15,11 +15,6 @@ enum {
  * letters stay below, emoji are far above. */
 static const double COARSE_MIN = 0.65;
 
-enum {
-    COARSE_CELLS = OCR_EMOJI_COARSE * OCR_EMOJI_COARSE,
-    FINE_CELLS = OCR_EMOJI_FINE * OCR_EMOJI_FINE,
-};
-
 /* More than the rounding of a score, so that none that is the best is given up early. */
 static const double ROUNDING = 1.000001;
 
@@ -47,7 +42,7 @@ static void enter(struct candidate *best, size_t limit, size_t *count, struct ca
 struct wanted {
     const uint8_t *paper;
     int aspect;
-    float cells[COARSE_CELLS * 3];
+    float cells[OCR_COARSE_FLOATS];
     struct ocr_emoji_quarters quarters;
 };
 
@@ -64,7 +59,7 @@ static double coarse_distance(const struct wanted *wanted, const struct ocr_emoj
         ocr_cells_distance_least(&bank->quarters[entry], &wanted->quarters, wanted->paper);
     return least > enough
                ? least
-               : ocr_cells_distance(bank->coarse + entry * COARSE_CELLS * 4, wanted->cells,
+               : ocr_cells_distance(bank->coarse + entry * OCR_COARSE_CELLS * 4, wanted->cells,
                                     OCR_EMOJI_COARSE, wanted->paper, enough);
 }
 
@@ -92,7 +87,7 @@ static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct oc
 
     ocr_cells_take(frame, placing, OCR_EMOJI_COARSE, wanted.cells);
     ocr_cells_quarters(wanted.cells, &wanted.quarters);
-    double all = ocr_cells_energy(wanted.cells, COARSE_CELLS, paper);
+    double all = ocr_cells_energy(wanted.cells, OCR_COARSE_CELLS, paper);
     if (!is_any_near(banks, &wanted, (1 - COARSE_MIN) * all)) {
         return 0;
     }
@@ -114,15 +109,16 @@ static void score_all(const struct candidate *candidates, size_t count,
                       const struct ocr_frame *frame, const uint8_t paper[3],
                       const struct ocr_placing *placing, double *best)
 {
-    float cells[FINE_CELLS * 3];
+    float cells[OCR_FINE_FLOATS];
 
     if (count == 0) {
         return;
     }
     ocr_cells_take(frame, placing, OCR_EMOJI_FINE, cells);
-    double all = ocr_cells_energy(cells, FINE_CELLS, paper);
+    double all = ocr_cells_energy(cells, OCR_FINE_CELLS, paper);
     for (size_t i = 0; i < count && all > 0; i++) {
-        const uint8_t *picture = candidates[i].bank->fine + candidates[i].entry * FINE_CELLS * 4;
+        const uint8_t *picture =
+            candidates[i].bank->fine + candidates[i].entry * OCR_FINE_CELLS * 4;
         double enough = (1 - best[i]) * all * ROUNDING;
         double score = 1 - ocr_cells_distance(picture, cells, OCR_EMOJI_FINE, paper, enough) / all;
         best[i] = score > best[i] ? score : best[i];
@@ -173,17 +169,17 @@ static bool in_disc(int cell)
 /* How much of the cells one colour explains, in the whole box or in its disc. */
 static double explained_by_one_colour(const float *cells, const uint8_t paper[3], bool disc)
 {
-    double sums[3] = {0}, rest = 0, all = ocr_cells_energy(cells, FINE_CELLS, paper);
+    double sums[3] = {0}, rest = 0, all = ocr_cells_energy(cells, OCR_FINE_CELLS, paper);
     int inside = 0;
 
-    for (int i = 0; i < FINE_CELLS; i++) {
+    for (int i = 0; i < OCR_FINE_CELLS; i++) {
         bool here = !disc || in_disc(i);
         inside += here;
         for (int c = 0; c < 3; c++) {
             sums[c] += here ? cells[3 * i + c] : 0;
         }
     }
-    for (int i = 0; i < FINE_CELLS; i++) {
+    for (int i = 0; i < OCR_FINE_CELLS; i++) {
         for (int c = 0; c < 3; c++) {
             double model = !disc || in_disc(i) ? sums[c] / inside : paper[c];
             rest += (cells[3 * i + c] - model) * (cells[3 * i + c] - model);
@@ -195,7 +191,7 @@ static double explained_by_one_colour(const float *cells, const uint8_t paper[3]
 static double plainness(const struct ocr_frame *frame, const uint8_t paper[3],
                         const struct ocr_placing *placing)
 {
-    float cells[FINE_CELLS * 3];
+    float cells[OCR_FINE_FLOATS];
 
     ocr_cells_take(frame, placing, OCR_EMOJI_FINE, cells);
     double square = explained_by_one_colour(cells, paper, false);
