@@ -5,17 +5,12 @@
 
 /* Jobs of one call of a function that works by filter: a short transaction each. */
 #define CHUNK "10000"
+/* Retries are looked at one by one. */
+#define RETRIES "1000"
 
 enum {
     PROGRESS_EVERY_MS = 1000,
 };
-
-static int dump_filter(const struct cli_jobs_request *request, char **ret_text,
-                       struct cv_error *error)
-{
-    *ret_text = json_dumps(request->filter, JSON_COMPACT);
-    return *ret_text ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
-}
 
 /* Says on standard error how far a long change is: redrawn on a terminal, a line each elsewhere. */
 struct progress {
@@ -37,21 +32,20 @@ static void show_progress(struct progress *progress, int64_t total, const char *
     progress->is_shown = true;
 }
 
-/* Calls until nothing is left to change, a short transaction each; `sql` has a column n. */
+/* Calls until nothing is left to change, a short transaction each; `sql` has a column n and takes
+ * two parameters. */
 static int change_all(struct cli_session *session, const struct cli_jobs_request *request,
-                      const char *sql, const char *more, const char *sentence,
+                      const char *sql, const char *first, const char *second, const char *sentence,
                       struct cv_error *error)
 {
-    cv_auto_free char *filter = NULL;
-    int result = dump_filter(request, &filter, error);
+    int result = 0;
     struct progress progress = {.told_at_ms = cv_monotonic_ms(),
                                 .is_terminal = isatty(STDERR_FILENO) == 1};
     int64_t total = 0;
     int64_t step = 1;
     while (result == 0 && step > 0) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        const char *parameters[] = {filter, more};
-        result = cv_db_query(session->db, sql, more ? 2 : 1, parameters, &rows, error);
+        result = cv_db_run(session->db, &rows, error, sql, first, second);
         step = result == 0 ? cv_db_int(rows, 0, "n", 0) : 0;
         total += step;
         show_progress(&progress, step > 0 ? total : 0, sentence);
@@ -68,6 +62,15 @@ static int change_all(struct cli_session *session, const struct cli_jobs_request
         (void)printf("%lld jobs %s; the others are as they were\n", (long long)total, sentence);
     }
     return result;
+}
+
+static int change_filtered(struct cli_session *session, const struct cli_jobs_request *request,
+                           const char *sql, const char *more, const char *sentence,
+                           struct cv_error *error)
+{
+    cv_auto_free char *filter = json_dumps(request->filter, JSON_COMPACT);
+    return filter ? change_all(session, request, sql, filter, more, sentence, error)
+                  : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
 }
 
 /* What became of one job, as a sentence. */
@@ -92,8 +95,8 @@ int cli_jobs_cancel(struct cli_session *session, const struct cli_jobs_request *
                     struct cv_error *error)
 {
     if (!request->arguments[0]) {
-        return change_all(session, request, "SELECT cancel_jobs($1::jsonb, " CHUNK ") AS n", NULL,
-                          "are canceled, or stop soon", error);
+        return change_filtered(session, request, "SELECT cancel_jobs($1::jsonb, $2::int) AS n",
+                               CHUNK, "are canceled, or stop soon", error);
     }
     char id[CV_UUID_SIZE];
     int result = cli_find_job(session, request->arguments[0], id, error);
@@ -113,13 +116,9 @@ int cli_jobs_retry(struct cli_session *session, const struct cli_jobs_request *r
     }
     const char *job_type = json_string_value(json_object_get(request->filter, "job_type"));
     const char *failure = json_string_value(json_object_get(request->filter, "error_type"));
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(session->db, &rows, error, "SELECT retry_failed_jobs($1, $2) AS retried",
-                           request->failed_type ? request->failed_type : job_type, failure);
-    if (result == 0) {
-        (void)printf("%s jobs are queued again\n", cv_db_text(rows, 0, "retried"));
-    }
-    return result;
+    return change_all(session, request, "SELECT retry_failed_jobs($1, $2, " RETRIES ") AS n",
+                      request->failed_type ? request->failed_type : job_type, failure,
+                      "are queued again", error);
 }
 
 int cli_jobs_priority(struct cli_session *session, const struct cli_jobs_request *request,
@@ -135,8 +134,9 @@ int cli_jobs_priority(struct cli_session *session, const struct cli_jobs_request
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
         }
     }
-    return change_all(session, request, "SELECT set_priority($1::jsonb, $2::int, " CHUNK ") AS n",
-                      request->arguments[0], "have another priority now", error);
+    return change_filtered(session, request,
+                           "SELECT set_priority($1::jsonb, $2::int, " CHUNK ") AS n",
+                           request->arguments[0], "have another priority now", error);
 }
 
 int cli_jobs_pause(struct cli_session *session, const struct cli_jobs_request *request,

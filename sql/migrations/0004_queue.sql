@@ -699,16 +699,26 @@ END
 $$;
 
 -- Every dead letter of a type, of an error, or of both; those that wait for their retry go on at once.
-CREATE FUNCTION retry_failed_jobs(p_job_type text DEFAULT NULL, p_error_type text DEFAULT NULL)
-RETURNS bigint
+-- With a limit so many, the oldest first: call it until it returns 0. What is under way already is left.
+CREATE FUNCTION retry_failed_jobs(p_job_type text DEFAULT NULL, p_error_type text DEFAULT NULL,
+                                  p_limit int DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS
 $$
     SELECT count(*) FILTER (WHERE outcome = 'queued')
     FROM (SELECT retry_job(id) AS outcome
-          FROM (SELECT id FROM jobs
+          FROM (SELECT id FROM jobs dead
                 WHERE status = 'failed' AND (p_job_type IS NULL OR job_type = p_job_type)
                   AND (p_error_type IS NULL OR payload #>> '{error,type}' = p_error_type)
-                ORDER BY sequence, created_at) AS dead) AS retried
+                  AND NOT (dedupe_key IS NOT NULL AND EXISTS (
+                      SELECT FROM jobs j
+                      WHERE j.dedupe_key = dead.dedupe_key
+                        AND j.tenant_id IS NOT DISTINCT FROM dead.tenant_id
+                        AND j.status IN ('queued', 'processing')))
+                  AND NOT (exclusive AND video_id IS NOT NULL AND EXISTS (
+                      SELECT FROM jobs j
+                      WHERE j.exclusive AND j.video_id = dead.video_id AND j.step = dead.step
+                        AND j.part = dead.part AND j.status IN ('queued', 'processing')))
+                ORDER BY sequence, created_at LIMIT p_limit) AS oldest) AS retried
 $$;
 
 -- ---- workers -------------------------------------------------------------------------------------

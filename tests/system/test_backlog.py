@@ -87,6 +87,18 @@ def test_a_backlog_gets_another_priority(backlog, cortana):
     assert backlog.value("SELECT count(*) FROM jobs WHERE priority <> 3 AND job_type = 'work'") == 0
 
 
+def test_dead_letters_are_tried_again_in_portions(queue, cortana):
+    """Those whose work is under way already stay dead, and are in nobody's way."""
+    queue.run("INSERT INTO job_types (name, description) VALUES ('work', 'a')")
+    queue.run("""INSERT INTO jobs (job_type, status, payload, dedupe_key)
+                 SELECT 'work', 'failed', '{"error": {"type": "Decode"}, "original_payload": {}}',
+                        CASE WHEN n <= 1100 THEN 'same' END FROM generate_series(1, 2600) AS n""")
+    queue.add("work", dedupe_key="same")
+    out, err = cortana("jobs", "retry", "--error", "Decode").communicate(timeout=600)
+    assert out == "1500 jobs are queued again\n", err
+    assert counts(queue) == {"queued": 1501, "failed": 1100}
+
+
 def test_a_portion_holds_up_no_claim_and_misses_nothing(backlog, database):
     """While one is under way, others are claimed, at the head of the queue, too; and what was just being
     claimed while it looked is found in the end."""
