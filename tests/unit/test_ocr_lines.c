@@ -104,6 +104,27 @@ static void test_pictures_beside_text_stay_out_of_the_line(void **state)
     assert_true(found_small);
 }
 
+/* The usual place of an avatar: beside a name and the line below it, little larger than their letters,
+ * and of one colour. It joins the two to nothing. */
+static void test_a_disc_before_two_lines_joins_neither(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, night);
+    for (int y = 0; y < 34; y++) {
+        for (int x = 0; x < 34; x++) {
+            if ((x - 17) * (x - 17) + (y - 17) * (y - 17) <= 17 * 17) {
+                set_pixel(&frame, 10 + x, 20 + y, grey, 255);
+            }
+        }
+    }
+    struct ocr_box name = draw_text(&frame, "kitchen nora", 60, 22, 15, blue);
+    struct ocr_box below = draw_text(&frame, "so none use a ruse", 60, 49, 15, white);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 2);
+    expect_box(&lines.items[0].box, &name, 2);
+    expect_box(&lines.items[1].box, &below, 2);
+}
+
 /* A cup with its steam and saucer behind a sentence: pieces half as high as the letters, which are not
  * to be taken for the line's letters and put the @ out. */
 static void test_an_emoji_in_pieces_puts_no_letter_out(void **state)
@@ -330,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
         cmocka_unit_test(test_an_emoji_does_not_join_columns),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),
+        cmocka_unit_test(test_a_disc_before_two_lines_joins_neither),
         cmocka_unit_test(test_an_emoji_in_pieces_puts_no_letter_out),
         cmocka_unit_test(test_noise_and_gradients_hold_no_lines),
         cmocka_unit_test(test_ink_is_dark_on_light_whatever_the_theme),

@@ -34,9 +34,12 @@ static bool stood_here(const struct ocr_session *session, const struct ocr_track
 static bool is_outgrown(const struct ocr_track *track, const struct ocr_box *box)
 {
     struct ocr_box line = ocr_track_line(track);
-    bool other_size =
-        abs(box->height - ocr_min(line.height, track->seen.height)) > OCR_MATCH_REACH ||
-        abs(box->width - ocr_min(line.width, track->seen.width)) > 2 * OCR_MATCH_REACH;
+    bool is_whole =
+        track->seen.width == track->box.width && track->seen.height == track->box.height;
+    int height = is_whole ? line.height : ocr_min(line.height, track->seen.height);
+    int width = is_whole ? line.width : ocr_min(line.width, track->seen.width);
+    bool other_size = abs(box->height - height) > OCR_MATCH_REACH ||
+                      abs(box->width - width) > 2 * OCR_MATCH_REACH;
 
     return !track->is_read && other_size &&
            (share(box, &track->seen) >= 0.5 || share(&track->seen, box) >= 0.5);
@@ -52,8 +55,9 @@ static void look_around(const struct ocr_session *session, struct arrival *arriv
             continue;
         }
         if (track->matched) {
-            int64_t overlap = ocr_box_overlap(&track->seen, &arrival->line->box);
-            arrival->covered += share(&track->seen, &arrival->line->box);
+            struct ocr_box shown = ocr_track_shown(track);
+            int64_t overlap = ocr_box_overlap(&shown, &arrival->line->box);
+            arrival->covered += share(&shown, &arrival->line->box);
             if (overlap > most) {
                 most = overlap;
                 arrival->under = track;
@@ -69,15 +73,15 @@ static void look_around(const struct ocr_session *session, struct arrival *arriv
  * that was cut by an edge came out. */
 static bool is_taller(const struct arrival *arrival)
 {
-    const struct ocr_box *known = &arrival->under->seen, *box = &arrival->line->box;
-    return box->height * 4 > known->height * 5 + 8 ||
-           (!arrival->under->is_read && box->height > known->height + 2);
+    struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
+    return box.height * 4 > known.height * 5 + 8 ||
+           (!arrival->under->is_read && box.height > known.height + 2);
 }
 
 static bool is_wider(const struct arrival *arrival)
 {
-    const struct ocr_box *known = &arrival->under->seen, *box = &arrival->line->box;
-    return box->width * 10 > known->width * 10 + arrival->line->tall * 7;
+    struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
+    return box.width * 10 > known.width * 10 + arrival->line->tall * 7;
 }
 
 static bool same_text(const char *a, const char *b)

@@ -37,9 +37,10 @@ static bool in_emoji(const struct ocr_box *glyph, const struct ocr_emoji *emoji,
     return false;
 }
 
-/* Height of capitals among the glyphs that are no emoji; 0 when there are none. */
-static int letters_tall(const struct ocr_line *line, const struct ocr_box *glyphs,
-                        const struct ocr_emoji *emoji, size_t emoji_count)
+/* Height of the glyphs that are no emoji, of which one in `share` is taller: 6 finds capitals, 2 the
+ * middle one. 0 when there are none. */
+static int letters_height(const struct ocr_line *line, const struct ocr_box *glyphs,
+                          const struct ocr_emoji *emoji, size_t emoji_count, int share)
 {
     int heights[257] = {0}, letters = 0;
 
@@ -49,7 +50,7 @@ static int letters_tall(const struct ocr_line *line, const struct ocr_box *glyph
             letters++;
         }
     }
-    int above = letters / 6;
+    int above = letters / share;
     for (int height = 256; height > 0; height--) {
         above -= heights[height];
         if (above < 0) {
@@ -81,6 +82,38 @@ static bool is_faint(const struct ocr_ink *ink)
     return contrast(ink) < CONTRAST_MIN || ink->clarity < CLARITY_MIN;
 }
 
+/* An avatar before a name or an icon behind it, in the line but further from its letters than a blank
+ * is wide: when it goes under an edge, the text is still there. Takes the picture at the end
+ * of the line off; whether there was one. */
+static bool trim_end(const struct ocr_line *line, const struct ocr_box *glyphs, bool right,
+                     struct ocr_crop *crop)
+{
+    int middle = letters_height(line, glyphs, crop->emoji, crop->emoji_count, 2);
+    size_t end = right ? crop->emoji_count - 1 : 0;
+    struct ocr_box rest = {0}, picture = {0};
+
+    if (!crop->emoji_count || crop->emoji[end].text) {
+        return false;
+    }
+    for (size_t i = 0; i < line->glyph_count; i++) {
+        struct ocr_box *part =
+            ocr_box_overlap(&glyphs[i], &crop->emoji[end].box) ? &picture : &rest;
+        *part = part->width ? ocr_box_union(part, &glyphs[i]) : glyphs[i];
+    }
+    for (size_t i = 0; i < crop->emoji_count && rest.width; i++) {
+        rest = i == end ? rest : ocr_box_union(&rest, &crop->emoji[i].box);
+    }
+    int gap = right ? picture.x - ocr_right(&rest) : rest.x - ocr_right(&picture);
+    if (!rest.width || gap * 20 < middle * 13) {
+        return false;
+    }
+    crop->box = rest;
+    crop->emoji_count--;
+    memmove(&crop->emoji[end], &crop->emoji[end + 1],
+            (crop->emoji_count - end) * sizeof(*crop->emoji));
+    return true;
+}
+
 /* Finds the emoji and what of the line is left for letters; CV_OCR_NO_TEXT when neither is there. */
 static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
                    const struct ocr_line *line, const struct ocr_box *glyphs, struct ocr_crop *crop)
@@ -94,14 +127,19 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
         is_read = is_read || crop->emoji[i].text;
         crop->box = ocr_box_union(&crop->box, &crop->emoji[i].box);
     }
-    crop->tall = letters_tall(line, glyphs, crop->emoji, crop->emoji_count);
+    crop->tall = letters_height(line, glyphs, crop->emoji, crop->emoji_count, 6);
     crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
     if (!crop->has_letters && is_read) {
         crop->tall = ocr_max(crop->box.height * 2 / 3, OCR_GLYPH_HEIGHT_MIN);
         return 0;
     }
-    if (crop->has_letters && crop->emoji_count) {
-        struct ocr_box letters = widest_without(&line->box, crop->emoji, crop->emoji_count);
+    while (crop->has_letters &&
+           (trim_end(line, glyphs, false, crop) || trim_end(line, glyphs, true, crop))) {
+    }
+    bool is_trimmed = crop->box.width < line->box.width;
+    if (crop->has_letters && (crop->emoji_count || is_trimmed)) {
+        struct ocr_box letters = is_trimmed ? crop->box : line->box;
+        letters = widest_without(&letters, crop->emoji, crop->emoji_count);
         ocr_ink_measure(frame, &letters, &crop->ink);
     }
     return crop->has_letters && !is_faint(&crop->ink) ? 0 : CV_OCR_NO_TEXT;

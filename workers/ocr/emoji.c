@@ -5,8 +5,12 @@ enum {
     SATURATED = 60,     /* levels between the largest and the smallest channel */
     CLUSTERS_MAX = 256, /* glyphs of one line that are looked at */
     LETTERS_MIN = 4,    /* glyphs that make a common colour */
-    SAME_COLOUR = 40,   /* levels by which letters of one colour differ when they are blurred */
+    SAME_COLOUR_OF_FEW = 16,
+    SAME_COLOUR = 40, /* levels by which letters of one colour differ when they are blurred */
 };
+
+/* Share of its box that a disc or a square fills, and letters seldom. */
+static const double SOLID = 0.72;
 
 struct cluster {
     struct ocr_box box;
@@ -143,7 +147,7 @@ static bool is_solid(const struct cluster *cluster, int letter)
 {
     const struct ocr_box *box = &cluster->box;
 
-    return letter && cluster->fill >= 0.72 && box->height * 10 >= letter * 12 &&
+    return letter && cluster->fill >= SOLID && box->height * 10 >= letter * 12 &&
            box->width * 10 >= box->height * 7 && box->width * 10 <= box->height * 14;
 }
 
@@ -179,19 +183,25 @@ static double median_mean(const struct cluster *clusters, size_t count, int chan
 }
 
 /* Bold letters that touch look like a picture, on a coloured paper even like one of several colours.
- * But they have the colour and the height of the others of their line. */
+ * But they have the colour and the height of the others of their line; of a few clusters, the very same
+ * colour. */
 static void spare_letters(struct cluster *clusters, size_t count, int letter)
 {
     double common[3] = {0};
+    int allowed = count >= LETTERS_MIN ? SAME_COLOUR : SAME_COLOUR_OF_FEW;
 
-    for (int c = 0; c < 3 && count >= LETTERS_MIN; c++) {
+    for (int c = 0; c < 3 && count > 1; c++) {
         common[c] = median_mean(clusters, count, c);
     }
-    for (size_t i = 0; i < count && count >= LETTERS_MIN; i++) {
-        bool same = clusters[i].box.height * 4 <= letter * 7;
+    for (size_t i = 0; i < count && count > 1; i++) {
+        /* from a descender to an ascender it is not quite two heights of small letters */
+        bool same = clusters[i].box.height <= letter * 2 && clusters[i].fill < SOLID;
+        if (count == 2) {
+            same = !clusters[1 - i].emoji && clusters[i].box.height <= clusters[1 - i].box.height;
+        }
         for (int c = 0; c < 3; c++) {
             double away = clusters[i].mean[c] - common[c];
-            same = same && away < SAME_COLOUR && away > -SAME_COLOUR;
+            same = same && away < allowed && away > -allowed;
         }
         clusters[i].emoji = clusters[i].emoji && !same;
     }

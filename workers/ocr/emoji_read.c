@@ -10,6 +10,8 @@ enum {
     SIDE_MIN = 14,    /* pixels; smaller ones cannot be told apart */
     SIDE_MAX = 200,
     COMPARED_MAX = 64, /* boxes of one line; more are compared again */
+    GREY_SPREAD = 40,  /* levels between the channels of what has a colour */
+    GREY_LEVELS = 24,  /* of one grey, blurred by an encoder */
 };
 
 /* By how much an emoji has to be a better likeness than one colour, unless it is the same. */
@@ -202,6 +204,39 @@ static struct ocr_emoji_match match_box(struct reading *reading, const struct oc
     return match;
 }
 
+/* A disc of one grey, perhaps cut by an edge: an avatar without a picture. It is a little like a
+ * mirror ball, and a rock. */
+static bool is_grey(const struct reading *reading, const struct ocr_box *box)
+{
+    const struct ocr_frame *frame = reading->frame;
+    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    int levels[256] = {0}, coloured = 0, count = 0, best = 0;
+
+    for (int y = inside.y; y < ocr_bottom(&inside); y++) {
+        for (int x = inside.x; x < ocr_right(&inside); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            int red = frame->plane[OCR_RED][at], green = frame->plane[OCR_GREEN][at];
+            int blue = frame->plane[OCR_BLUE][at];
+            if (differs(reading, x, y)) {
+                levels[frame->plane[OCR_LUMA][at]]++;
+                count++;
+                coloured +=
+                    ocr_max(red, ocr_max(green, blue)) - ocr_min(red, ocr_min(green, blue)) >=
+                    GREY_SPREAD;
+            }
+        }
+    }
+    for (int low = 0; low + GREY_LEVELS <= 256; low++) {
+        int near = 0;
+        for (int level = low; level < low + GREY_LEVELS; level++) {
+            near += levels[level];
+        }
+        best = ocr_max(best, near);
+    }
+    return best * 20 >= count * 17 && coloured * 10 <= count &&
+           (int64_t)count * 20 >= (int64_t)box->width * box->height * 11;
+}
+
 /* Reads a box as `parts` emoji side by side; their mean score, 0 when one is none. */
 static double match_parts(struct reading *reading, const struct ocr_box *box, int parts,
                           struct ocr_emoji *found)
@@ -213,7 +248,8 @@ static double match_parts(struct reading *reading, const struct ocr_box *box, in
         struct ocr_emoji_spot spot = {{from, box->y, to - from, box->height}, from, to, true};
         struct ocr_box part = parts > 1 ? tighten(reading, &spot) : *box;
         struct ocr_emoji_match match = match_box(reading, &part);
-        if (!match.text || is_plain(&match) || (match.score < SURE && is_geometric(match.text))) {
+        if (!match.text || is_plain(&match) ||
+            (match.score < SURE && (is_geometric(match.text) || is_grey(reading, &part)))) {
             return 0;
         }
         found[i] = (struct ocr_emoji){part, match.text, match.score};

@@ -7,6 +7,9 @@ CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 /* Lines cut by an edge to the end read like garbage unless only a margin is missing. */
 static const double CUT_CONFIDENCE_MIN = 0.85;
+static const double SMALL_PRINT_CONFIDENCE = 0.92;
+/* Pixels between the picture's edge and the ink that it cuts: edges are looked for inside of it. */
+enum { FRAME_EDGE = 2 };
 
 /* What nobody could read is kept for other models where anything is kept. */
 static int add_row(struct ocr_session *session, const struct ocr_track *track,
@@ -127,6 +130,20 @@ static bool is_half(const struct ocr_viewport *viewport, const struct ocr_box *f
            first->height * 10 < typical * 7;
 }
 
+/* The same at the picture's own edge, which cuts lines that stand still, too. There small print may be
+ * whole, and then it reads well. */
+static bool is_half_in_picture(const struct ocr_session *session, const struct ocr_row *row,
+                               int typical)
+{
+    const struct ocr_stretch *stretch = &row->stretch;
+    int low = session->screen.height - FRAME_EDGE - stretch->height;
+    bool top = stretch->first.y <= FRAME_EDGE && stretch->last.y <= FRAME_EDGE;
+    bool bottom = stretch->first.y >= low && stretch->last.y >= low;
+
+    return (top || bottom) && stretch->height * 10 < typical * 7 &&
+           row->confidence < SMALL_PRINT_CONFIDENCE;
+}
+
 enum cut {
     CUT_NOWHERE,
     CUT_PERHAPS, /* it ends at an edge that is not sure: a sure reading is a whole line */
@@ -139,7 +156,8 @@ static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *
     const struct ocr_viewport *viewport = &session->viewports[row->scene];
     int width = session->screen.width, height = session->screen.height;
 
-    if (row->stretch.moves && is_half(viewport, &first, &last, typical)) {
+    if ((row->stretch.moves && is_half(viewport, &first, &last, typical)) ||
+        is_half_in_picture(session, row, typical)) {
         return CUT_SURELY;
     }
     if (!row->stretch.moves || !ocr_touches_edge(viewport, &first, width, height) ||

@@ -50,6 +50,16 @@ static inline struct ocr_box ocr_track_line(const struct ocr_track *track)
                             crop->line.height};
 }
 
+/* What lines.c finds of it now: with an avatar beside the text where it is whole. */
+static inline struct ocr_box ocr_track_shown(const struct ocr_track *track)
+{
+    struct ocr_box line = ocr_track_line(track);
+    bool is_whole =
+        track->seen.width == track->box.width && track->seen.height == track->box.height;
+
+    return is_whole ? ocr_box_union(&track->seen, &line) : track->seen;
+}
+
 /* A finished stretch. */
 struct ocr_row {
     char *text;
