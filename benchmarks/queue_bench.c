@@ -1,20 +1,17 @@
 /* queue-bench CONNINFO   how fast no-op jobs are drained by one process, and how soon a waiting
- * worker starts a job that is enqueued; the database is migrated and otherwise idle. */
-#include "common/queue/queue.h"
+ * worker starts a job that is enqueued; the database is migrated and otherwise idle.
+ * queue-bench CONNINFO stock N | share MOMENT   N jobs without status events; one of the processes
+ * that drain them together from a moment on (ms since 1970). */
+#include "benchmarks/queue_drain.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <string.h>
 #include <time.h>
 
 enum {
     LEASE_MS = 60 * 1000,
-    BATCH = 100,
-    WARM_UP_JOBS = 2000,
-    BATCH_JOBS = 20000,
-    SINGLE_JOBS = 2000,
-    LARGE_BATCH = 500,
-    CONNECTIONS_MAX = 4,
     ENQUEUED_SINGLY = 1000,
     ENQUEUED_IN_BATCHES = 20000,
     ENQUEUE_BATCH = 1000,
@@ -22,152 +19,14 @@ enum {
     PATIENCE_MS = 10 * 1000,
 };
 
-static const char drain_type[] = "bench_drain";
 static const char wake_type[] = "bench_wake";
-
-static double now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static void print_figure(const char *name, const char *unit, double value, const char *better)
-{
-    printf("{\"suite\": \"queue\", \"name\": \"%s\", \"unit\": \"%s\", \"ours\": %.3f, "
-           "\"peer\": null, \"peer_name\": null, \"ratio\": %.3f, \"goal\": null, "
-           "\"better\": \"%s\"}\n",
-           name, unit, value, value, better);
-    (void)fflush(stdout);
-}
-
-static int open_connection(const char *conninfo, struct cv_db **ret_db, struct cv_error *error)
-{
-    return cv_db_open(&(struct cv_db_params){.conninfo = conninfo}, ret_db, error);
-}
 
 static int add_types(struct cv_db *db, struct cv_error *error)
 {
     return cv_db_run(db, NULL, error,
                      "INSERT INTO job_types (name, description)"
                      " VALUES ($1, 'benchmark'), ($2, 'benchmark') ON CONFLICT DO NOTHING",
-                     drain_type, wake_type);
-}
-
-static int fill(struct cv_db *db, int count, struct cv_error *error)
-{
-    char text[16];
-    (void)snprintf(text, sizeof(text), "%d", count);
-    int result = cv_db_run(db, NULL, error,
-                           "INSERT INTO jobs (job_type, priority)"
-                           " SELECT $1, 5 FROM generate_series(1, $2::int)",
-                           drain_type, text);
-    return result ? result : cv_db_script(db, "VACUUM ANALYZE jobs", error);
-}
-
-/* One of the connections that drain together. */
-struct drainer {
-    const char *conninfo;
-    int limit;
-    size_t drained;
-    int result;
-    struct cv_error error;
-};
-
-static int drain_connection(struct drainer *drainer, struct cv_db *db)
-{
-    while (true) {
-        cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
-        size_t completed = 0;
-        int result = cv_queue_claim(db, "bench", drain_type, drainer->limit, LEASE_MS, &list,
-                                    &drainer->error);
-        if (result == CV_QUEUE_EMPTY) {
-            return 0;
-        }
-        if (result == 0) {
-            result = cv_queue_complete_batch(db, &list, &completed, &drainer->error);
-        }
-        if (result) {
-            return result;
-        }
-        drainer->drained += completed;
-    }
-}
-
-static void *drain_thread(void *opaque)
-{
-    struct drainer *drainer = opaque;
-    cv_auto(cv_db_close) struct cv_db *db = NULL;
-    drainer->result = open_connection(drainer->conninfo, &db, &drainer->error);
-    if (drainer->result == 0) {
-        drainer->result = drain_connection(drainer, db);
-    }
-    return NULL;
-}
-
-/* Connecting counts, as it does for the peers. */
-static int drain(const char *conninfo, int connections, int limit, int expected, double *ret_rate,
-                 struct cv_error *error)
-{
-    struct drainer drainers[CONNECTIONS_MAX] = {0};
-    pthread_t threads[CONNECTIONS_MAX];
-    double start = now_ms();
-    for (int i = 0; i < connections; i++) {
-        drainers[i].conninfo = conninfo;
-        drainers[i].limit = limit;
-        int error_number = pthread_create(&threads[i], NULL, drain_thread, &drainers[i]);
-        if (error_number) { /* those that run end with the process */
-            return cv_fail_errno(error, error_number, "pthread_create");
-        }
-    }
-    size_t drained = 0;
-    int result = 0;
-    for (int i = 0; i < connections; i++) {
-        (void)pthread_join(threads[i], NULL);
-        drained += drainers[i].drained;
-        if (drainers[i].result) {
-            *error = drainers[i].error;
-            result = drainers[i].result;
-        }
-    }
-    if (result == 0 && drained != (size_t)expected) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "drained %zu of %d jobs", drained, expected);
-    }
-    *ret_rate = expected / ((now_ms() - start) / 1000);
-    return result;
-}
-
-static int measure_drain(struct cv_db *db, const char *conninfo, struct cv_error *error)
-{
-    static const struct {
-        const char *name;
-        int connections;
-        int limit;
-        int count;
-    } runs[] = {
-        {NULL, 1, BATCH, WARM_UP_JOBS},
-        {"no-op jobs drained, 1 connection, batches of 100", 1, BATCH, BATCH_JOBS},
-        {"no-op jobs drained, 1 connection, batches of 500", 1, LARGE_BATCH, BATCH_JOBS},
-        {"no-op jobs drained, 4 connections, batches of 500", CONNECTIONS_MAX, LARGE_BATCH,
-         BATCH_JOBS},
-        {"no-op jobs drained, 1 connection, one by one", 1, 1, SINGLE_JOBS},
-        {"no-op jobs drained, 4 connections, one by one", CONNECTIONS_MAX, 1, SINGLE_JOBS},
-    };
-    for (size_t i = 0; i < CV_COUNT(runs); i++) {
-        double rate = 0;
-        int result = fill(db, runs[i].count, error);
-        if (result == 0) {
-            result =
-                drain(conninfo, runs[i].connections, runs[i].limit, runs[i].count, &rate, error);
-        }
-        if (result) {
-            return result;
-        }
-        if (runs[i].name) {
-            print_figure(runs[i].name, "jobs/s", rate, "higher");
-        }
-    }
-    return 0;
+                     queue_drain_type, wake_type);
 }
 
 static int enqueue_batch(struct cv_db *db, struct cv_error *error)
@@ -177,32 +36,32 @@ static int enqueue_batch(struct cv_db *db, struct cv_error *error)
     return cv_db_run(
         db, NULL, error,
         "SELECT count(*) FROM enqueue_jobs($1, array_fill('{}'::jsonb, ARRAY[$2::int]))",
-        drain_type, size);
+        queue_drain_type, size);
 }
 
 static int measure_enqueue(struct cv_db *db, struct cv_error *error)
 {
     int result = 0;
-    double start = now_ms();
+    double start = queue_bench_now_ms();
     for (int i = 0; result == 0 && i < ENQUEUED_SINGLY; i++) {
         char id[CV_UUID_SIZE];
-        struct cv_enqueue_params params = {.job_type = drain_type};
+        struct cv_enqueue_params params = {.job_type = queue_drain_type};
         result = cv_queue_enqueue(db, &params, id, error);
     }
     if (result) {
         return result;
     }
-    print_figure("enqueued, one by one", "jobs/s", ENQUEUED_SINGLY / ((now_ms() - start) / 1000),
-                 "higher");
-    start = now_ms();
+    queue_bench_print("enqueued, one by one", "jobs/s",
+                      ENQUEUED_SINGLY / ((queue_bench_now_ms() - start) / 1000), "higher");
+    start = queue_bench_now_ms();
     for (int i = 0; result == 0 && i < ENQUEUED_IN_BATCHES; i += ENQUEUE_BATCH) {
         result = enqueue_batch(db, error);
     }
     if (result) {
         return result;
     }
-    print_figure("enqueued, by thousands", "jobs/s",
-                 ENQUEUED_IN_BATCHES / ((now_ms() - start) / 1000), "higher");
+    queue_bench_print("enqueued, by thousands", "jobs/s",
+                      ENQUEUED_IN_BATCHES / ((queue_bench_now_ms() - start) / 1000), "higher");
     return cv_db_script(db, "DELETE FROM jobs WHERE status = 'queued'", error);
 }
 
@@ -242,7 +101,7 @@ static int work_once(struct sleeper *sleeper)
                                     &sleeper->error);
         }
     }
-    sleeper->started_at_ms = now_ms();
+    sleeper->started_at_ms = queue_bench_now_ms();
     return result ? result
                   : cv_queue_complete(sleeper->db, &list.jobs[0], NULL, NULL, &sleeper->error);
 }
@@ -263,7 +122,7 @@ static int enqueue_each(struct cv_db *db, struct sleeper *sleeper, double *laten
     for (int i = 0; i < LATENCY_JOBS; i++) {
         char id[CV_UUID_SIZE];
         struct cv_enqueue_params params = {.job_type = wake_type};
-        double enqueued_at_ms = now_ms();
+        double enqueued_at_ms = queue_bench_now_ms();
         int result = cv_queue_enqueue(db, &params, id, error);
         if (result) {
             return result;
@@ -289,7 +148,7 @@ static int compare(const void *left, const void *right)
 static int measure_latency(struct cv_db *db, const char *conninfo, struct cv_error *error)
 {
     cv_auto(cv_db_close) struct cv_db *worker_db = NULL;
-    int result = open_connection(conninfo, &worker_db, error);
+    int result = queue_bench_connect(conninfo, &worker_db, error);
     if (result == 0) {
         result = cv_db_listen(worker_db, "cv_jobs_bench_wake", error);
     }
@@ -313,20 +172,25 @@ static int measure_latency(struct cv_db *db, const char *conninfo, struct cv_err
         return result;
     }
     qsort(latencies, LATENCY_JOBS, sizeof(*latencies), compare);
-    print_figure("enqueue to start, median", "ms", latencies[LATENCY_JOBS / 2], "lower");
-    print_figure("enqueue to start, p99", "ms", latencies[LATENCY_JOBS * 99 / 100], "lower");
+    queue_bench_print("enqueue to start, median", "ms", latencies[LATENCY_JOBS / 2], "lower");
+    queue_bench_print("enqueue to start, p99", "ms", latencies[LATENCY_JOBS * 99 / 100], "lower");
     return 0;
 }
 
-static int run(const char *conninfo, struct cv_error *error)
+static int run(const char *conninfo, const char *verb, const char *number, struct cv_error *error)
 {
     cv_auto(cv_db_close) struct cv_db *db = NULL;
-    int result = open_connection(conninfo, &db, error);
+    int result = queue_bench_connect(conninfo, &db, error);
     if (result == 0) {
         result = add_types(db, error);
     }
+    if (result == 0 && verb) {
+        return strcmp(verb, "stock") == 0
+                   ? queue_drain_stock(db, (int)strtol(number, NULL, 10), error)
+                   : queue_drain_share(conninfo, strtod(number, NULL), error);
+    }
     if (result == 0) {
-        result = measure_drain(db, conninfo, error);
+        result = queue_drain_measure(db, conninfo, error);
     }
     result = result ? result : measure_enqueue(db, error);
     return result ? result : measure_latency(db, conninfo, error);
@@ -334,12 +198,13 @@ static int run(const char *conninfo, struct cv_error *error)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: queue-bench CONNINFO\n");
+    bool is_part = argc == 4 && (strcmp(argv[2], "stock") == 0 || strcmp(argv[2], "share") == 0);
+    if (argc != 2 && !is_part) {
+        (void)fprintf(stderr, "usage: queue-bench CONNINFO [stock N | share MOMENT]\n");
         return CV_EXIT_USAGE;
     }
     struct cv_error error;
-    if (run(argv[1], &error)) {
+    if (run(argv[1], is_part ? argv[2] : NULL, is_part ? argv[3] : NULL, &error)) {
         cv_log_error(&error, "queue-bench");
         return CV_EXIT_PERMANENT;
     }

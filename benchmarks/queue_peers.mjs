@@ -94,6 +94,22 @@ async function drain (queue) {
   return { rate: done / seconds(start) }
 }
 
+async function stock (queue) {
+  await fill(queue, options.jobs, 5000)
+  await queue.vacuum()
+  return {}
+}
+
+// One of the processes that drain together from a moment on; there may be nothing left for the last.
+async function share (queue) {
+  await sleep(options.moment - Date.now())
+  const start = Date.now()
+  let done = 0
+  await queue.work(ids => { done += ids.length })
+  while (await queue.left()) await sleep(3)
+  return { done, start, end: Date.now() }
+}
+
 async function enqueue (queue) {
   await queue.addOne(-1)
   let start = performance.now()
@@ -141,8 +157,8 @@ async function hold (queue) {
 }
 
 const queue = library === 'pg-boss' ? new PgBoss() : new GraphileWorker()
-await queue.open(verb !== 'hold')
-const figures = await { drain, enqueue, latency, add, hold }[verb](queue)
+await queue.open(!['hold', 'share'].includes(verb))
+const figures = await { drain, stock, share, enqueue, latency, add, hold }[verb](queue)
 await queue.close()
 await pool.end()
 console.log(JSON.stringify(figures))
