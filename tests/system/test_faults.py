@@ -258,7 +258,7 @@ def test_a_zombie_that_reports_success_leaves_the_verdict_to_the_second(jobs, wo
     wait_until(lambda: zombie.says("dropped"), "the zombie to report")
     job = jobs.get(job_id)
     assert (job["status"], job["attempt"], is_running(stage)) == ("processing", 2, True)
-    os.kill(stage, signal.SIGSEGV)
+    os.kill(stage, signal.SIGKILL)
     job = jobs.wait_for(job_id, "failed")
     assert job["payload"]["error"]["type"] == "StageCrashed" and job["scheduled_for"] is not None
     assert [a["error_type"] for a in jobs.attempts(job_id)] == ["LeaseLost", "StageCrashed"]
