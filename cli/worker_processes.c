@@ -160,7 +160,7 @@ static int pipeline_embeds(struct cv_db *db, bool *ret_embeds, struct cv_error *
 int cli_workers_start(struct cli_workers *workers, const char *job_type, struct cv_error *error)
 {
     bool embeds = false;
-    int result = pipeline_embeds(workers->session->db, &embeds, error);
+    int result = job_type ? 0 : pipeline_embeds(workers->session->db, &embeds, error);
     for (size_t i = 0; result == 0 && i < CLI_WORKER_COUNT; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
         bool is_wanted =

@@ -254,6 +254,23 @@ $$;
 CREATE TRIGGER workflows_before_write BEFORE INSERT OR UPDATE ON workflows
     FOR EACH ROW EXECUTE FUNCTION workflows_before_write();
 
+-- The active version of a workflow gets other steps: a new version, where they are others. Returns the
+-- version in use.
+CREATE FUNCTION change_workflow(p_name text, p_steps jsonb) RETURNS int
+LANGUAGE plpgsql AS
+$$
+DECLARE
+    current workflows;
+BEGIN
+    SELECT * INTO STRICT current FROM workflows WHERE name = p_name AND is_active;
+    IF p_steps <> current.steps THEN
+        INSERT INTO workflows (name, description, steps)
+        VALUES (p_name, current.description, p_steps) RETURNING version INTO current.version;
+    END IF;
+    RETURN current.version;
+END
+$$;
+
 -- ---- runs ----------------------------------------------------------------------------------------
 
 -- The payload of a step whose turn has come: its defaults, the run's input (first steps), what its
@@ -658,7 +675,7 @@ DECLARE
 BEGIN
     FOREACH name IN ARRAY ARRAY['resolve_template', 'check_workflow_steps', 'step_payload', 'begin_step',
                                 'fair_run_sequence', 'start_run', 'settle_runs', 'hand_on',
-                                'restart_run', 'cancel_run'] LOOP
+                                'restart_run', 'cancel_run', 'change_workflow'] LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
     END LOOP;

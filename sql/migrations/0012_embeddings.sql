@@ -297,7 +297,6 @@ $$
 DECLARE
     current workflows;
     steps jsonb;
-    version_in_use int;
 BEGIN
     SELECT * INTO STRICT current FROM workflows WHERE name = 'video_pipeline' AND is_active;
     SELECT jsonb_agg(step ORDER BY place) INTO steps
@@ -308,12 +307,7 @@ BEGIN
             'depends_on', jsonb_build_array('segment_index'),
             'params', jsonb_build_object('model', p_model));
     END IF;
-    IF steps = current.steps THEN
-        RETURN current.version;
-    END IF;
-    INSERT INTO workflows (name, description, steps)
-    VALUES (current.name, current.description, steps) RETURNING version INTO version_in_use;
-    RETURN version_in_use;
+    RETURN change_workflow(current.name, steps);
 END
 $$;
 COMMENT ON FUNCTION embed_videos_with(text) IS

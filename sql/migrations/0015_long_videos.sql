@@ -13,7 +13,6 @@ DECLARE
     params jsonb;
     others jsonb;
     steps jsonb;
-    version_in_use int;
 BEGIN
     IF p_minutes IS NOT NULL AND (p_minutes * 60 < 8 OR p_minutes > 24 * 60) THEN
         RAISE EXCEPTION 'a chunk lasts 8 seconds to 24 hours' USING ERRCODE = 'invalid_parameter_value';
@@ -42,12 +41,7 @@ BEGIN
                 'params', params || '{"split": "join"}'));
     END IF;
     steps := steps || others;
-    IF steps = current.steps THEN
-        RETURN current.version;
-    END IF;
-    INSERT INTO workflows (name, description, steps)
-    VALUES (current.name, current.description, steps) RETURNING version INTO version_in_use;
-    RETURN version_in_use;
+    RETURN change_workflow(current.name, steps);
 END
 $$;
 COMMENT ON FUNCTION split_videos(numeric) IS
