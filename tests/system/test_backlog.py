@@ -15,6 +15,7 @@ from workers import wait_until
 
 BACKLOG = int(os.environ.get("CORTANA_BACKLOG", "25000"))
 PORTION = 10000
+FILL = 100000
 WORK = json.dumps({"job_type": "work"})
 # The second portion of a change waits until the test lets it go on.
 HOLD_UP = """CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -33,8 +34,9 @@ def backlog(queue):
     queue.run("SELECT enqueue_jobs('work', array_fill('{}'::jsonb, ARRAY[3]), 7)")
     queue.run("""INSERT INTO jobs (job_type, status, priority, payload) SELECT 'work', 'failed', 5, '{}'
                  FROM generate_series(1, %s)""", PORTION + 1)
-    queue.run("INSERT INTO jobs (job_type, priority) SELECT 'work', n %% 5 FROM generate_series(1, %s) AS n",
-              BACKLOG)
+    for first in range(0, BACKLOG, FILL):
+        queue.run("INSERT INTO jobs (job_type, priority) SELECT 'work', n %% 5 FROM generate_series(%s, %s) AS n",
+                  first + 1, min(first + FILL, BACKLOG))
     queue.run("ANALYZE jobs")
     return queue
 
