@@ -1,3 +1,4 @@
+#include "common/text/merge_flicker.h"
 #include "common/text/merge_pairs.h"
 
 #include <string.h>
@@ -138,6 +139,10 @@ int cv_text_merge(const struct cv_detection *detections, size_t count,
         }
     }
     qsort(segments, count, sizeof(*segments), compare_detections);
+    int result = cv_join_flicker(segments, &count, error);
+    if (result < 0) {
+        return result;
+    }
     *ret_segments = cv_take(segments);
     *ret_count = count;
     return 0;

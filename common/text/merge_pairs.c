@@ -10,6 +10,7 @@ enum {
     SAME_WAY = 8,
     /* Heights that a text may jump by when nothing else on the screen tells how far it moved. */
     BLIND_JUMP = 8,
+    SAME_LEFT = 4, /* pixels by which the left edges of one line differ */
 };
 
 void cv_pairs_deinit(struct cv_pairs *pairs)
@@ -149,6 +150,23 @@ static int add_pair(struct cv_pairs *pairs, struct cv_pair pair, struct cv_error
     return 0;
 }
 
+/* Readings of one line are as wide as one another. A line that begins where it began and is wider or
+ * narrower by more than a letter has got one, or lost one. */
+static enum cv_likeness by_width(const struct cv_tracks *tracks, const struct cv_track *track,
+                                 size_t detection, enum cv_likeness likeness)
+{
+    struct cv_box from = track->end_box, to = tracks->detections[detection].box;
+    size_t before = tracks->keys[track->key].count, after = tracks->keys[detection].count;
+    bool typed = abs(from.x - to.x) <= SAME_LEFT && from.height > 0 &&
+                 abs(from.width - to.width) * 5 > 3 * from.height;
+
+    if (likeness != CV_LIKENESS_READING || !typed || before == after) {
+        return likeness;
+    }
+    bool grown = to.width > from.width;
+    return grown != (after > before) ? likeness : grown ? CV_LIKENESS_WHOLE : CV_LIKENESS_PART;
+}
+
 /* Adds the pair of one track and one detection, if the one may be or concern the other. */
 static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
                     const struct cv_motion *motion, size_t group, struct cv_pairs *pairs,
@@ -162,6 +180,7 @@ static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
     }
     enum cv_likeness likeness =
         cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]);
+    likeness = by_width(tracks, track, detection, likeness);
     if (likeness == CV_LIKENESS_NONE) {
         return 0;
     }

@@ -83,7 +83,10 @@ enum { CV_MERGE_MAX = 2000000 };
  *     CV_MERGE_GAP_MS;
  *   - with the readings of it that OCR noise made: the text is the one with the most votes
  *     (confidence times duration), the confidence the mean of its readings;
- *   - without the remains that an edge of the picture left of it just before or after.
+ *   - without the remains that an edge of the picture left of it just before or after, and without
+ *     its states while it was typed;
+ *   - all states of a number that changes faster than anybody reads (four or more, none longer than
+ *     500 ms), under the text that stood longest.
  * Texts that differ in a word or in a number stay apart, and so do equal texts at two places.
  * Merging the result again changes nothing. Deterministic; about n log n. free() the array; the
  * texts in it are those of `detections`. */

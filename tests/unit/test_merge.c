@@ -246,6 +246,50 @@ static void test_a_line_read_twice_counts_once(void **state)
     expect_segments(&s, "0-1500 Keep the receipt, please.");
 }
 
+static void test_a_counter_is_one_segment(void **state)
+{
+    (void)state;
+    static const char *const shown[] = {"Copied 97 of 4,110", "Copied 98 of 4,110",
+                                        "Copied 99 of 4,110", "Copied 100 of 4,110",
+                                        "Copied 101 of 4,110"};
+    cv_auto(scene_deinit) struct scene scene = {.count = 0};
+    for (int i = 0; i < 5; i++) {
+        see(&scene, shown[i], i * 100, i * 100 + (i == 3 ? 110 : 100), 40, 100);
+        see(&scene, "beside it", i * 100, i * 100 + 100, 40, 300);
+    }
+    expect_segments(&scene, "0-500 Copied 100 of 4,110\n0-500 beside it");
+}
+
+/* What stands long enough to be read is kept, and so are lines that differ in words. */
+static void test_what_can_be_read_is_no_flicker(void **state)
+{
+    (void)state;
+    cv_auto(scene_deinit) struct scene scene = {.count = 0};
+    see(&scene, "12:00:01", 0, 1000, 40, 100);
+    see(&scene, "12:00:02", 1000, 2000, 40, 100);
+    see(&scene, "12:00:03", 2000, 3000, 40, 100);
+    see(&scene, "12:00:04", 3000, 4000, 40, 100);
+    see(&scene, "one", 4000, 4200, 40, 100);
+    see(&scene, "word", 4200, 4400, 40, 100);
+    see(&scene, "behind", 4400, 4600, 40, 100);
+    see(&scene, "another", 4600, 4800, 40, 100);
+    expect_segments(&scene, "0-1000 12:00:01\n1000-2000 12:00:02\n2000-3000 12:00:03\n"
+                            "3000-4000 12:00:04\n4000-4200 one\n4200-4400 word\n"
+                            "4400-4600 behind\n4600-4800 another");
+}
+
+/* A letter that is half drawn reads as another one. */
+static void test_typing_ends_in_its_text(void **state)
+{
+    (void)state;
+    static const char *const typed[] = {"rel", "retu", "return", "return v", "return value"};
+    cv_auto(scene_deinit) struct scene scene = {.count = 0};
+    for (int i = 0; i < 5; i++) {
+        see(&scene, typed[i], i * 100, i < 4 ? i * 100 + 100 : 3000, 40, 100);
+    }
+    expect_segments(&scene, "400-3000 return value");
+}
+
 static void test_order_of_input_does_not_matter(void **state)
 {
     (void)state;
@@ -336,6 +380,9 @@ int main(void)
         cmocka_unit_test(test_equal_posts_one_after_the_other_stay_two),
         cmocka_unit_test(test_remains_at_an_edge_go),
         cmocka_unit_test(test_a_line_read_twice_counts_once),
+        cmocka_unit_test(test_a_counter_is_one_segment),
+        cmocka_unit_test(test_what_can_be_read_is_no_flicker),
+        cmocka_unit_test(test_typing_ends_in_its_text),
         cmocka_unit_test(test_order_of_input_does_not_matter),
         cmocka_unit_test(test_many_detections),
         cmocka_unit_test(test_hostile_detections),

@@ -195,7 +195,8 @@ static void spare_letters(struct cluster *clusters, size_t count, int letter)
     }
     for (size_t i = 0; i < count && count > 1; i++) {
         /* from a descender to an ascender it is not quite two heights of small letters */
-        bool same = clusters[i].box.height <= letter * 2 && clusters[i].fill < SOLID;
+        bool same = clusters[i].box.height * 4 <= letter * 7 ||
+                    (clusters[i].box.height <= letter * 2 && clusters[i].fill < SOLID);
         if (count == 2) {
             same = !clusters[1 - i].emoji && clusters[i].box.height <= clusters[1 - i].box.height;
         }

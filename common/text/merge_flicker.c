@@ -1,0 +1,215 @@
+#include "common/text/merge_flicker.h"
+
+#include "common/text/place.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum {
+    FLICKER_MS = 500, /* a text that stands longer can be read */
+    STATES_MIN = 4,   /* fewer may be a score that changed twice */
+    LOOKED_AT_MAX =
+        256,          /* segments that begin within one pause; more is a picture made to be slow */
+    LETTERS_OFF = 2,  /* a letter that is half drawn, and one beside it */
+    TYPING_MS = 1000, /* until the next state of typing that is not dropped */
+    GROWN_MIN = 2,    /* bytes that the states of typing have in common */
+};
+
+/* `next` and `previous` of a chain of states. */
+struct state {
+    size_t next, previous;
+    bool is_gone;
+};
+
+static bool is_brief(const struct cv_detection *segment)
+{
+    return segment->t_end_ms - segment->t_start_ms <= FLICKER_MS;
+}
+
+/* Steps over one number with what separates and groups its digits: "1,024", "00:12.50", "4/7". */
+static const char *skip_number(const char *text)
+{
+    while (isdigit((unsigned char)*text) ||
+           (*text && strchr(".,:'/-", *text) && isdigit((unsigned char)text[1]))) {
+        text++;
+    }
+    return text;
+}
+
+/* Equal but for their numbers, of which there is one. */
+static bool is_same_but_numbers(const char *a, const char *b)
+{
+    bool has_number = false;
+
+    while (*a && *b) {
+        if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+            a = skip_number(a);
+            b = skip_number(b);
+            has_number = true;
+        } else if (*a++ != *b++) {
+            return false;
+        }
+    }
+    return !*a && !*b && has_number;
+}
+
+/* Digits, and here and there a letter that one was taken for. */
+static bool is_number(const char *text)
+{
+    size_t digits = 0, others = 0;
+
+    for (; *text; text++) {
+        digits += isdigit((unsigned char)*text) != 0;
+        others += isalpha((unsigned char)*text) || (unsigned char)*text >= 0x80;
+    }
+    return digits > 0 && digits >= others;
+}
+
+static bool is_next_state(const struct cv_detection *before, const struct cv_detection *after)
+{
+    return is_brief(after) && (is_same_but_numbers(before->normalized, after->normalized) ||
+                               (is_number(before->normalized) && is_number(after->normalized)));
+}
+
+static size_t without_last(const char *text, size_t length)
+{
+    while (length > 0 && ((unsigned char)text[--length] & 0xC0) == 0x80) {
+    }
+    return length;
+}
+
+/* The second is the first and more, but for letters at the first one's end. */
+static bool is_grown(const struct cv_detection *before, const struct cv_detection *after)
+{
+    const char *text = before->normalized;
+    size_t length = strlen(text), most_off = length / 3 < LETTERS_OFF ? length / 3 : LETTERS_OFF;
+    struct cv_box a = cv_end_of(before), b = after->box;
+
+    if (b.width <= a.width || abs(a.x - b.x) > a.height / 2 ||
+        strlen(after->normalized) <= length) {
+        return false;
+    }
+    for (size_t off = 0; off <= most_off && length >= GROWN_MIN; off++) {
+        if (strncmp(text, after->normalized, length) == 0) {
+            return true;
+        }
+        length = without_last(text, length);
+    }
+    return false;
+}
+
+/* The first segment that begins at `time` or later. */
+static size_t first_from(const struct cv_detection *segments, size_t count, int64_t time)
+{
+    size_t low = 0;
+
+    while (count > low) {
+        size_t middle = low + (count - low) / 2;
+        if (segments[middle].t_start_ms < time) {
+            low = middle + 1;
+        } else {
+            count = middle;
+        }
+    }
+    return low;
+}
+
+static bool is_row(struct cv_box a, struct cv_box b)
+{
+    int height = a.height < b.height ? a.height : b.height;
+    return cv_sizes_fit(a, b) && abs(a.y + a.height / 2 - b.y - b.height / 2) * 2 <= height;
+}
+
+/* Finds what follows the state at `here`, or that it was typing. */
+static void look_ahead(const struct cv_detection *segments, size_t count, size_t here,
+                       struct state *states)
+{
+    const struct cv_detection *before = &segments[here];
+    int64_t from = before->t_end_ms - CV_OVERLAP_MS;
+    size_t first =
+        first_from(segments, count, from > before->t_start_ms ? from : before->t_start_ms);
+
+    for (size_t i = first; i < count && i < first + LOOKED_AT_MAX; i++) {
+        const struct cv_detection *after = &segments[i];
+        int64_t pause = after->t_start_ms - before->t_end_ms;
+        if (pause > TYPING_MS || states[here].next != SIZE_MAX) {
+            return;
+        }
+        if (i == here || !is_row(cv_end_of(before), after->box)) {
+            continue;
+        }
+        if (is_grown(before, after)) {
+            states[here].is_gone = true;
+        }
+        if (pause <= CV_MERGE_GAP_MS && i > here && states[i].previous == SIZE_MAX &&
+            is_next_state(before, after) && cv_is_same_place(cv_end_of(before), after->box)) {
+            states[here].next = i;
+            states[i].previous = here;
+        }
+    }
+}
+
+/* Puts the chain that begins at `first` together in its first segment. */
+static void join_chain(struct cv_detection *segments, struct state *states, size_t first)
+{
+    struct cv_detection joined = segments[first];
+    int64_t longest = -1, start = joined.t_start_ms, end = 0;
+    struct cv_box box = joined.box, end_box = joined.end_box;
+
+    for (size_t i = first; i != SIZE_MAX; i = states[i].next) {
+        const struct cv_detection *state = &segments[i];
+        int64_t lasted = state->t_end_ms - state->t_start_ms;
+        if (lasted > longest) {
+            longest = lasted;
+            joined = *state;
+        }
+        end = state->t_end_ms > end ? state->t_end_ms : end;
+        end_box = cv_end_of(state);
+        states[i].is_gone = i != first;
+    }
+    joined.t_start_ms = start;
+    joined.t_end_ms = end;
+    joined.box = box;
+    joined.end_box = end_box;
+    segments[first] = joined;
+}
+
+static size_t chain_length(const struct state *states, size_t first)
+{
+    size_t length = 0;
+
+    for (size_t i = first; i != SIZE_MAX; i = states[i].next) {
+        length++;
+    }
+    return length;
+}
+
+int cv_join_flicker(struct cv_detection *segments, size_t *count, struct cv_error *error)
+{
+    cv_auto_free struct state *states = malloc((*count + 1) * sizeof(*states));
+    size_t kept = 0;
+
+    if (!states) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", *count);
+    }
+    for (size_t i = 0; i < *count; i++) {
+        states[i] = (struct state){SIZE_MAX, SIZE_MAX, false};
+    }
+    for (size_t i = 0; i < *count; i++) {
+        if (is_brief(&segments[i])) {
+            look_ahead(segments, *count, i, states);
+        }
+    }
+    for (size_t i = 0; i < *count; i++) {
+        if (states[i].previous == SIZE_MAX && chain_length(states, i) >= STATES_MIN) {
+            join_chain(segments, states, i);
+        }
+    }
+    for (size_t i = 0; i < *count; i++) {
+        if (!states[i].is_gone) {
+            segments[kept++] = segments[i];
+        }
+    }
+    *count = kept;
+    return 0;
+}

@@ -1,0 +1,12 @@
+/* What changes faster than anybody reads: a counter, a stop-watch, a percentage; and letters being
+ * typed. */
+#pragma once
+
+#include "common/text/text.h"
+
+/* Joins states that follow one another at one place, none of which stood longer than 500 ms and that
+ * differ in numbers alone, to one segment: from the first to the last, with the text that stood
+ * longest. Drops such a state where the next one goes on with more letters. `segments` are
+ * those of cv_text_merge, ordered; *count is what is left of them. */
+CV_MUST_CHECK int cv_join_flicker(struct cv_detection *segments, size_t *count,
+                                  struct cv_error *error);
