@@ -44,12 +44,14 @@ $$
 $$;
 
 -- The words of a text as `document` has them, in their order, folded. A phrase is its words in their order,
--- and saying it costs a fifth of taking a tsvector apart. More than 2000 characters are not read.
+-- and saying it costs a fifth of taking a tsvector apart. More than 2000 characters are not read. What
+-- stands in a tag of HTML, which `document` has not, is words here.
 CREATE FUNCTION search_word_list(p_text text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
 $$
     SELECT string_to_array(btrim(public.search_fold(
-        phraseto_tsquery('pg_catalog.simple', left(p_text, 2000))::text), ''''), ''' <-> ''')
+        phraseto_tsquery('pg_catalog.simple', translate(left(p_text, 2000), '<>&', '   '))::text), ''''),
+        ''' <-> ''')
 $$;
 
 -- A key: never negative, so that it is no slice. Its first letter says of what: w a word or two that are
@@ -72,11 +74,14 @@ $$;
 -- Neighbours with nothing between: "open source" is found as "opensource", and with the keys of both words
 -- a line that holds them side by side.
 CREATE FUNCTION search_pair_keys(p_words text[]) RETURNS int[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, public AS
 $$
-    SELECT ARRAY(SELECT search_key('w' || p_words[n] || p_words[n + 1])
-                 FROM generate_series(1, cardinality(p_words) - 1) AS n)
+BEGIN
+    RETURN (
+        SELECT ARRAY(SELECT search_key('w' || p_words[n] || p_words[n + 1])
+                     FROM generate_series(1, cardinality(p_words) - 1) AS n));
+END
 $$;
 
 -- Everything by which one line is found. This runs for every line that is written: loops and expressions,
@@ -449,7 +454,8 @@ BEGIN
              regexp_split_to_table(w.word, '[^[:alnum:]]+') AS piece
         WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
           -- a row of ideographs, kana or Thai letters is a sentence, not a word: grams find it
-          AND (length(piece) <= 8 OR piece !~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\3005-\30FF\3400-\9FFF\F900-\FAFF\+020000-\+03134F]')
+          AND (length(piece) <= 8
+               OR piece !~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\3005-\30FF\3400-\9FFF\F900-\FAFF\+020000-\+03134F]')
     ), remembered AS (
         -- in order, so that two transactions that meet the same new words wait and do not deadlock
         INSERT INTO search_words (word, folded) SELECT word, folded FROM words ORDER BY word, folded
@@ -718,29 +724,32 @@ REVOKE ALL ON FUNCTION search_near_words(text) FROM PUBLIC, anon, authenticated;
 -- it holds them all, though in no line together, the words near to each. Words that nothing is near to are
 -- left out; null: all of them.
 CREATE FUNCTION search_expand(p_folded text) RETURNS tsquery
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public
 SET enable_seqscan = off
 SET jit = off AS
 $$
-    SELECT string_agg('(' || alternatives || ')', ' & ' ORDER BY typed)::tsquery
-    FROM (
-        SELECT typed, CASE WHEN known IS NULL OR every(known IS NOT NULL) OVER ()
-                           THEN search_near_words(typed) ELSE known END AS alternatives
+BEGIN
+    RETURN (
+        SELECT string_agg('(' || alternatives || ')', ' & ' ORDER BY typed)::tsquery
         FROM (
-            SELECT DISTINCT typed
-            FROM regexp_split_to_table(p_folded, '[^[:alnum:]]+') AS typed
-            WHERE length(typed) BETWEEN 3 AND 30
-            ORDER BY typed
-            LIMIT 8
-        ) AS query
-        CROSS JOIN LATERAL (
-            SELECT string_agg(search_word_query(word), ' | ') AS known
-            FROM (SELECT word FROM search_words
-                  WHERE search_near_keys(folded) @> search_own_keys(typed) AND folded = typed
-                  ORDER BY word LIMIT 16) AS same
-        ) AS words
-    ) AS words
+            SELECT typed, CASE WHEN known IS NULL OR every(known IS NOT NULL) OVER ()
+                               THEN search_near_words(typed) ELSE known END AS alternatives
+            FROM (
+                SELECT DISTINCT typed
+                FROM regexp_split_to_table(p_folded, '[^[:alnum:]]+') AS typed
+                WHERE length(typed) BETWEEN 3 AND 30
+                ORDER BY typed
+                LIMIT 8
+            ) AS query
+            CROSS JOIN LATERAL (
+                SELECT string_agg(search_word_query(word), ' | ') AS known
+                FROM (SELECT word FROM search_words
+                      WHERE search_near_keys(folded) @> search_own_keys(typed) AND folded = typed
+                      ORDER BY word LIMIT 16) AS same
+            ) AS words
+        ) AS words);
+END
 $$;
 REVOKE ALL ON FUNCTION search_expand(text) FROM PUBLIC, anon, authenticated;
 
@@ -795,35 +804,42 @@ $$;
 
 -- What a query's fields ask of a row of search_materialized.
 CREATE FUNCTION search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
-LANGUAGE sql STABLE PARALLEL SAFE
+LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public AS
 $$
-    SELECT format('keys && %L', ARRAY(SELECT search_key('l' || l) FROM unnest(p_terms.languages) AS l)),
-           format('lower(language) = ANY (%L)', p_terms.languages)
-    WHERE p_terms.languages IS NOT NULL
-    UNION ALL
-    SELECT format('keys @> %L', ARRAY(SELECT search_key(t) FROM unnest(p_terms.tags) AS t)),
-           format('tags @> %L', p_terms.tags)
-    WHERE p_terms.tags IS NOT NULL
-    UNION ALL
-    SELECT NULL, format('t_end > %s', p_terms.after_ms) WHERE p_terms.after_ms IS NOT NULL
-    UNION ALL
-    SELECT NULL, format('t_start < %s', p_terms.before_ms) WHERE p_terms.before_ms IS NOT NULL
-    UNION ALL
-    SELECT format('keys && %L', search_time_keys(p_terms.after_time, p_terms.before_time)),
-           format('taken_at >= %L AND taken_at < %L', coalesce(p_terms.after_time, '-infinity'),
-                  coalesce(p_terms.before_time, 'infinity'))
-    WHERE p_terms.after_time IS NOT NULL OR p_terms.before_time IS NOT NULL
-    UNION ALL
-    -- search_document_condition() asks it of the index, where that looks up other words of the document too
-    SELECT NULL, format('NOT document @@ %L::tsquery', p_terms.excluded)
-    WHERE p_terms.excluded IS NOT NULL
-    UNION ALL
-    -- search_source_condition() says what this asks of the index
-    SELECT NULL, '(' || string_agg(concat_ws(' OR ', format('source LIKE %L', search_pattern(s)),
-                                             search_id_range('video_id', s)), ' OR ') || ')'
-    FROM unnest(p_terms.sources) AS s
-    HAVING count(*) > 0
+BEGIN
+    IF p_terms.languages IS NOT NULL THEN
+        RETURN NEXT (
+            format('keys && %L', ARRAY(SELECT search_key('l' || l) FROM unnest(p_terms.languages) AS l)),
+            format('lower(language) = ANY (%L)', p_terms.languages));
+    END IF;
+    IF p_terms.tags IS NOT NULL THEN
+        RETURN NEXT (format('keys @> %L', ARRAY(SELECT search_key(t) FROM unnest(p_terms.tags) AS t)),
+                     format('tags @> %L', p_terms.tags));
+    END IF;
+    IF p_terms.after_ms IS NOT NULL THEN
+        RETURN NEXT (NULL::text, format('t_end > %s', p_terms.after_ms));
+    END IF;
+    IF p_terms.before_ms IS NOT NULL THEN
+        RETURN NEXT (NULL::text, format('t_start < %s', p_terms.before_ms));
+    END IF;
+    IF p_terms.after_time IS NOT NULL OR p_terms.before_time IS NOT NULL THEN
+        RETURN NEXT (format('keys && %L', search_time_keys(p_terms.after_time, p_terms.before_time)),
+                     format('taken_at >= %L AND taken_at < %L', coalesce(p_terms.after_time, '-infinity'),
+                            coalesce(p_terms.before_time, 'infinity')));
+    END IF;
+    IF p_terms.excluded IS NOT NULL THEN
+        -- search_document_condition() asks it of the index, where that looks up other words of a document
+        RETURN NEXT (NULL::text, format('NOT document @@ %L::tsquery', p_terms.excluded));
+    END IF;
+    IF p_terms.sources IS NOT NULL THEN
+        -- search_source_condition() says what this asks of the index
+        RETURN NEXT (NULL::text, (
+            SELECT '(' || string_agg(concat_ws(' OR ', format('source LIKE %L', search_pattern(s)),
+                                               search_id_range('video_id', s)), ' OR ') || ')'
+            FROM unnest(p_terms.sources) AS s));
+    END IF;
+END
 $$;
 
 -- The same as SQL that begins with AND.
@@ -845,13 +861,13 @@ $$
 $$;
 
 -- At least p_limit lines that fulfil all conditions (p_base, p_lookup for the index, p_filter for the row;
--- null: none), the newest, if there are so many. Reads the newest lines, and then older ones, as many as what
--- was found lets expect to be enough, until there are enough lines or all have been read; so a common word
--- costs no more than a rare one. Every statement is a Bitmap Heap Scan with all lookups in one Bitmap Index
+-- null: none), the newest, if there are so many. Reads the p_span newest lines (null: all), and then older
+-- ones, as many as what was found lets expect to be enough, until there are enough lines or all have been
+-- read; so a common word costs no more than a rare one. Every statement is a Bitmap Heap Scan with all lookups in one Bitmap Index
 -- Scan of search_materialized_lookup. What it returns are places of rows, which hold for the statement that
 -- asked, and are read again without an index.
 CREATE FUNCTION search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
-                              p_is_narrow boolean)
+                              p_span bigint)
 RETURNS tid[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public
@@ -867,9 +883,10 @@ DECLARE
     -- What the lookup finds and the filter refuses has to be read, too: this bounds the time. What is left
     -- of it goes to each next step; where it ends within one, the first in the table are taken. Lines of few
     -- videos lie anywhere, so they are looked for in all at once.
-    read_left int := p_limit * CASE WHEN p_is_narrow THEN 50 ELSE 30 END;
-    -- Two slices of the smallest kind: few lines of a common word, and enough to tell how common it is.
-    span bigint := CASE WHEN p_is_narrow THEN newest ELSE 1024 END;
+    read_left int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 30 END;
+    small_span constant bigint := 1024;
+    span bigint := coalesce(p_span, newest);
+    is_guess boolean := p_span > small_span;
     upto bigint := newest;      -- what is newer has been read
     level int;
     read_here tid[];
@@ -884,12 +901,20 @@ BEGIN
             'SELECT (array_agg(place ORDER BY number DESC) FILTER (WHERE is_found))[:', p_limit, '], count(*)',
             ' FROM (SELECT place, number, ', filter, ' AS is_found FROM (SELECT *, ctid AS place',
             ' FROM search_materialized WHERE ',
-            concat_ws(' AND ', lookup, CASE WHEN level IS NOT NULL OR lookup IS NULL THEN format('keys && %L', ARRAY(
-                SELECT search_slice(n << coalesce(level, 24), coalesce(level, 24))
-                FROM generate_series(greatest(upto - span, 0) >> coalesce(level, 24),
-                                     upto >> coalesce(level, 24)) AS n)) END),
-            ' LIMIT ', read_left, ') AS m) AS r')
+            concat_ws(' AND ', lookup, CASE WHEN level IS NOT NULL OR lookup IS NULL THEN
+                format('keys && %L', ARRAY(
+                    SELECT search_slice(n << coalesce(level, 24), coalesce(level, 24))
+                    FROM generate_series(greatest(upto - span, 0) >> coalesce(level, 24),
+                                         upto >> coalesce(level, 24)) AS n)) END),
+            ' LIMIT ', CASE WHEN is_guess THEN 4 * p_limit ELSE read_left END, ') AS m) AS r')
         INTO read_here, count_here;
+        IF is_guess AND count_here = 4 * p_limit THEN
+            -- not as rare as was thought
+            is_guess := false;
+            span := small_span;
+            CONTINUE;
+        END IF;
+        is_guess := false;
         found := ARRAY(SELECT unnest(found) UNION SELECT unnest(read_here));
         read_left := read_left - count_here;
         EXIT WHEN level IS NULL OR cardinality(found) >= p_limit OR read_left <= 0;
@@ -901,7 +926,7 @@ BEGIN
     RETURN found;
 END
 $$;
-REVOKE ALL ON FUNCTION search_newest(search_condition[], text, text, int, boolean) FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION search_newest(search_condition[], text, text, int, bigint) FROM PUBLIC, anon, authenticated;
 
 -- What from: asks of the index. Few videos: their lines. Many: the lines whose video has the words of the
 -- name among its names; if none has (it is a part of words), nothing, and the newest lines are sifted.
@@ -938,7 +963,7 @@ BEGIN
         SELECT format('keys @> %L', array_agg(search_key('f' || name))) INTO lookup
         FROM regexp_split_to_table(source, '[[:space:][:punct:]]+') AS name
         WHERE name <> '';
-        IF cardinality(search_newest('{}', lookup, NULL, 1, false)) = 0 THEN
+        IF cardinality(search_newest('{}', lookup, NULL, 1, 1024)) = 0 THEN
             lookup := NULL;
         END IF;
     END IF;
@@ -948,29 +973,57 @@ REVOKE ALL ON FUNCTION search_source_condition(text[], text) FROM PUBLIC, anon, 
 
 -- Words that the query wants are two in the line's one, or one in the line's two.
 CREATE FUNCTION search_joined_keys(p_words text[]) RETURNS SETOF int[]
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, public AS
 $$
+BEGIN
+    RETURN QUERY
     SELECT ARRAY(SELECT search_key('w' || w) FROM unnest(
                      p_words[:n - 1] || (p_words[n] || p_words[n + 1]) || p_words[n + 2:]) AS w)
-    FROM generate_series(1, least(cardinality(p_words) - 1, 7)) AS n
+    FROM generate_series(1, least(cardinality(p_words) - 1, 7)) AS n;
+END
 $$;
 
 -- What the index is asked for a query's words, phrases and beginnings of words. GIN reads all words that
 -- begin so from end to end before it compares, so beginnings are keys and pieces of three letters.
 CREATE FUNCTION search_word_lookup(p_terms search_terms) RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
+LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public AS
 $$
-    SELECT concat_ws(' AND ',
-        CASE WHEN p_terms.lookup IS NOT NULL
-             THEN search_document_condition(p_terms.lookup, p_terms.excluded) END,
-        CASE WHEN p_terms.pairs IS NOT NULL THEN format('keys @> %L', p_terms.pairs) END,
-        (SELECT string_agg(format('keys @> %L', ARRAY[
-                    search_key('^' || left(b, CASE WHEN length(b) < 4 THEN 2 ELSE 4 END))])
-                || CASE WHEN length(b) > 2 THEN format(' AND folded LIKE %L', search_pattern(b)) ELSE '' END,
-                ' AND ')
-         FROM unnest(p_terms.beginnings) AS b))
+BEGIN
+    RETURN (
+        SELECT concat_ws(' AND ',
+            CASE WHEN p_terms.lookup IS NOT NULL
+                 THEN search_document_condition(p_terms.lookup, p_terms.excluded) END,
+            CASE WHEN p_terms.pairs IS NOT NULL THEN format('keys @> %L', p_terms.pairs) END,
+            (SELECT string_agg(format('keys @> %L', ARRAY[
+                        search_key('^' || left(b, CASE WHEN length(b) < 4 THEN 2 ELSE 4 END))])
+                    || CASE WHEN length(b) > 2 THEN format(' AND folded LIKE %L', search_pattern(b)) ELSE '' END,
+                    ' AND ')
+             FROM unnest(p_terms.beginnings) AS b)));
+END
+$$;
+
+-- What the index is asked for a text that may begin and end within words, and has three letters in a row in
+-- its first 24: fewer have no trigram to look up, and more than some twenty lists of trigrams cost more than
+-- they spare. Of several words the last begins one and those between are whole ones, and their keys have far
+-- shorter lists than trigrams; then only what comes before them is looked up by these.
+CREATE FUNCTION search_part_lookup(p_folded text) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public AS
+$$
+BEGIN
+    RETURN (
+        SELECT concat_ws(' AND ',
+            format('folded LIKE %L', search_pattern(left(
+                CASE WHEN count(*) > 0 THEN substring(p_folded, '^.*?[[:alnum:]]{3}[^ ]*(?: |$)') ELSE p_folded END, 24))),
+            'keys @> ' || quote_literal(array_agg(search_key(
+                CASE WHEN n < last THEN 'w' || word
+                     ELSE '^' || left(word, CASE WHEN length(word) < 4 THEN 2 ELSE 4 END) END))))
+        FROM (SELECT word, n, count(*) OVER () AS last
+              FROM string_to_table(p_folded, ' ') WITH ORDINALITY AS t (word, n)) AS words
+        WHERE n > 1 AND word ~ '^[[:alnum:]]{2,}$');
+END
 $$;
 
 -- Rows that may answer: p_limit or more from each way of looking, where there are so many. PostgreSQL lets
@@ -990,7 +1043,10 @@ DECLARE
     owner_rule text := CASE WHEN sees_all THEN 'true' ELSE
         format('(owner_id = %L OR team_id = ANY (%L))', auth.uid(), coalesce(teams, '{}')) END;
     base search_condition[] := ARRAY(SELECT c FROM search_field_filters(p_terms) AS c);
-    is_narrow boolean := p_video IS NOT NULL;
+    -- Lines of few videos lie anywhere (null). Else the newest are read first: so many that they hold few of a
+    -- common word and tell how common it is; and more for what is rarer, to be done in fewer steps.
+    span bigint := CASE WHEN p_video IS NULL THEN 1024 END;
+    wide_span bigint := CASE WHEN p_video IS NULL THEN 8192 END;
     words text[] := search_word_list(p_terms.literal);
     word_keys int[] := ARRAY(SELECT search_key('w' || w) FROM unnest(words) AS w);
     parts text[] := search_word_list(regexp_replace(p_terms.literal, '[^[:alnum:]]+', ' ', 'g'));
@@ -1011,24 +1067,27 @@ BEGIN
     IF p_terms.sources IS NOT NULL THEN
         source := search_source_condition(p_terms.sources, owner_rule);
         base := base || (source.lookup, NULL)::search_condition;
-        is_narrow := is_narrow OR source.is_narrow;
+        IF source.is_narrow THEN
+            span := NULL;
+            wide_span := NULL;
+        END IF;
     END IF;
     IF p_fuzzy THEN
         FOR alternative IN SELECT search_joined_keys(parts)
         LOOP
-            found := found || search_newest(base, format('keys @> %L', alternative), NULL, enough, is_narrow);
+            found := found || search_newest(base, format('keys @> %L', alternative), NULL, enough, wide_span);
         END LOOP;
         IF cardinality(found) < p_limit THEN
             found := found || search_newest(
                 base, search_document_condition(search_expand(p_terms.folded), p_terms.excluded), NULL,
-                enough, is_narrow);
+                enough, wide_span);
         END IF;
         RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
     IF p_terms.words IS NULL AND p_terms.folded IS NULL THEN
         -- No word, but a tag or a video: its lines.
-        found := search_newest(base, NULL, NULL, enough, is_narrow);
+        found := search_newest(base, NULL, NULL, enough, span);
         RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
@@ -1036,42 +1095,41 @@ BEGIN
     IF words IS NOT NULL THEN
         found := search_newest(
             base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
-            64, is_narrow);
+            64, wide_span);
     END IF;
     IF cardinality(words) > 1 AND phraseto_tsquery('simple', p_terms.literal)::text <> p_terms.words::text
     THEN
         found := found || search_newest(
-            base, format('keys @> %L', search_pair_keys(words) || word_keys),
+            base, format('keys @> %L AND ', search_pair_keys(words))
+                  || search_document_condition(p_terms.words, p_terms.excluded),
             format('document @@ %L::tsquery', phraseto_tsquery('simple', p_terms.literal)),
-            enough, is_narrow);
+            enough, span);
     END IF;
     IF p_terms.words IS NOT NULL THEN
         found := found || search_newest(
             base, search_word_lookup(p_terms),
             CASE WHEN p_terms.beginnings IS NOT NULL
                  THEN format('document @@ %L::tsquery', p_terms.words) END,
-            enough, is_narrow);
+            enough, span);
     END IF;
     IF p_terms.grams IS NOT NULL THEN
         found := found || search_newest(
             base, format('keys @> %L', ARRAY(SELECT search_key('g' || g) FROM unnest(p_terms.grams) AS g)),
             format('folded LIKE ALL (%L)', ARRAY(
                 SELECT search_pattern(w) FROM string_to_table(p_terms.folded, ' ') AS w)),
-            enough, is_narrow);
+            enough, span);
     END IF;
     -- What follows finds nothing that would stand above what has been found: words as they may have been
     -- misread, and parts of words.
     IF cardinality(found) < p_limit AND words IS NOT NULL THEN
         found := found || search_newest(
-            base, format('keys @> %L', coalesce(p_terms.pairs, word_keys)), NULL, enough, is_narrow);
+            base, format('keys @> %L', coalesce(p_terms.pairs, word_keys)), NULL, enough, wide_span);
     END IF;
     IF cardinality(found) < (CASE WHEN p_terms.folded LIKE '% % %' THEN 1 ELSE p_limit END)
         AND p_terms.grams IS NULL AND left(p_terms.folded, 24) ~ '[[:alnum:]]{3}' THEN
-        -- Fewer than three letters in a row have no trigram to look up. More than some twenty lists of
-        -- trigrams cost more than they spare.
         found := found || search_newest(
-            base, format('folded LIKE %L', search_pattern(left(p_terms.folded, 24))),
-            format('position(%L IN folded) > 0', p_terms.folded), enough, is_narrow);
+            base, search_part_lookup(p_terms.folded), format('position(%L IN folded) > 0', p_terms.folded),
+            enough, wide_span);
     END IF;
     RETURN QUERY SELECT unnest(found);
 END

@@ -450,10 +450,15 @@ def test_from_shows_a_user_no_video_of_others(search, two_users, sql):
     ("opensource licence", "an open source licence"), ("the open source way", "the opensource way"),
     ("0pens0urce", "an open source licence"), ("open-source", "the opensource way"),
     ("out come", "one outcome only"), ('"open source"', "an open source licence"),
+    ("img src", '<img src="harbour.png">'), ("mg src", '<img src="harbour.png">'), ("rge harb", "a large harbour tour"),
+    ("arge harbour to", "a large harbour tour"), ("a lar", "a large harbour tour"), ("ery-nin", "every-nine-days"),
+    (".4 mm of rai", "15.4 mm of rain"), ("ain 3d mod", "plain 3d models"), ("ow (with", "now (with love)"),
 ])
 def test_words_in_one_and_words_apart(search, query, text):
     video = search.queue.video()
-    search.add(video, ["an open source licence", "the opensource way", "one outcome only", "a source"])
+    search.add(video, ["an open source licence", "the opensource way", "one outcome only", "a source",
+                       '<img src="harbour.png">', "a large harbour tour", "every-nine-days",
+                       "15.4 mm of rain", "plain 3d models", "now (with love)"])
     assert text in search.texts(query, video=video)
 
 
