@@ -296,6 +296,9 @@ $$
                            public.search_near_key('>' || substr(p_word, length(p_word) / 2 + 1))] END
 $$;
 
+REVOKE ALL ON FUNCTION search_near_key(text), search_short_keys(text, int), search_half_keys(text, text),
+    search_near_keys(text), search_own_keys(text) FROM PUBLIC, anon, authenticated;
+
 -- Every word of the library once, to find what a misspelt or misread one may mean. It tells nobody what it
 -- holds: users may not read it, and what it leads to is read under their own rights. A word stays for a
 -- while after its last line has gone.

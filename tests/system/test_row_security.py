@@ -125,7 +125,8 @@ CALLS = [
     "retry_job(gen_random_uuid())", "retry_failed_jobs('ocr')", "release_dependents('{}')",
     "report_worker('w', 'h', '1', '{}', 1, 0, 'running')", "refresh_search_materialized()",
     "create_event_partitions()", "replace_video_text(gen_random_uuid(), '[]')",
-    "search_words_prune()", "search_expand('x')", "search_near_words('x')", "search_words_forget(1)", "search_newest('{}', NULL, NULL, 1, false)",
+    "search_words_prune()", "search_expand('x')", "search_near_words('x')", "search_words_forget(1)", "search_newest('{}', NULL, NULL, 1, 1)",
+    "search_near_keys('x')", "search_own_keys('x')", "search_short_keys('x', 1)",
     "search_source_condition('{}', 'true')", "search_word_is_used('x')",
     "end_attempt(gen_random_uuid(), 1, 'failed', 'a', 'b', '{}')",
 ]
@@ -149,7 +150,8 @@ def test_every_function_that_writes_is_listed_above(queue):
                 "video_export", "semantic_candidates", "search_semantic",
                 "embedding_model_in_use",
                 # what a query's fields mean; they read no table
-                "search_add_beginning", "search_add_field", "search_date", "search_field_conditions",
+                "search_add_beginning", "search_add_field", "search_date", "search_document_condition",
+                "search_field_conditions", "search_part_lookup",
                 "search_field_filters", "search_id_range", "search_joined_keys", "search_key", "search_keys",
                 "search_pair_keys", "search_pattern", "search_position", "search_refuse", "search_slice",
                 "search_source", "search_time_keys", "search_word_list", "search_word_lookup"}
