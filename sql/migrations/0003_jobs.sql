@@ -395,6 +395,10 @@ BEGIN
     FROM changed WHERE status = 'queued' AND job_type <> ALL (silent);
     PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
     FROM (SELECT DISTINCT job_type FROM changed WHERE is_ready) AS woken;
+    IF claims_skip_ahead() THEN
+        PERFORM claim_from_head(job_type, priority, min(sequence))
+        FROM changed WHERE is_ready GROUP BY job_type, priority;
+    END IF;
     RETURN NULL;
 END
 $$;
@@ -473,6 +477,10 @@ BEGIN
         FOREACH woken_type IN ARRAY woken LOOP
             PERFORM pg_notify('cv_jobs_' || woken_type, '');
         END LOOP;
+        IF claims_skip_ahead() THEN
+            PERFORM claim_from_head(job_type, priority, min(sequence))
+            FROM changed WHERE is_ready GROUP BY job_type, priority;
+        END IF;
     END IF;
     IF begun IS NOT NULL THEN
         UPDATE videos SET status = 'processing' WHERE id = ANY (begun) AND status <> 'processing';

@@ -274,10 +274,14 @@ END
 $$;
 
 -- When a type was last looked through for expired leases and due retries. A claim that finds enough to
--- do leaves that to the first one of each second.
+-- do leaves that to the first one of each second. Where that one had to go through many pages of dead
+-- entries, which vacuum cannot take away before the oldest snapshot ends, it notes where it found the first
+-- job, and the claims of this second begin there.
 CREATE TABLE job_type_upkeep (
     job_type job_type PRIMARY KEY REFERENCES job_types (name) ON UPDATE CASCADE ON DELETE CASCADE,
-    due_at timestamptz NOT NULL DEFAULT '-infinity'
+    due_at timestamptz NOT NULL DEFAULT '-infinity',
+    from_priority int,
+    from_sequence bigint
 ) WITH (fillfactor = 20);
 INSERT INTO job_type_upkeep (job_type) SELECT name FROM job_types;
 CREATE FUNCTION job_types_inserted() RETURNS trigger
@@ -298,25 +302,48 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON job_type_upkeep TO service_role;
 CREATE POLICY job_type_upkeep_service ON job_type_upkeep TO service_role
     USING (true) WITH CHECK (true);
 
--- Whether it is this caller's turn to look a type through.
-CREATE FUNCTION take_upkeep(p_job_type text) RETURNS boolean
+-- Whether it is this caller's turn to look a type through, and else where to begin.
+CREATE FUNCTION take_upkeep(p_job_type text, OUT is_turn boolean, OUT from_priority int,
+                            OUT from_sequence bigint)
 LANGUAGE plpgsql AS
 $$
 DECLARE
     turn timestamptz;
 BEGIN
-    SELECT due_at INTO turn FROM job_type_upkeep WHERE job_type = p_job_type;
+    is_turn := false;
+    SELECT u.due_at, u.from_priority, u.from_sequence INTO turn, from_priority, from_sequence
+    FROM job_type_upkeep u WHERE job_type = p_job_type;
     IF NOT FOUND OR turn > clock_timestamp() THEN
-        RETURN false;
+        RETURN;
     END IF;
     PERFORM FROM job_type_upkeep WHERE job_type = p_job_type AND due_at = turn FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN false;
+        RETURN;
     END IF;
     UPDATE job_type_upkeep SET due_at = clock_timestamp() + interval '1 second'
     WHERE job_type = p_job_type;
-    RETURN true;
+    is_turn := true;
+    from_priority := NULL;
+    from_sequence := NULL;
 END
+$$;
+
+-- Whether any claims begin elsewhere than at the head of the queue.
+CREATE FUNCTION claims_skip_ahead() RETURNS boolean
+LANGUAGE sql STABLE AS
+$$ SELECT EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) $$;
+
+-- A job has become ready: claims that would begin behind it begin at the head again. One whose turn it
+-- is is not waited for: the next turn is in a second.
+CREATE FUNCTION claim_from_head(p_job_type text, p_priority int, p_sequence bigint) RETURNS void
+LANGUAGE sql AS
+$$
+    UPDATE job_type_upkeep SET from_priority = NULL, from_sequence = NULL
+    WHERE job_type IN (SELECT u.job_type FROM job_type_upkeep u
+                       WHERE u.job_type = p_job_type
+                         AND (p_priority > u.from_priority
+                              OR (p_priority = u.from_priority AND p_sequence < u.from_sequence))
+                       FOR UPDATE SKIP LOCKED)
 $$;
 
 -- ---- claim and lease -----------------------------------------------------------------------------
@@ -325,25 +352,47 @@ $$;
 -- plans are kept, for planning costs as much as a claim; the settings see to it that they are a walk
 -- along the index and nothing that was better when the table was small.
 CREATE FUNCTION lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
-                           p_chosen uuid[]) RETURNS SETOF jobs
+                           p_chosen uuid[], p_is_turn boolean, p_from_priority int,
+                           p_from_sequence bigint) RETURNS SETOF jobs
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
 SET jit = off AS
 $$
 DECLARE
+    -- What a look costs where no entry is dead: a way down the index, and fifty jobs or more on a page.
+    pages_needed CONSTANT int := 10 + p_limit / 50;
+    pages_read bigint := pg_stat_get_xact_blocks_fetched('public.jobs_claim'::regclass);
     moment timestamptz := clock_timestamp();
-    chosen uuid[];
+    chosen uuid[] := '{}';
 BEGIN
-    IF p_chosen IS NULL THEN
+    IF p_chosen IS NOT NULL THEN
+        chosen := ARRAY(SELECT id FROM jobs
+                        WHERE id = ANY (p_chosen) AND status = 'queued' AND is_ready
+                        FOR UPDATE SKIP LOCKED);
+    ELSIF p_from_sequence IS NOT NULL THEN
+        chosen := ARRAY(SELECT id FROM jobs
+                        WHERE job_type = p_job_type AND status = 'queued' AND is_ready
+                          AND priority = p_from_priority AND sequence >= p_from_sequence
+                        ORDER BY priority DESC, sequence, created_at, id
+                        LIMIT p_limit
+                        FOR UPDATE SKIP LOCKED);
+    END IF;
+    IF p_chosen IS NULL AND cardinality(chosen) < p_limit THEN
         chosen := ARRAY(SELECT id FROM jobs
                         WHERE job_type = p_job_type AND status = 'queued' AND is_ready
                         ORDER BY priority DESC, sequence, created_at, id
                         LIMIT p_limit
                         FOR UPDATE SKIP LOCKED);
-    ELSE
-        chosen := ARRAY(SELECT id FROM jobs
-                        WHERE id = ANY (p_chosen) AND status = 'queued' AND is_ready
-                        FOR UPDATE SKIP LOCKED);
+        IF p_is_turn AND cardinality(chosen) > 0
+           AND pg_stat_get_xact_blocks_fetched('public.jobs_claim'::regclass) - pages_read
+               > pages_needed THEN
+            UPDATE job_type_upkeep SET from_priority = first.priority, from_sequence = first.sequence
+            FROM (SELECT priority, sequence FROM jobs WHERE id = chosen[1]) AS first
+            WHERE job_type = p_job_type;
+        ELSIF p_is_turn THEN
+            UPDATE job_type_upkeep SET from_priority = NULL, from_sequence = NULL
+            WHERE job_type = p_job_type AND from_sequence IS NOT NULL;
+        END IF;
     END IF;
     IF chosen = '{}' THEN
         RETURN;
@@ -373,6 +422,7 @@ DECLARE
     taken int := 0;
     step int;
     chosen uuid[];
+    upkeep record;
     has_looked boolean;
     blocked uuid[];
     kind job_types;
@@ -380,7 +430,8 @@ BEGIN
     PERFORM set_config('cortana.source', 'worker:' || p_job_type, true);
     SELECT * INTO kind FROM job_types WHERE name = p_job_type;
     -- Where there is a limit, a dead worker's jobs must not count against it.
-    has_looked := take_upkeep(p_job_type) OR kind.max_running IS NOT NULL
+    SELECT * INTO upkeep FROM take_upkeep(p_job_type);
+    has_looked := upkeep.is_turn OR kind.max_running IS NOT NULL
                   OR kind.max_running_per_tenant IS NOT NULL;
     IF has_looked THEN
         PERFORM rescue_expired_jobs(p_job_type);
@@ -394,8 +445,9 @@ BEGIN
         END IF;
         -- Parsed anew each time: a plan that is kept has the columns of `jobs` in it, and would fail in
         -- every connection that is open when a migration adds one.
-        RETURN QUERY EXECUTE 'SELECT * FROM lease_jobs($1, $2, $3, $4, $5)'
-            USING p_worker_id, p_job_type, room, p_lease, chosen;
+        RETURN QUERY EXECUTE 'SELECT * FROM lease_jobs($1, $2, $3, $4, $5, $6, $7, $8)'
+            USING p_worker_id, p_job_type, room, p_lease, chosen, upkeep.is_turn, upkeep.from_priority,
+                  upkeep.from_sequence;
         GET DIAGNOSTICS step = ROW_COUNT;
         taken := taken + step;
         room := room - step;
@@ -755,7 +807,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY[
-        'fair_sequence', 'enqueue_job', 'enqueue_jobs', 'take_upkeep', 'lease_jobs', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
+        'fair_sequence', 'enqueue_job', 'enqueue_jobs', 'take_upkeep', 'claims_skip_ahead', 'claim_from_head', 'lease_jobs', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
         'renew_lease', 'report_progress', 'fence_job', 'complete_job', 'release_dependents',
         'complete_jobs', 'fail_job', 'release_job', 'settle_canceled_job', 'record_artifacts',
         'cancel_job', 'retry_job', 'retry_failed_jobs', 'report_worker'] LOOP

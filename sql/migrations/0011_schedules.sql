@@ -1153,7 +1153,7 @@ BEGIN
         CASE task.name
         WHEN 'expired_leases' THEN
             PERFORM rescue_expired_jobs(name), promote_due_jobs(name) FROM job_types
-            WHERE take_upkeep(name);
+            WHERE (SELECT is_turn FROM take_upkeep(name));
         WHEN 'sessions' THEN
             DELETE FROM interactive_sessions WHERE expires_at < p_now - interval '1 minute';
         WHEN 'event_partitions' THEN

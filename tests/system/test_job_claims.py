@@ -251,3 +251,83 @@ def test_claims_read_only_live_rows(queue):
     queue.run("COMMIT")
     assert after["seq_tup_read"] == before["seq_tup_read"], "a claim has read the whole table"
     assert after["idx_tup_fetch"] - before["idx_tup_fetch"] <= 100
+
+
+# ---- claims that begin behind dead entries -----------------------------------------------------------
+
+
+@pytest.fixture
+def ahead(queue):
+    """Three jobs, and claims of this minute begin at the second."""
+    ids = [queue.add() for _ in range(3)]
+    queue.run("UPDATE job_type_upkeep SET due_at = now() + interval '1 minute', from_priority = j.priority,"
+              " from_sequence = j.sequence FROM jobs j WHERE j.id = %s AND job_type_upkeep.job_type = j.job_type",
+              ids[1])
+    return ids
+
+
+def end_minute(queue):
+    queue.run("UPDATE job_type_upkeep SET due_at = now()")
+
+
+def test_claims_begin_where_the_first_job_was_found(queue, ahead):
+    assert queue.claim_one()["id"] == ahead[1]
+    assert {job["id"] for job in queue.claim(limit=3)} == {ahead[0], ahead[2]}, "none is left out"
+
+
+def test_a_turn_looks_from_the_head_on(queue, ahead):
+    end_minute(queue)
+    assert queue.claim_one()["id"] == ahead[0]
+    assert queue.value("SELECT claims_skip_ahead()") is False
+
+
+@pytest.mark.parametrize("arrival", [
+    "SELECT job_id FROM enqueue_job('transcode', '{}', p_sequence => 0)",
+    "SELECT job_id FROM enqueue_job('transcode', '{}', p_priority => 9)",
+    "INSERT INTO jobs (job_type, priority) VALUES ('transcode', 10) RETURNING id"])
+def test_what_comes_in_before_that_place_is_claimed_first(queue, ahead, arrival):
+    first = queue.value(arrival)
+    assert queue.claim_one()["id"] == first
+
+
+def test_what_is_given_back_or_raised_is_claimed_first(queue, ahead):
+    end_minute(queue)
+    job = queue.claim_one()
+    assert job["id"] == ahead[0]
+    queue.run("UPDATE job_type_upkeep SET from_priority = j.priority, from_sequence = j.sequence"
+              " FROM jobs j WHERE j.id = %s AND job_type_upkeep.job_type = 'transcode'", ahead[1])
+    queue.call("release_job", job, "stop")
+    job = queue.claim_one()
+    assert job["id"] == ahead[0]
+    queue.run("UPDATE job_type_upkeep SET from_priority = j.priority, from_sequence = j.sequence"
+              " FROM jobs j WHERE j.id = %s AND job_type_upkeep.job_type = 'transcode'", ahead[1])
+    assert queue.value("SELECT set_priority(%s, 8)", json.dumps({"id": str(ahead[2])})) == 1
+    assert queue.claim_one()["id"] == ahead[2]
+
+
+def test_what_comes_in_behind_it_changes_nothing(queue, ahead):
+    queue.add()
+    assert queue.value("SELECT claims_skip_ahead()") is True
+    assert queue.claim_one()["id"] == ahead[1]
+
+
+def test_dead_entries_that_a_snapshot_keeps_are_read_once_a_second(queue, other):
+    queue.run("SELECT count(*) FROM enqueue_jobs('transcode', array_fill('{}'::jsonb, ARRAY[2500]))")
+    other.set_session(isolation_level="REPEATABLE READ")
+    other.cursor().execute("SELECT count(*) FROM job_types")  # what it sees stays
+    queue.run("SELECT complete_jobs(array_agg(id), array_agg(lease_token))"
+              " FROM claim_jobs('w', 'transcode', 2400)")
+
+    def entries_read():
+        count = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'jobs_claim'"
+        queue.run("SELECT pg_stat_force_next_flush()")
+        before = queue.value(count)
+        queue.claim_one()
+        queue.run("SELECT pg_stat_force_next_flush()")
+        return queue.value(count) - before
+
+    end_minute(queue)
+    assert entries_read() > 2000
+    assert queue.value("SELECT claims_skip_ahead()") is True
+    queue.run("UPDATE job_type_upkeep SET due_at = now() + interval '1 minute'")
+    assert entries_read() < 100

@@ -479,7 +479,7 @@ def test_what_an_application_may_not(queue):
         ("SELECT complete_job(%s, 1)", (theirs,)),
         ("SELECT pause_type('work')", ()),
         ("SELECT cancel_jobs('{\"job_type\": \"work\"}')", ()),
-        ("SELECT lease_jobs('me', 'work', 1, '1 hour', NULL)", ()),
+        ("SELECT lease_jobs('me', 'work', 1, '1 hour', NULL, false, NULL, NULL)", ()),
         ("UPDATE jobs SET status = 'processing'", ()),
         ("INSERT INTO jobs (job_type) VALUES ('work')", ()),
         ("INSERT INTO workflows (name, steps) VALUES ('x', '[]')", ()),
