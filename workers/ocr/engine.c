@@ -1,12 +1,10 @@
 #include "workers/ocr/language.h"
 #include "workers/ocr/memory.h"
+#include "workers/ocr/models.h"
 #include "workers/ocr/words.h"
 
-#include <dirent.h>
-#include <limits.h>
 #include <openssl/evp.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <tesseract/capi.h>
 
 struct ocr_engine {
@@ -32,126 +30,6 @@ struct line_picture {
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
-/* Where Debian and builds from source keep models, when TESSDATA_PREFIX does not say. */
-static const char *const DATA_PATHS[] = {
-    "/usr/share/tesseract-ocr/5/tessdata",
-    "/usr/share/tesseract-ocr/4.00/tessdata",
-    "/usr/local/share/tessdata",
-    "/usr/share/tessdata",
-};
-
-static const char *find_data_path(void)
-{
-    const char *path = cv_env("TESSDATA_PREFIX", NULL);
-    struct stat info;
-
-    if (path) {
-        return path;
-    }
-    for (size_t i = 0; i < CV_COUNT(DATA_PATHS); i++) {
-        if (stat(DATA_PATHS[i], &info) == 0 && S_ISDIR(info.st_mode)) {
-            return DATA_PATHS[i];
-        }
-    }
-    return DATA_PATHS[0];
-}
-
-static bool is_name(const char *name)
-{
-    static const char script[] = "script/";
-    size_t length;
-
-    if (strcmp(name, "osd") == 0) {
-        return false; /* tells scripts apart and reads nothing */
-    }
-    if (strncmp(name, script, sizeof(script) - 1) == 0) {
-        name += sizeof(script) - 1;
-    }
-    length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-    return length >= 2 && length < OCR_LANGUAGE_NAME_MAX - sizeof(script) && !name[length];
-}
-
-static int compare_names(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int is_model(const struct dirent *entry)
-{
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot && strcmp(dot, ".traineddata") == 0 && strcmp(entry->d_name, "osd.traineddata") != 0;
-}
-
-/* Appends ", deu, eng, fra" of a folder to `list`, as much as fits. */
-static void list_folder(const char *folder, const char *prefix, char *list, size_t size)
-{
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, is_model, compare_names);
-    size_t used = strlen(list);
-
-    for (int i = 0; i < count; i++) {
-        size_t length = strlen(entries[i]->d_name) - strlen(".traineddata");
-        if (used + strlen(prefix) + length + 3 < size) {
-            used += (size_t)snprintf(list + used, size - used, "%s%s%.*s", used ? ", " : "", prefix,
-                                     (int)length, entries[i]->d_name);
-        }
-        free(entries[i]);
-    }
-    free(entries);
-}
-
-static void list_installed(const char *data_path, char *list, size_t size)
-{
-    char folder[PATH_MAX];
-
-    list[0] = '\0';
-    list_folder(data_path, "", list, size);
-    if (snprintf(folder, sizeof(folder), "%s/script", data_path) < (int)sizeof(folder)) {
-        list_folder(folder, "script/", list, size);
-    }
-}
-
-static int is_installed(const char *data_path, const char *name, bool *ret_installed,
-                        struct cv_error *error)
-{
-    cv_auto_free char *file = NULL;
-
-    int result = cv_format(&file, error, "%s/%s.traineddata", data_path, name);
-    if (result == 0) {
-        *ret_installed = access(file, R_OK) == 0;
-    }
-    return result;
-}
-
-/* The name under which the model is installed: distributions put scripts beside the languages. */
-static int find_model(const char *data_path, const char *name, const char **ret_name,
-                      struct cv_error *error)
-{
-    bool installed = false;
-
-    if (!is_name(name)) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "languages: \"%.40s\" is not the name of a Tesseract model", name);
-    }
-    int result = is_installed(data_path, name, &installed, error);
-    const char *plain = strchr(name, '/');
-    if (result == 0 && !installed && plain) {
-        name = plain + 1;
-        result = is_installed(data_path, name, &installed, error);
-    }
-    if (result == 0 && !installed) {
-        char names[400];
-        list_installed(data_path, names, sizeof(names));
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "languages: no model \"%s\" is installed; there are: %s", name,
-                       names[0] ? names : "none");
-    }
-    if (result == 0) {
-        *ret_name = name;
-    }
-    return result;
-}
-
 static int name_models(struct ocr_engine *engine, const char *const *languages, size_t count,
                        struct cv_error *error)
 {
@@ -163,7 +41,8 @@ static int name_models(struct ocr_engine *engine, const char *const *languages, 
     }
     for (; engine->model_count < count; engine->model_count++) {
         const char *name = NULL;
-        int result = find_model(engine->data_path, languages[engine->model_count], &name, error);
+        int result =
+            ocr_models_find(engine->data_path, languages[engine->model_count], &name, error);
         if (result == 0) {
             result = cv_format(&engine->models[engine->model_count], error, "%s", name);
         }
@@ -175,8 +54,9 @@ static int name_models(struct ocr_engine *engine, const char *const *languages, 
     return cv_buffer_take(&joined, &engine->languages, error);
 }
 
-/* Polarity is ours to decide (a second try on the inverted line costs as much as the first), and a
- * line must read the same whatever was read before it (no document dictionary). */
+/* Polarity is ours to decide (a second try on the inverted line costs as much as the first), a line
+ * must read the same whatever was read before it (no document dictionary), and where letters stand
+ * in equal cells the network finds them without a search for the cells' pitch. */
 static int start(const struct ocr_engine *engine, const char *languages, bool with_words,
                  TessBaseAPI **ret_api, struct cv_error *error)
 {
@@ -199,7 +79,8 @@ static int start(const struct ocr_engine *engine, const char *languages, bool wi
     }
     TessBaseAPISetPageSegMode(api, PSM_SINGLE_LINE);
     if (!TessBaseAPISetVariable(api, "tessedit_do_invert", "0") ||
-        !TessBaseAPISetVariable(api, "tessedit_enable_doc_dict", "0")) {
+        !TessBaseAPISetVariable(api, "tessedit_enable_doc_dict", "0") ||
+        !TessBaseAPISetVariable(api, "textord_all_prop", "1")) {
         TessBaseAPIEnd(api);
         TessBaseAPIDelete(api);
         return cv_fail(error, CV_ERROR_OCR, "this Tesseract lacks a setting that the stage needs");
@@ -216,7 +97,7 @@ int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine
     if (!engine) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
     }
-    engine->data_path = strdup(find_data_path());
+    engine->data_path = strdup(ocr_models_path());
     if (!engine->data_path) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
     }
