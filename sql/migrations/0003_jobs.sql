@@ -46,14 +46,14 @@ INSERT INTO job_types (name, description, base_priority, time_limit, one_per_vid
     ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true, true, 1),
     ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false, true, 2);
 
--- Random but for the first three digits, which jobs of the same four minutes have in common (and those of
--- twelve days later): what is worked on together lies together in every index, and the first eight digits
--- still tell jobs apart.
+-- Random but for the first four digits, which jobs of the same second have in common (and those of 18 hours
+-- later): what is worked on together lies together in every index, and the first eight digits still tell
+-- jobs apart.
 CREATE FUNCTION time_prefixed_uuid() RETURNS uuid
 LANGUAGE sql VOLATILE AS
 $$
-    SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp())::bigint >> 8) & 4095), 3, '0')
-            || substr(gen_random_uuid()::text, 4))::uuid
+    SELECT (lpad(to_hex(extract(epoch FROM clock_timestamp())::bigint & 65535), 4, '0')
+            || substr(gen_random_uuid()::text, 5))::uuid
 $$;
 
 CREATE SEQUENCE job_sequence;      -- the runs' global order
