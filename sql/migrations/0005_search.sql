@@ -1019,7 +1019,8 @@ BEGIN
     RETURN (
         SELECT concat_ws(' AND ',
             format('folded LIKE %L', search_pattern(left(
-                CASE WHEN count(*) > 0 THEN substring(p_folded, '^.*?[[:alnum:]]{3}[^ ]*(?: |$)') ELSE p_folded END, 24))),
+                CASE WHEN count(*) > 0 THEN substring(p_folded, '^.*?[[:alnum:]]{3}[^ ]*(?: |$)')
+                     ELSE p_folded END, 24))),
             'keys @> ' || quote_literal(array_agg(search_key(
                 CASE WHEN n < last THEN 'w' || word
                      ELSE '^' || left(word, CASE WHEN length(word) < 4 THEN 2 ELSE 4 END) END))))
@@ -1050,6 +1051,8 @@ DECLARE
     -- common word and tell how common it is; and more for what is rarer, to be done in fewer steps.
     span bigint := CASE WHEN p_video IS NULL THEN 1024 END;
     wide_span bigint := CASE WHEN p_video IS NULL THEN 8192 END;
+    -- Where the index cannot be asked to leave out, a common word may cost the reading of all that is sifted.
+    guesses int := CASE WHEN p_terms.excluded IS NULL THEN enough ELSE p_limit END;
     words text[] := search_word_list(p_terms.literal);
     word_keys int[] := ARRAY(SELECT search_key('w' || w) FROM unnest(words) AS w);
     parts text[] := search_word_list(regexp_replace(p_terms.literal, '[^[:alnum:]]+', ' ', 'g'));
@@ -1078,7 +1081,7 @@ BEGIN
     IF p_fuzzy THEN
         FOR alternative IN SELECT search_joined_keys(parts)
         LOOP
-            found := found || search_newest(base, format('keys @> %L', alternative), NULL, enough, wide_span);
+            found := found || search_newest(base, format('keys @> %L', alternative), NULL, guesses, wide_span);
         END LOOP;
         IF cardinality(found) < p_limit THEN
             found := found || search_newest(
@@ -1126,13 +1129,13 @@ BEGIN
     -- misread, and parts of words.
     IF cardinality(found) < p_limit AND words IS NOT NULL THEN
         found := found || search_newest(
-            base, format('keys @> %L', coalesce(p_terms.pairs, word_keys)), NULL, enough, wide_span);
+            base, format('keys @> %L', coalesce(p_terms.pairs, word_keys)), NULL, guesses, wide_span);
     END IF;
     IF cardinality(found) < (CASE WHEN p_terms.folded LIKE '% % %' THEN 1 ELSE p_limit END)
         AND p_terms.grams IS NULL AND left(p_terms.folded, 24) ~ '[[:alnum:]]{3}' THEN
         found := found || search_newest(
             base, search_part_lookup(p_terms.folded), format('position(%L IN folded) > 0', p_terms.folded),
-            enough, wide_span);
+            guesses, wide_span);
     END IF;
     RETURN QUERY SELECT unnest(found);
 END
