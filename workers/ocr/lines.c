@@ -143,7 +143,12 @@ static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
                mark_fits(small->box.y, ocr_bottom(&small->box), large->box.y,
                          ocr_bottom(&large->box));
     }
-    return gap <= gap_limit(ocr_min(a->tall, b->tall)) && overlap * 10 >= small->box.height * 7 &&
+    /* "ana: " has no tall letter: on one baseline with others, it is a line of theirs */
+    int rests = abs(ocr_bottom(&small->box) - ocr_bottom(&large->box)) * 8 <= height;
+    int tall = rests && ocr_min(a->tall, b->tall) * 20 >= ocr_max(a->tall, b->tall) * 13
+                   ? ocr_max(a->tall, b->tall)
+                   : ocr_min(a->tall, b->tall);
+    return gap <= gap_limit(tall) && overlap * 10 >= small->box.height * 7 &&
            height * 10 <= small->box.height * 22;
 }
 
