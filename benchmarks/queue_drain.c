@@ -204,7 +204,7 @@ int queue_drain_share(const char *conninfo, double moment_ms, struct cv_error *e
     }
     double start = wall_clock_ms();
     size_t drained = 0;
-    int result = drain_together(conninfo, CONNECTIONS_MAX, LARGE_BATCH, &drained, error);
+    int result = drain_together(conninfo, 1, LARGE_BATCH, &drained, error);
     if (result == 0) {
         printf("{\"done\": %zu, \"start\": %.3f, \"end\": %.3f}\n", drained, start,
                wall_clock_ms());

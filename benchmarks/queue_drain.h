@@ -21,6 +21,6 @@ CV_MUST_CHECK int queue_drain_measure(struct cv_db *db, const char *conninfo,
 /* `count` jobs whose changes of status are no events, ready to be drained. */
 CV_MUST_CHECK int queue_drain_stock(struct cv_db *db, int count, struct cv_error *error);
 
-/* Waits for a moment (ms since 1970), drains what there is, and prints how many and from when to
- * when. */
+/* Waits for a moment (ms since 1970), drains what there is by one connection, for there are as many
+ * processes as is good, and prints how many and from when to when. */
 CV_MUST_CHECK int queue_drain_share(const char *conninfo, double moment_ms, struct cv_error *error);

@@ -387,15 +387,16 @@ SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
     speaker text := event_source();
-    silent text[] := ARRAY(SELECT name FROM job_types WHERE NOT status_events);
 BEGIN
     INSERT INTO task_events (job_id, video_id, correlation_id, source, type, message, data)
     SELECT id, video_id, correlation_id, speaker, 'status', 'queued',
            jsonb_build_object('to', status, 'job_type', job_type)
-    FROM changed WHERE status = 'queued' AND job_type <> ALL (silent);
+    FROM changed
+    WHERE status = 'queued'
+      AND job_type <> ALL (ARRAY(SELECT name FROM job_types WHERE NOT status_events));
     PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
     FROM (SELECT DISTINCT job_type FROM changed WHERE is_ready) AS woken;
-    IF claims_skip_ahead() THEN
+    IF EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
         PERFORM claim_from_head(job_type, priority, min(sequence))
         FROM changed WHERE is_ready GROUP BY job_type, priority;
     END IF;
@@ -477,7 +478,7 @@ BEGIN
         FOREACH woken_type IN ARRAY woken LOOP
             PERFORM pg_notify('cv_jobs_' || woken_type, '');
         END LOOP;
-        IF claims_skip_ahead() THEN
+        IF EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
             PERFORM claim_from_head(job_type, priority, min(sequence))
             FROM changed WHERE is_ready GROUP BY job_type, priority;
         END IF;

@@ -328,11 +328,6 @@ BEGIN
 END
 $$;
 
--- Whether any claims begin elsewhere than at the head of the queue.
-CREATE FUNCTION claims_skip_ahead() RETURNS boolean
-LANGUAGE sql STABLE AS
-$$ SELECT EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) $$;
-
 -- A job has become ready: claims that would begin behind it begin at the head again. One whose turn it
 -- is is not waited for: the next turn is in a second.
 CREATE FUNCTION claim_from_head(p_job_type text, p_priority int, p_sequence bigint) RETURNS void
@@ -807,7 +802,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY[
-        'fair_sequence', 'enqueue_job', 'enqueue_jobs', 'take_upkeep', 'claims_skip_ahead', 'claim_from_head', 'lease_jobs', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
+        'fair_sequence', 'enqueue_job', 'enqueue_jobs', 'take_upkeep', 'claim_from_head', 'lease_jobs', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
         'renew_lease', 'report_progress', 'fence_job', 'complete_job', 'release_dependents',
         'complete_jobs', 'fail_job', 'release_job', 'settle_canceled_job', 'record_artifacts',
         'cancel_job', 'retry_job', 'retry_failed_jobs', 'report_worker'] LOOP

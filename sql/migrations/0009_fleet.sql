@@ -495,7 +495,7 @@ DECLARE
 BEGIN
     UPDATE jobs SET priority = p_priority WHERE id = ANY (chosen);
     GET DIAGNOSTICS changed = ROW_COUNT;
-    IF claims_skip_ahead() THEN
+    IF EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
         PERFORM claim_from_head(job_type, p_priority, min(sequence))
         FROM jobs WHERE id = ANY (chosen) AND is_ready GROUP BY job_type;
     END IF;
