@@ -300,3 +300,12 @@ def run_until_done(worker, database, store, cursor, job_id):
                 time.sleep(0.05)
         finally:
             process.terminate()
+
+
+@pytest.mark.parametrize("size", [18, 30, 44])
+@pytest.mark.parametrize(("paper", "ink"), [("white", "black"), ("0x1a1a1c", "0xdddddd")])
+def test_the_pronoun_within_a_line_is_no_bar(ocr, size, paper, ink):
+    lines = ["she said that I paid for it", "julia: I think so", "home | news | weather | sports"]
+    result = ocr.read([ocr.draw(0, lines, paper=paper, ink=ink, size=size)])
+    assert [d["text"] for d in result["detections"]] == [
+        "she said that I paid for it", "julia: I think so", "home news weather sports"]

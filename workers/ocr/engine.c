@@ -3,6 +3,7 @@
 #include "workers/ocr/models.h"
 #include "workers/ocr/words.h"
 
+#include <ctype.h>
 #include <openssl/evp.h>
 #include <string.h>
 #include <tesseract/capi.h>
@@ -206,6 +207,58 @@ static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_
     return result;
 }
 
+static bool is_ink(const struct line_picture *line, int x, int y)
+{
+    return line->grey[(size_t)y * (size_t)line->width + (size_t)x] < 128;
+}
+
+/* The last row of the letters that have no descender: below it a line's ink thins out most. */
+static int baseline_of(const struct line_picture *line)
+{
+    int before = 0, above = 0, most = 0, baseline = line->height - 1;
+
+    for (int y = 0; y < line->height; y++) {
+        int ink = 0;
+        for (int x = 0; x < line->width; x++) {
+            ink += is_ink(line, x, y);
+        }
+        if (before + above - 2 * ink > most) {
+            most = before + above - 2 * ink;
+            baseline = y - 1;
+        }
+        before = above;
+        above = ink;
+    }
+    return baseline;
+}
+
+/* Whether the ink between two columns stands on the baseline, an eighth of a capital deep at most: a
+ * bar that separates goes through it. */
+static bool stands(const struct line_picture *line, int left, int right)
+{
+    int bottom = -1;
+
+    for (int y = 0; y < line->height; y++) {
+        for (int x = left > 0 ? left : 0; x < right && x < line->width; x++) {
+            bottom = is_ink(line, x, y) ? y : bottom;
+        }
+    }
+    return bottom >= 0 && (bottom - baseline_of(line)) * 8 <= line->tall;
+}
+
+/* The English pronoun within a line is read as a bar. */
+static void restore_pronouns(struct ocr_words *words, const struct line_picture *line)
+{
+    for (size_t i = 1; i + 1 < words->count; i++) {
+        struct ocr_word *word = &words->items[i];
+        const char *next = words->items[i + 1].text;
+        if (strcmp(word->text, "|") == 0 && islower((unsigned char)next[0]) &&
+            stands(line, word->left, word->right)) {
+            word->text[0] = 'I';
+        }
+    }
+}
+
 static int read_with(TessBaseAPI *api, const struct line_picture *line,
                      struct ocr_reading *ret_reading, struct cv_error *error)
 {
@@ -221,6 +274,7 @@ static int read_with(TessBaseAPI *api, const struct line_picture *line,
     }
     int result = gather_words(api, &words, error);
     TessBaseAPIClear(api);
+    restore_pronouns(&words, line);
     return result ? result
                   : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
                                    line->width, ret_reading, error);
