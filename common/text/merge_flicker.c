@@ -117,7 +117,8 @@ static size_t first_from(const struct cv_detection *segments, size_t count, int6
 static bool is_row(struct cv_box a, struct cv_box b)
 {
     int height = a.height < b.height ? a.height : b.height;
-    return cv_sizes_fit(a, b) && abs(a.y + a.height / 2 - b.y - b.height / 2) * 2 <= height;
+    int apart = abs(a.y + a.height / 2 - b.y - b.height / 2);
+    return cv_sizes_fit(a, b) && (int64_t)apart * 2 <= height;
 }
 
 /* Finds what follows the state at `here`, or that it was typing. */

@@ -158,7 +158,7 @@ static enum cv_likeness by_width(const struct cv_tracks *tracks, const struct cv
     struct cv_box from = track->end_box, to = tracks->detections[detection].box;
     size_t before = tracks->keys[track->key].count, after = tracks->keys[detection].count;
     bool typed = abs(from.x - to.x) <= SAME_LEFT && from.height > 0 &&
-                 abs(from.width - to.width) * 5 > 3 * from.height;
+                 (int64_t)abs(from.width - to.width) * 5 > 3 * (int64_t)from.height;
 
     if (likeness != CV_LIKENESS_READING || !typed || before == after) {
         return likeness;
