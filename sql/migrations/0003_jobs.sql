@@ -424,12 +424,16 @@ DECLARE
     woken_type text;
 BEGIN
     WITH moved AS MATERIALIZED (
-        SELECT n.id, n.video_id, n.correlation_id, n.run_id, n.job_type, n.exclusive, n.attempt,
-               n.lease_token, n.scheduled_for, n.is_ready, n.status,
+        SELECT n.id, n.video_id, n.correlation_id, n.run_id, n.job_type, n.attempt, n.lease_token,
+               n.scheduled_for, n.is_ready, n.status,
                o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
                o.started_at AS began_at, o.locked_by AS old_worker,
                coalesce(n.locked_by, o.locked_by) AS worker,
-               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
+               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure,
+               -- A video that is read again keeps what it has until the new text is there: it stays ready.
+               n.exclusive AND n.video_id IS NOT NULL AND n.status <> o.status
+                   AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.run_id AND r.workflow = 'reindex')
+                   AS moves_video
         FROM changed n FULL JOIN before o USING (id)
     ), ended AS (
         INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status,
@@ -462,15 +466,10 @@ BEGIN
                -- complete_job() sees to 'done': what waited for it begins first
                WHERE run_id IS NOT NULL AND status NOT IN ('processing', 'done')
                  AND (status <> old_status OR scheduled_for IS DISTINCT FROM was_scheduled_for)),
-           -- A video that is read again keeps what it has until the new text is there: it stays ready.
+           array_agg(video_id) FILTER (WHERE moves_video AND status = 'processing'),
            array_agg(video_id) FILTER (
-               WHERE exclusive AND video_id IS NOT NULL AND status = 'processing'
-                 AND status <> old_status
-                 AND NOT EXISTS (SELECT FROM runs r WHERE r.id = run_id AND r.workflow = 'reindex')),
-           array_agg(video_id) FILTER (
-               WHERE exclusive AND video_id IS NOT NULL AND status <> old_status
-                 AND (status = 'canceled' OR (status = 'failed' AND scheduled_for IS NULL))
-                 AND NOT EXISTS (SELECT FROM runs r WHERE r.id = run_id AND r.workflow = 'reindex'))
+               WHERE moves_video
+                 AND (status = 'canceled' OR (status = 'failed' AND scheduled_for IS NULL)))
     INTO woken, run_ids, begun, broken
     FROM moved;
 

@@ -252,7 +252,7 @@ static void test_a_counter_is_one_segment(void **state)
     static const char *const shown[] = {"Copied 97 of 4,110", "Copied 98 of 4,110",
                                         "Copied 99 of 4,110", "Copied 100 of 4,110",
                                         "Copied 101 of 4,110"};
-    cv_auto(scene_deinit) struct scene scene = {.count = 0};
+    SCENE(scene);
     for (int i = 0; i < 5; i++) {
         see(&scene, shown[i], i * 100, i * 100 + (i == 3 ? 110 : 100), 40, 100);
         see(&scene, "beside it", i * 100, i * 100 + 100, 40, 300);
@@ -264,7 +264,7 @@ static void test_a_counter_is_one_segment(void **state)
 static void test_what_can_be_read_is_no_flicker(void **state)
 {
     (void)state;
-    cv_auto(scene_deinit) struct scene scene = {.count = 0};
+    SCENE(scene);
     see(&scene, "12:00:01", 0, 1000, 40, 100);
     see(&scene, "12:00:02", 1000, 2000, 40, 100);
     see(&scene, "12:00:03", 2000, 3000, 40, 100);
@@ -283,7 +283,7 @@ static void test_typing_ends_in_its_text(void **state)
 {
     (void)state;
     static const char *const typed[] = {"rel", "retu", "return", "return v", "return value"};
-    cv_auto(scene_deinit) struct scene scene = {.count = 0};
+    SCENE(scene);
     for (int i = 0; i < 5; i++) {
         see(&scene, typed[i], i * 100, i < 4 ? i * 100 + 100 : 3000, 40, 100);
     }
