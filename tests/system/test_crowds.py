@@ -14,17 +14,18 @@ LEASE_MS = 2000
 
 @pytest.fixture
 def crowd(cluster, program, tmp_path):
-    """(jobs(), start(url) of fifty workers, resize(connections)) on a cluster of the test's own."""
+    """(name, jobs(), start(arguments) of fifty workers, resize(link, connections)) on a cluster of the
+    test's own. Resizing ends the link that it is given: nobody gets in while the crowd takes every place."""
     name = cluster.create_database()
     started = Workers(program, cluster.url(name), tmp_path)
 
     def connect():
         return Jobs(cluster.connect(name))
 
-    def resize(connections):
-        with contextlib.closing(cluster.connect(name)) as link:
+    def resize(link, connections):
+        with contextlib.closing(link):
             link.cursor().execute(f"ALTER SYSTEM SET max_connections = {connections}")
-        cluster.restart()
+            cluster.restart()
 
     def start(*arguments, **environment):
         return [started.start("test-stage", *arguments, CORTANA_LEASE_MS=LEASE_MS, **environment)
@@ -89,7 +90,7 @@ def test_fifty_workers_and_too_few_connections(crowd):
     """Those that get in work, each with all the connections that it needs; the others say what is wrong, and
     come in when there is room."""
     _, connect, start, resize = crowd
-    resize(12)
+    resize(connect().connection, 12)
     jobs = connect()
     ids = [jobs.enqueue({"do": "work", "ms": LEASE_MS + 500}) for _ in range(8)]
     workers = start()
@@ -99,8 +100,7 @@ def test_fifty_workers_and_too_few_connections(crowd):
     assert all(worker.is_alive() for worker in workers)
     inside = registered(jobs)
     assert 0 < inside < CROWD
-    jobs.connection.close()
-    resize(150)  # everybody comes at once, those that had been in and those that had not
+    resize(jobs.connection, 200)  # everybody comes at once, those that had been in and those that had not
     jobs = connect()
     wait_until(lambda: registered(jobs) == CROWD, "all to be registered")
     ids += [jobs.enqueue({"do": "work", "ms": 100}) for _ in range(2 * CROWD)]
