@@ -110,6 +110,44 @@ static void check_scratch(const struct cli_session *session, enum level *worst)
          path, gib, percent);
 }
 
+static bool is_among(const glob_t *found, const char *name, size_t length)
+{
+    for (size_t i = 0; i < found->gl_pathc; i++) {
+        const char *file = strrchr(found->gl_pathv[i], '/') + 1;
+        if (strncmp(file, name, length) == 0 && strcmp(file + length, ".traineddata") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Appends the names of `wanted` ("eng+deu") that no file has to `missing`; returns their number. Models
+ * of scripts may lie beside the languages or in a folder of their own: the stage looks in both. */
+static size_t find_missing(const char *wanted, const glob_t *found, struct cv_buffer *missing)
+{
+    size_t count = 0;
+
+    while (*wanted) {
+        size_t length = strcspn(wanted, "+");
+        bool is_script = memchr(wanted, '/', length);
+        if (length && !is_script && !is_among(found, wanted, length)) {
+            cv_buffer_printf(missing, "%s%.*s", count++ ? ", " : "", (int)length, wanted);
+        }
+        wanted += length + (wanted[length] == '+');
+    }
+    return count;
+}
+
+static size_t count_names(const char *wanted)
+{
+    size_t count = 1;
+
+    for (; *wanted; wanted++) {
+        count += *wanted == '+';
+    }
+    return count;
+}
+
 static void check_models(enum level *worst)
 {
     char pattern[PATH_MAX];
@@ -119,18 +157,23 @@ static void check_models(enum level *worst)
     glob_t found = {0};
     (void)glob(pattern, 0, NULL, &found);
     cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
-    bool has_english = false;
+    const char *wanted = cv_env("CORTANA_LANGUAGES", "eng+deu+fra");
+    cv_auto(cv_buffer_deinit) struct cv_buffer missing = CV_BUFFER_INIT;
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *name = strrchr(found.gl_pathv[i], '/') + 1;
         int length = (int)strcspn(name, ".");
-        has_english = has_english || (length == 3 && strncmp(name, "eng", 3) == 0);
         cv_buffer_printf(&names, "%s%.*s", i ? " " : "", length, name);
     }
+    size_t lacking = find_missing(wanted, &found, &missing);
     globfree(&found);
-    if (has_english) {
+    if (!lacking) {
         tell(OK, worst, "models", "%s", names.data);
     } else {
-        tell(FAIL, worst, "models", "no English model: apt-get install tesseract-ocr-eng");
+        bool is_fatal = cv_env("CORTANA_LANGUAGES", NULL) || lacking == count_names(wanted);
+        tell(is_fatal ? FAIL : WARN, worst, "models",
+             "videos that name no language are read with %s, and there is no model of %s: "
+             "apt-get install tesseract-ocr-…, or set CORTANA_LANGUAGES",
+             wanted, missing.data);
     }
 }
 

@@ -36,11 +36,13 @@ $$
     ORDER BY j.part
 $$;
 
--- The models that a video was last read with; null when it was not read yet.
+-- The models that a video was last read with: those of the payload, else those of the ocr stage's
+-- default that were there; null when it was not read yet, or that is not known.
 CREATE FUNCTION video_languages(p_video_id uuid) RETURNS jsonb
 LANGUAGE sql STABLE AS
 $$
-    SELECT coalesce(payload -> 'languages', '["eng"]') FROM last_ocr_jobs(p_video_id) LIMIT 1
+    SELECT coalesce(payload -> 'languages', to_jsonb(string_to_array(result ->> 'languages', '+')))
+    FROM last_ocr_jobs(p_video_id) LIMIT 1
 $$;
 
 -- Starts to read a video again from what is kept of it: 'lines', the pictures of its lines, or

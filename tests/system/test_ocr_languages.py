@@ -59,6 +59,38 @@ def test_each_line_has_its_own_language(ocr, languages):
     assert found == dict(lines[:7])
 
 
+BY_DEFAULT = {"fra": ["Chaque étal vend du pain frais", "Près du vieux pont où nous avons marché"],
+              "deu": ["Über die alte Brücke nach Köln", "Käse. @oskar_b #trailrun"],
+              "eng": ["Thursday evening train leaves", "mara_lind 42 #vinyl"]}
+
+
+def test_a_job_that_names_no_language_reads_three(ocr):
+    """A line that is too short to tell is in the language of the one before it; names are in none."""
+    lines = {line: name for name, lines in BY_DEFAULT.items() for line in lines}
+    result = ocr.read([ocr.draw(0, list(lines), size=32)])
+    assert result["languages"] == "eng+deu+fra"
+    assert {row["text"]: row["language"] for row in result["detections"]} == lines
+
+
+def test_without_a_default_model_the_others_read(ocr, tmp_path, monkeypatch):
+    folder = tmp_path / "tessdata"
+    folder.mkdir()
+    monkeypatch.setenv("TESSDATA_PREFIX", str(folder))
+    page = [ocr.draw(0, BY_DEFAULT["deu"], size=32)]
+    code, error = ocr.run(page)
+    assert code == 78 and "eng, deu, fra" in str(error) and str(folder) in str(error), error
+    for name in ("eng", "deu"):
+        shutil.copy(f"/usr/share/tesseract-ocr/5/tessdata/{name}.traineddata", folder)
+    result = ocr.read(page)
+    assert result["languages"] == "eng+deu" and texts(result) == BY_DEFAULT["deu"]
+    # what is named has to be there
+    monkeypatch.setenv("CORTANA_LANGUAGES", "deu+fra")
+    code, error = ocr.run(page)
+    assert code == 78 and "CORTANA_LANGUAGES" in str(error) and "there are: deu, eng" in str(error), error
+    monkeypatch.setenv("CORTANA_LANGUAGES", "deu")
+    assert ocr.read(page)["languages"] == "deu"
+
+
 @pytest.fixture
 def models(tmp_path, monkeypatch):
     """A folder of models as they are published: scripts in one of their own."""

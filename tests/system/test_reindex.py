@@ -130,7 +130,7 @@ def library(program, database, sql, store_dir, tmp_path):
 
 
 def test_other_languages_take_the_place_of_the_text_at_once(library):
-    video = library.draw(GERMAN, ENGLISH)
+    video = library.draw(GERMAN, ENGLISH, languages=["eng"])
     before = library.rows(video)
     assert GERMAN[0] not in library.texts(video) and ENGLISH[1] in library.texts(video)
     shutil.rmtree(library.store / "frames")

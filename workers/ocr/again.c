@@ -160,6 +160,7 @@ static int read_pack(struct again *again, const char *key, struct cv_error *erro
         return result;
     }
     struct cv_byte_source source = cv_store_reader_source(reader);
+    ocr_engine_turn_page(again->engine);
     result = ocr_unpack_open(&source, &unpacking, error);
     result = result ? result : read_pictures(again, unpacking, &texts, error);
     for (size_t i = 0; result == 0 && i < ocr_unpack_rows(unpacking); i++) {

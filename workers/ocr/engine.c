@@ -1,32 +1,25 @@
 #include "workers/ocr/language.h"
 #include "workers/ocr/memory.h"
 #include "workers/ocr/models.h"
-#include "workers/ocr/words.h"
+#include "workers/ocr/tesseract.h"
 
-#include <ctype.h>
 #include <openssl/evp.h>
 #include <string.h>
-#include <tesseract/capi.h>
+
+/* The models that are before the others in a reading: each of the list, or no one. */
+enum { ALL_AT_ONCE = OCR_LANGUAGES_MAX, LEADS };
 
 struct ocr_engine {
-    TessBaseAPI *with_words, *without_words;
     char *data_path;
     char *languages; /* joined with '+' */
     char *models[OCR_LANGUAGES_MAX];
     size_t model_count;
-    /* Where there are several, and a line is in the language of one that is not the first: that one
-     * with the first behind it. Made when it is first wanted. */
-    TessBaseAPI *led_by[OCR_LANGUAGES_MAX];
+    /* What the first model makes of a line tells its language: no line needs all of them. */
+    bool is_guided;
+    size_t around; /* the model of the last line whose language is sure; model_count: none yet */
+    /* Made when they are first wanted, by what leads; [1]: with word lists. */
+    TessBaseAPI *apis[LEADS][2];
     struct ocr_memory *memory; /* NULL: nothing is remembered */
-};
-
-/* What is read, and how. */
-struct line_picture {
-    enum ocr_dictionary dictionary;
-    const uint8_t *grey;
-    int width, height, tall;
-    const struct ocr_insert *inserts;
-    size_t insert_count;
 };
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
@@ -55,45 +48,34 @@ static int name_models(struct ocr_engine *engine, const char *const *languages, 
     return cv_buffer_take(&joined, &engine->languages, error);
 }
 
-/* Polarity is ours to decide (a second try on the inverted line costs as much as the first), a line
- * must read the same whatever was read before it (no document dictionary), and where letters stand
- * in equal cells the network finds them without a search for the cells' pitch. */
-static int start(const struct ocr_engine *engine, const char *languages, bool with_words,
-                 TessBaseAPI **ret_api, struct cv_error *error)
+/* The engine in which `lead` comes first: alone where that is the first of the list, else with that
+ * one behind it, for the words of both languages that stand in one line. */
+static int engine_led_by(struct ocr_engine *engine, size_t lead, bool with_words,
+                         TessBaseAPI **ret_api, struct cv_error *error)
 {
-    char *names[] = {(char *)"debug_file",       (char *)"load_system_dawg",
-                     (char *)"load_freq_dawg",   (char *)"load_unambig_dawg",
-                     (char *)"load_bigram_dawg", (char *)"load_number_dawg",
-                     (char *)"load_punc_dawg"};
-    char *values[] = {(char *)"/dev/null", (char *)"0", (char *)"0", (char *)"0",
-                      (char *)"0",         (char *)"0", (char *)"0"};
-    TessBaseAPI *api = TessBaseAPICreate();
+    TessBaseAPI **api = &engine->apis[lead][with_words];
+    cv_auto_free char *languages = NULL;
+    int result = 0;
 
-    if (!api) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
+    if (!*api) {
+        result = lead == ALL_AT_ONCE ? cv_format(&languages, error, "%s", engine->languages)
+                 : lead == 0         ? cv_format(&languages, error, "%s", engine->models[0])
+                                     : cv_format(&languages, error, "%s+%s", engine->models[lead],
+                                                 engine->models[0]);
+        result = result ? result
+                        : ocr_tesseract_start(engine->data_path, languages, with_words, api, error);
     }
-    if (TessBaseAPIInit4(api, engine->data_path, languages, OEM_LSTM_ONLY, NULL, 0, names, values,
-                         with_words ? 1 : CV_COUNT(names), 0) != 0) {
-        TessBaseAPIDelete(api);
-        return cv_fail(error, CV_ERROR_OCR, "Tesseract cannot load %s from %s", languages,
-                       engine->data_path);
+    if (result == 0) {
+        *ret_api = *api;
     }
-    TessBaseAPISetPageSegMode(api, PSM_SINGLE_LINE);
-    if (!TessBaseAPISetVariable(api, "tessedit_do_invert", "0") ||
-        !TessBaseAPISetVariable(api, "tessedit_enable_doc_dict", "0") ||
-        !TessBaseAPISetVariable(api, "textord_all_prop", "1")) {
-        TessBaseAPIEnd(api);
-        TessBaseAPIDelete(api);
-        return cv_fail(error, CV_ERROR_OCR, "this Tesseract lacks a setting that the stage needs");
-    }
-    *ret_api = api;
-    return 0;
+    return result;
 }
 
 int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine **ret_engine,
                    struct cv_error *error)
 {
     cv_auto(ocr_engine_free) struct ocr_engine *engine = calloc(1, sizeof(*engine));
+    TessBaseAPI *first = NULL;
 
     if (!engine) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
@@ -106,7 +88,10 @@ int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine
     if (result < 0) {
         return result;
     }
-    result = start(engine, engine->languages, true, &engine->with_words, error);
+    engine->is_guided =
+        ocr_language_first_tells((const char *const *)engine->models, engine->model_count);
+    ocr_engine_turn_page(engine);
+    result = engine_led_by(engine, engine->is_guided ? 0 : ALL_AT_ONCE, true, &first, error);
     if (result < 0) {
         return result;
     }
@@ -114,28 +99,36 @@ int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine
     return 0;
 }
 
-static void stop(TessBaseAPI *api)
-{
-    if (api) {
-        TessBaseAPIEnd(api);
-        TessBaseAPIDelete(api);
-    }
-}
-
 void ocr_engine_free(struct ocr_engine *engine)
 {
     if (!engine) {
         return;
     }
-    stop(engine->with_words);
-    stop(engine->without_words);
-    for (size_t i = 0; i < OCR_LANGUAGES_MAX; i++) {
-        stop(engine->led_by[i]);
+    for (size_t i = 0; i < LEADS; i++) {
+        ocr_tesseract_stop(engine->apis[i][false]);
+        ocr_tesseract_stop(engine->apis[i][true]);
+    }
+    for (size_t i = 0; i < engine->model_count; i++) {
         free(engine->models[i]);
     }
     free(engine->data_path);
     free(engine->languages);
     free(engine);
+}
+
+const char *ocr_engine_languages(const struct ocr_engine *engine)
+{
+    return engine->languages;
+}
+
+void ocr_engine_remember(struct ocr_engine *engine, struct ocr_memory *memory)
+{
+    engine->memory = memory;
+}
+
+void ocr_engine_turn_page(struct ocr_engine *engine)
+{
+    engine->around = engine->model_count;
 }
 
 void ocr_reading_deinit(struct ocr_reading *reading)
@@ -144,160 +137,32 @@ void ocr_reading_deinit(struct ocr_reading *reading)
     *reading = (struct ocr_reading){0};
 }
 
-static double share_of(float percent)
+static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_line_picture *line,
+                    struct ocr_reading *ret_reading, struct cv_error *error)
 {
-    double share = (double)percent / 100;
+    TessBaseAPI *api = NULL;
 
-    return share < 0 ? 0 : share > 1 ? 1 : share;
-}
-
-/* Mean over the letters of the word that `words` stands at. */
-static double letters_sure(const TessResultIterator *words)
-{
-    TessResultIterator *letters = TessResultIteratorCopy(words);
-    double sum = 0;
-    int count = 0;
-
-    while (letters) {
-        sum += share_of(TessResultIteratorConfidence(letters, RIL_SYMBOL));
-        count++;
-        if (!TessResultIteratorNext(letters, RIL_SYMBOL) ||
-            TessPageIteratorIsAtBeginningOf(TessResultIteratorGetPageIterator(letters), RIL_WORD)) {
-            break;
-        }
-    }
-    TessResultIteratorDelete(letters);
-    return count ? sum / count : 0;
-}
-
-/* The word that the iterator stands at. */
-static int gather_word(TessResultIterator *words, char *text, struct ocr_words *gathered,
-                       struct cv_error *error)
-{
-    struct ocr_word word = {.text = text};
-    const char *language = TessResultIteratorWordRecognitionLanguage(words);
-    int top, bottom;
-
-    word.sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
-    word.letters = letters_sure(words);
-    (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words), RIL_WORD,
-                                      &word.left, &top, &word.right, &bottom);
-    (void)snprintf(word.language, sizeof(word.language), "%s", language ? language : "");
-    return ocr_words_add(gathered, &word, error);
-}
-
-static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_error *error)
-{
-    TessResultIterator *words = TessBaseAPIGetIterator(api);
-    size_t bytes = 0;
-    int result = 0;
-
-    while (words && result == 0) {
-        char *text = TessResultIteratorGetUTF8Text(words, RIL_WORD);
-        bytes += text ? strlen(text) : 0;
-        if (text && text[0] && bytes < OCR_LINE_BYTES_MAX / 2) {
-            result = gather_word(words, text, gathered, error);
-        }
-        TessDeleteText(text);
-        if (!TessResultIteratorNext(words, RIL_WORD)) {
-            break;
-        }
-    }
-    TessResultIteratorDelete(words);
-    return result;
-}
-
-static bool is_ink(const struct line_picture *line, int x, int y)
-{
-    return line->grey[(size_t)y * (size_t)line->width + (size_t)x] < 128;
-}
-
-/* The last row of the letters that have no descender: below it a line's ink thins out most. */
-static int baseline_of(const struct line_picture *line)
-{
-    int before = 0, above = 0, most = 0, baseline = line->height - 1;
-
-    for (int y = 0; y < line->height; y++) {
-        int ink = 0;
-        for (int x = 0; x < line->width; x++) {
-            ink += is_ink(line, x, y);
-        }
-        if (before + above - 2 * ink > most) {
-            most = before + above - 2 * ink;
-            baseline = y - 1;
-        }
-        before = above;
-        above = ink;
-    }
-    return baseline;
-}
-
-/* Whether the ink between two columns stands on the baseline, an eighth of a capital deep at most: a
- * bar that separates goes through it. */
-static bool stands(const struct line_picture *line, int left, int right)
-{
-    int bottom = -1;
-
-    for (int y = 0; y < line->height; y++) {
-        for (int x = left > 0 ? left : 0; x < right && x < line->width; x++) {
-            bottom = is_ink(line, x, y) ? y : bottom;
-        }
-    }
-    return bottom >= 0 && (bottom - baseline_of(line)) * 8 <= line->tall;
-}
-
-/* The English pronoun within a line is read as a bar. */
-static void restore_pronouns(struct ocr_words *words, const struct line_picture *line)
-{
-    for (size_t i = 1; i + 1 < words->count; i++) {
-        struct ocr_word *word = &words->items[i];
-        const char *next = words->items[i + 1].text;
-        if (strcmp(word->text, "|") == 0 && islower((unsigned char)next[0]) &&
-            stands(line, word->left, word->right)) {
-            word->text[0] = 'I';
-        }
-    }
-}
-
-static int read_with(TessBaseAPI *api, const struct line_picture *line,
-                     struct ocr_reading *ret_reading, struct cv_error *error)
-{
-    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
-
-    TessBaseAPISetImage(api, line->grey, line->width, line->height, 1, line->width);
-    /* Capitals of 10 points are about 7 points high. */
-    TessBaseAPISetSourceResolution(api, line->tall * 72 / 7 > 70 ? line->tall * 72 / 7 : 70);
-    if (TessBaseAPIRecognize(api, NULL) != 0) {
-        TessBaseAPIClear(api);
-        return cv_fail(error, CV_ERROR_OCR, "Tesseract failed on a line of %d × %d pixels",
-                       line->width, line->height);
-    }
-    int result = gather_words(api, &words, error);
-    TessBaseAPIClear(api);
-    restore_pronouns(&words, line);
-    return result ? result
-                  : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
-                                   line->width, ret_reading, error);
+    int result = engine_led_by(engine, lead, line->dictionary == OCR_WITH_WORDS, &api, error);
+    return result ? result : ocr_tesseract_read(api, line, ret_reading, error);
 }
 
 /* How much less sure a reading may be that the line's own language leads: the first model is content
  * with "fur" where the German one sees "für". */
 static const double OWN_LEAD = 0.10;
 
-/* Reads a line once more, with the model of its own language before the first one. */
-static int read_led(struct ocr_engine *engine, size_t own, const struct line_picture *line,
-                    struct ocr_reading *reading, struct cv_error *error)
+/* Below this the first model's reading of words in no known language may be a misreading. */
+static const double UNSURE = 0.80;
+
+/* Reads a line once more, with another lead, and keeps the new reading unless it is less sure by more
+ * than `less`. */
+static int read_again(struct ocr_engine *engine, size_t lead, double less,
+                      const struct ocr_line_picture *line, struct ocr_reading *reading,
+                      struct cv_error *error)
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading led = {0};
-    cv_auto_free char *languages = NULL;
-    int result = 0;
 
-    if (!engine->led_by[own]) {
-        result = cv_format(&languages, error, "%s+%s", engine->models[own], engine->models[0]);
-        result = result ? result : start(engine, languages, true, &engine->led_by[own], error);
-    }
-    result = result ? result : read_with(engine->led_by[own], line, &led, error);
-    if (result == 0 && led.text[0] && led.confidence + OWN_LEAD >= reading->confidence) {
+    int result = read_led(engine, lead, line, &led, error);
+    if (result == 0 && led.text[0] && led.confidence + less >= reading->confidence) {
         struct ocr_reading swap = *reading;
         *reading = led;
         led = swap;
@@ -305,29 +170,90 @@ static int read_led(struct ocr_engine *engine, size_t own, const struct line_pic
     return result;
 }
 
-static int recognize(struct ocr_engine *engine, const struct line_picture *line,
+static struct ocr_tongue tongue_of(const struct ocr_engine *engine, const char *text)
+{
+    return ocr_language_of(text, (const char *const *)engine->models, engine->model_count);
+}
+
+static void set_language(const struct ocr_engine *engine, size_t model, struct ocr_reading *reading)
+{
+    (void)snprintf(reading->language, sizeof(reading->language), "%s", engine->models[model]);
+}
+
+/* All models at once, and the line's own once more. */
+static int recognize_all(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                         struct ocr_reading *reading, struct cv_error *error)
+{
+    int result = read_led(engine, ALL_AT_ONCE, line, reading, error);
+    if (result < 0 || engine->model_count < 2) {
+        return result;
+    }
+    struct ocr_tongue tongue = tongue_of(engine, reading->text);
+    if (tongue.model > 0 && tongue.model < engine->model_count &&
+        line->dictionary == OCR_WITH_WORDS) {
+        result = read_again(engine, tongue.model, OWN_LEAD, line, reading, error);
+    }
+    if (tongue.model < engine->model_count) {
+        set_language(engine, tongue.model, reading);
+    }
+    return result;
+}
+
+/* The first model alone, and then, where the line is in another language, that one. What is too short
+ * to say is in the language of the line before it; words that are in none, and of which the first model
+ * is not sure, are read by all of them. */
+static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                            struct ocr_reading *reading, struct cv_error *error)
+{
+    int result = read_led(engine, 0, line, reading, error);
+    if (result < 0) {
+        return result;
+    }
+    struct ocr_tongue tongue = tongue_of(engine, reading->text);
+    size_t own = tongue.model;
+    if (tongue.letters < OCR_TONGUE_LETTERS_MIN) {
+        own = 0;
+    } else if (own == engine->model_count) {
+        own = engine->around;
+    }
+    if (own > 0 && own < engine->model_count) {
+        result = read_again(engine, own, OWN_LEAD, line, reading, error);
+    } else if (own == engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE &&
+               reading->confidence < UNSURE) {
+        result = read_again(engine, ALL_AT_ONCE, 0, line, reading, error);
+    }
+    if (own < engine->model_count) {
+        set_language(engine, own, reading);
+    }
+    return result;
+}
+
+/* Without word lists, in the language of the first reading; where that is the first model's, by the
+ * second one with it: two models misread in different ways ("hluefox", "bluefox"). */
+static int recognize_plainly(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                             struct ocr_reading *reading, struct cv_error *error)
+{
+    size_t own = 0;
+
+    for (size_t i = 1; i < engine->model_count; i++) {
+        own = line->language && strcmp(engine->models[i], line->language) == 0 ? i : own;
+    }
+    int result = read_led(engine, own ? own : 1, line, reading, error);
+    if (result == 0) {
+        set_language(engine, own, reading);
+    }
+    return result;
+}
+
+static int recognize(struct ocr_engine *engine, const struct ocr_line_picture *line,
                      struct ocr_reading *ret_reading, struct cv_error *error)
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
-    const char *const *models = (const char *const *)engine->models;
-    bool with_words = line->dictionary == OCR_WITH_WORDS;
-    int result = 0;
 
-    if (!with_words && !engine->without_words) {
-        result = start(engine, engine->languages, false, &engine->without_words, error);
-    }
-    result = result ? result
-                    : read_with(with_words ? engine->with_words : engine->without_words, line,
-                                &reading, error);
-    if (result == 0 && engine->model_count > 1) {
-        size_t own = ocr_language_of(reading.text, models, engine->model_count);
-        if (own > 0 && own < engine->model_count && with_words) {
-            result = read_led(engine, own, line, &reading, error);
-        }
-        if (own < engine->model_count) {
-            (void)snprintf(reading.language, sizeof(reading.language), "%s", engine->models[own]);
-        }
-    }
+    int result = !engine->is_guided ? recognize_all(engine, line, &reading, error)
+                 : line->dictionary == OCR_WITH_WORDS
+                     ? recognize_guided(engine, line, &reading, error)
+                     : recognize_plainly(engine, line, &reading, error);
     if (result == 0) {
         *ret_reading = reading;
         reading = (struct ocr_reading){.text = NULL};
@@ -336,15 +262,16 @@ static int recognize(struct ocr_engine *engine, const struct line_picture *line,
 }
 
 /* A hash of all that a reading depends on. */
-static int name_line(const struct ocr_engine *engine, const struct line_picture *line,
+static int name_line(const struct ocr_engine *engine, const struct ocr_line_picture *line,
                      uint8_t ret_name[OCR_MEMORY_NAME_SIZE], struct cv_error *error)
 {
     cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *hash = EVP_MD_CTX_new();
     char settings[1024];
     bool is_well = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL);
-    int length =
-        snprintf(settings, sizeof(settings), "%s|%s|%s|%d|%d|%d|%d|", CV_VERSION, TessVersion(),
-                 engine->languages, line->dictionary, line->width, line->height, line->tall);
+    int length = snprintf(settings, sizeof(settings), "%s|%s|%s|%zu|%s|%d|%d|%d|%d|", CV_VERSION,
+                          TessVersion(), engine->languages, engine->around,
+                          line->language ? line->language : "", line->dictionary, line->width,
+                          line->height, line->tall);
     is_well = is_well && length > 0 && length < (int)sizeof(settings) &&
               EVP_DigestUpdate(hash, settings, (size_t)length) &&
               EVP_DigestUpdate(hash, line->grey, (size_t)line->width * (size_t)line->height);
@@ -362,32 +289,37 @@ static int name_line(const struct ocr_engine *engine, const struct line_picture 
     return 0;
 }
 
-void ocr_engine_remember(struct ocr_engine *engine, struct ocr_memory *memory)
+/* Finds a reading that is known, or makes it and notes it. */
+static int recall(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                  struct ocr_reading *ret_reading, struct cv_error *error)
 {
-    engine->memory = memory;
-}
-
-int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary, const uint8_t *grey,
-                    int width, int height, int tall, const struct ocr_insert *inserts,
-                    size_t insert_count, struct ocr_reading *ret_reading, struct cv_error *error)
-{
-    const struct line_picture line = {dictionary, grey, width, height, tall, inserts, insert_count};
     uint8_t name[OCR_MEMORY_NAME_SIZE];
     bool is_known = false;
 
-    if (!engine->memory) {
-        return recognize(engine, &line, ret_reading, error);
-    }
-    int result = name_line(engine, &line, name, error);
+    int result = name_line(engine, line, name, error);
     if (result == 0) {
         result = ocr_memory_find(engine->memory, name, &is_known, ret_reading, error);
     }
     if (result < 0 || is_known) {
         return result;
     }
-    result = recognize(engine, &line, ret_reading, error);
+    result = recognize(engine, line, ret_reading, error);
     if (result == 0) {
         ocr_memory_add(engine->memory, name, ret_reading);
+    }
+    return result;
+}
+
+int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                    struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    int result = engine->memory ? recall(engine, line, ret_reading, error)
+                                : recognize(engine, line, ret_reading, error);
+    if (result == 0 && engine->is_guided && line->dictionary == OCR_WITH_WORDS) {
+        struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);
+        bool is_sure =
+            tongue.model < engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE;
+        engine->around = is_sure ? tongue.model : engine->around;
     }
     return result;
 }

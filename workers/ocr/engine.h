@@ -14,11 +14,15 @@ struct ocr_engine;
 
 /* Checks names against [a-zA-Z0-9_] with an optional leading "script/" and the models that are
  * installed: an unknown one is CV_ERROR_INVALID_PAYLOAD and says which there are. Where several are
- * given, a line is read with the model of its own language in front. */
+ * given, a line is read with the model of its own language in front; where the first one's reading
+ * tells which that is (ocr_language_first_tells), others read only the lines of theirs. */
 CV_MUST_CHECK int ocr_engine_new(const char *const *languages, size_t count,
                                  struct ocr_engine **ret_engine, struct cv_error *error);
 void ocr_engine_free(struct ocr_engine *engine);
 CV_DEFINE_CLEANUP(struct ocr_engine *, ocr_engine_free)
+
+/* The names of its models, as they are installed, joined with '+'. */
+const char *ocr_engine_languages(const struct ocr_engine *engine);
 
 /* One reading of one line. */
 struct ocr_reading {
@@ -50,10 +54,22 @@ static inline bool ocr_inserts_apart(int left_middle, int right_middle, int tall
 
 enum ocr_dictionary { OCR_WITH_WORDS, OCR_WITHOUT_WORDS };
 
-/* Reads a grey picture of one line, dark on light, with `tall` pixels of capital height. `inserts`,
- * from left to right, come into the text between the words that stand before and behind them, with a
- * blank where the page has one. */
-CV_MUST_CHECK int ocr_engine_read(struct ocr_engine *engine, enum ocr_dictionary dictionary,
-                                  const uint8_t *grey, int width, int height, int tall,
-                                  const struct ocr_insert *inserts, size_t insert_count,
+/* A grey picture of one line, dark on light, and how to read it. */
+struct ocr_line_picture {
+    enum ocr_dictionary dictionary;
+    const char *language; /* without words: that of the first reading; else NULL */
+    const uint8_t *grey;
+    int width, height;
+    int tall; /* pixels of capital height */
+    /* From left to right; they come into the text between the words that stand before and behind
+     * them, with a blank where the page has one. */
+    const struct ocr_insert *inserts;
+    size_t insert_count;
+};
+
+CV_MUST_CHECK int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
                                   struct ocr_reading *ret_reading, struct cv_error *error);
+
+/* The lines to come have nothing to do with those before them, whose language the engine takes for
+ * that of lines too short to tell. */
+void ocr_engine_turn_page(struct ocr_engine *engine);

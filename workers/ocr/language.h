@@ -4,7 +4,21 @@
 
 #include "common/base/base.h"
 
-/* The index of the model whose language the text most likely is; `count` when nobody can say: no
- * letters, a language that is none of theirs, or models of scripts. By Compact Language Detector 2,
- * which needs a few words to be sure and is right for most lines of two. */
-size_t ocr_language_of(const char *text, const char *const *models, size_t count);
+enum {
+    OCR_TONGUE_LETTERS_MIN = 3,   /* fewer are of no language: "PM", "OK" */
+    OCR_TONGUE_LETTERS_SURE = 12, /* two words or three: so much of one language is no accident */
+};
+
+struct ocr_tongue {
+    size_t model; /* whose language it most likely is; the number of models when nobody can say */
+    int letters;  /* of the words that were looked at */
+};
+
+/* Looks at the words of a text, and not at names, tags, addresses and numbers, which are of no
+ * language. Nobody can say: no words, a language that is none of the models', or models of scripts. By
+ * Compact Language Detector 2, which needs a few words to be sure and is right for most lines of two. */
+struct ocr_tongue ocr_language_of(const char *text, const char *const *models, size_t count);
+
+/* Whether what the first of several models makes of a line is like enough to the line to tell its
+ * language: all are known to be of Latin letters. */
+bool ocr_language_first_tells(const char *const *models, size_t count);

@@ -1,7 +1,5 @@
 #include "workers/ocr/models.h"
 
-#include "workers/ocr/engine.h"
-
 #include <dirent.h>
 #include <limits.h>
 #include <string.h>
@@ -124,4 +122,88 @@ int ocr_models_find(const char *data_path, const char *name, const char **ret_na
         *ret_name = name;
     }
     return result;
+}
+
+void ocr_defaults_deinit(struct ocr_defaults *defaults)
+{
+    free(defaults->text);
+    *defaults = (struct ocr_defaults){0};
+}
+
+/* What an operator has named is to be there: a library that is read without it is read again. */
+static int take_named(const char *named, struct ocr_defaults *defaults, struct cv_error *error)
+{
+    char *rest = NULL;
+
+    defaults->text = strdup(named);
+    if (!defaults->text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
+    }
+    for (char *name = strtok_r(defaults->text, "+", &rest); name;
+         name = strtok_r(NULL, "+", &rest)) {
+        const char *installed;
+        struct cv_error reason;
+        if (defaults->count == OCR_LANGUAGES_MAX) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION,
+                           "CORTANA_LANGUAGES names more than %d models", OCR_LANGUAGES_MAX);
+        }
+        if (ocr_models_find(ocr_models_path(), name, &installed, &reason) < 0) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION, "CORTANA_LANGUAGES: %s", reason.message);
+        }
+        defaults->names[defaults->count++] = name;
+    }
+    return defaults->count ? 0
+                           : cv_fail(error, CV_ERROR_CONFIGURATION,
+                                     "CORTANA_LANGUAGES names no model: say eng+deu, for example");
+}
+
+/* Of the usual ones as many as there are: who installs one model means to read with it. */
+static int take_installed(struct ocr_defaults *defaults, struct cv_error *error)
+{
+    static const char *const usual[] = {"eng", "deu", "fra"};
+    char missing[64] = "";
+
+    for (size_t i = 0; i < CV_COUNT(usual); i++) {
+        bool installed = false;
+        int result = is_installed(ocr_models_path(), usual[i], &installed, error);
+        if (result < 0) {
+            return result;
+        }
+        if (installed) {
+            defaults->names[defaults->count++] = usual[i];
+        } else {
+            size_t used = strlen(missing);
+            (void)snprintf(missing + used, sizeof(missing) - used, "%s%s", used ? ", " : "",
+                           usual[i]);
+        }
+    }
+    if (!defaults->count) {
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "none of the models that read by default (%s) is in %s: install one, or name "
+            "others in CORTANA_LANGUAGES",
+            missing, ocr_models_path());
+    }
+    if (missing[0]) {
+        cv_log(
+            CV_LOG_WARN,
+            "reads without %s, for which no model is in %s; install it, or name the languages to "
+            "read in CORTANA_LANGUAGES",
+            missing, ocr_models_path());
+    }
+    return 0;
+}
+
+int ocr_defaults_init(struct ocr_defaults *ret_defaults, struct cv_error *error)
+{
+    cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {0};
+    const char *named = cv_env("CORTANA_LANGUAGES", NULL);
+
+    int result = named ? take_named(named, &defaults, error) : take_installed(&defaults, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_defaults = defaults;
+    defaults = (struct ocr_defaults){0};
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* Which Tesseract models are installed, and where. */
 #pragma once
 
-#include "common/base/base.h"
+#include "workers/ocr/engine.h"
 
 /* The folder of the models: TESSDATA_PREFIX, else the first of the usual places that is there. */
 const char *ocr_models_path(void);
@@ -11,3 +11,17 @@ const char *ocr_models_path(void);
  * name of a model, or none is installed; the message then lists those that are. */
 CV_MUST_CHECK int ocr_models_find(const char *data_path, const char *name, const char **ret_name,
                                   struct cv_error *error);
+
+/* The models of a job that names none. Free with ocr_defaults_deinit. */
+struct ocr_defaults {
+    char *text; /* what the names point into; NULL: constants; owned */
+    const char *names[OCR_LANGUAGES_MAX];
+    size_t count;
+};
+
+/* Those of CORTANA_LANGUAGES ("eng+deu"), which all have to be installed; without it those of English,
+ * German and French that are, with a warning of the others. CV_ERROR_CONFIGURATION says what is
+ * missing. */
+CV_MUST_CHECK int ocr_defaults_init(struct ocr_defaults *ret_defaults, struct cv_error *error);
+void ocr_defaults_deinit(struct ocr_defaults *defaults);
+CV_DEFINE_CLEANUP_ADDRESS(struct ocr_defaults, ocr_defaults_deinit)

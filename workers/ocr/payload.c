@@ -234,8 +234,6 @@ static int read_languages(const json_t *json, struct ocr_payload *payload, struc
     size_t count = json_array_size(list);
 
     if (!list || json_is_null(list)) {
-        payload->languages[0] = "eng";
-        payload->language_count = 1;
         return 0;
     }
     if (!json_is_array(list) || count < 1 || count > OCR_LANGUAGES_MAX) {

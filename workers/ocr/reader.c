@@ -132,8 +132,9 @@ static int read_emoji(const struct ocr_crop *crop, struct ocr_reading *ret_readi
     return result;
 }
 
+/* With word lists, or, where there is a reading before, without. */
 static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int tall,
-                     enum ocr_dictionary dictionary, struct ocr_reading *ret_reading,
+                     const struct ocr_reading *before, struct ocr_reading *ret_reading,
                      int64_t *readings, struct cv_error *error)
 {
     struct picture picture = {0};
@@ -144,8 +145,17 @@ static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int
     }
     struct ocr_insert inserts[OCR_EMOJI_LINE_MAX];
     size_t insert_count = place_emoji(crop, &picture, inserts);
-    result = ocr_engine_read(engine, dictionary, picture.grey, picture.width, picture.height,
-                             picture.tall, inserts, insert_count, ret_reading, error);
+    struct ocr_line_picture line = {
+        .dictionary = before ? OCR_WITHOUT_WORDS : OCR_WITH_WORDS,
+        .language = before ? before->language : NULL,
+        .grey = picture.grey,
+        .width = picture.width,
+        .height = picture.height,
+        .tall = picture.tall,
+        .inserts = inserts,
+        .insert_count = insert_count,
+    };
+    result = ocr_engine_read(engine, &line, ret_reading, error);
     free(picture.grey);
     if (result == 0) {
         ++*readings;
@@ -229,12 +239,12 @@ static int read_levels(struct ocr_engine *engine, const struct ocr_crop *crop,
     cv_auto(ocr_reading_deinit) struct ocr_reading first = {0};
     cv_auto(ocr_reading_deinit) struct ocr_reading second = {0};
 
-    int result = read_once(engine, crop, TALL_FIRST, OCR_WITH_WORDS, &first, readings, error);
+    int result = read_once(engine, crop, TALL_FIRST, NULL, &first, readings, error);
     if (result < 0) {
         return result;
     }
     if (is_doubtful(&first)) {
-        result = read_once(engine, crop, TALL_SECOND, OCR_WITHOUT_WORDS, &second, readings, error);
+        result = read_once(engine, crop, TALL_SECOND, &first, &second, readings, error);
         if (result < 0) {
             return result;
         }

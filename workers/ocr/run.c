@@ -1,6 +1,7 @@
 #include "common/objects/objects.h"
 
 #include "workers/ocr/memory.h"
+#include "workers/ocr/models.h"
 #include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
 
@@ -129,6 +130,18 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     return result;
 }
 
+static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret_engine,
+                      struct cv_error *error)
+{
+    cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {0};
+
+    if (payload->language_count) {
+        return ocr_engine_new(payload->languages, payload->language_count, ret_engine, error);
+    }
+    int result = ocr_defaults_init(&defaults, error);
+    return result ? result : ocr_engine_new(defaults.names, defaults.count, ret_engine, error);
+}
+
 int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_result,
             struct cv_error *error)
 {
@@ -143,7 +156,7 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
     if (result < 0) {
         return result;
     }
-    result = ocr_engine_new(payload.languages, payload.language_count, &engine, error);
+    result = new_engine(&payload, &engine, error);
     if (result < 0) {
         return result;
     }
@@ -160,5 +173,10 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
                  ? ocr_read_again(context, &payload, engine, &banks, ret_result, error)
                  : read_new(context, &payload, engine, &banks, ret_result, error);
     end_memory(context, memory, result == 0);
+    if (result == 0 &&
+        json_object_set_new(*ret_result, "languages", json_string(ocr_engine_languages(engine)))) {
+        json_decref(cv_take(*ret_result));
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
+    }
     return result;
 }

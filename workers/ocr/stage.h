@@ -3,7 +3,7 @@
  *
  * frame.c      a JPEG as colour planes           lines.c, misfits.c, components.c  where text is
  * ink.c        polarity and grey mapping         emoji*.c               emoji: found, compared, read
- * crop.c       a line, cut out                   reader.c, engine.c     its text, by Tesseract
+ * crop.c       a line, cut out                   reader.c, engine.c, tesseract.c       its text
  * match.c      the same pixels again?            viewport.c             which rows scroll
  * track.c      all lines known so far            follow.c, arrive.c     from frame to frame
  * timing.c     when a line was wholly visible    evidence.c             is a short reading text?
@@ -39,7 +39,7 @@ struct ocr_payload {
     const char **line_keys; /* of packs to read again; then there are no frames */
     size_t line_key_count;
     const char *languages[OCR_LANGUAGES_MAX];
-    size_t language_count;
+    size_t language_count; /* 0: those of ocr_defaults_init */
     double min_confidence;
 };
 

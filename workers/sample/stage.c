@@ -165,12 +165,15 @@ static int copy_frame(const json_t *frame, size_t index, const char *video_id, j
     return 0;
 }
 
-/* A member of the job's own payload, else the default. */
+/* A member of the job's own payload, else the default; without one, the next stage's own. */
 static int pass_on(const json_t *payload, const char *name, json_t *fallback, json_t *target,
                    struct cv_error *error)
 {
     cv_auto(json_decref) json_t *other = fallback;
     json_t *given = json_object_get(payload, name);
+    if (!given && !other) {
+        return 0;
+    }
     if (json_object_set(target, name, given ? given : other) != 0) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
     }
@@ -205,7 +208,7 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     if (!payload) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
     }
-    status = pass_on(job->payload, "languages", json_pack("[s]", "eng"), payload, error);
+    status = pass_on(job->payload, "languages", NULL, payload, error);
     if (status == 0) {
         status = pass_on(job->payload, "min_confidence", json_real(0.6), payload, error);
     }
