@@ -119,17 +119,128 @@ static struct ocr_frame page_at(int scrolled, unsigned noise)
     return frame;
 }
 
-static void test_the_viewport_is_what_moves(void **state)
+/* Steps of a recording that shows the frames `picture` makes of 0, 1, …, of which each moves by `dy`
+ * from its `from`-th on. */
+static void learn(struct ocr_panes *panes, struct ocr_frame (*picture)(int, unsigned), int from,
+                  int count, int dy)
+{
+    struct cv_error error;
+
+    for (int i = from; i < from + count; i++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame before = picture(i, (unsigned)i + 1);
+        cv_auto(ocr_frame_deinit) struct ocr_frame after = picture(i + 1, (unsigned)i + 2);
+        assert_int_equal(ocr_panes_step(panes, &before, &after, 0, dy, &error), 0);
+    }
+}
+
+static struct ocr_frame page_step(int i, unsigned noise)
+{
+    return page_at(i * 37, noise);
+}
+
+static void test_a_pane_is_what_moves(void **state)
 {
     (void)state;
-    struct ocr_viewport viewport = {0};
-    for (int i = 0; i < 8; i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame before = page_at(i * 37, 1);
-        cv_auto(ocr_frame_deinit) struct ocr_frame after = page_at(i * 37 + 37, 2);
-        ocr_viewport_grow(&viewport, &before, &after, 0, -37);
+    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    struct cv_error error;
+
+    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    learn(&panes, page_step, 0, 8, -37);
+    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+    assert_int_equal(panes.count, 1);
+    assert_in_range(panes.items[0].top, BAR, BAR + 3);
+    assert_in_range(panes.items[0].bottom, HEIGHT - BAR - 3, HEIGHT - BAR);
+    assert_int_equal(panes.items[0].cover_count, 0);
+    assert_int_equal(ocr_panes_at(&panes, 0), OCR_SCENE_BEGINS);
+    assert_int_equal(ocr_panes_at(&panes, 3), 0);
+    assert_int_equal(ocr_panes_near(&panes, 0), 0);
+}
+
+enum { PANEL_X = 304, PANEL_Y = 120, PANEL_WIDTH = 320, PANEL_HEIGHT = 240 };
+
+/* Four steps in which a panel scrolls by 37 pixels in a page that stands, then steps of the page with
+ * the panel in it. */
+static struct ocr_frame panel_step(int i, unsigned noise)
+{
+    int inner = ocr_min(i, 4) * 37, outer = ocr_max(i - 4, 0) * 37;
+    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    for (int k = 0; k < LINES; k++) {
+        (void)draw_text(&frame, page[LINES - 1 - k], 16, 10 + k * 50 - outer, 18, black);
     }
-    assert_in_range(viewport.top, BAR, BAR + 3);
-    assert_in_range(viewport.bottom, HEIGHT - BAR - 3, HEIGHT - BAR);
+    struct ocr_box panel = {PANEL_X, PANEL_Y - outer, PANEL_WIDTH, PANEL_HEIGHT};
+    fill_box(&frame, panel, white);
+    for (int k = 0; k < LINES; k++) {
+        int y = 10 + k * 44 - inner;
+        if (y > 0 && y < PANEL_HEIGHT - 30) {
+            (void)draw_text(&frame, page[k], panel.x + 20, panel.y + y, 18, black);
+        }
+    }
+    add_noise(&frame, 4, noise);
+    return frame;
+}
+
+static void test_panes_are_told_apart(void **state)
+{
+    (void)state;
+    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    struct cv_error error;
+
+    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    learn(&panes, panel_step, 0, 7, -37);
+    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+    assert_int_equal(panes.count, 2);
+    const struct ocr_pane *panel = &panes.items[0], *whole = &panes.items[1];
+    assert_true(panel->top >= PANEL_Y - 2 && panel->bottom <= PANEL_Y + PANEL_HEIGHT + 4);
+    assert_true(panel->left >= PANEL_X - 8 && panel->right <= PANEL_X + PANEL_WIDTH + 8);
+    assert_true(whole->top < PANEL_Y - 60 && whole->bottom > PANEL_Y + PANEL_HEIGHT + 60);
+    assert_int_equal(ocr_panes_at(&panes, 4), 0);
+    assert_int_equal(ocr_panes_at(&panes, 5), 1);
+    assert_int_equal(ocr_panes_near(&panes, 0), 0);
+    /* by its place a line beside the panel moves with the page alone, … */
+    const struct ocr_box beside = {16, 210, 200, 20}, within = {PANEL_X + 20, 210, 200, 20};
+    struct ocr_places places = {0};
+    assert_false(ocr_panes_move(&panes, 0, &places, &beside));
+    assert_true(ocr_panes_move(&panes, 1, &places, &beside));
+    assert_true(ocr_panes_move(&panes, 0, &places, &within));
+    /* … but for one that was seen to stay */
+    ocr_places_note(&places, 1, false);
+    assert_false(ocr_panes_move(&panes, 1, &places, &beside));
+}
+
+enum { BUTTON_X = 240, BUTTON_Y = 300, BUTTON_SIDE = 64 };
+
+static struct ocr_frame button_step(int i, unsigned noise)
+{
+    struct ocr_frame frame = page_at(i * 83, noise);
+
+    fill_box(&frame, (struct ocr_box){BUTTON_X, BUTTON_Y, BUTTON_SIDE, BUTTON_SIDE}, blue);
+    return frame;
+}
+
+static void test_what_lies_over_a_pane(void **state)
+{
+    (void)state;
+    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    struct cv_error error;
+
+    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    learn(&panes, button_step, 0, 6, -83);
+    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+    assert_int_equal(panes.count, 1);
+    struct ocr_box cover = {0};
+    for (size_t i = 0; i < panes.items[0].cover_count; i++) {
+        cover = i ? ocr_box_union(&cover, &panes.items[0].covers[i]) : panes.items[0].covers[i];
+    }
+    assert_in_range(cover.x, BUTTON_X - 8, BUTTON_X + 8);
+    assert_in_range(cover.y, BUTTON_Y - 2, BUTTON_Y + 10);
+    assert_in_range(ocr_right(&cover), BUTTON_X + BUTTON_SIDE - 24, BUTTON_X + BUTTON_SIDE + 8);
+    assert_in_range(ocr_bottom(&cover), BUTTON_Y + BUTTON_SIDE - 16, BUTTON_Y + BUTTON_SIDE + 2);
+    const struct ocr_box under = {40, BUTTON_Y + 20, 240, 20}, above = {40, 200, 240, 20};
+    const struct ocr_box beside = {40, BUTTON_Y + 20, 180, 20};
+    assert_true(ocr_pane_covers(&panes.items[0], &under));
+    assert_false(ocr_pane_covers(&panes.items[0], &above));
+    assert_false(ocr_pane_covers(&panes.items[0], &beside));
 }
 
 static struct ocr_engine *engine;
@@ -290,20 +401,55 @@ static void test_a_line_at_rest_on_an_edge(void **state)
                                         .width = 100,
                                         .height = 20,
                                         .above = 8,
-                                        .below = 10,
-                                        .moves = true};
-    struct ocr_viewport viewport = {60, 420, 1, 1};
+                                        .below = 10};
+    struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, NULL, 0};
+    int steps[] = {OCR_SCENE_BEGINS, 0, 0}, near[] = {0, 0, 0};
+    const struct ocr_panes panes = {
+        .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 3};
     const struct ocr_box screen = {0, 0, WIDTH, HEIGHT};
     int64_t start, end;
 
-    ocr_timing_of(timings, 3, &stretch, &viewport, &screen, &start, &end);
+    ocr_timing_of(timings, 3, &stretch, &panes, &screen, &start, &end);
     assert_int_equal(start, 1017);
     assert_int_equal(end, 2017);
     /* nothing was ever cut there: it is no edge */
-    viewport.bottom_cuts = 0;
-    ocr_timing_of(timings, 3, &stretch, &viewport, &screen, &start, &end);
+    pane.bottom_cuts = 0;
+    ocr_timing_of(timings, 3, &stretch, &panes, &screen, &start, &end);
     assert_int_equal(start, 0);
     assert_int_equal(end, 3000);
+}
+
+/* First seen whole above a button that hid its end in the kept frame before: the way up tells when it
+ * came out from behind. */
+static void test_a_line_comes_out_from_under_a_button(void **state)
+{
+    (void)state;
+    struct ocr_motion up[] = {{1000, 0, -10}, {1017, 0, -30}, {1033, 0, -60}, {1050, 0, -80}};
+    const struct ocr_timing timings[2] = {
+        {.t_start = 0, .t_end = 1000},
+        {.t_start = 1050,
+         .t_end = 2000,
+         .shift_known = true,
+         .dy = -80,
+         .motion = up,
+         .motion_count = 4},
+    };
+    const struct ocr_stretch stretch = {
+        .first = {1, 40, 250}, .last = {1, 40, 250}, .width = 240, .height = 20};
+    struct ocr_box button = {BUTTON_X, BUTTON_Y, BUTTON_SIDE, BUTTON_SIDE};
+    struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
+    int steps[] = {OCR_SCENE_BEGINS, 0}, near[] = {0, 0};
+    const struct ocr_panes panes = {
+        .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 2};
+    const struct ocr_box screen = {0, 0, WIDTH, HEIGHT};
+    int64_t start, end;
+
+    ocr_timing_of(timings, 2, &stretch, &panes, &screen, &start, &end);
+    assert_int_equal(start, 1033);
+    assert_int_equal(end, 2000);
+    pane.cover_count = 0;
+    ocr_timing_of(timings, 2, &stretch, &panes, &screen, &start, &end);
+    assert_int_equal(start, 1050);
 }
 
 static void test_a_line_that_comes_back_is_not_read_again(void **state)
@@ -359,11 +505,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_line_is_known_and_another_is_not),
         cmocka_unit_test(test_small_letters_are_known_when_they_blur),
-        cmocka_unit_test(test_the_viewport_is_what_moves),
+        cmocka_unit_test(test_a_pane_is_what_moves),
+        cmocka_unit_test(test_panes_are_told_apart),
+        cmocka_unit_test(test_what_lies_over_a_pane),
         cmocka_unit_test(test_a_standing_line_is_read_once),
         cmocka_unit_test(test_a_scrolled_page_gives_each_line_once),
         cmocka_unit_test(test_times_come_from_the_motion),
         cmocka_unit_test(test_a_line_at_rest_on_an_edge),
+        cmocka_unit_test(test_a_line_comes_out_from_under_a_button),
         cmocka_unit_test(test_a_line_that_comes_back_is_not_read_again),
         cmocka_unit_test(test_cut_lines_leave_no_garbage),
         cmocka_unit_test(test_model_names),

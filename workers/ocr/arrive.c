@@ -178,13 +178,15 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
 static void learn_edge(struct ocr_session *session, const struct ocr_track *piece,
                        const struct ocr_box *whole)
 {
-    struct ocr_viewport *viewport = ocr_session_viewport(session);
+    struct ocr_pane *pane = ocr_session_pane(session);
     int top = piece->seen.y - session->shift.dy, bottom = top + piece->seen.height;
 
-    viewport->top_cuts +=
-        whole->y < piece->seen.y - OCR_MATCH_REACH && ocr_viewport_near(viewport->top, top);
-    viewport->bottom_cuts += ocr_bottom(whole) > ocr_bottom(&piece->seen) + OCR_MATCH_REACH &&
-                             ocr_viewport_near(viewport->bottom, bottom);
+    if (!pane) {
+        return;
+    }
+    pane->top_cuts += whole->y < piece->seen.y - OCR_MATCH_REACH && ocr_pane_near(pane->top, top);
+    pane->bottom_cuts += ocr_bottom(whole) > ocr_bottom(&piece->seen) + OCR_MATCH_REACH &&
+                         ocr_pane_near(pane->bottom, bottom);
 }
 
 /* The known line under a longer or taller one was only a piece of it, or ended with this frame. */
@@ -241,7 +243,7 @@ static void inherit(const struct ocr_session *session, struct ocr_track *track)
         track->stretch.first = waited->stretch.first;
         track->stretch.first.x += track->box.x - waited->box.x;
         track->stretch.first.y += track->box.y - waited->box.y;
-        track->place = waited->place;
+        track->places = waited->places;
         return;
     }
 }
@@ -303,8 +305,7 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
         return result;
     }
     track->box = track->crop.box;
-    if (!ocr_touches_edge(ocr_session_viewport(session), &track->box, frame->width,
-                          frame->height)) {
+    if (!ocr_touches_edge(ocr_session_pane(session), &track->box, frame->width, frame->height)) {
         result = ocr_read_track(session, track, error);
         if (result < 0) {
             return result;
@@ -326,7 +327,7 @@ static int take_back(struct ocr_session *session, struct ocr_track *track,
     }
     track->box.x = box->x;
     track->box.y = box->y;
-    track->place = OCR_PLACE_UNKNOWN;
+    track->places = (struct ocr_places){0};
     ocr_sight(session, track);
     return end_pieces(session, track, error);
 }

@@ -4,19 +4,18 @@ enum {
     VOTERS_MAX = 24, /* lines asked where they went when nobody knows the shift */
 };
 
-bool ocr_touches_edge(const struct ocr_viewport *viewport, const struct ocr_box *box, int width,
-                      int height)
+bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, int width, int height)
 {
     if (box->y <= 1 || ocr_bottom(box) >= height - 1 || box->x <= 0 || ocr_right(box) >= width) {
         return true;
     }
-    if (!ocr_viewport_known(viewport)) {
+    int middle = box->x + box->width / 2;
+    if (!ocr_pane_known(pane) || middle < pane->left || middle >= pane->right) {
         return false;
     }
-    bool over_top =
-        viewport->top_cuts && box->y <= viewport->top + 1 && ocr_bottom(box) > viewport->top + 1;
-    bool over_bottom = viewport->bottom_cuts && ocr_bottom(box) >= viewport->bottom - 1 &&
-                       box->y < viewport->bottom - 1;
+    bool over_top = pane->top_cuts && box->y <= pane->top + 1 && ocr_bottom(box) > pane->top + 1;
+    bool over_bottom =
+        pane->bottom_cuts && ocr_bottom(box) >= pane->bottom - 1 && box->y < pane->bottom - 1;
     return over_top || over_bottom;
 }
 
@@ -35,7 +34,6 @@ void ocr_sight(struct ocr_session *session, struct ocr_track *track)
 
     if (!track->open) {
         track->open = true;
-        track->scene = session->scene_count - 1;
         track->stretch = (struct ocr_stretch){
             .first = here, .width = track->crop.width, .height = track->crop.height};
         leave_space(&track->crop, &track->stretch);
@@ -47,16 +45,19 @@ void ocr_sight(struct ocr_session *session, struct ocr_track *track)
     track->seen = track->box;
 }
 
-static void take_match(struct ocr_session *session, struct ocr_track *track, int x, int y,
-                       const struct ocr_match *match)
+/* Notes the place at which the line was found, and whether it moved there with the content. */
+static void take_match(struct ocr_session *session, struct ocr_track *track, int x, int y)
 {
-    bool moved = x != track->box.x || y != track->box.y;
+    int stayed = abs(x - track->box.x) + abs(y - track->box.y);
+    int moved =
+        abs(x - track->box.x - session->shift.dx) + abs(y - track->box.y - session->shift.dy);
+    int pane = ocr_panes_at(&session->panes, session->index);
 
-    if (session->shift.known && (session->shift.dx || session->shift.dy)) {
-        track->place = moved ? OCR_PLACE_MOVES : OCR_PLACE_FIXED;
+    if (pane >= 0 && stayed != moved) {
+        ocr_places_note(&track->places, pane, moved < stayed);
     }
-    track->box.x = x + match->dx;
-    track->box.y = y + match->dy;
+    track->box.x = x;
+    track->box.y = y;
 }
 
 /* Tries one place: whole sighting, or a piece of a line that goes under an edge. */
@@ -70,16 +71,16 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
     if (result < 0 || (!match.whole && !(parts && match.part))) {
         return result;
     }
-    take_match(session, track, x, y, &match);
+    take_match(session, track, x + match.dx, y + match.dy);
     if (match.whole) {
         ocr_sight(session, track);
         return 0;
     }
-    struct ocr_viewport *viewport = ocr_session_viewport(session);
-    viewport->top_cuts +=
-        match.first && ocr_viewport_near(viewport->top, track->box.y + match.first);
-    viewport->bottom_cuts +=
-        !match.first && ocr_viewport_near(viewport->bottom, track->box.y + match.last);
+    struct ocr_pane *pane = ocr_session_pane(session);
+    if (pane) {
+        pane->top_cuts += match.first && ocr_pane_near(pane->top, track->box.y + match.first);
+        pane->bottom_cuts += !match.first && ocr_pane_near(pane->bottom, track->box.y + match.last);
+    }
     track->matched = true;
     track->seen = (struct ocr_box){track->box.x, track->box.y + match.first, track->box.width,
                                    match.last - match.first};
@@ -94,8 +95,11 @@ static int follow(struct ocr_session *session, struct ocr_track *track,
     } places[2] = {{track->box.x, track->box.y}, {track->box.x, track->box.y}};
     int count = 1;
 
+    enum ocr_place place =
+        ocr_places_in(&track->places, ocr_panes_at(&session->panes, session->index));
+
     if (session->shift.known && (session->shift.dx || session->shift.dy)) {
-        int moving = track->place == OCR_PLACE_FIXED ? 1 : 0;
+        int moving = place == OCR_PLACE_FIXED ? 1 : 0;
         places[moving].x += session->shift.dx;
         places[moving].y += session->shift.dy;
         count = 2;
@@ -108,10 +112,10 @@ static int follow(struct ocr_session *session, struct ocr_track *track,
     }
     /* A piece alone tells little: only where the line would have moved under an edge. */
     int x = track->box.x + session->shift.dx, y = track->box.y + session->shift.dy;
-    const struct ocr_viewport *viewport = ocr_session_viewport(session);
-    bool under = y <= ocr_max(viewport->top, 0) + 1 ||
-                 y + track->box.height >= ocr_min(viewport->bottom, frame->height) - 1;
-    if (!track->matched && count > 1 && track->place != OCR_PLACE_FIXED && under) {
+    const struct ocr_pane *pane = ocr_session_pane(session);
+    bool under = y <= (pane ? pane->top : 0) + 1 ||
+                 y + track->box.height >= (pane ? pane->bottom : frame->height) - 1;
+    if (!track->matched && count > 1 && place != OCR_PLACE_FIXED && under) {
         return try_place(session, track, frame, x, y, true, error);
     }
     return 0;

@@ -37,7 +37,6 @@ static int add_row(struct ocr_session *session, const struct ocr_track *track,
                           .confidence = track->reading.confidence,
                           .line = track->number,
                           .picture = track->picture,
-                          .scene = track->scene,
                           .ink = track->crop.ink,
                           .weight = track->weight,
                           .has_company = track->has_company,
@@ -50,27 +49,16 @@ static int add_row(struct ocr_session *session, const struct ocr_track *track,
     return 0;
 }
 
-static bool box_in_viewport(const struct ocr_viewport *viewport, const struct ocr_box *box)
-{
-    return ocr_viewport_known(viewport) && ocr_bottom(box) > viewport->top &&
-           box->y < viewport->bottom;
-}
-
 int ocr_close(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
-    const struct ocr_viewport *viewport = &session->viewports[track->scene];
-
     if (!track->open) {
         return 0;
     }
     track->open = false;
-    track->stretch.moves =
-        track->place == OCR_PLACE_MOVES ||
-        (track->place == OCR_PLACE_UNKNOWN && box_in_viewport(viewport, &track->box));
+    track->stretch.places = track->places;
     if (!track->is_read) {
         struct ocr_box frame_edge = track->box;
-        struct ocr_viewport none = {0};
-        if (ocr_touches_edge(&none, &frame_edge, session->screen.width, session->screen.height)) {
+        if (ocr_touches_edge(NULL, &frame_edge, session->screen.width, session->screen.height)) {
             return 0;
         }
         int result = ocr_read_track(session, track, error);
@@ -86,15 +74,41 @@ static struct ocr_box box_at(const struct ocr_row *row, const struct ocr_sightin
     return (struct ocr_box){sighting->x, sighting->y, row->stretch.width, row->stretch.height};
 }
 
-/* Whether both sightings touch the same edge, and that edge is known for sure. */
-static bool at_sure_edge(const struct ocr_viewport *viewport, const struct ocr_box *first,
-                         const struct ocr_box *last)
-{
-    bool top = ocr_max(first->y, last->y) <= viewport->top + 1;
-    bool bottom = ocr_min(ocr_bottom(first), ocr_bottom(last)) >= viewport->bottom - 1;
+/* A sighting of a row, and the pane whose edges it lies within; NULL where it does not move. */
+struct bounded {
+    struct ocr_box box;
+    const struct ocr_pane *pane;
+};
 
-    return (top && viewport->top_cuts >= OCR_VIEWPORT_SURE) ||
-           (bottom && viewport->bottom_cuts >= OCR_VIEWPORT_SURE);
+static struct bounded bounds_of(const struct ocr_session *session, const struct ocr_row *row,
+                                const struct ocr_sighting *sighting)
+{
+    struct bounded bounded = {box_at(row, sighting), NULL};
+    int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
+
+    if (ocr_panes_move(&session->panes, pane, &row->stretch.places, &bounded.box)) {
+        bounded.pane = ocr_panes_get(&session->panes, pane);
+    }
+    return bounded;
+}
+
+static bool at_top(const struct bounded *at)
+{
+    return at->box.y <= at->pane->top + 1;
+}
+
+static bool at_bottom(const struct bounded *at)
+{
+    return ocr_bottom(&at->box) >= at->pane->bottom - 1;
+}
+
+/* Whether both sightings touch the same edge, and that edge is known for sure. */
+static bool at_sure_edge(const struct bounded *first, const struct bounded *last)
+{
+    bool top = at_top(first) && at_top(last), bottom = at_bottom(first) && at_bottom(last);
+
+    return (top && ocr_min(first->pane->top_cuts, last->pane->top_cuts) >= OCR_PANE_SURE) ||
+           (bottom && ocr_min(first->pane->bottom_cuts, last->pane->bottom_cuts) >= OCR_PANE_SURE);
 }
 
 /* Height of the middle one of all rows that were read, in pixels; 0 when there are none. */
@@ -119,15 +133,12 @@ static int typical_height(const struct ocr_session *session)
 
 /* The upper or lower half of a line that rested on an edge which nothing else was seen to cross: it
  * stands there alone and is too low for a line of this video. */
-static bool is_half(const struct ocr_viewport *viewport, const struct ocr_box *first,
-                    const struct ocr_box *last, int typical)
+static bool is_half(const struct bounded *first, const struct bounded *last, int typical)
 {
-    bool top = first->y <= viewport->top + 1 && last->y <= viewport->top + 1;
-    bool bottom = ocr_bottom(first) >= viewport->bottom - 1 &&
-                  ocr_bottom(last) >= viewport->bottom - 1 && last->y < viewport->bottom;
+    bool top = at_top(first) && at_top(last) && ocr_bottom(&first->box) > first->pane->top;
+    bool bottom = at_bottom(first) && at_bottom(last) && last->box.y < last->pane->bottom;
 
-    return ocr_viewport_known(viewport) && ocr_bottom(first) > viewport->top && (top || bottom) &&
-           first->height * 10 < typical * 7;
+    return (top || bottom) && first->box.height * 10 < typical * 7;
 }
 
 /* The same at the picture's own edge, which cuts lines that stand still, too. There small print may be
@@ -152,19 +163,19 @@ enum cut {
 
 static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *row, int typical)
 {
-    struct ocr_box first = box_at(row, &row->stretch.first), last = box_at(row, &row->stretch.last);
-    const struct ocr_viewport *viewport = &session->viewports[row->scene];
+    struct bounded first = bounds_of(session, row, &row->stretch.first);
+    struct bounded last = bounds_of(session, row, &row->stretch.last);
     int width = session->screen.width, height = session->screen.height;
+    bool moves = first.pane && last.pane;
 
-    if ((row->stretch.moves && is_half(viewport, &first, &last, typical)) ||
-        is_half_in_picture(session, row, typical)) {
+    if ((moves && is_half(&first, &last, typical)) || is_half_in_picture(session, row, typical)) {
         return CUT_SURELY;
     }
-    if (!row->stretch.moves || !ocr_touches_edge(viewport, &first, width, height) ||
-        !ocr_touches_edge(viewport, &last, width, height)) {
+    if (!moves || !ocr_touches_edge(first.pane, &first.box, width, height) ||
+        !ocr_touches_edge(last.pane, &last.box, width, height)) {
         return CUT_NOWHERE;
     }
-    return at_sure_edge(viewport, &first, &last) ? CUT_SURELY : CUT_PERHAPS;
+    return at_sure_edge(&first, &last) ? CUT_SURELY : CUT_PERHAPS;
 }
 
 struct timed_row {
@@ -261,8 +272,8 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
         }
         struct timed_row *here = &timed[count++];
         *here = (struct timed_row){.row = row, .is_unsure = cut == CUT_PERHAPS};
-        ocr_timing_of(session->timings, session->timing_count, &row->stretch,
-                      &session->viewports[row->scene], &session->screen, &here->start, &here->end);
+        ocr_timing_of(session->timings, session->timing_count, &row->stretch, &session->panes,
+                      &session->screen, &here->start, &here->end);
     }
     qsort(timed, count, sizeof(*timed), compare_rows);
     return count;
@@ -299,13 +310,17 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, json_
             return result;
         }
     }
+    int outcome = ocr_panes_finish(&session->panes, error);
+    if (outcome < 0) {
+        return outcome;
+    }
     cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));
     cv_auto(json_decref) json_t *detections = json_array();
     if (!timed || !detections) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
     }
     size_t count = time_rows(session, timed);
-    int outcome = add_rows(session, min_confidence, timed, count, detections, error);
+    outcome = add_rows(session, min_confidence, timed, count, detections, error);
     if (outcome < 0) {
         return outcome;
     }

@@ -37,25 +37,10 @@ void ocr_session_free(struct ocr_session *session)
         free(session->rows[i].text);
     }
     free(session->rows);
-    free(session->viewports);
+    ocr_panes_deinit(&session->panes);
     ocr_tracks_deinit(&session->tracks);
     ocr_frame_deinit(&session->before);
     free(session);
-}
-
-static int new_scene(struct ocr_session *session, struct cv_error *error)
-{
-    if (session->scene_count == session->scene_capacity) {
-        int capacity = session->scene_capacity ? session->scene_capacity * 2 : 16;
-        void *grown = realloc(session->viewports, (size_t)capacity * sizeof(*session->viewports));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow text lines");
-        }
-        session->viewports = grown;
-        session->scene_capacity = capacity;
-    }
-    session->viewports[session->scene_count++] = (struct ocr_viewport){0};
-    return 0;
 }
 
 /* Learns how the content moved since the frame before; a new scene begins where nobody knows. */
@@ -78,11 +63,10 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
     }
     if (!session->shift.known) {
         session->shift.dx = session->shift.dy = 0;
-        return new_scene(session, error);
+        return ocr_panes_scene(&session->panes, error);
     }
-    ocr_viewport_grow(ocr_session_viewport(session), before, frame, session->shift.dx,
-                      session->shift.dy);
-    return 0;
+    return ocr_panes_step(&session->panes, before, frame, session->shift.dx, session->shift.dy,
+                          error);
 }
 
 /* Whether the frame has a line of just this place and size. */
@@ -124,7 +108,7 @@ static int settle(struct ocr_session *session, const struct ocr_frame *frame,
             result = ocr_close(session, track, error);
             track->present = false;
         } else if (track->open && !track->is_read &&
-                   !ocr_touches_edge(ocr_session_viewport(session), &track->box, frame->width,
+                   !ocr_touches_edge(ocr_session_pane(session), &track->box, frame->width,
                                      frame->height)) {
             result = settle_waiting(session, track, lines, error);
         }

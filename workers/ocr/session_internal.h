@@ -22,8 +22,7 @@ struct ocr_session {
     struct ocr_frame before; /* the previous frame; no planes before the second */
     struct ocr_shift shift;
 
-    struct ocr_viewport *viewports; /* one a scene: frames that hang together by known shifts */
-    int scene_count, scene_capacity;
+    struct ocr_panes panes;
 
     struct ocr_tracks tracks;
     struct ocr_row *rows;
@@ -35,13 +34,16 @@ struct ocr_session {
     int64_t lines_seen, lines_read, readings;
 };
 
-static inline struct ocr_viewport *ocr_session_viewport(struct ocr_session *session)
+/* The pane that moved last, to write into; NULL: none did in this scene. */
+static inline struct ocr_pane *ocr_session_pane(struct ocr_session *session)
 {
-    return &session->viewports[session->scene_count - 1];
+    const struct ocr_panes *panes = &session->panes;
+    return ocr_panes_get(panes, panes->current) ? &panes->items[panes->current] : NULL;
 }
 
-/* Whether a box ends where the moving area (or the frame) ends, so that the line may go on behind. */
-bool ocr_touches_edge(const struct ocr_viewport *viewport, const struct ocr_box *box, int width,
+/* Whether a box ends where the pane that it lies in (or the frame) ends, so that the line may go on
+ * behind. */
+bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, int width,
                       int height);
 
 /* The shift since the frame before from lines that both frames show, when the payload has none. */

@@ -1,40 +1,78 @@
 #include "workers/ocr/timing.h"
 
-/* Pixels by which the edge of the viewport, learned from moving ink, may be short of the true one. */
+/* Pixels by which the edge of a pane, learned from moving ink, may be short of the true one. */
 enum { EDGE_SLACK = 1 };
 
-struct limits {
-    int top, bottom, left, right;
+/* A line on its way: all that the questions below are asked of. */
+struct way {
+    const struct ocr_timing *timings;
+    size_t count;
+    const struct ocr_stretch *stretch;
+    const struct ocr_panes *panes;
+    const struct ocr_box *screen;
+    bool has_face; /* what has to be inside is the ink with its face's space, else the ink alone */
 };
 
-/* What has to be inside: the ink, or the ink with the space that its face leaves above and below. */
-struct extent {
-    int width, height;
-    int above, below;
-};
-
-static bool inside(const struct limits *limits, const struct extent *extent, int x, int y)
+static struct ocr_box box_at(const struct way *way, int x, int y)
 {
-    return y - extent->above >= limits->top - EDGE_SLACK &&
-           y + extent->height + extent->below <= limits->bottom + EDGE_SLACK &&
-           x >= limits->left - EDGE_SLACK && x + extent->width <= limits->right + EDGE_SLACK;
+    return (struct ocr_box){x, y, way->stretch->width, way->stretch->height};
+}
+
+/* The pane, if the line at x, y moves with it. */
+static const struct ocr_pane *moving(const struct way *way, int pane, int x, int y)
+{
+    struct ocr_box box = box_at(way, x, y);
+
+    return ocr_panes_move(way->panes, pane, &way->stretch->places, &box)
+               ? ocr_panes_get(way->panes, pane)
+               : NULL;
+}
+
+/* The pane that moves the line in the step to `frame`, before which it was at x, y; NULL: none. */
+static const struct ocr_pane *moves_it(const struct way *way, size_t frame, int x, int y)
+{
+    return frame < way->count && way->timings[frame].shift_known
+               ? moving(way, ocr_panes_at(way->panes, frame), x, y)
+               : NULL;
+}
+
+/* Where no edge cuts, the moving rows end with the ink itself, and no space is missing there. */
+static bool inside(const struct way *way, const struct ocr_pane *pane, int x, int y)
+{
+    const struct ocr_stretch *stretch = way->stretch;
+    const struct ocr_box *screen = way->screen;
+    int top = pane ? pane->top : screen->y, bottom = pane ? pane->bottom : ocr_bottom(screen);
+    bool above = way->has_face && (!pane || pane->top_cuts > 0);
+    bool below = way->has_face && (!pane || pane->bottom_cuts > 0);
+
+    return y - (above ? stretch->above : 0) >= top - EDGE_SLACK &&
+           y + stretch->height + (below ? stretch->below : 0) <= bottom + EDGE_SLACK &&
+           x >= screen->x - EDGE_SLACK && x + stretch->width <= ocr_right(screen) + EDGE_SLACK;
+}
+
+/* The same on the way between two sightings, where nobody saw whether something lay over it. */
+static bool shown(const struct way *way, const struct ocr_pane *pane, int x, int y)
+{
+    struct ocr_box box = box_at(way, x, y);
+
+    return inside(way, pane, x, y) && !ocr_pane_covers(pane, &box);
 }
 
 /* Back from the first sighting over the source frames since the kept frame before it. */
-static int64_t start_of(const struct ocr_timing *timings, const struct ocr_stretch *stretch,
-                        const struct extent *extent, const struct limits *limits)
+static int64_t start_of(const struct way *way)
 {
-    const struct ocr_timing *timing = &timings[stretch->first.frame];
+    const struct ocr_sighting *first = &way->stretch->first;
+    const struct ocr_timing *timing = &way->timings[first->frame];
+    int x = first->x - timing->dx, y = first->y - timing->dy;
     int64_t start = timing->t_start;
-    int x = stretch->first.x, y = stretch->first.y;
+    const struct ocr_pane *pane = moves_it(way, (size_t)first->frame, first->x, first->y);
 
-    if (!timing->shift_known || !inside(limits, extent, x, y) ||
-        inside(limits, extent, x - timing->dx, y - timing->dy)) {
+    if (!pane || !inside(way, pane, first->x, first->y) || shown(way, pane, x, y)) {
         return start;
     }
     for (size_t i = timing->motion_count; i-- > 0;) {
         const struct ocr_motion *at = &timing->motion[i];
-        if (!inside(limits, extent, x - timing->dx + at->dx, y - timing->dy + at->dy)) {
+        if (!shown(way, pane, x + at->dx, y + at->dy)) {
             break;
         }
         start = at->t_ms < start ? at->t_ms : start;
@@ -43,52 +81,55 @@ static int64_t start_of(const struct ocr_timing *timings, const struct ocr_stret
 }
 
 /* On from the last sighting over the source frames up to the next kept frame. */
-static int64_t end_of(const struct ocr_timing *timings, size_t count,
-                      const struct ocr_stretch *stretch, const struct extent *extent,
-                      const struct limits *limits)
+static int64_t end_of(const struct way *way)
 {
-    int64_t end = timings[stretch->last.frame].t_end;
-    size_t next = (size_t)stretch->last.frame + 1;
-    int x = stretch->last.x, y = stretch->last.y;
+    const struct ocr_sighting *last = &way->stretch->last;
+    size_t next = (size_t)last->frame + 1;
+    int64_t end = way->timings[last->frame].t_end;
+    const struct ocr_pane *pane = moves_it(way, next, last->x, last->y);
 
-    if (next >= count || !timings[next].shift_known) {
+    if (!pane) {
         return end;
     }
-    const struct ocr_timing *timing = &timings[next];
-    if (inside(limits, extent, x + timing->dx, y + timing->dy)) {
+    const struct ocr_timing *timing = &way->timings[next];
+    if (shown(way, pane, last->x + timing->dx, last->y + timing->dy)) {
         return end;
     }
     for (size_t i = 0; i < timing->motion_count; i++) {
         const struct ocr_motion *at = &timing->motion[i];
-        if (!inside(limits, extent, x + at->dx, y + at->dy)) {
+        if (!shown(way, pane, last->x + at->dx, last->y + at->dy)) {
             return at->t_ms;
         }
     }
     return end;
 }
 
-/* On from the first sighting to the source frame that first showed all of the extent; false when
- * none up to the last sighting did, or nobody knows how the content moved. */
-static bool find_entry(const struct ocr_timing *timings, const struct ocr_stretch *stretch,
-                       const struct extent *extent, const struct limits *limits, int64_t *ret_start)
+/* On from the first sighting to the source frame that first showed the line whole; false when none up
+ * to the last sighting did, or nobody knows how the content moved. */
+static bool find_entry(const struct way *way, int64_t *ret_start)
 {
+    const struct ocr_stretch *stretch = way->stretch;
     int x = stretch->first.x, y = stretch->first.y;
 
     for (int frame = stretch->first.frame + 1; frame <= stretch->last.frame; frame++) {
-        const struct ocr_timing *timing = &timings[frame];
+        const struct ocr_timing *timing = &way->timings[frame];
         if (!timing->shift_known) {
             return false;
         }
+        const struct ocr_pane *pane = moves_it(way, (size_t)frame, x, y);
+        if (!pane) {
+            continue;
+        }
         for (size_t i = 0; i < timing->motion_count; i++) {
             const struct ocr_motion *at = &timing->motion[i];
-            if (inside(limits, extent, x + at->dx, y + at->dy)) {
+            if (inside(way, pane, x + at->dx, y + at->dy)) {
                 *ret_start = at->t_ms;
                 return true;
             }
         }
         x += timing->dx;
         y += timing->dy;
-        if (inside(limits, extent, x, y)) {
+        if (inside(way, pane, x, y)) {
             *ret_start = timing->t_start;
             return true;
         }
@@ -96,29 +137,33 @@ static bool find_entry(const struct ocr_timing *timings, const struct ocr_stretc
     return false;
 }
 
-/* Back from the last sighting to the source frame in which the extent ceased to be shown whole. */
-static bool find_exit(const struct ocr_timing *timings, const struct ocr_stretch *stretch,
-                      const struct extent *extent, const struct limits *limits, int64_t *ret_end)
+/* Back from the last sighting to the source frame in which the line ceased to be shown whole. */
+static bool find_exit(const struct way *way, int64_t *ret_end)
 {
+    const struct ocr_stretch *stretch = way->stretch;
     int x = stretch->last.x, y = stretch->last.y;
 
     for (int frame = stretch->last.frame; frame > stretch->first.frame; frame--) {
-        const struct ocr_timing *timing = &timings[frame];
+        const struct ocr_timing *timing = &way->timings[frame];
         int64_t end = timing->t_start;
         if (!timing->shift_known) {
             return false;
+        }
+        const struct ocr_pane *pane = moves_it(way, (size_t)frame, x, y);
+        if (!pane) {
+            continue;
         }
         x -= timing->dx;
         y -= timing->dy;
         for (size_t i = timing->motion_count; i-- > 0;) {
             const struct ocr_motion *at = &timing->motion[i];
-            if (inside(limits, extent, x + at->dx, y + at->dy)) {
+            if (inside(way, pane, x + at->dx, y + at->dy)) {
                 *ret_end = end;
                 return true;
             }
             end = at->t_ms;
         }
-        if (inside(limits, extent, x, y)) {
+        if (inside(way, pane, x, y)) {
             *ret_end = end;
             return true;
         }
@@ -126,53 +171,41 @@ static bool find_exit(const struct ocr_timing *timings, const struct ocr_stretch
     return false;
 }
 
-/* The time in which all of the extent was inside; false when it never was. */
-static bool time_extent(const struct ocr_timing *timings, size_t count,
-                        const struct ocr_stretch *stretch, const struct extent *extent,
-                        const struct limits *limits, int64_t *ret_start, int64_t *ret_end)
+/* The pane whose edges a sighting lies within. */
+static const struct ocr_pane *pane_of(const struct way *way, const struct ocr_sighting *sighting)
 {
-    if (inside(limits, extent, stretch->first.x, stretch->first.y)) {
-        *ret_start = start_of(timings, stretch, extent, limits);
-    } else if (!find_entry(timings, stretch, extent, limits, ret_start)) {
-        return false;
-    }
-    if (inside(limits, extent, stretch->last.x, stretch->last.y)) {
-        *ret_end = end_of(timings, count, stretch, extent, limits);
-        return true;
-    }
-    return find_exit(timings, stretch, extent, limits, ret_end);
+    return moving(way, ocr_panes_near(way->panes, (size_t)sighting->frame), sighting->x,
+                  sighting->y);
 }
 
-/* Where no edge cuts, the moving rows end with the ink itself, and no space is missing there. */
-static struct extent face_of(const struct ocr_stretch *stretch, const struct ocr_viewport *viewport)
+/* The time in which all of it was inside; false when it never was. */
+static bool time_whole(const struct way *way, int64_t *ret_start, int64_t *ret_end)
 {
-    bool known = ocr_viewport_known(viewport);
-    bool top = !known || viewport->top_cuts > 0;
-    bool bottom = !known || viewport->bottom_cuts > 0;
+    const struct ocr_sighting *first = &way->stretch->first, *last = &way->stretch->last;
 
-    return (struct extent){stretch->width, stretch->height, top ? stretch->above : 0,
-                           bottom ? stretch->below : 0};
+    if (inside(way, pane_of(way, first), first->x, first->y)) {
+        *ret_start = start_of(way);
+    } else if (!find_entry(way, ret_start)) {
+        return false;
+    }
+    if (inside(way, pane_of(way, last), last->x, last->y)) {
+        *ret_end = end_of(way);
+        return true;
+    }
+    return find_exit(way, ret_end);
 }
 
 void ocr_timing_of(const struct ocr_timing *timings, size_t count,
-                   const struct ocr_stretch *stretch, const struct ocr_viewport *viewport,
+                   const struct ocr_stretch *stretch, const struct ocr_panes *panes,
                    const struct ocr_box *screen, int64_t *ret_start, int64_t *ret_end)
 {
-    struct limits limits = {screen->y, ocr_bottom(screen), screen->x, ocr_right(screen)};
-    int64_t start = timings[stretch->first.frame].t_start;
-    int64_t end = timings[stretch->last.frame].t_end;
+    struct way way = {timings, count, stretch, panes, screen, true};
+    int64_t start = 0, end = 0;
 
-    if (stretch->moves) {
-        if (ocr_viewport_known(viewport)) {
-            limits.top = viewport->top;
-            limits.bottom = viewport->bottom;
-        }
-        struct extent ink = {stretch->width, stretch->height, 0, 0};
-        struct extent face = face_of(stretch, viewport);
-        if (!time_extent(timings, count, stretch, &face, &limits, &start, &end)) {
-            start = start_of(timings, stretch, &ink, &limits);
-            end = end_of(timings, count, stretch, &ink, &limits);
-        }
+    if (!time_whole(&way, &start, &end)) {
+        way.has_face = false;
+        start = start_of(&way);
+        end = end_of(&way);
     }
     *ret_start = start;
     *ret_end = end > start ? end : start + 1;

@@ -18,8 +18,6 @@ enum ocr_weight {
     OCR_WEIGHT_WORDS, /* more, or emoji */
 };
 
-enum ocr_place { OCR_PLACE_UNKNOWN, OCR_PLACE_MOVES, OCR_PLACE_FIXED };
-
 struct ocr_track {
     int64_t number; /* "line" of the rows: 1, 2, … in the order in which lines were first read */
     struct ocr_crop crop;
@@ -28,7 +26,7 @@ struct ocr_track {
     bool is_read;           /* else it waits to be seen whole */
     enum ocr_weight weight; /* of the reading */
     bool has_company;       /* was seen beside a line of words */
-    enum ocr_place place;
+    struct ocr_places places;
 
     bool present;        /* somewhere in the last frame, whole or cut */
     bool matched;        /* found in the frame being worked on */
@@ -36,7 +34,6 @@ struct ocr_track {
     struct ocr_box seen; /* the part of it that was visible */
     bool open;           /* a stretch of whole sightings runs */
     struct ocr_stretch stretch;
-    int scene;
     int64_t last_frame; /* for eviction */
 };
 
@@ -67,7 +64,6 @@ struct ocr_row {
     double confidence;
     int64_t line;
     int64_t picture;
-    int scene;
     struct ocr_ink ink;
     enum ocr_weight weight;
     bool has_company;

@@ -1,0 +1,410 @@
+#include "workers/ocr/panes.h"
+
+#include "workers/ocr/panes_evidence.h"
+
+#include <string.h>
+
+enum {
+    NEIGHBOURS = 4,               /* rows beside a moved one of which half must have moved too */
+    CONFLICT_SHARE = 8,           /* 1/8 of what a step moved may be at odds with a pane */
+    COUNTS_MAX = 240,             /* of a cell, before both counts are halved */
+    COVER_OVERLAP = OCR_CELL / 2, /* pixels: what ends in the same cell need not be covered */
+};
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void ocr_panes_deinit(struct ocr_panes *panes)
+{
+    for (int i = 0; i < panes->count; i++) {
+        free(panes->items[i].covers);
+    }
+    free(panes->items);
+    free(panes->steps);
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        free(panes->live[i].cells.moved);
+    }
+    free(panes->step.moved);
+    *panes = (struct ocr_panes){0};
+}
+
+static int note_step(struct ocr_panes *panes, int pane, struct cv_error *error)
+{
+    if (panes->step_count == panes->step_capacity) {
+        size_t capacity = panes->step_capacity ? panes->step_capacity * 2 : 256;
+        int *grown = malloc(2 * capacity * sizeof(*grown));
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu frames", capacity);
+        }
+        for (size_t i = 0; i < panes->step_count; i++) {
+            grown[i] = panes->steps[i];
+            grown[capacity + i] = panes->near[i];
+        }
+        free(panes->steps);
+        panes->steps = grown;
+        panes->near = grown + capacity;
+        panes->step_capacity = capacity;
+    }
+    panes->near[panes->step_count] = OCR_NO_PANE;
+    panes->steps[panes->step_count++] = pane;
+    return 0;
+}
+
+static int add_pane(struct ocr_panes *panes, struct cv_error *error)
+{
+    if (panes->count == panes->capacity) {
+        int capacity = panes->capacity ? panes->capacity * 2 : 16;
+        struct ocr_pane *grown = realloc(panes->items, (size_t)capacity * sizeof(*grown));
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d panes", capacity);
+        }
+        panes->items = grown;
+        panes->capacity = capacity;
+    }
+    panes->items[panes->count++] = (struct ocr_pane){0};
+    return 0;
+}
+
+static int new_cells(int width, int height, struct ocr_cells *ret_cells, struct cv_error *error)
+{
+    size_t count = ocr_cells_count(width, height);
+    uint8_t *memory = calloc(2 * count + 1, 1);
+
+    if (!memory) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow what moves");
+    }
+    *ret_cells = (struct ocr_cells){memory, memory + count};
+    return 0;
+}
+
+/* ---- the end of a scene ---------------------------------------------------------------------- */
+
+static int settle(struct ocr_panes *panes, struct ocr_pane_evidence *live, struct cv_error *error)
+{
+    if (live->pane == OCR_NO_PANE) {
+        return 0;
+    }
+    struct ocr_pane *pane = &panes->items[live->pane];
+    live->pane = OCR_NO_PANE;
+    return ocr_pane_known(pane) ? ocr_covers_find(pane, &live->cells, panes->width, &pane->covers,
+                                                  &pane->cover_count, error)
+                                : 0;
+}
+
+/* Notes for each frame of the scene which pane moved last, or will first. */
+static void fill_near(struct ocr_panes *panes)
+{
+    int first = OCR_NO_PANE;
+
+    for (size_t i = panes->step_count; i-- > panes->scene_first;) {
+        first = panes->steps[i] >= 0 ? panes->steps[i] : first;
+    }
+    for (size_t i = panes->scene_first; i < panes->step_count; i++) {
+        first = panes->steps[i] >= 0 ? panes->steps[i] : first;
+        panes->near[i] = first;
+    }
+    panes->scene_first = panes->step_count;
+}
+
+static int settle_all(struct ocr_panes *panes, struct cv_error *error)
+{
+    int result = 0;
+
+    for (int i = 0; i < OCR_PANES_LIVE && result == 0; i++) {
+        if (panes->live[i].cells.moved) {
+            result = settle(panes, &panes->live[i], error);
+        }
+    }
+    panes->current = OCR_NO_PANE;
+    return result;
+}
+
+int ocr_panes_finish(struct ocr_panes *panes, struct cv_error *error)
+{
+    fill_near(panes);
+    return settle_all(panes, error);
+}
+
+int ocr_panes_scene(struct ocr_panes *panes, struct cv_error *error)
+{
+    int result = ocr_panes_finish(panes, error);
+    return result ? result : note_step(panes, OCR_SCENE_BEGINS, error);
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* Memory for frames of that size. */
+static int resize(struct ocr_panes *panes, int width, int height, struct cv_error *error)
+{
+    if (panes->step.moved && panes->width == width && panes->height == height) {
+        return 0;
+    }
+    int result = settle_all(panes, error);
+    if (result < 0) {
+        return result;
+    }
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        free(panes->live[i].cells.moved);
+        panes->live[i] = (struct ocr_pane_evidence){.pane = OCR_NO_PANE};
+    }
+    free(panes->step.moved);
+    panes->step = (struct ocr_cells){0};
+    panes->width = width;
+    panes->height = height;
+    return new_cells(width, height, &panes->step, error);
+}
+
+/* Cells in which the step is at odds with what is known of a pane; *ret_moved: those that moved. */
+static int64_t conflicts(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
+                         int64_t *ret_moved)
+{
+    const struct ocr_cells *step = &panes->step, *known = &live->cells;
+    size_t cells = ocr_cells_count(panes->width, panes->height);
+    int64_t count = 0, moved = 0;
+
+    for (size_t i = 0; i < cells; i++) {
+        bool moves = ocr_cell_moves(step->moved[i], step->stayed[i]);
+        bool stays = ocr_cell_stays(step->moved[i], step->stayed[i]);
+        moved += moves;
+        count += (moves && ocr_cell_stays(known->moved[i], known->stayed[i])) ||
+                 (stays && ocr_cell_moves(known->moved[i], known->stayed[i]));
+    }
+    *ret_moved = moved;
+    return count;
+}
+
+/* The pane that agrees with the step, of several the one that agrees most. */
+static struct ocr_pane_evidence *find_pane(struct ocr_panes *panes)
+{
+    struct ocr_pane_evidence *found = NULL;
+    int64_t least = 0;
+
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        struct ocr_pane_evidence *live = &panes->live[i];
+        int64_t moved = 0;
+        if (live->pane == OCR_NO_PANE) {
+            continue;
+        }
+        int64_t odds = conflicts(panes, live, &moved);
+        bool better = !found || odds < least || (odds == least && live->pane == panes->current);
+        if (odds * CONFLICT_SHARE <= moved && better) {
+            found = live;
+            least = odds;
+        }
+    }
+    return found;
+}
+
+/* Room for another pane. */
+static int begin_pane(struct ocr_panes *panes, struct ocr_pane_evidence **ret_live,
+                      struct cv_error *error)
+{
+    struct ocr_pane_evidence *live = &panes->live[0];
+
+    for (int i = 1; i < OCR_PANES_LIVE && live->pane != OCR_NO_PANE; i++) {
+        struct ocr_pane_evidence *other = &panes->live[i];
+        if (other->pane == OCR_NO_PANE || other->last_step < live->last_step) {
+            live = other;
+        }
+    }
+    int result = live->cells.moved ? settle(panes, live, error) : 0;
+    result = result ? result : add_pane(panes, error);
+    if (result == 0 && !live->cells.moved) {
+        result = new_cells(panes->width, panes->height, &live->cells, error);
+    }
+    if (result < 0) {
+        return result;
+    }
+    memset(live->cells.moved, 0, 2 * ocr_cells_count(panes->width, panes->height));
+    live->pane = panes->count - 1;
+    *ret_live = live;
+    return 0;
+}
+
+static void add_evidence(const struct ocr_panes *panes, struct ocr_pane_evidence *live)
+{
+    size_t cells = ocr_cells_count(panes->width, panes->height);
+
+    for (size_t i = 0; i < cells; i++) {
+        int moved = live->cells.moved[i] + panes->step.moved[i];
+        int stayed = live->cells.stayed[i] + panes->step.stayed[i];
+        int halve = moved > COUNTS_MAX || stayed > COUNTS_MAX;
+        live->cells.moved[i] = (uint8_t)(moved >> halve);
+        live->cells.stayed[i] = (uint8_t)(stayed >> halve);
+    }
+}
+
+/* Rows that moved in company: a lone one is a coincidence. */
+static bool has_company(const bool *moved, int y, int height)
+{
+    int near = 0;
+
+    for (int k = ocr_max(y - NEIGHBOURS, 0); k <= ocr_min(y + NEIGHBOURS, height - 1); k++) {
+        near += moved[k];
+    }
+    return moved[y] && near > NEIGHBOURS / 2;
+}
+
+/* First and last of the lines (rows or columns of cells) that moved; false when none did. */
+static bool range_of(const bool *moved, int count, int *ret_first, int *ret_end)
+{
+    int first = 0, end = count;
+
+    while (first < count && !has_company(moved, first, count)) {
+        first++;
+    }
+    while (end > first && !has_company(moved, end - 1, count)) {
+        end--;
+    }
+    *ret_first = first;
+    *ret_end = end;
+    return end > first;
+}
+
+/* Widens the pane by what moved. */
+static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
+                 struct cv_error *error)
+{
+    int across = ocr_cells_across(panes->width), height = panes->height, top, bottom;
+    cv_auto_free bool *rows = calloc((size_t)height, sizeof(*rows));
+    int left = across, right = 0;
+    struct ocr_pane *pane = &panes->items[live->pane];
+
+    if (!rows) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow what moves");
+    }
+    for (int y = 0; y < height; y++) {
+        const uint8_t *moved = panes->step.moved + (size_t)y * (size_t)across;
+        const uint8_t *stayed = panes->step.stayed + (size_t)y * (size_t)across;
+        for (int x = 0; x < across; x++) {
+            rows[y] |= ocr_cell_moves(moved[x], stayed[x]);
+        }
+    }
+    if (!range_of(rows, height, &top, &bottom)) {
+        return 0;
+    }
+    for (int y = top; y < bottom; y++) {
+        const uint8_t *moved = panes->step.moved + (size_t)y * (size_t)across;
+        const uint8_t *stayed = panes->step.stayed + (size_t)y * (size_t)across;
+        for (int x = 0; x < across; x++) {
+            if (rows[y] && ocr_cell_moves(moved[x], stayed[x])) {
+                left = ocr_min(left, x);
+                right = ocr_max(right, x + 1);
+            }
+        }
+    }
+    if (!ocr_pane_known(pane)) {
+        *pane = (struct ocr_pane){
+            .top = top, .bottom = bottom, .left = left * OCR_CELL, .right = right * OCR_CELL};
+    }
+    /* What cut lines at a nearer edge was something else. */
+    pane->top_cuts = top < pane->top - 3 ? 0 : pane->top_cuts;
+    pane->bottom_cuts = bottom > pane->bottom + 3 ? 0 : pane->bottom_cuts;
+    pane->top = ocr_min(pane->top, top);
+    pane->bottom = ocr_max(pane->bottom, bottom);
+    pane->left = ocr_min(pane->left, left * OCR_CELL);
+    pane->right = ocr_max(pane->right, right * OCR_CELL);
+    return 0;
+}
+
+int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
+                   const struct ocr_frame *after, int dx, int dy, struct cv_error *error)
+{
+    bool comparable = before->width == after->width && before->height == after->height &&
+                      abs(dx) < before->width - 2 * OCR_CELL && abs(dy) < before->height;
+
+    if (!comparable || (!dx && !dy)) {
+        return note_step(panes, OCR_NO_PANE, error);
+    }
+    int result = resize(panes, before->width, before->height, error);
+    if (result < 0) {
+        return result;
+    }
+    ocr_evidence_of(before, after, dx, dy, &panes->step);
+    struct ocr_pane_evidence *live = find_pane(panes);
+    result = live ? 0 : begin_pane(panes, &live, error);
+    result = result ? result : widen(panes, live, error);
+    result = result ? result : note_step(panes, live->pane, error);
+    if (result < 0) {
+        return result;
+    }
+    add_evidence(panes, live);
+    live->last_step = (int64_t)panes->step_count;
+    panes->current = live->pane;
+    return 0;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+int ocr_panes_at(const struct ocr_panes *panes, size_t frame)
+{
+    return frame < panes->step_count ? panes->steps[frame] : OCR_NO_PANE;
+}
+
+int ocr_panes_near(const struct ocr_panes *panes, size_t frame)
+{
+    return frame < panes->step_count ? panes->near[frame] : OCR_NO_PANE;
+}
+
+const struct ocr_pane *ocr_panes_get(const struct ocr_panes *panes, int pane)
+{
+    bool is_one = pane >= 0 && pane < panes->count;
+    return is_one && ocr_pane_known(&panes->items[pane]) ? &panes->items[pane] : NULL;
+}
+
+bool ocr_pane_holds(const struct ocr_pane *pane, const struct ocr_box *box)
+{
+    int x = box->x + box->width / 2, y = box->y + box->height / 2;
+    return ocr_pane_known(pane) && y >= pane->top && y < pane->bottom &&
+           x >= pane->left - OCR_CELL && x < pane->right + OCR_CELL;
+}
+
+bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box)
+{
+    for (size_t i = 0; pane && i < pane->cover_count; i++) {
+        const struct ocr_box *cover = &pane->covers[i];
+        bool rows = box->y < ocr_bottom(cover) && ocr_bottom(box) > cover->y;
+        bool columns =
+            box->x + COVER_OVERLAP < ocr_right(cover) && ocr_right(box) - COVER_OVERLAP > cover->x;
+        if (rows && columns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ocr_places_note(struct ocr_places *places, int pane, bool moves)
+{
+    int at = 0;
+
+    while (at < places->count && places->notes[at].pane != pane) {
+        at++;
+    }
+    if (at == OCR_PLACES_MAX) {
+        memmove(&places->notes[0], &places->notes[1],
+                (OCR_PLACES_MAX - 1) * sizeof(places->notes[0]));
+        at--;
+    }
+    places->notes[at].pane = pane;
+    places->notes[at].moves = moves;
+    places->count = ocr_max(places->count, at + 1);
+}
+
+enum ocr_place ocr_places_in(const struct ocr_places *places, int pane)
+{
+    for (int i = 0; i < places->count; i++) {
+        if (places->notes[i].pane == pane) {
+            return places->notes[i].moves ? OCR_PLACE_MOVES : OCR_PLACE_FIXED;
+        }
+    }
+    return OCR_PLACE_UNKNOWN;
+}
+
+bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
+                    const struct ocr_box *box)
+{
+    enum ocr_place place = ocr_places_in(places, pane);
+
+    return pane >= 0 &&
+           (place == OCR_PLACE_MOVES ||
+            (place == OCR_PLACE_UNKNOWN && ocr_pane_holds(ocr_panes_get(panes, pane), box)));
+}
