@@ -26,7 +26,8 @@ static bool stood_here(const struct ocr_session *session, const struct ocr_track
 
     moved.x += session->shift.dx;
     moved.y += session->shift.dy;
-    return share(box, &track->box) >= 0.5 || (session->shift.known && share(box, &moved) >= 0.5);
+    return share(box, &track->box) >= 0.5 ||
+           (session->shift.known && (share(box, &moved) >= 0.5 || share(&moved, box) >= 0.8));
 }
 
 /* A line that waited at an edge and stands free now, but not with the size that it had there: what
@@ -82,73 +83,6 @@ static bool is_wider(const struct arrival *arrival)
 {
     struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
     return box.width * 10 > known.width * 10 + arrival->line->tall * 7;
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return strcmp(a, b) == 0;
-}
-
-static int digits_differ(const char *a, const char *b)
-{
-    for (;;) {
-        a += strcspn(a, "0123456789");
-        b += strcspn(b, "0123456789");
-        if (*a != *b) {
-            return 1;
-        }
-        if (!*a) {
-            return 0;
-        }
-        a++;
-        b++;
-    }
-}
-
-enum { COMPARED_MAX = 300 };
-
-/* Edits that turn one text into the other, over bytes. */
-static size_t edits(const char *a, const char *b)
-{
-    size_t rows[COMPARED_MAX + 1], length = strlen(b);
-
-    for (size_t k = 0; k <= length; k++) {
-        rows[k] = k;
-    }
-    for (size_t i = 0; a[i]; i++) {
-        size_t corner = rows[0];
-        rows[0] = i + 1;
-        for (size_t k = 0; k < length; k++) {
-            size_t change = corner + (a[i] != b[k]);
-            corner = rows[k + 1];
-            size_t step = (rows[k] < corner ? rows[k] : corner) + 1;
-            rows[k + 1] = change < step ? change : step;
-        }
-    }
-    return rows[length];
-}
-
-/* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
- * reads a little differently. Numbers have to agree. */
-static bool is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
-{
-    const char *a = known->reading.text, *b = fresh->reading.text;
-    size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
-    bool picture = fresh->crop.ink.kind != OCR_INK_FLAT || known->crop.ink.kind != OCR_INK_FLAT;
-    double unsure = known->reading.worst_word < fresh->reading.worst_word
-                        ? known->reading.worst_word
-                        : fresh->reading.worst_word;
-
-    /* Lines that nobody can read are not the same for that. */
-    if (same_text(a, b)) {
-        return a[0] != '\0';
-    }
-    if (longest < 4 || longest > COMPARED_MAX || (!picture && unsure > 0.7) ||
-        abs(known->box.x - fresh->box.x) > known->crop.tall ||
-        abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
-        return false;
-    }
-    return !digits_differ(a, b) && edits(a, b) * 6 <= longest;
 }
 
 /* `fresh` is `known` again: its stretch goes on, with the surer reading. */
@@ -304,6 +238,7 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
     if (result < 0) {
         return result;
     }
+    track->id = session->next_id++;
     track->box = track->crop.box;
     if (!ocr_touches_edge(ocr_session_pane(session), &track->box, frame->width, frame->height)) {
         result = ocr_read_track(session, track, error);
@@ -332,6 +267,24 @@ static int take_back(struct ocr_session *session, struct ocr_track *track,
     return end_pieces(session, track, error);
 }
 
+/* The line may be a known one, of which something that does not move along hides more or less now. */
+static void note_kin(const struct ocr_session *session, const struct ocr_track *known,
+                     struct ocr_track *fresh)
+{
+    if (!known || (!session->shift.dx && !session->shift.dy)) {
+        return;
+    }
+    struct ocr_box place = ocr_track_line(known);
+    if (!known->matched) {
+        place.x += session->shift.dx;
+        place.y += session->shift.dy;
+    }
+    struct ocr_box line = ocr_track_line(fresh);
+    if (ocr_is_kin(&place, &line)) {
+        fresh->kin = known->id;
+    }
+}
+
 static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
                    const struct arrival *arrival, struct cv_error *error)
 {
@@ -353,7 +306,8 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
     if (result < 0) {
         return result;
     }
-    if (track->is_read && known && known->is_read && known->open && is_variant(known, track)) {
+    note_kin(session, known, track);
+    if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
         continue_line(session, known, track);
         return 0;
     }

@@ -32,9 +32,11 @@ static size_t cell_at(const struct search *search, int column, int row)
     return (size_t)row * (size_t)search->across + (size_t)column;
 }
 
+/* At a cover's rim content moves in the other part of the cell. */
 static bool is_hiding(const struct search *search, size_t cell)
 {
-    return ocr_cell_stays(search->cells->moved[cell], search->cells->stayed[cell]);
+    int moved = search->cells->moved[cell], stayed = search->cells->stayed[cell];
+    return stayed >= 2 && 2 * stayed > moved;
 }
 
 static void push(struct search *search, int column, int row)

@@ -9,8 +9,8 @@ enum {
 
 /* The rows of pixels that one row of cells is judged by; those at the left end of a cell's pixels. */
 struct cell_rows {
-    const uint8_t *before, *below; /* at the cell, and a row further down */
-    const uint8_t *after;
+    const uint8_t *before, *after;
+    const uint8_t *before_below, *after_below;   /* a row further down */
     const uint8_t *source_before, *source_after; /* where its content should have come from */
 };
 
@@ -33,8 +33,11 @@ static inline struct proof judge(const struct cell_rows *rows)
         int here = apart(rows->before[i], rows->after[i]);
         int there = apart(rows->source_before[i], rows->after[i]);
         int gone = apart(rows->source_before[i], rows->source_after[i]) >= PIXEL_CHANGED;
-        int beside = apart(rows->before[i], rows->before[i + 1]) >= PIXEL_CHANGED;
-        int under = apart(rows->before[i], rows->below[i]) >= PIXEL_CHANGED;
+        /* an edge, whose other side stays, too */
+        int beside = (apart(rows->before[i], rows->before[i + 1]) >= PIXEL_CHANGED) &
+                     (apart(rows->before[i + 1], rows->after[i + 1]) < PIXEL_SAME);
+        int under = (apart(rows->before[i], rows->before_below[i]) >= PIXEL_CHANGED) &
+                    (apart(rows->before_below[i], rows->after_below[i]) < PIXEL_SAME);
         int still = (here < PIXEL_SAME) & (there >= PIXEL_CHANGED);
         came += (here >= PIXEL_CHANGED) & (there < PIXEL_SAME);
         left += gone & (there < PIXEL_SAME);
@@ -71,8 +74,8 @@ void ocr_evidence_of(const struct ocr_frame *before, const struct ocr_frame *aft
         size_t below = y + 1 < height ? here + (size_t)width : here;
         for (int cell = first; cell < end; cell++) {
             int x = cell * OCR_CELL, from = x - dx;
-            struct cell_rows rows = {old + here + x, old + below + x, new + here + x,
-                                     old + source + from, new + source + from};
+            struct cell_rows rows = {old + here + x,  new + here + x,      old + below + x,
+                                     new + below + x, old + source + from, new + source + from};
             struct proof proof = judge(&rows);
             uint8_t *moved = &cells->moved[row + (size_t)cell];
             *moved = (uint8_t)ocr_min(*moved + proof.came, OCR_CELL);

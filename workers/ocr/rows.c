@@ -36,6 +36,9 @@ static int add_row(struct ocr_session *session, const struct ocr_track *track,
     struct ocr_row row = {.text = strdup(track->reading.text),
                           .confidence = track->reading.confidence,
                           .line = track->number,
+                          .id = track->id,
+                          .kin = track->kin,
+                          .tall = track->crop.tall,
                           .picture = track->picture,
                           .ink = track->crop.ink,
                           .weight = track->weight,
@@ -266,7 +269,7 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
 
     for (size_t i = 0; i < session->row_count; i++) {
         const struct ocr_row *row = &session->rows[i];
-        enum cut cut = cut_of(session, row, typical);
+        enum cut cut = row->is_gone ? CUT_SURELY : cut_of(session, row, typical);
         if (cut == CUT_SURELY) {
             continue;
         }
@@ -311,6 +314,7 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, json_
         }
     }
     int outcome = ocr_panes_finish(&session->panes, error);
+    outcome = outcome ? outcome : ocr_rows_unite(session, error);
     if (outcome < 0) {
         return outcome;
     }

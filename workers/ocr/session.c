@@ -17,7 +17,7 @@ int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *ban
     session->banks = banks;
     session->timings = timings;
     session->timing_count = count;
-    session->next_line = 1;
+    session->next_line = session->next_id = 1;
     session->reduction = 1;
     *ret_session = session;
     return 0;

@@ -30,7 +30,7 @@ struct ocr_session {
 
     struct ocr_box screen; /* of the largest frame so far */
     int reduction;
-    int64_t next_line;
+    int64_t next_line, next_id;
     int64_t lines_seen, lines_read, readings;
 };
 
@@ -69,3 +69,14 @@ void ocr_sight(struct ocr_session *session, struct ocr_track *track);
 /* Ends the open stretch of a line, if any, and makes a row of it when it has text. */
 CV_MUST_CHECK int ocr_close(struct ocr_session *session, struct ocr_track *track,
                             struct cv_error *error);
+
+/* Whether two tracks are two readings of one line at one place, of which one is unsure. */
+bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh);
+
+/* Whether a line that was found stands where a known one should be by now, seen with more of it or
+ * with less. */
+bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh);
+
+/* When the panes are settled: rows of one line, of which something that lies over the content hid a
+ * part for a while, become one row. */
+CV_MUST_CHECK int ocr_rows_unite(struct ocr_session *session, struct cv_error *error);

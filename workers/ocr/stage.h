@@ -4,8 +4,8 @@
  * frame.c      a JPEG as colour planes           lines.c, misfits.c, components.c  where text is
  * ink.c        polarity and grey mapping         emoji*.c               emoji: found, compared, read
  * crop.c       a line, cut out                   reader.c, engine.c, tesseract.c       its text
- * match.c      the same pixels again?            viewport.c             which rows scroll
- * track.c      all lines known so far            follow.c, arrive.c     from frame to frame
+ * match.c      the same pixels again?            panes.c, panes_….c     which parts scroll
+ * track.c      all lines known so far            follow.c, arrive.c, kin.c  from frame to frame
  * timing.c     when a line was wholly visible    evidence.c             is a short reading text?
  * rows.c       detections as JSON              marks_*.c              "·" and "_" by their pixels
  * language.c  which of several languages a line is in (language_detect.cc: CLD2)

@@ -122,14 +122,14 @@ static bool find_entry(const struct way *way, int64_t *ret_start)
         }
         for (size_t i = 0; i < timing->motion_count; i++) {
             const struct ocr_motion *at = &timing->motion[i];
-            if (inside(way, pane, x + at->dx, y + at->dy)) {
+            if (shown(way, pane, x + at->dx, y + at->dy)) {
                 *ret_start = at->t_ms;
                 return true;
             }
         }
         x += timing->dx;
         y += timing->dy;
-        if (inside(way, pane, x, y)) {
+        if (shown(way, pane, x, y)) {
             *ret_start = timing->t_start;
             return true;
         }
@@ -183,7 +183,11 @@ static bool time_whole(const struct way *way, int64_t *ret_start, int64_t *ret_e
 {
     const struct ocr_sighting *first = &way->stretch->first, *last = &way->stretch->last;
 
-    if (inside(way, pane_of(way, first), first->x, first->y)) {
+    const struct ocr_pane *pane = pane_of(way, first);
+    bool begins = way->stretch->pieced ? shown(way, pane, first->x, first->y)
+                                       : inside(way, pane, first->x, first->y);
+
+    if (begins) {
         *ret_start = start_of(way);
     } else if (!find_entry(way, ret_start)) {
         return false;

@@ -32,6 +32,8 @@ struct ocr_stretch {
     struct ocr_sighting first, last;
     int width, height; /* of the ink */
     int above, below;  /* pixels that the face leaves above and below it: accents, descenders */
+    bool
+        pieced; /* what was seen at first may have been a part of it: something lay over the rest */
     struct ocr_places places;
 };
 

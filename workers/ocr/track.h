@@ -23,6 +23,8 @@ struct ocr_track {
     struct ocr_crop crop;
     struct ocr_reading reading;
     int64_t picture;        /* of the reading, in the pack; -1 where none is kept */
+    int64_t id;             /* 1, 2, … in the order in which lines were found */
+    int64_t kin;            /* the id of the line whose place in the content it took; 0: none */
     bool is_read;           /* else it waits to be seen whole */
     enum ocr_weight weight; /* of the reading */
     bool has_company;       /* was seen beside a line of words */
@@ -63,7 +65,10 @@ struct ocr_row {
     char language[OCR_LANGUAGE_NAME_MAX];
     double confidence;
     int64_t line;
+    int64_t id, kin; /* of the track */
     int64_t picture;
+    bool is_gone; /* part of another row */
+    int tall;
     struct ocr_ink ink;
     enum ocr_weight weight;
     bool has_company;

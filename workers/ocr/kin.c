@@ -1,0 +1,210 @@
+#include "workers/ocr/session_internal.h"
+
+#include <string.h>
+
+enum {
+    ALIGNED = 4,     /* pixels by which the left or right edges of one line differ */
+    CLOSE = 2,       /* letter heights: what is so near to a cover may be taken for a part of it */
+    LETTERS_MIN = 4, /* bytes that two texts have in common */
+    LETTERS_OFF = 2, /* … but for so many: half a letter is read as another one */
+};
+
+/* Which of two rows of one line at one place of the content shows more of it. */
+enum share { SHARE_NONE, SHARE_SAME, SHARE_MORE, SHARE_LESS };
+
+bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh)
+{
+    int middle = known->y + known->height / 2 - fresh->y - fresh->height / 2;
+    bool left = abs(known->x - fresh->x) <= ALIGNED;
+    bool right = abs(ocr_right(known) - ocr_right(fresh)) <= ALIGNED;
+
+    return (left || right) && abs(middle) * 2 <= ocr_min(known->height, fresh->height);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static int digits_differ(const char *a, const char *b)
+{
+    for (;;) {
+        a += strcspn(a, "0123456789");
+        b += strcspn(b, "0123456789");
+        if (*a != *b) {
+            return 1;
+        }
+        if (!*a) {
+            return 0;
+        }
+        a++;
+        b++;
+    }
+}
+
+enum { COMPARED_MAX = 300 };
+
+/* Edits that turn one text into the other, over bytes. */
+static size_t edits(const char *a, const char *b)
+{
+    size_t rows[COMPARED_MAX + 1], length = strlen(b);
+
+    for (size_t k = 0; k <= length; k++) {
+        rows[k] = k;
+    }
+    for (size_t i = 0; a[i]; i++) {
+        size_t corner = rows[0];
+        rows[0] = i + 1;
+        for (size_t k = 0; k < length; k++) {
+            size_t change = corner + (a[i] != b[k]);
+            corner = rows[k + 1];
+            size_t step = (rows[k] < corner ? rows[k] : corner) + 1;
+            rows[k + 1] = change < step ? change : step;
+        }
+    }
+    return rows[length];
+}
+
+/* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
+ * reads a little differently. Numbers have to agree. */
+bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
+{
+    const char *a = known->reading.text, *b = fresh->reading.text;
+    size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
+    bool picture = fresh->crop.ink.kind != OCR_INK_FLAT || known->crop.ink.kind != OCR_INK_FLAT;
+    double unsure = known->reading.worst_word < fresh->reading.worst_word
+                        ? known->reading.worst_word
+                        : fresh->reading.worst_word;
+
+    /* Lines that nobody can read are not the same for that. */
+    if (same_text(a, b)) {
+        return a[0] != '\0';
+    }
+    if (longest < 4 || longest > COMPARED_MAX || (!picture && unsure > 0.7) ||
+        abs(known->box.x - fresh->box.x) > known->crop.tall ||
+        abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
+        return false;
+    }
+    return !digits_differ(a, b) && edits(a, b) * 6 <= longest;
+}
+
+static size_t common_start(const char *a, const char *b)
+{
+    size_t length = 0;
+
+    while (a[length] && a[length] == b[length]) {
+        length++;
+    }
+    return length;
+}
+
+static size_t common_end(const char *a, const char *b)
+{
+    size_t left = strlen(a), right = strlen(b), length = 0;
+
+    while (length < left && length < right && a[left - 1 - length] == b[right - 1 - length]) {
+        length++;
+    }
+    return length;
+}
+
+/* How much of the line `fresh` shows, against `known`. */
+static enum share share_of(const struct ocr_row *known, const struct ocr_row *fresh)
+{
+    size_t before = strlen(known->text), after = strlen(fresh->text);
+    size_t start = common_start(known->text, fresh->text);
+    size_t end = common_end(known->text, fresh->text);
+    size_t common = start > end ? start : end, shorter = before < after ? before : after;
+
+    if (before == after && common == before) {
+        return SHARE_SAME;
+    }
+    if (common < LETTERS_MIN || common + LETTERS_OFF < shorter) {
+        return SHARE_NONE;
+    }
+    return after > before ? SHARE_MORE : SHARE_LESS;
+}
+
+/* Whether something hides a part of the line where the row sighted it, or lies so near that it was
+ * read with it: `width` is that of the line as a whole. */
+static bool is_hidden(const struct ocr_session *session, const struct ocr_row *row,
+                      const struct ocr_sighting *sighting, int width)
+{
+    int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
+    int reach = width - row->stretch.width + CLOSE * row->tall;
+    struct ocr_box around = {sighting->x - reach, sighting->y, row->stretch.width + 2 * reach,
+                             row->stretch.height};
+
+    return ocr_pane_covers(ocr_panes_get(&session->panes, pane), &around);
+}
+
+/* `after` goes on where `before` ends; it takes over its beginning. */
+static void unite(const struct ocr_session *session, struct ocr_row *before, struct ocr_row *after)
+{
+    const struct ocr_timing *timing = &session->timings[after->stretch.first.frame];
+    struct ocr_sighting first = before->stretch.first, last = before->stretch.last;
+
+    after->stretch.first =
+        (struct ocr_sighting){first.frame, first.x + after->stretch.first.x - timing->dx - last.x,
+                              first.y + after->stretch.first.y - timing->dy - last.y};
+    after->has_company = after->has_company || before->has_company;
+    after->kin = before->kin;
+    before->is_gone = true;
+}
+
+/* One line, seen by two rows, one after the other. The one that ends at a cover shows a part of it,
+ * or the cover's picture beside it. */
+static void compare(const struct ocr_session *session, struct ocr_row *before,
+                    struct ocr_row *after)
+{
+    int width = ocr_max(before->stretch.width, after->stretch.width);
+    bool hid_before = is_hidden(session, before, &before->stretch.last, width);
+    bool hid_after = is_hidden(session, after, &after->stretch.first, width);
+    enum share share = share_of(before, after);
+
+    if (share == SHARE_SAME) {
+        unite(session, before, after);
+    } else if (share != SHARE_NONE && hid_before && (share == SHARE_MORE || !hid_after)) {
+        unite(session, before, after);
+        after->stretch.pieced = true;
+    } else if (share != SHARE_NONE && hid_after) {
+        after->is_gone = true;
+    }
+}
+
+static int compare_by_id(const void *left, const void *right)
+{
+    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
+
+    if (a->id != b->id) {
+        return a->id < b->id ? -1 : 1;
+    }
+    return (a->stretch.last.frame > b->stretch.last.frame) -
+           (a->stretch.last.frame < b->stretch.last.frame);
+}
+
+int ocr_rows_unite(struct ocr_session *session, struct cv_error *error)
+{
+    cv_auto_free struct ocr_row **by_id = calloc(session->row_count + 1, sizeof(*by_id));
+
+    if (!by_id) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
+    }
+    for (size_t i = 0; i < session->row_count; i++) {
+        by_id[i] = &session->rows[i];
+    }
+    qsort(by_id, session->row_count, sizeof(struct ocr_row *), compare_by_id);
+    for (size_t i = 0; i < session->row_count; i++) {
+        struct ocr_row *after = &session->rows[i];
+        struct ocr_row key = {.id = after->kin,
+                              .stretch.last.frame = after->stretch.first.frame - 1};
+        const struct ocr_row *wanted = &key;
+        struct ocr_row **before = after->kin ? bsearch(&wanted, by_id, session->row_count,
+                                                       sizeof(struct ocr_row *), compare_by_id)
+                                             : NULL;
+        if (before && !(*before)->is_gone) {
+            compare(session, *before, after);
+        }
+    }
+    return 0;
+}
