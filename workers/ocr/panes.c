@@ -152,6 +152,25 @@ static int resize(struct ocr_panes *panes, int width, int height, struct cv_erro
     return new_cells(width, height, &panes->step, error);
 }
 
+/* The first cell from `from` on of which a step proves anything: few do, and eight are skipped at a
+ * time. */
+static size_t next_cell(const struct ocr_cells *step, size_t from, size_t count)
+{
+    size_t i = from;
+
+    while (i < count && !step->moved[i] && !step->stayed[i]) {
+        uint64_t moved = 0, stayed = 0;
+        if (i + sizeof(moved) <= count) {
+            memcpy(&moved, step->moved + i, sizeof(moved));
+            memcpy(&stayed, step->stayed + i, sizeof(stayed));
+            i += moved | stayed ? 1 : sizeof(moved);
+        } else {
+            i++;
+        }
+    }
+    return i;
+}
+
 /* Cells in which the step is at odds with what is known of a pane; *ret_moved: those that moved. */
 static int64_t conflicts(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
                          int64_t *ret_moved)
@@ -160,7 +179,8 @@ static int64_t conflicts(const struct ocr_panes *panes, const struct ocr_pane_ev
     size_t cells = ocr_cells_count(panes->width, panes->height);
     int64_t count = 0, moved = 0;
 
-    for (size_t i = 0; i < cells; i++) {
+    for (size_t i = next_cell(&panes->step, 0, cells); i < cells;
+         i = next_cell(&panes->step, i + 1, cells)) {
         bool moves = ocr_cell_moves(step->moved[i], step->stayed[i]);
         bool stays = ocr_cell_stays(step->moved[i], step->stayed[i]);
         moved += moves;
@@ -223,7 +243,8 @@ static void add_evidence(const struct ocr_panes *panes, struct ocr_pane_evidence
 {
     size_t cells = ocr_cells_count(panes->width, panes->height);
 
-    for (size_t i = 0; i < cells; i++) {
+    for (size_t i = next_cell(&panes->step, 0, cells); i < cells;
+         i = next_cell(&panes->step, i + 1, cells)) {
         int moved = live->cells.moved[i] + panes->step.moved[i];
         int stayed = live->cells.stayed[i] + panes->step.stayed[i];
         int halve = moved > COUNTS_MAX || stayed > COUNTS_MAX;
@@ -232,19 +253,24 @@ static void add_evidence(const struct ocr_panes *panes, struct ocr_pane_evidence
     }
 }
 
+/* The columns of cells that moved in a row: right is 0 when none did. */
+struct reach {
+    int left, right;
+};
+
 /* Rows that moved in company: a lone one is a coincidence. */
-static bool has_company(const bool *moved, int y, int height)
+static bool has_company(const struct reach *moved, int y, int height)
 {
     int near = 0;
 
     for (int k = ocr_max(y - NEIGHBOURS, 0); k <= ocr_min(y + NEIGHBOURS, height - 1); k++) {
-        near += moved[k];
+        near += moved[k].right > 0;
     }
-    return moved[y] && near > NEIGHBOURS / 2;
+    return moved[y].right > 0 && near > NEIGHBOURS / 2;
 }
 
-/* First and last of the lines (rows or columns of cells) that moved; false when none did. */
-static bool range_of(const bool *moved, int count, int *ret_first, int *ret_end)
+/* First and last of the rows that moved; false when none did. */
+static bool range_of(const struct reach *moved, int count, int *ret_first, int *ret_end)
 {
     int first = 0, end = count;
 
@@ -264,32 +290,29 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
                  struct cv_error *error)
 {
     int across = ocr_cells_across(panes->width), height = panes->height, top, bottom;
-    cv_auto_free bool *rows = calloc((size_t)height, sizeof(*rows));
-    int left = across, right = 0;
+    size_t cells = ocr_cells_count(panes->width, panes->height);
+    const struct ocr_cells *step = &panes->step;
+    cv_auto_free struct reach *rows = calloc((size_t)height, sizeof(*rows));
     struct ocr_pane *pane = &panes->items[live->pane];
+    int left = across, right = 0;
 
     if (!rows) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow what moves");
     }
-    for (int y = 0; y < height; y++) {
-        const uint8_t *moved = panes->step.moved + (size_t)y * (size_t)across;
-        const uint8_t *stayed = panes->step.stayed + (size_t)y * (size_t)across;
-        for (int x = 0; x < across; x++) {
-            rows[y] |= ocr_cell_moves(moved[x], stayed[x]);
+    for (size_t i = next_cell(step, 0, cells); i < cells; i = next_cell(step, i + 1, cells)) {
+        if (ocr_cell_moves(step->moved[i], step->stayed[i])) {
+            struct reach *row = &rows[i / (size_t)across];
+            int column = (int)(i % (size_t)across);
+            row->left = row->right ? row->left : column;
+            row->right = column + 1;
         }
     }
     if (!range_of(rows, height, &top, &bottom)) {
         return 0;
     }
     for (int y = top; y < bottom; y++) {
-        const uint8_t *moved = panes->step.moved + (size_t)y * (size_t)across;
-        const uint8_t *stayed = panes->step.stayed + (size_t)y * (size_t)across;
-        for (int x = 0; x < across; x++) {
-            if (rows[y] && ocr_cell_moves(moved[x], stayed[x])) {
-                left = ocr_min(left, x);
-                right = ocr_max(right, x + 1);
-            }
-        }
+        left = rows[y].right ? ocr_min(left, rows[y].left) : left;
+        right = ocr_max(right, rows[y].right);
     }
     if (!ocr_pane_known(pane)) {
         *pane = (struct ocr_pane){

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 enum {
     PIXEL_CHANGED = 40, /* levels: ink became paper, or other content */
     PIXEL_SAME = 24,    /* levels; codec noise stays below */
@@ -47,6 +51,23 @@ static inline struct proof judge(const struct cell_rows *rows)
     return (struct proof){(uint8_t)came, (uint8_t)left, (uint8_t)stayed};
 }
 
+/* Nothing in the cell is far from what was there, nor from what should have come: most of a page is
+ * paper. */
+static inline bool proves_nothing(const struct cell_rows *rows)
+{
+#if defined(__SSE2__)
+    __m128i now = _mm_loadl_epi64((const __m128i *)rows->after);
+    __m128i then = _mm_loadl_epi64((const __m128i *)rows->before);
+    __m128i came = _mm_loadl_epi64((const __m128i *)rows->source_before);
+    __m128i both = _mm_unpacklo_epi64(then, came);
+    __m128i sums = _mm_sad_epu8(_mm_unpacklo_epi64(now, now), both);
+    return _mm_cvtsi128_si32(sums) < PIXEL_CHANGED && _mm_extract_epi16(sums, 4) < PIXEL_CHANGED;
+#else
+    (void)rows;
+    return false;
+#endif
+}
+
 /* Content that left its place and is found where it went to was seen to move there, too. */
 static void mark_source(uint8_t *moved_row, int across, int x, uint8_t pixels)
 {
@@ -76,6 +97,9 @@ void ocr_evidence_of(const struct ocr_frame *before, const struct ocr_frame *aft
             int x = cell * OCR_CELL, from = x - dx;
             struct cell_rows rows = {old + here + x,  new + here + x,      old + below + x,
                                      new + below + x, old + source + from, new + source + from};
+            if (proves_nothing(&rows)) {
+                continue;
+            }
             struct proof proof = judge(&rows);
             uint8_t *moved = &cells->moved[row + (size_t)cell];
             *moved = (uint8_t)ocr_min(*moved + proof.came, OCR_CELL);
