@@ -20,7 +20,9 @@ void cv_pairs_deinit(struct cv_pairs *pairs)
     *pairs = (struct cv_pairs){0};
 }
 
-/* The one live track with the detection's own text that it could continue, or CV_NONE. */
+/* The one live track with the detection's own text, if that is over as the detection begins, so that
+ * it could continue it; CV_NONE where another one goes on: the text stands there several times, and
+ * which of them came is for their places to tell. */
 static size_t only_same(struct cv_tracks *tracks, size_t detection)
 {
     const struct cv_detection *next = &tracks->detections[detection];
@@ -32,12 +34,12 @@ static size_t only_same(struct cv_tracks *tracks, size_t detection)
         if (++steps > CV_MAX_CHAIN) {
             return CV_NONE;
         }
-        if (!cv_times_touch(track, next) ||
+        if (cv_is_double(tracks, track, next) ||
             cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]) !=
                 CV_LIKENESS_SAME) {
             continue;
         }
-        if (only != CV_NONE) {
+        if (only != CV_NONE || !cv_times_touch(track, next)) {
             return CV_NONE;
         }
         only = i;

@@ -279,6 +279,26 @@ static void test_what_can_be_read_is_no_flicker(void **state)
 }
 
 /* A letter that is half drawn reads as another one. */
+/* A feed of equal posts: as the topmost leaves, another comes in at the foot while the rest moves on.
+ * The one that came is not the one that left. */
+static void test_equal_posts_that_scroll(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "pocket ladder basket", 0, 500, 60, 120);
+    see(&s, "pocket ladder basket", 0, 2000, 60, 360)->end_box = (struct cv_box){60, 150, 400, 40};
+    see(&s, "pocket ladder basket", 0, 3400, 60, 600)->end_box = (struct cv_box){60, 100, 400, 40};
+    see(&s, "pocket ladder basket", 530, 3400, 60, 740)->end_box =
+        (struct cv_box){60, 340, 400, 40};
+    see(&s, "pocket ladder basket", 2030, 3400, 60, 740)->end_box =
+        (struct cv_box){60, 580, 400, 40};
+    expect_segments(&s, "0-500 pocket ladder basket\n"
+                        "0-2000 pocket ladder basket\n"
+                        "0-3400 pocket ladder basket\n"
+                        "530-3400 pocket ladder basket\n"
+                        "2030-3400 pocket ladder basket");
+}
+
 static void test_typing_ends_in_its_text(void **state)
 {
     (void)state;
@@ -382,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_a_line_read_twice_counts_once),
         cmocka_unit_test(test_a_counter_is_one_segment),
         cmocka_unit_test(test_what_can_be_read_is_no_flicker),
+        cmocka_unit_test(test_equal_posts_that_scroll),
         cmocka_unit_test(test_typing_ends_in_its_text),
         cmocka_unit_test(test_order_of_input_does_not_matter),
         cmocka_unit_test(test_many_detections),

@@ -156,6 +156,32 @@ static void test_a_pane_is_what_moves(void **state)
     assert_int_equal(ocr_panes_near(&panes, 0), 0);
 }
 
+/* Rows in which nothing was written when the page moved belong to it when a line moves into them. */
+static void test_a_line_that_moved_is_in_the_pane(void **state)
+{
+    (void)state;
+    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    struct ocr_box low = {40, HEIGHT - BAR, 200,
+                          BAR + 2}; /* a margin of it is out of the picture */
+    struct ocr_places places = {0};
+    struct cv_error error;
+
+    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    learn(&panes, page_step, 0, 4, -37);
+    struct ocr_pane *pane = &panes.items[0];
+    int bottom = pane->bottom;
+    ocr_panes_saw(&panes, &places, &low);
+    assert_int_equal(pane->bottom, bottom); /* nobody knows whether it moves */
+    ocr_places_note(&places, 0, true);
+    pane->bottom_cuts = 1;
+    ocr_panes_saw(&panes, &places, &low);
+    assert_int_equal(pane->bottom, bottom); /* lines are cut before they come there */
+    pane->bottom_cuts = 0;
+    ocr_panes_saw(&panes, &places, &low);
+    assert_int_equal(pane->bottom, HEIGHT);
+    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+}
+
 enum { PANEL_X = 304, PANEL_Y = 120, PANEL_WIDTH = 320, PANEL_HEIGHT = 240 };
 
 /* Four steps in which a panel scrolls by 37 pixels in a page that stands, then steps of the page with
@@ -589,6 +615,7 @@ int main(void)
         cmocka_unit_test(test_the_same_line_is_known_and_another_is_not),
         cmocka_unit_test(test_small_letters_are_known_when_they_blur),
         cmocka_unit_test(test_a_pane_is_what_moves),
+        cmocka_unit_test(test_a_line_that_moved_is_in_the_pane),
         cmocka_unit_test(test_panes_are_told_apart),
         cmocka_unit_test(test_what_lies_over_a_pane),
         cmocka_unit_test(test_a_standing_line_is_read_once),

@@ -70,13 +70,35 @@ static void look_around(const struct ocr_session *session, struct arrival *arriv
     }
 }
 
+/* Whether a line that was read may be a piece of the one at `box`: then an edge cut it when it was
+ * first seen, just where the rest should have been. What stood clear of the edges was whole, and what
+ * runs together with it now is something else. */
+static bool may_grow(struct ocr_session *session, const struct ocr_track *known,
+                     const struct ocr_box *box)
+{
+    const struct ocr_pane *pane = ocr_session_pane(session);
+    int above = known->seen.y - box->y, below = ocr_bottom(box) - ocr_bottom(&known->seen);
+    int top = pane ? pane->top : 0, bottom = pane ? pane->bottom : session->screen.height;
+    const struct ocr_stretch *stretch = &known->stretch;
+
+    return !known->open ||
+           (above > OCR_MATCH_REACH && stretch->first.y - above < top + OCR_MATCH_REACH) ||
+           (below > OCR_MATCH_REACH &&
+            stretch->first.y + stretch->height + below > bottom - OCR_MATCH_REACH);
+}
+
 /* Whether the line shows clearly more than the known one under it: letters were typed, or a line
  * that was cut by an edge came out. */
-static bool is_taller(const struct arrival *arrival)
+static bool is_taller(struct ocr_session *session, const struct arrival *arrival)
 {
     struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
-    return box.height * 4 > known.height * 5 + 8 ||
-           (!arrival->under->is_read && box.height > known.height + 2);
+    bool moves = session->shift.dx || session->shift.dy;
+
+    if (!arrival->under->is_read) {
+        return box.height > known.height + 2;
+    }
+    return box.height * 4 > known.height * 5 + 8 &&
+           (!moves || may_grow(session, arrival->under, &box));
 }
 
 static bool is_wider(const struct arrival *arrival)
@@ -330,7 +352,7 @@ int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
         struct arrival arrival = {.line = &lines->items[i],
                                   .glyphs = lines->glyphs + lines->items[i].first_glyph};
         look_around(session, &arrival);
-        if (arrival.under && arrival.covered >= 0.6 && !is_taller(&arrival) &&
+        if (arrival.under && arrival.covered >= 0.6 && !is_taller(session, &arrival) &&
             !is_wider(&arrival)) {
             session->lines_seen++;
             continue;

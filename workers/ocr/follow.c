@@ -73,6 +73,7 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
     }
     take_match(session, track, x + match.dx, y + match.dy);
     if (match.whole) {
+        ocr_panes_saw(&session->panes, &track->places, &track->box);
         ocr_sight(session, track);
         return 0;
     }

@@ -71,6 +71,11 @@ CV_MUST_CHECK int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame
                                  const struct ocr_frame *after, int dx, int dy,
                                  struct cv_error *error);
 
+/* A line was seen whole in the last frame: where it moved along with the pane, the pane reaches so
+ * far, unless an edge was seen to cut lines there. */
+void ocr_panes_saw(struct ocr_panes *panes, const struct ocr_places *places,
+                   const struct ocr_box *box);
+
 /* Settles the last scene. */
 CV_MUST_CHECK int ocr_panes_finish(struct ocr_panes *panes, struct cv_error *error);
 

@@ -78,3 +78,18 @@ bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_pl
            (place == OCR_PLACE_MOVES ||
             (place == OCR_PLACE_UNKNOWN && ocr_pane_holds(ocr_panes_get(panes, pane), box)));
 }
+
+void ocr_panes_saw(struct ocr_panes *panes, const struct ocr_places *places,
+                   const struct ocr_box *box)
+{
+    if (panes->current < 0 || ocr_places_in(places, panes->current) != OCR_PLACE_MOVES) {
+        return;
+    }
+    struct ocr_pane *pane = &panes->items[panes->current];
+    if (ocr_pane_known(pane) && pane->top_cuts == 0) {
+        pane->top = ocr_min(pane->top, ocr_max(box->y, 0));
+    }
+    if (ocr_pane_known(pane) && pane->bottom_cuts == 0) {
+        pane->bottom = ocr_max(pane->bottom, ocr_min(ocr_bottom(box), panes->height));
+    }
+}
