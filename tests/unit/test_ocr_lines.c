@@ -41,6 +41,80 @@ static void test_dark_light_and_coloured_lines_are_found(void **state)
     }
 }
 
+/* Forty levels and fewer, as hints and placeholders are written: noise does not hide them, and is none. */
+static void test_faint_lines_on_even_ground_are_found(void **state)
+{
+    (void)state;
+    static const struct {
+        struct colour paper, ink;
+        int noise;
+    } themes[] = {{{64, 64, 66}, {104, 104, 108}, 0},
+                  {{64, 64, 66}, {104, 104, 108}, 3},
+                  {{200, 200, 204}, {158, 158, 160}, 2},
+                  {{240, 240, 240}, {210, 210, 210}, 1}};
+    for (size_t i = 0; i < CV_COUNT(themes); i++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 400, themes[i].paper);
+        struct ocr_box strong = draw_text(&frame, "platform nine", 40, 40, 22, black);
+        struct ocr_box first =
+            draw_text(&frame, "Thursday evening train", 40, 150, 22, themes[i].ink);
+        struct ocr_box second = draw_text(&frame, "platform nine", 40, 190, 18, themes[i].ink);
+        add_noise(&frame, themes[i].noise, 7);
+        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        assert_int_equal(lines.count, 3);
+        expect_box(&lines.items[0].box, &strong, 2);
+        expect_box(&lines.items[1].box, &first, 2);
+        expect_box(&lines.items[2].box, &second, 2);
+        assert_false(lines.items[0].is_faint);
+        assert_true(lines.items[1].is_faint && lines.items[2].is_faint);
+        for (size_t k = 0; k < lines.count; k++) {
+            struct ocr_crop crop = {.grey = NULL};
+            struct cv_error error;
+            assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[k],
+                                           lines.glyphs + lines.items[k].first_glyph, &crop,
+                                           &error),
+                             0);
+            assert_true(crop.grey[0] > 128); /* paper is white, whatever it was */
+            ocr_crop_deinit(&crop);
+        }
+    }
+}
+
+/* Noise has no lines, nor has a slope; on a slope, between strong letters and under much noise nobody
+ * looks for faint ones. */
+static void test_uneven_ground_has_no_faint_lines(void **state)
+{
+    (void)state;
+    static const struct colour ground = {120, 120, 120}, ink = {148, 148, 148};
+    cv_auto(ocr_frame_deinit) struct ocr_frame noise = new_frame(700, 300, ground);
+    add_noise(&noise, 9, 3);
+    cv_auto(ocr_lines_deinit) struct ocr_lines none = find_lines(&noise);
+    assert_int_equal(none.count, 0);
+
+    cv_auto(ocr_frame_deinit) struct ocr_frame hidden = new_frame(700, 300, ground);
+    (void)draw_text(&hidden, "Thursday evening train", 40, 120, 22, ink);
+    add_noise(&hidden, 9, 3);
+    cv_auto(ocr_lines_deinit) struct ocr_lines under = find_lines(&hidden);
+    assert_int_equal(under.count, 0);
+
+    cv_auto(ocr_frame_deinit) struct ocr_frame slope = new_frame(700, 300, ground);
+    for (int y = 0; y < slope.height; y++) {
+        for (int x = 0; x < slope.width; x++) {
+            int level = 60 + (x % 50 < 25 ? x % 50 : 50 - x % 50) * 5;
+            set_pixel(&slope, x, y, (struct colour){(uint8_t)level, 100, 100}, 255);
+        }
+    }
+    ocr_frame_luma(&slope);
+    cv_auto(ocr_lines_deinit) struct ocr_lines hills = find_lines(&slope);
+    assert_int_equal(hills.count, 0);
+
+    cv_auto(ocr_frame_deinit) struct ocr_frame near = new_frame(700, 300, ground);
+    struct ocr_box strong = draw_text(&near, "platform", 40, 120, 22, white);
+    (void)draw_text(&near, "nine at noon", ocr_right(&strong) + 10, 120, 22, ink);
+    cv_auto(ocr_lines_deinit) struct ocr_lines beside = find_lines(&near);
+    assert_int_equal(beside.count, 1); /* else the line would be one that was cut */
+    expect_box(&beside.items[0].box, &strong, 2);
+}
+
 static void test_sizes_from_small_to_large(void **state)
 {
     (void)state;
@@ -347,6 +421,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dark_light_and_coloured_lines_are_found),
+        cmocka_unit_test(test_faint_lines_on_even_ground_are_found),
+        cmocka_unit_test(test_uneven_ground_has_no_faint_lines),
         cmocka_unit_test(test_sizes_from_small_to_large),
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
         cmocka_unit_test(test_an_emoji_does_not_join_columns),

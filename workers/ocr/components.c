@@ -1,4 +1,4 @@
-#include "workers/ocr/lines.h"
+#include "workers/ocr/ground.h"
 
 #include <string.h>
 #if defined(__SSE2__)
@@ -65,8 +65,7 @@ static inline __m128i gradients(const uint8_t *here, size_t width)
 }
 #endif
 
-/* The largest central difference of the three colours at every pixel of row y; none at the rim. */
-static void gradient_row(const struct ocr_frame *frame, int y, uint8_t *edges)
+void ocr_gradient_row(const struct ocr_frame *frame, int y, uint8_t *edges)
 {
     size_t width = (size_t)frame->width, x = 1;
 
@@ -283,8 +282,11 @@ static int collect(const struct labelling *all, struct ocr_components *ret_compo
     return 0;
 }
 
-int ocr_components_find(const struct ocr_frame *frame, struct ocr_components *ret_components,
-                        struct cv_error *error)
+/* Labels the edges of a frame; `learned`: the faint ones of the places that were learned, else the
+ * others, of which `noted`, unless NULL, takes note. */
+static int label_frame(const struct ocr_frame *frame, struct ocr_ground *noted,
+                       const struct ocr_ground *learned, struct ocr_components *ret_components,
+                       struct cv_error *error)
 {
     size_t runs_max = (size_t)frame->width / 2 + 1;
     cv_auto_free uint8_t *edges = malloc((size_t)frame->width + 8);
@@ -296,9 +298,18 @@ int ocr_components_find(const struct ocr_frame *frame, struct ocr_components *re
     }
     struct run_row above = {runs, 0}, here = {runs + runs_max, 0};
     for (int y = 0; y < frame->height; y++) {
-        gradient_row(frame, y, edges);
-        find_runs(edges, frame->width, &here);
-        label_runs(&all, &here, &above, edges, y);
+        here.count = 0;
+        if (!learned || ocr_ground_any(learned, y)) {
+            ocr_gradient_row(frame, y, edges);
+            if (noted) {
+                ocr_ground_note(noted, edges, frame->width, y);
+            }
+            if (learned) {
+                ocr_ground_lift(learned, edges, frame->width, y);
+            }
+            find_runs(edges, frame->width, &here);
+            label_runs(&all, &here, &above, edges, y);
+        }
         struct run_row swap = above;
         above = here;
         here = swap;
@@ -306,4 +317,16 @@ int ocr_components_find(const struct ocr_frame *frame, struct ocr_components *re
     int result = collect(&all, ret_components, error);
     free(all.labels);
     return result;
+}
+
+int ocr_components_find(const struct ocr_frame *frame, struct ocr_ground *ground,
+                        struct ocr_components *ret_components, struct cv_error *error)
+{
+    return label_frame(frame, ground, NULL, ret_components, error);
+}
+
+int ocr_components_faint(const struct ocr_frame *frame, const struct ocr_ground *ground,
+                         struct ocr_components *ret_components, struct cv_error *error)
+{
+    return label_frame(frame, NULL, ground, ret_components, error);
 }

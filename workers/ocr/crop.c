@@ -2,10 +2,6 @@
 
 #include <string.h>
 
-/* Text on anything has two groups of pixels; texture and gradients have not. */
-static const double CLARITY_MIN = 0.55;
-enum { CONTRAST_MIN = 36 };
-
 void ocr_crop_deinit(struct ocr_crop *crop)
 {
     ocr_crop_drop_patches(crop);
@@ -19,11 +15,6 @@ void ocr_crop_drop_patches(struct ocr_crop *crop)
         free(crop->patches[i].rgb);
         crop->patches[i] = (struct ocr_patch){.rgb = NULL};
     }
-}
-
-static int contrast(const struct ocr_ink *ink)
-{
-    return ink->kind == OCR_INK_FLAT ? ink->low : ink->high - ink->low;
 }
 
 /* Whether a glyph lies in an emoji. */
@@ -77,11 +68,6 @@ static struct ocr_box widest_without(const struct ocr_box *line, const struct oc
     return best.width ? best : *line;
 }
 
-static bool is_faint(const struct ocr_ink *ink)
-{
-    return contrast(ink) < CONTRAST_MIN || ink->clarity < CLARITY_MIN;
-}
-
 /* An avatar before a name or an icon behind it, in the line but further from its letters than a blank
  * is wide: when it goes under an edge, the text is still there. Takes the picture at the end
  * of the line off; whether there was one. */
@@ -114,12 +100,26 @@ static bool trim_end(const struct ocr_line *line, const struct ocr_box *glyphs, 
     return true;
 }
 
+/* Emoji are not faint. */
+static int look_at_faint(const struct ocr_frame *frame, const struct ocr_line *line,
+                         const struct ocr_box *glyphs, struct ocr_crop *crop)
+{
+    ocr_ink_measure_faint(frame, &line->box, &crop->ink);
+    crop->box = line->box;
+    crop->tall = letters_height(line, glyphs, NULL, 0, 6);
+    crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
+    return crop->has_letters && ocr_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
+}
+
 /* Finds the emoji and what of the line is left for letters; CV_OCR_NO_TEXT when neither is there. */
 static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
                    const struct ocr_line *line, const struct ocr_box *glyphs, struct ocr_crop *crop)
 {
     bool is_read = false;
 
+    if (line->is_faint) {
+        return look_at_faint(frame, line, glyphs, crop);
+    }
     ocr_ink_measure(frame, &line->box, &crop->ink);
     crop->emoji_count = ocr_emoji_read(banks, frame, &crop->ink, line, glyphs, crop->emoji);
     crop->box = line->box;
@@ -142,7 +142,7 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
         letters = widest_without(&letters, crop->emoji, crop->emoji_count);
         ocr_ink_measure(frame, &letters, &crop->ink);
     }
-    return crop->has_letters && !is_faint(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
+    return crop->has_letters && ocr_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
 }
 
 /* Keeps the colours of one emoji; `box` is its box in frame pixels. */

@@ -29,6 +29,9 @@ struct ocr_grouping {
     int open_count;
 };
 
+/* By top, then left. */
+void ocr_lines_sort(struct ocr_lines *lines);
+
 /* The line that took this one, or itself. */
 static inline int ocr_grouping_root(const struct ocr_grouping *all, int line)
 {

@@ -3,14 +3,23 @@
 #include <string.h>
 
 enum {
-    RING = 2,                /* pixels around the ink box that are looked at */
-    RING_GAP = 2,            /* pixels left out between them: anti-aliasing and codec ringing */
-    PLAIN_SPREAD = 18,       /* levels by which plain paper may vary */
-    PLAIN_PERCENT = 70,      /* of the ring's pixels have to lie within that */
-    REACH_MIN = 40,          /* levels of the weakest ink */
+    RING = 2,           /* pixels around the ink box that are looked at */
+    RING_GAP = 2,       /* pixels left out between them: anti-aliasing and codec ringing */
+    PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
+    PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
+    REACH_MIN = 40,     /* levels of the weakest ink */
+    FAINT_SPREAD = 6,   /* the same three of faint lines */
+    FAINT_PERCENT = 90,
+    FAINT_REACH_MIN = 18,
     LUMA_PERCENT = 40,       /* of a pixel's distance in colour that luma has to have */
     LUMA_TELLS_PERCENT = 85, /* of the strong ink's pixels for which it does */
 };
+
+/* Text on anything has two groups of pixels; texture and gradients have not. */
+static const double CLARITY_MIN = 0.55;
+/* Where a codec left noise instead of letters, faint lines of it have less than these. */
+static const double FAINT_CLARITY_MIN = 0.75;
+enum { CONTRAST_MIN = 36, FAINT_CONTRAST_MIN = 20 };
 
 struct histogram {
     uint32_t count[256];
@@ -104,15 +113,20 @@ static void look_at_ring(const struct ocr_frame *frame, const struct ocr_box *bo
     }
 }
 
-static bool is_plain(const struct histogram *ring, int median)
+static bool is_plain(const struct histogram *ring, int median, int spread, unsigned percent)
 {
     uint64_t near = 0;
 
-    for (int level = ocr_max(median - PLAIN_SPREAD, 0);
-         level <= ocr_min(median + PLAIN_SPREAD, 255); level++) {
+    for (int level = ocr_max(median - spread, 0); level <= ocr_min(median + spread, 255); level++) {
         near += ring->count[level];
     }
-    return near * 100 >= (uint64_t)ring->total * PLAIN_PERCENT;
+    return near * 100 >= (uint64_t)ring->total * percent;
+}
+
+/* Levels of the weakest ink. */
+static int reach_min(const struct ocr_ink *ink)
+{
+    return ink->is_faint ? FAINT_REACH_MIN : REACH_MIN;
 }
 
 static inline int distance(const struct ocr_frame *frame, size_t at, const uint8_t paper[3])
@@ -151,7 +165,7 @@ static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
         below += reach->count[level];
     }
     double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
-    ink->low = ocr_max(quantile(reach, 1 - ink_share * 0.3), REACH_MIN);
+    ink->low = ocr_max(quantile(reach, 1 - ink_share * 0.3), reach_min(ink));
     ink->high = 0;
     ink->clarity = split.quality;
 }
@@ -171,7 +185,7 @@ static bool luma_tells(const struct ocr_frame *frame, const struct ocr_box *box,
             if (away > strong) {
                 int luma_away = abs(frame->plane[OCR_LUMA][at] - luma);
                 seen++;
-                told += luma_away * 100 >= away * LUMA_PERCENT && luma_away >= REACH_MIN;
+                told += luma_away * 100 >= away * LUMA_PERCENT && luma_away >= reach_min(ink);
             }
         }
     }
@@ -191,7 +205,7 @@ static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *b
             int away = distance(frame, at, ink->paper), here = frame->plane[OCR_LUMA][at];
             reach.count[away]++;
             luma_reach.count[abs(here - luma)]++;
-            if (away >= REACH_MIN) {
+            if (away >= reach_min(ink)) {
                 lighter += here > luma ? 1 : -1;
             }
         }
@@ -257,25 +271,58 @@ static void measure_picture(const struct ocr_frame *frame, const struct ocr_box 
     ink->clarity = light_ink ? light.quality : dark.quality;
 }
 
+/* Whether the paper around the box is plain, and its colour. */
+static bool look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
+                          struct ocr_ink *ink)
+{
+    struct histogram ring[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
+    bool plain = true;
+
+    look_at_ring(frame, box, ring);
+    for (int c = 0; c < 3; c++) {
+        int median = quantile(&ring[c], 0.5);
+        ink->paper[c] = (uint8_t)median;
+        plain = plain && (ink->is_faint ? is_plain(&ring[c], median, FAINT_SPREAD, FAINT_PERCENT)
+                                        : is_plain(&ring[c], median, PLAIN_SPREAD, PLAIN_PERCENT));
+    }
+    return plain;
+}
+
 void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
                      struct ocr_ink *ret_ink)
 {
-    struct histogram ring[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
     struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
-    bool plain = true;
 
     *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT};
-    look_at_ring(frame, &inside, ring);
-    for (int c = 0; c < 3; c++) {
-        int median = quantile(&ring[c], 0.5);
-        ret_ink->paper[c] = (uint8_t)median;
-        plain = plain && is_plain(&ring[c], median);
-    }
-    if (plain) {
+    if (look_at_paper(frame, &inside, ret_ink)) {
         measure_plain(frame, &inside, ret_ink);
     } else {
         measure_picture(frame, &inside, ret_ink);
     }
+}
+
+void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct ocr_box *box,
+                           struct ocr_ink *ret_ink)
+{
+    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+
+    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .is_faint = true};
+    if (look_at_paper(frame, &inside, ret_ink)) {
+        measure_plain(frame, &inside, ret_ink);
+    }
+}
+
+static int contrast(const struct ocr_ink *ink)
+{
+    return ink->kind == OCR_INK_FLAT ? ink->low : ink->high - ink->low;
+}
+
+bool ocr_ink_is_clear(const struct ocr_ink *ink)
+{
+    if (ink->is_faint) {
+        return contrast(ink) >= FAINT_CONTRAST_MIN && ink->clarity >= FAINT_CLARITY_MIN;
+    }
+    return contrast(ink) >= CONTRAST_MIN && ink->clarity >= CLARITY_MIN;
 }
 
 /* Grey of every level of the channel (or distance) that the ink is looked at in. */

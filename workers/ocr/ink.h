@@ -17,12 +17,20 @@ struct ocr_ink {
     bool by_luma;     /* OCR_INK_FLAT: luma tells ink from paper, and is sharper than the colours */
     int low, high;    /* levels that become black … white (or the distance that becomes black) */
     bool light;       /* the ink is lighter than the paper */
+    bool is_faint;    /* by ocr_ink_measure_faint */
     double clarity;   /* 0…1: how far the pixels fall into two groups; clean text is above 0.7 */
 };
 
 /* Looks at the pixels of `box` and a narrow ring around it. */
 void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
                      struct ocr_ink *ret_ink);
+
+/* The same of a faint line. Only on plain paper can there be one: else the ink has no contrast. */
+void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct ocr_box *box,
+                           struct ocr_ink *ret_ink);
+
+/* Whether ink and paper are far enough apart, and clean enough, for text. */
+bool ocr_ink_is_clear(const struct ocr_ink *ink);
 
 /* Maps the pixels of `box` to grey (0 ink … 255 paper), box.width bytes a row. What lies outside of
  * the frame is paper. */

@@ -232,11 +232,19 @@ static int compare_lines(const void *left, const void *right)
     return (a->x > b->x) - (a->x < b->x);
 }
 
+void ocr_lines_sort(struct ocr_lines *lines)
+{
+    qsort(lines->items, lines->count, sizeof(*lines->items), compare_lines);
+}
+
 /* Takes one piece of a line in, if it can be text. */
 static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
 {
-    struct ocr_line line = {lines->glyphs[first], tall_of(lines->glyphs + first, count, scratch),
-                            (int)count, first, count};
+    struct ocr_line line = {.box = lines->glyphs[first],
+                            .tall = tall_of(lines->glyphs + first, count, scratch),
+                            .glyphs = (int)count,
+                            .first_glyph = first,
+                            .glyph_count = count};
 
     for (size_t i = first + 1; i < first + count; i++) {
         line.box = ocr_box_union(&line.box, &lines->glyphs[i]);
@@ -296,7 +304,7 @@ static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_e
             take_pieces(lines, first, count, scratch);
         }
     }
-    qsort(lines->items, lines->count, sizeof(*lines->items), compare_lines);
+    ocr_lines_sort(lines);
     return 0;
 }
 
@@ -343,16 +351,4 @@ int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *r
     *ret_lines = lines;
     lines = (struct ocr_lines){0};
     return 0;
-}
-
-int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
-                   struct cv_error *error)
-{
-    cv_auto(ocr_components_deinit) struct ocr_components components = {0};
-
-    int result = ocr_components_find(frame, &components, error);
-    if (result < 0) {
-        return result;
-    }
-    return ocr_lines_group(&components, ret_lines, error);
 }

@@ -30,18 +30,13 @@ struct ocr_components {
 void ocr_components_deinit(struct ocr_components *components);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_components, ocr_components_deinit)
 
-/* Edge components of `frame`, those with a strong edge and of a possible size only, ordered by left
- * edge, then top. */
-CV_MUST_CHECK int ocr_components_find(const struct ocr_frame *frame,
-                                      struct ocr_components *ret_components,
-                                      struct cv_error *error);
-
 struct ocr_line {
     struct ocr_box box; /* of the ink, without margin */
     int tall;           /* height of its tall letters: capitals, or those with ascenders */
     int glyphs;         /* components that it was made of */
     size_t first_glyph; /* its glyph boxes: ocr_lines.glyphs[first_glyph …], left to right */
     size_t glyph_count;
+    bool is_faint; /* below OCR_EDGE_STRONG, on even ground */
 };
 
 struct ocr_lines {
@@ -58,6 +53,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_lines, ocr_lines_deinit)
 CV_MUST_CHECK int ocr_lines_group(const struct ocr_components *components,
                                   struct ocr_lines *ret_lines, struct cv_error *error);
 
-/* Both steps. */
+/* Both steps, and once more for faint lines: where the ground is even and no strong edge is near, less
+ * than OCR_EDGE_STRONG makes a letter. */
 CV_MUST_CHECK int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
                                  struct cv_error *error);

@@ -274,7 +274,8 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
             continue;
         }
         struct timed_row *here = &timed[count++];
-        *here = (struct timed_row){.row = row, .is_unsure = cut == CUT_PERHAPS};
+        *here =
+            (struct timed_row){.row = row, .is_unsure = cut == CUT_PERHAPS || row->ink.is_faint};
         ocr_timing_of(session->timings, session->timing_count, &row->stretch, &session->panes,
                       &session->screen, &here->start, &here->end);
     }
