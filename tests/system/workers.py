@@ -106,6 +106,12 @@ class Worker:
         self.process.wait(DEADLINE)
 
 
+def age_incoming(store):
+    """What killed writers left on its way into the store is swept when it is an hour old: now it is."""
+    for left in (store / ".incoming").glob("*"):
+        os.utime(left, (0, 0))
+
+
 class Workers:
     """Starts workers on one database, store and scratch directory, and ends them all."""
 
@@ -149,6 +155,9 @@ class Workers:
         """Files in the store, read without its help: whatever lies there is an object or rubbish."""
         return {str(path.relative_to(self.store)) for path in self.store.rglob("*")
                 if path.is_file()}
+
+    def age_incoming(self):
+        age_incoming(self.store)
 
     def scratch_entries(self):
         return [str(path.relative_to(self.scratch)) for path in self.scratch.rglob("*")]
