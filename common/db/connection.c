@@ -181,6 +181,8 @@ void cv_db_drop(struct cv_db *db)
 {
     PQfinish(db->connection);
     db->connection = NULL;
+    db->way = CV_DB_WAY_UNKNOWN;
+    cv_db_forget_repeated(db);
 }
 
 int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db, struct cv_error *error)

@@ -3,7 +3,14 @@
 
 #include "common/db/db.h"
 
-enum { CV_SQLSTATE_SIZE = 6 };
+enum {
+    CV_SQLSTATE_SIZE = 6,
+    /* Statements that one connection keeps; more than any of our programs repeats. */
+    CV_DB_REPEATED_MOST = 32,
+};
+
+/* Whether the session behind the connection is ours alone. */
+enum cv_db_way { CV_DB_WAY_UNKNOWN, CV_DB_DIRECT, CV_DB_POOLED };
 
 struct cv_db {
     PGconn *connection; /* NULL while not connected */
@@ -15,6 +22,24 @@ struct cv_db {
     char sqlstate[CV_SQLSTATE_SIZE];
     char **channels;
     size_t channel_count;
+    enum cv_db_way way;
+    char *repeated[CV_DB_REPEATED_MOST]; /* texts, prepared as cv_<index> */
+    size_t repeated_count;
+};
+
+enum cv_db_kind {
+    CV_DB_SCRIPT,    /* several statements, no parameters */
+    CV_DB_STATEMENT, /* one, parsed and run */
+    CV_DB_PREPARE,   /* one, kept under `name` */
+    CV_DB_PREPARED,  /* the one kept under `name`, run */
+};
+
+struct cv_db_request {
+    enum cv_db_kind kind;
+    const char *sql;
+    const char *name;
+    size_t count; /* of parameters */
+    const char *const *parameters;
 };
 
 /* How a wait is bounded. */
@@ -39,12 +64,18 @@ void cv_db_drop(struct cv_db *db);
 CV_MUST_CHECK int cv_db_fail_result(struct cv_db *db, const PGresult *result,
                                     struct cv_error *error);
 
-/* Sends one statement (`parameters` NULL: a script) and waits for all of its results; *ret_result
- * is the last one. `wait` NULL: the connection's own bounds. */
-CV_MUST_CHECK int cv_db_execute(struct cv_db *db, const char *sql, size_t count,
-                                const char *const *parameters, bool script,
+/* Sends a request and waits for all of its results; *ret_result is the last one. `wait` NULL: the
+ * connection's own bounds. */
+CV_MUST_CHECK int cv_db_execute(struct cv_db *db, const struct cv_db_request *request,
                                 const struct cv_db_wait *wait, PGresult **ret_result,
                                 struct cv_error *error);
+
+/* Forgets what the session has prepared: it is gone, or is of no use any more. */
+void cv_db_forget_repeated(struct cv_db *db);
+
+/* The rows of an answer as cv_db_query gives them. */
+CV_MUST_CHECK int cv_db_take_rows(PGresult **rows, struct cv_db_result **ret_result,
+                                  struct cv_error *error);
 
 /* LISTEN without remembering the channel. */
 CV_MUST_CHECK int cv_db_send_listen(struct cv_db *db, const char *channel, struct cv_error *error);

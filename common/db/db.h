@@ -58,6 +58,16 @@ CV_MUST_CHECK int cv_db_query(struct cv_db *db, const char *sql, size_t count,
     cv_db_query(db, sql, sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1, \
                 (const char *const[]){NULL, ##__VA_ARGS__} + 1, ret_result, error)
 
+/* cv_db_query for a statement (a literal text, with the same parameters' types each time) that a
+ * connection runs again and again, and whose plan does not depend on its parameters: a call of a
+ * function, say. Straight to a server, and outside of a transaction, its text is parsed and planned
+ * once a connection and not with every call; behind a pooler, whose sessions are not ours to keep
+ * anything in, and within a transaction, it is cv_db_query. A migration that makes the kept plan
+ * useless is not seen by the caller. */
+CV_MUST_CHECK int cv_db_repeat(struct cv_db *db, const char *sql, size_t count,
+                               const char *const *parameters, struct cv_db_result **ret_result,
+                               struct cv_error *error);
+
 /* Several statements in one text, no parameters, no rows (migrations). */
 CV_MUST_CHECK int cv_db_script(struct cv_db *db, const char *sql, struct cv_error *error);
 

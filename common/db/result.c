@@ -14,21 +14,27 @@ void cv_db_result_free(struct cv_db_result *result)
     }
 }
 
-int cv_db_query(struct cv_db *db, const char *sql, size_t count, const char *const *parameters,
-                struct cv_db_result **ret_result, struct cv_error *error)
+int cv_db_take_rows(PGresult **rows, struct cv_db_result **ret_result, struct cv_error *error)
 {
-    cv_auto(PQclear) PGresult *rows = NULL;
-    int failure = cv_db_execute(db, sql, count, parameters, false, NULL, &rows, error);
-    if (failure || !ret_result) {
-        return failure;
+    if (!ret_result) {
+        return 0;
     }
     struct cv_db_result *result = calloc(1, sizeof(*result));
     if (!result) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for rows");
     }
-    result->rows = cv_take(rows);
+    result->rows = cv_take(*rows);
     *ret_result = result;
     return 0;
+}
+
+int cv_db_query(struct cv_db *db, const char *sql, size_t count, const char *const *parameters,
+                struct cv_db_result **ret_result, struct cv_error *error)
+{
+    cv_auto(PQclear) PGresult *rows = NULL;
+    struct cv_db_request request = {CV_DB_STATEMENT, sql, NULL, count, parameters};
+    int failure = cv_db_execute(db, &request, NULL, &rows, error);
+    return failure ? failure : cv_db_take_rows(&rows, ret_result, error);
 }
 
 int cv_db_rows(const struct cv_db_result *result)

@@ -108,18 +108,33 @@ static int next_result(struct cv_db *db, struct cv_db_wait *wait, int *ended, PG
     return 0;
 }
 
-static int send_statement(struct cv_db *db, const char *sql, size_t count,
-                          const char *const *parameters, bool script, struct cv_error *error)
+static int send_request(struct cv_db *db, const struct cv_db_request *request,
+                        struct cv_error *error)
 {
     if (!cv_db_is_connected(db)) {
         return fail_connection(db, error);
     }
-    if (count > INT16_MAX) {
+    if (request->count > INT16_MAX) {
         return cv_fail(error, CV_ERROR_INTERNAL, "too many parameters of a statement");
     }
-    int sent = script ? PQsendQuery(db->connection, sql)
-                      : PQsendQueryParams(db->connection, sql, (int)count, NULL, parameters, NULL,
-                                          NULL, 0);
+    int count = (int)request->count;
+    int sent = 0;
+    switch (request->kind) {
+    case CV_DB_SCRIPT:
+        sent = PQsendQuery(db->connection, request->sql);
+        break;
+    case CV_DB_STATEMENT:
+        sent = PQsendQueryParams(db->connection, request->sql, count, NULL, request->parameters,
+                                 NULL, NULL, 0);
+        break;
+    case CV_DB_PREPARE:
+        sent = PQsendPrepare(db->connection, request->name, request->sql, 0, NULL);
+        break;
+    case CV_DB_PREPARED:
+        sent = PQsendQueryPrepared(db->connection, request->name, count, request->parameters, NULL,
+                                   NULL, 0);
+        break;
+    }
     return sent ? 0 : fail_connection(db, error);
 }
 
@@ -170,9 +185,8 @@ static int collect_results(struct cv_db *db, struct cv_db_wait *wait, int *ended
     }
 }
 
-int cv_db_execute(struct cv_db *db, const char *sql, size_t count, const char *const *parameters,
-                  bool script, const struct cv_db_wait *bounds, PGresult **ret_result,
-                  struct cv_error *error)
+int cv_db_execute(struct cv_db *db, const struct cv_db_request *request,
+                  const struct cv_db_wait *bounds, PGresult **ret_result, struct cv_error *error)
 {
     db->sqlstate[0] = '\0';
     int64_t start = cv_monotonic_ms();
@@ -182,7 +196,7 @@ int cv_db_execute(struct cv_db *db, const char *sql, size_t count, const char *c
     if (cv_cancel_level(wait.cancel) == CV_CANCEL_ABORT) {
         return cv_fail(error, CV_ERROR_CANCELED, "stopped before a statement");
     }
-    int result = send_statement(db, sql, count, parameters, script, error);
+    int result = send_request(db, request, error);
     if (result) {
         return result;
     }
@@ -209,7 +223,8 @@ int cv_db_execute(struct cv_db *db, const char *sql, size_t count, const char *c
 int cv_db_script(struct cv_db *db, const char *sql, struct cv_error *error)
 {
     cv_auto(PQclear) PGresult *result = NULL;
-    return cv_db_execute(db, sql, 0, NULL, true, NULL, &result, error);
+    struct cv_db_request request = {.kind = CV_DB_SCRIPT, .sql = sql};
+    return cv_db_execute(db, &request, NULL, &result, error);
 }
 
 int cv_db_begin(struct cv_db *db, struct cv_error *error)
@@ -231,7 +246,8 @@ int cv_db_commit(struct cv_db *db, struct cv_error *error)
         return cv_fail(error, CV_ERROR_INTERNAL, "no transaction is open to be committed");
     }
     cv_auto(PQclear) PGresult *result = NULL;
-    int failure = cv_db_execute(db, "COMMIT", 0, NULL, true, NULL, &result, error);
+    struct cv_db_request commit = {.kind = CV_DB_SCRIPT, .sql = "COMMIT"};
+    int failure = cv_db_execute(db, &commit, NULL, &result, error);
     if (failure) {
         return failure;
     }
@@ -257,7 +273,8 @@ void cv_db_rollback(struct cv_db *db)
     struct cv_db_wait wait = {cv_monotonic_ms() + ROLLBACK_TIMEOUT_MS, NULL};
     cv_auto(PQclear) PGresult *result = NULL;
     struct cv_error error;
-    if (cv_db_execute(db, "ROLLBACK", 0, NULL, true, &wait, &result, &error)) {
+    struct cv_db_request rollback = {.kind = CV_DB_SCRIPT, .sql = "ROLLBACK"};
+    if (cv_db_execute(db, &rollback, &wait, &result, &error)) {
         cv_db_drop(db); /* closing it rolls back too */
     }
     (void)memcpy(db->sqlstate, sqlstate, sizeof(sqlstate));

@@ -32,7 +32,7 @@ int cv_queue_call(struct cv_db *db, struct cv_error *error, const char *sql, siz
                   const char *const *parameters)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_query(db, sql, count, parameters, &rows, error);
+    int result = cv_db_repeat(db, sql, count, parameters, &rows, error);
     if (result) {
         return result;
     }

@@ -8,6 +8,11 @@
 CV_MUST_CHECK int cv_queue_call(struct cv_db *db, struct cv_error *error, const char *sql,
                                 size_t count, const char *const *parameters);
 
+/* cv_db_repeat with the parameters in place. */
+#define cv_queue_rows(db, ret_result, error, sql, ...)                                 \
+    cv_db_repeat(db, sql, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), \
+                 (const char *const[]){__VA_ARGS__}, ret_result, error)
+
 #define cv_queue_run(db, error, sql, ...)                                                      \
     cv_queue_call(db, error, sql, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), \
                   (const char *const[]){__VA_ARGS__})

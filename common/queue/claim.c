@@ -69,18 +69,18 @@ int cv_queue_claim(struct cv_db *db, const char *worker_id, const char *job_type
                    int64_t lease_ms, struct cv_job_list *ret_list, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_db_run(db, &rows, error,
-                  "SELECT j.id, j.video_id, j.correlation_id, j.job_type, j.payload, j.lease_token,"
-                  "       j.sequence, j.priority, j.attempt, j.retry_count,"
-                  "       (SELECT extract(epoch FROM t.time_limit) * 1000 FROM job_types t"
-                  "        WHERE t.name = j.job_type)::bigint AS time_limit_ms,"
-                  "       (extract(epoch FROM j.started_at - j.ready_at) * 1000)::bigint"
-                  "           AS waited_ms"
-                  " FROM claim_jobs($1, $2, $3::int, $4::bigint * interval '1 millisecond')"
-                  "      WITH ORDINALITY AS j"
-                  " ORDER BY j.ordinality",
-                  worker_id, job_type, cv_queue_number(limit).text, cv_queue_number(lease_ms).text);
+    int result = cv_queue_rows(
+        db, &rows, error,
+        "SELECT j.id, j.video_id, j.correlation_id, j.job_type, j.payload, j.lease_token,"
+        "       j.sequence, j.priority, j.attempt, j.retry_count,"
+        "       (SELECT extract(epoch FROM t.time_limit) * 1000 FROM job_types t"
+        "        WHERE t.name = j.job_type)::bigint AS time_limit_ms,"
+        "       (extract(epoch FROM j.started_at - j.ready_at) * 1000)::bigint"
+        "           AS waited_ms"
+        " FROM claim_jobs($1, $2, $3::int, $4::bigint * interval '1 millisecond')"
+        "      WITH ORDINALITY AS j"
+        " ORDER BY j.ordinality",
+        worker_id, job_type, cv_queue_number(limit).text, cv_queue_number(lease_ms).text);
     if (result) {
         return result;
     }

@@ -17,13 +17,13 @@ int cv_queue_enqueue(struct cv_db *db, const struct cv_enqueue_params *params,
         return result;
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    result = cv_db_run(db, &rows, error,
-                       "SELECT job_id, is_new FROM enqueue_job($1, coalesce($2, '{}')::jsonb,"
-                       " $3::uuid, $4::int, $5::timestamptz, NULL, $6, $7::uuid, $8::bigint)",
-                       params->job_type, payload, params->video_id,
-                       params->priority < 0 ? NULL : cv_queue_number(params->priority).text,
-                       params->scheduled_for, params->dedupe_key, params->correlation_id,
-                       params->sequence ? cv_queue_number(params->sequence).text : NULL);
+    result = cv_queue_rows(db, &rows, error,
+                           "SELECT job_id, is_new FROM enqueue_job($1, coalesce($2, '{}')::jsonb,"
+                           " $3::uuid, $4::int, $5::timestamptz, NULL, $6, $7::uuid, $8::bigint)",
+                           params->job_type, payload, params->video_id,
+                           params->priority < 0 ? NULL : cv_queue_number(params->priority).text,
+                           params->scheduled_for, params->dedupe_key, params->correlation_id,
+                           params->sequence ? cv_queue_number(params->sequence).text : NULL);
     if (result) {
         return result;
     }

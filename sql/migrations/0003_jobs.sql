@@ -3,12 +3,21 @@
 -- A job type is a name that is registered in job_types: new ones need a row, no rewrite of jobs.
 CREATE DOMAIN job_type AS text CHECK (VALUE ~ '^[a-z][a-z0-9_]{0,62}$');
 
+-- Ranges are domains: a domain looks at a value when it is set, a table's CHECK at every row, and is read
+-- anew by every statement.
+CREATE DOMAIN job_priority AS int CHECK (VALUE BETWEEN 0 AND 10);
+CREATE DOMAIN job_counter AS int CHECK (VALUE >= 0);
+CREATE DOMAIN job_progress AS real CHECK (VALUE BETWEEN 0 AND 1);
+CREATE DOMAIN attempt_status AS text
+    CHECK (VALUE IN ('succeeded', 'failed', 'timeout', 'canceled', 'crashed'));
+CREATE DOMAIN event_level AS text CHECK (VALUE IN ('debug', 'info', 'warn', 'error'));
+
 CREATE TYPE job_status AS ENUM ('queued', 'processing', 'done', 'failed', 'canceled');
 
 CREATE TABLE job_types (
     name job_type PRIMARY KEY,
     description text NOT NULL,
-    base_priority int NOT NULL DEFAULT 5 CHECK (base_priority BETWEEN 0 AND 10),
+    base_priority job_priority NOT NULL DEFAULT 5,
     time_limit interval NOT NULL DEFAULT '1 hour' CHECK (time_limit > '0'),
     retry_delays interval[] NOT NULL DEFAULT '{1 minute,5 minutes,15 minutes}',
     one_per_video boolean NOT NULL DEFAULT false,  -- a stage of the pipeline, not work on demand
@@ -59,42 +68,44 @@ $$;
 CREATE SEQUENCE job_sequence;      -- the runs' global order
 CREATE SEQUENCE job_lease_tokens;  -- fencing tokens: only ever grow
 
+-- First what has a fixed width and is never null: PostgreSQL knows where that lies in a row, and has to
+-- count its way to everything behind.
 CREATE TABLE jobs (
     id uuid PRIMARY KEY DEFAULT time_prefixed_uuid(),
-    video_id uuid REFERENCES videos ON DELETE CASCADE,
-    job_type job_type NOT NULL,            -- registered: see jobs_before_insert
-    status job_status NOT NULL DEFAULT 'queued',
-    retry_count int NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
-    payload jsonb NOT NULL DEFAULT '{}',
-    started_at timestamptz,
-    finished_at timestamptz,
+    correlation_id uuid NOT NULL DEFAULT gen_random_uuid(),
+    sequence bigint NOT NULL DEFAULT nextval('job_sequence'),
+    lease_token bigint NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
+    ready_at timestamptz NOT NULL DEFAULT clock_timestamp(), -- when the wait for a worker began
+    status job_status NOT NULL DEFAULT 'queued',
+    priority job_priority NOT NULL DEFAULT 0,
+    retry_count job_counter NOT NULL DEFAULT 0,
+    max_retries job_counter NOT NULL,
+    unmet_dependencies job_counter NOT NULL DEFAULT 0,
+    attempt int NOT NULL DEFAULT 0,
+    part int NOT NULL DEFAULT 0,           -- of a step that fans out
+    progress job_progress NOT NULL DEFAULT 0,
+    is_ready boolean NOT NULL,             -- queued, due, and waiting for no other job
+    exclusive boolean NOT NULL DEFAULT false, -- one in flight per video and step
+    has_dependents boolean NOT NULL DEFAULT false,
+
+    job_type job_type NOT NULL,            -- registered: see jobs_before_insert
+    payload jsonb NOT NULL DEFAULT '{}',
+    step text,                             -- the workflow's name for the work; the type by default
+    video_id uuid REFERENCES videos ON DELETE CASCADE,
+    run_id uuid,
+    tenant_id uuid,
+    scheduled_for timestamptz,             -- queued: not before; failed: when it is tried again
+    started_at timestamptz,
+    finished_at timestamptz,
     locked_by text,
     locked_until timestamptz,
-    priority int NOT NULL DEFAULT 0 CHECK (priority BETWEEN 0 AND 10),
-    depends_on uuid[],
-
-    max_retries int NOT NULL CHECK (max_retries >= 0),
-    scheduled_for timestamptz,             -- queued: not before; failed: when it is tried again
-    is_ready boolean NOT NULL,             -- queued, due, and waiting for no other job
-    ready_at timestamptz NOT NULL DEFAULT clock_timestamp(), -- when the wait for a worker began
-    unmet_dependencies int NOT NULL DEFAULT 0 CHECK (unmet_dependencies >= 0),
-    lease_token bigint NOT NULL DEFAULT 0,
-    attempt int NOT NULL DEFAULT 0,
     cancel_requested_at timestamptz,
-    result jsonb,
-    progress real NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
-    progress_message text,
-    step text,                             -- the workflow's name for the work; the type by default
-    exclusive boolean NOT NULL DEFAULT false, -- one in flight per video and step
-    sequence bigint NOT NULL DEFAULT nextval('job_sequence'),
-    tenant_id uuid,
     dedupe_key text,
-    correlation_id uuid NOT NULL DEFAULT gen_random_uuid(),
-    run_id uuid,
-    part int NOT NULL DEFAULT 0,           -- of a step that fans out
-    has_dependents boolean NOT NULL DEFAULT false
+    depends_on uuid[],
+    result jsonb,
+    progress_message text
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON COLUMN jobs.payload IS
     'What the job is to do; of a failed job {"error": …, "original_payload": …}.';
@@ -104,10 +115,9 @@ COMMENT ON COLUMN jobs.lease_token IS
 -- The claim reads these in order and nothing else: finished jobs are in none of them.
 CREATE INDEX jobs_claim ON jobs (job_type, priority DESC, sequence, created_at, id)
     WHERE status = 'queued' AND is_ready;
-CREATE INDEX jobs_put_off ON jobs (job_type, scheduled_for)
-    WHERE status = 'queued' AND NOT is_ready AND scheduled_for IS NOT NULL;
-CREATE INDEX jobs_retry_due ON jobs (job_type, scheduled_for)
-    WHERE status = 'failed' AND scheduled_for IS NOT NULL;
+-- What waits for its time, for a retry, for other jobs, or for a person (the dead letters, by their end).
+CREATE INDEX jobs_not_ready ON jobs (job_type, status, scheduled_for, finished_at)
+    WHERE NOT is_ready AND status IN ('queued', 'failed');
 -- Without locked_until, so that a heartbeat touches no index.
 CREATE INDEX jobs_running ON jobs (job_type) WHERE status = 'processing';
 CREATE INDEX jobs_waiting ON jobs USING gin (depends_on)
@@ -118,8 +128,6 @@ CREATE INDEX jobs_run ON jobs (run_id, step, part) WHERE run_id IS NOT NULL;
 -- Where a tenant's next job belongs, and whose jobs there are beside those of a tenant at its limit.
 CREATE INDEX jobs_tenant ON jobs (job_type, tenant_id, priority DESC, sequence)
     WHERE status = 'queued' AND is_ready AND tenant_id IS NOT NULL;
-CREATE INDEX jobs_dead ON jobs (job_type, finished_at)
-    WHERE status = 'failed' AND scheduled_for IS NULL;
 
 CREATE UNIQUE INDEX jobs_one_in_flight ON jobs (video_id, step, part)
     WHERE exclusive AND video_id IS NOT NULL AND status IN ('queued', 'processing');
@@ -136,8 +144,7 @@ CREATE TABLE ended_attempts (
     started_at timestamptz NOT NULL,
     finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     exit_code int,
-    status text NOT NULL
-        CHECK (status IN ('succeeded', 'failed', 'timeout', 'canceled', 'crashed')),
+    status attempt_status NOT NULL,
     stdout_tail text,
     stderr_tail text,
     error_type text,
@@ -166,7 +173,7 @@ CREATE TABLE task_events (
     correlation_id uuid,
     run_id uuid,                           -- of a run's own events
     source text NOT NULL,
-    level text NOT NULL DEFAULT 'info' CHECK (level IN ('debug', 'info', 'warn', 'error')),
+    level event_level NOT NULL DEFAULT 'info',
     type text NOT NULL,
     message text NOT NULL,
     data jsonb
@@ -285,8 +292,7 @@ BEGIN
 END
 $$;
 CREATE TRIGGER jobs_before_insert BEFORE INSERT ON jobs
-    FOR EACH ROW WHEN (NEW.is_ready IS NULL OR NEW.max_retries IS NULL OR NEW.step IS NULL
-                       OR NEW.depends_on IS NOT NULL AND NEW.status = 'queued')
+    FOR EACH ROW WHEN (NEW.is_ready IS NULL OR NEW.depends_on IS NOT NULL AND NEW.status = 'queued')
     EXECUTE FUNCTION jobs_before_insert();
 
 CREATE FUNCTION jobs_change_status() RETURNS trigger
@@ -354,22 +360,13 @@ BEGIN
     RETURN NEW;
 END
 $$;
--- A claim and a completion that set all that belongs to them, as the queue's functions do, are what
--- almost every change is: they pass without the call.
-CREATE TRIGGER jobs_change_status BEFORE UPDATE ON jobs
+-- A claim that brings its own token, and a completion that says when, are those of the queue's functions,
+-- which set all that belongs to them: almost every change is one of these, and passes without the call.
+CREATE TRIGGER jobs_change_status BEFORE UPDATE OF status ON jobs
     FOR EACH ROW WHEN (
-        OLD.status IS DISTINCT FROM NEW.status
-        AND NOT (OLD.status = 'queued' AND NEW.status = 'processing' AND NOT NEW.is_ready
-                 AND NEW.lease_token > OLD.lease_token AND NEW.attempt = OLD.attempt + 1
-                 AND NEW.locked_by IS NOT NULL AND NEW.locked_until IS NOT NULL
-                 AND NEW.started_at = NEW.updated_at AND NEW.updated_at > OLD.updated_at
-                 AND NEW.finished_at IS NULL AND NEW.scheduled_for IS NULL
-                 AND NEW.progress = 0 AND NEW.progress_message IS NULL
-                 AND NEW.cancel_requested_at IS NULL)
-        AND NOT (OLD.status = 'processing' AND NEW.status = 'done' AND NOT NEW.is_ready
-                 AND NEW.finished_at = NEW.updated_at AND NEW.updated_at > OLD.updated_at
-                 AND NEW.progress = 1 AND NEW.progress_message IS NULL
-                 AND NEW.locked_by IS NULL AND NEW.locked_until IS NULL))
+        OLD.status <> NEW.status
+        AND NOT (NEW.lease_token > OLD.lease_token AND OLD.status = 'queued' AND NEW.status = 'processing')
+        AND NOT (NEW.finished_at > OLD.started_at AND OLD.status = 'processing' AND NEW.status = 'done'))
     EXECUTE FUNCTION jobs_change_status();
 
 -- ---- what follows from a change ------------------------------------------------------------------
@@ -387,6 +384,7 @@ SECURITY DEFINER SET search_path = pg_catalog, public AS
 $$
 DECLARE
     speaker text := event_source();
+    woken_type text;
 BEGIN
     INSERT INTO task_events (job_id, video_id, correlation_id, source, type, message, data)
     SELECT id, video_id, correlation_id, speaker, 'status', 'queued',
@@ -394,9 +392,11 @@ BEGIN
     FROM changed
     WHERE status = 'queued'
       AND job_type <> ALL (ARRAY(SELECT name FROM job_types WHERE NOT status_events));
-    PERFORM pg_notify('cv_jobs_' || woken.job_type, '')
-    FROM (SELECT DISTINCT job_type FROM changed WHERE is_ready) AS woken;
-    IF EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
+    FOR woken_type IN SELECT DISTINCT job_type FROM changed WHERE is_ready LOOP
+        PERFORM pg_notify('cv_jobs_' || woken_type, '');
+    END LOOP;
+    IF woken_type IS NOT NULL
+       AND EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
         PERFORM claim_from_head(job_type, priority, min(sequence))
         FROM changed WHERE is_ready GROUP BY job_type, priority;
     END IF;
@@ -421,19 +421,16 @@ DECLARE
     run_ids uuid[];
     begun uuid[];
     broken uuid[];
+    notable uuid[];
     woken_type text;
 BEGIN
     WITH moved AS MATERIALIZED (
         SELECT n.id, n.video_id, n.correlation_id, n.run_id, n.job_type, n.attempt, n.lease_token,
-               n.scheduled_for, n.is_ready, n.status,
+               n.exclusive, n.scheduled_for, n.is_ready, n.status,
                o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
                o.started_at AS began_at, o.locked_by AS old_worker,
                coalesce(n.locked_by, o.locked_by) AS worker,
-               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure,
-               -- A video that is read again keeps what it has until the new text is there: it stays ready.
-               n.exclusive AND n.video_id IS NOT NULL AND n.status <> o.status
-                   AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.run_id AND r.workflow = 'reindex')
-                   AS moves_video
+               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
         FROM changed n FULL JOIN before o USING (id)
     ), ended AS (
         INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status,
@@ -461,20 +458,26 @@ BEGIN
           AND (status = 'failed'
                OR job_type <> ALL (ARRAY(SELECT name FROM job_types WHERE NOT status_events)))
     )
-    SELECT array_agg(DISTINCT job_type::text) FILTER (WHERE is_ready AND NOT was_ready),
-           array_agg(DISTINCT run_id) FILTER (
+    SELECT array_agg(job_type) FILTER (WHERE is_ready AND NOT was_ready),
+           array_agg(run_id) FILTER (
                -- complete_job() sees to 'done': what waited for it begins first
                WHERE run_id IS NOT NULL AND status NOT IN ('processing', 'done')
                  AND (status <> old_status OR scheduled_for IS DISTINCT FROM was_scheduled_for)),
-           array_agg(video_id) FILTER (WHERE moves_video AND status = 'processing'),
-           array_agg(video_id) FILTER (
-               WHERE moves_video
-                 AND (status = 'canceled' OR (status = 'failed' AND scheduled_for IS NULL)))
-    INTO woken, run_ids, begun, broken
+           array_agg(id) FILTER (
+               WHERE video_id IS NOT NULL AND exclusive AND status = 'processing'
+                 AND old_status <> 'processing'),
+           array_agg(id) FILTER (
+               WHERE video_id IS NOT NULL AND exclusive AND status <> old_status
+                 AND (status = 'canceled' OR (status = 'failed' AND scheduled_for IS NULL))),
+           array_agg(id) FILTER (
+               WHERE status = 'failed' AND scheduled_for IS NULL
+                     AND (old_status <> 'failed' OR was_scheduled_for IS NOT NULL)
+                  OR status = 'done' AND old_status <> 'done' AND job_type = 'clip_generate')
+    INTO woken, run_ids, begun, broken, notable
     FROM moved;
 
     IF woken IS NOT NULL THEN
-        FOREACH woken_type IN ARRAY woken LOOP
+        FOR woken_type IN SELECT DISTINCT unnest(woken) LOOP
             PERFORM pg_notify('cv_jobs_' || woken_type, '');
         END LOOP;
         IF EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
@@ -482,14 +485,23 @@ BEGIN
             FROM changed WHERE is_ready GROUP BY job_type, priority;
         END IF;
     END IF;
+    -- A video that is read again keeps what it has until the new text is there: it stays ready.
     IF begun IS NOT NULL THEN
-        UPDATE videos SET status = 'processing' WHERE id = ANY (begun) AND status <> 'processing';
+        UPDATE videos SET status = 'processing'
+        WHERE id IN (SELECT j.video_id FROM changed j LEFT JOIN runs r ON r.id = j.run_id
+                     WHERE j.id = ANY (begun) AND r.workflow IS DISTINCT FROM 'reindex')
+          AND status <> 'processing';
     END IF;
     IF broken IS NOT NULL THEN
-        UPDATE videos SET status = 'failed' WHERE id = ANY (broken);
+        UPDATE videos SET status = 'failed'
+        WHERE id IN (SELECT j.video_id FROM changed j LEFT JOIN runs r ON r.id = j.run_id
+                     WHERE j.id = ANY (broken) AND r.workflow IS DISTINCT FROM 'reindex');
     END IF;
     IF run_ids IS NOT NULL THEN
-        PERFORM settle_runs(run_ids);
+        PERFORM settle_runs(ARRAY(SELECT DISTINCT unnest(run_ids)));
+    END IF;
+    IF notable IS NOT NULL THEN
+        PERFORM note_ended_jobs(notable);
     END IF;
     RETURN NULL;
 END

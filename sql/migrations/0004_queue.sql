@@ -74,9 +74,9 @@ BEGIN
         INSERT INTO jobs (job_type, payload, video_id, priority, scheduled_for, depends_on,
                           dedupe_key, correlation_id, sequence, tenant_id, step, exclusive,
                           max_retries, is_ready)
-        VALUES (p_job_type, p_payload, p_video_id, rank, p_scheduled_for, p_depends_on, p_dedupe_key,
+        VALUES (kind.name, p_payload, p_video_id, rank, p_scheduled_for, p_depends_on, p_dedupe_key,
                 coalesce(p_correlation_id, gen_random_uuid()),
-                coalesce(p_sequence, fair_sequence(p_job_type, rank, tenant)), tenant, p_job_type,
+                coalesce(p_sequence, fair_sequence(p_job_type, rank, tenant)), tenant, kind.name,
                 kind.one_per_video, cardinality(kind.retry_delays),
                 p_scheduled_for IS NULL OR p_scheduled_for <= clock_timestamp())
         ON CONFLICT DO NOTHING
@@ -258,7 +258,8 @@ BEGIN
 
     FOR due_id IN
         SELECT id FROM jobs
-        WHERE job_type = p_job_type AND status = 'failed' AND scheduled_for <= clock_timestamp()
+        WHERE job_type = p_job_type AND status = 'failed' AND NOT is_ready
+          AND scheduled_for <= clock_timestamp()
         ORDER BY scheduled_for LIMIT 1000
         FOR UPDATE SKIP LOCKED
     LOOP
@@ -343,7 +344,8 @@ $$;
 
 -- ---- claim and lease -----------------------------------------------------------------------------
 
--- The claim itself. With p_chosen, those of the given jobs that nobody else has taken meanwhile. Its
+-- The claim itself, in no order. With p_chosen, those of the given jobs that nobody else has taken
+-- meanwhile. A row that is locked stays where it is, so its place is all that has to be known of it. Its
 -- plans are kept, for planning costs as much as a claim; the settings see to it that they are a walk
 -- along the index and nothing that was better when the table was small.
 CREATE FUNCTION lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
@@ -358,14 +360,14 @@ DECLARE
     pages_needed CONSTANT int := 10 + p_limit / 50;
     pages_read bigint := pg_stat_get_xact_blocks_fetched('public.jobs_claim'::regclass);
     moment timestamptz := clock_timestamp();
-    chosen uuid[] := '{}';
+    chosen tid[] := '{}';
 BEGIN
     IF p_chosen IS NOT NULL THEN
-        chosen := ARRAY(SELECT id FROM jobs
+        chosen := ARRAY(SELECT ctid FROM jobs
                         WHERE id = ANY (p_chosen) AND status = 'queued' AND is_ready
                         FOR UPDATE SKIP LOCKED);
     ELSIF p_from_sequence IS NOT NULL THEN
-        chosen := ARRAY(SELECT id FROM jobs
+        chosen := ARRAY(SELECT ctid FROM jobs
                         WHERE job_type = p_job_type AND status = 'queued' AND is_ready
                           AND priority = p_from_priority AND sequence >= p_from_sequence
                         ORDER BY priority DESC, sequence, created_at, id
@@ -373,7 +375,7 @@ BEGIN
                         FOR UPDATE SKIP LOCKED);
     END IF;
     IF p_chosen IS NULL AND cardinality(chosen) < p_limit THEN
-        chosen := ARRAY(SELECT id FROM jobs
+        chosen := ARRAY(SELECT ctid FROM jobs
                         WHERE job_type = p_job_type AND status = 'queued' AND is_ready
                         ORDER BY priority DESC, sequence, created_at, id
                         LIMIT p_limit
@@ -382,28 +384,24 @@ BEGIN
            AND pg_stat_get_xact_blocks_fetched('public.jobs_claim'::regclass) - pages_read
                > pages_needed THEN
             UPDATE job_type_upkeep SET from_priority = first.priority, from_sequence = first.sequence
-            FROM (SELECT priority, sequence FROM jobs WHERE id = chosen[1]) AS first
+            FROM (SELECT priority, sequence FROM jobs WHERE ctid = chosen[1]) AS first
             WHERE job_type = p_job_type;
         ELSIF p_is_turn THEN
             UPDATE job_type_upkeep SET from_priority = NULL, from_sequence = NULL
             WHERE job_type = p_job_type AND from_sequence IS NOT NULL;
         END IF;
     END IF;
-    IF chosen = '{}' THEN
+    IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
     RETURN QUERY
-    WITH claimed AS (
-        UPDATE jobs SET
-            status = 'processing', is_ready = false, locked_by = p_worker_id,
-            locked_until = moment + p_lease, started_at = moment, updated_at = moment,
-            finished_at = NULL, scheduled_for = NULL, progress = 0, progress_message = NULL,
-            cancel_requested_at = NULL,
-            lease_token = nextval('job_lease_tokens'), attempt = attempt + 1
-        WHERE id = ANY (chosen)
-        RETURNING *
-    )
-    SELECT * FROM claimed ORDER BY priority DESC, sequence, created_at, id;
+    UPDATE jobs SET
+        status = 'processing', is_ready = false, locked_by = p_worker_id, locked_until = moment + p_lease,
+        started_at = moment, updated_at = moment, finished_at = NULL, scheduled_for = NULL, progress = 0,
+        progress_message = NULL, cancel_requested_at = NULL,
+        lease_token = nextval('job_lease_tokens'), attempt = attempt + 1
+    WHERE ctid = ANY (chosen)
+    RETURNING *;
 END
 $$;
 
@@ -414,7 +412,6 @@ LANGUAGE plpgsql AS
 $$
 DECLARE
     room int := p_limit;
-    taken int := 0;
     step int;
     chosen uuid[];
     upkeep record;
@@ -441,10 +438,10 @@ BEGIN
         -- Parsed anew each time: a plan that is kept has the columns of `jobs` in it, and would fail in
         -- every connection that is open when a migration adds one.
         RETURN QUERY EXECUTE 'SELECT * FROM lease_jobs($1, $2, $3, $4, $5, $6, $7, $8)'
+                             ' ORDER BY priority DESC, sequence, created_at, id'
             USING p_worker_id, p_job_type, room, p_lease, chosen, upkeep.is_turn, upkeep.from_priority,
                   upkeep.from_sequence;
         GET DIAGNOSTICS step = ROW_COUNT;
-        taken := taken + step;
         room := room - step;
         EXIT WHEN has_looked OR room = 0;
         has_looked := true;
@@ -567,27 +564,27 @@ $$;
 -- Many jobs at once, without results; returns how many leases still held.
 CREATE FUNCTION complete_jobs(p_job_ids uuid[], p_tokens bigint[]) RETURNS bigint
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET jit = off AS
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS
 $$
 DECLARE
     moment timestamptz := clock_timestamp();
-    held uuid[];
+    held tid[];
     completed bigint;
     parents uuid[];
     runs_of uuid[];
 BEGIN
     -- One by one by their ids, in an order that all have in common. The cast keeps the planner from the
     -- index of what runs: it takes that for small, and would read it once a job.
-    held := ARRAY(SELECT j.id
+    held := ARRAY(SELECT j.place
                   FROM (SELECT * FROM unnest(p_job_ids, p_tokens) AS pair (id, token) ORDER BY id)
                       AS given,
-                      LATERAL (SELECT id FROM jobs
+                      LATERAL (SELECT ctid AS place FROM jobs
                                WHERE id = given.id AND lease_token = given.token
                                  AND status::text = 'processing' FOR UPDATE) AS j);
     WITH done AS (
         UPDATE jobs SET status = 'done', finished_at = moment, updated_at = moment, progress = 1,
                         progress_message = NULL, locked_by = NULL, locked_until = NULL
-        WHERE id = ANY (held)
+        WHERE ctid = ANY (held)
         RETURNING id, has_dependents, run_id
     )
     SELECT count(*), array_agg(id) FILTER (WHERE has_dependents),
@@ -754,7 +751,7 @@ $$
     SELECT count(*) FILTER (WHERE outcome = 'queued')
     FROM (SELECT retry_job(id) AS outcome
           FROM (SELECT id FROM jobs dead
-                WHERE status = 'failed' AND (p_job_type IS NULL OR job_type = p_job_type)
+                WHERE status = 'failed' AND NOT is_ready AND (p_job_type IS NULL OR job_type = p_job_type)
                   AND (p_error_type IS NULL OR payload #>> '{error,type}' = p_error_type)
                   AND NOT (dedupe_key IS NOT NULL AND EXISTS (
                       SELECT FROM jobs j

@@ -26,12 +26,9 @@ $$;
 -- Whether the caller, whoever owns the function that asks, acts for the whole service.
 CREATE FUNCTION acts_for_everyone() RETURNS boolean
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, public AS
-$$
-    SELECT pg_has_role(CASE current_setting('role') WHEN 'none' THEN session_user
-                                                    ELSE current_setting('role')::name END,
-                       'service_role', 'USAGE')
-$$;
+RETURN pg_has_role(CASE current_setting('role') WHEN 'none' THEN session_user
+                                                ELSE current_setting('role')::name END,
+                   'service_role', 'USAGE');
 
 -- Whether the caller may change what belongs to a tenant: the service, or the tenant's own user.
 CREATE FUNCTION may_touch(p_tenant_id uuid) RETURNS boolean
@@ -465,7 +462,7 @@ DECLARE
         $s$j.status = 'queued' AND is_ready$s$,
         $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NOT NULL$s$,
         $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NULL$s$,
-        $s$j.status = 'failed' AND scheduled_for IS NOT NULL$s$,
+        $s$j.status = 'failed' AND NOT is_ready AND scheduled_for IS NOT NULL$s$,
         $s$j.status = 'processing' AND cancel_requested_at IS NULL$s$], p_limit);
     stopped bigint;
     told bigint;
@@ -490,7 +487,7 @@ DECLARE
     chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
         format($s$j.status = 'queued' AND is_ready AND j.priority <> %s$s$, p_priority),
         format($s$j.status = 'queued' AND NOT is_ready AND j.priority <> %s$s$, p_priority),
-        format($s$j.status = 'failed' AND j.priority <> %s$s$, p_priority)], p_limit);
+        format($s$j.status = 'failed' AND NOT is_ready AND j.priority <> %s$s$, p_priority)], p_limit);
     changed bigint;
 BEGIN
     UPDATE jobs SET priority = p_priority WHERE id = ANY (chosen);
@@ -658,7 +655,7 @@ BEGIN
                      LIMIT awake.free + 1)
                     UNION ALL
                     (SELECT 1 FROM jobs j
-                     WHERE j.job_type = wanted.job_type AND j.status = 'failed'
+                     WHERE j.job_type = wanted.job_type AND j.status = 'failed' AND NOT j.is_ready
                        AND j.scheduled_for <= clock_timestamp() + soon
                      LIMIT awake.free + 1)) AS starting) AS work
             WHERE work.due > awake.free);

@@ -756,41 +756,31 @@ $$;
 CREATE TRIGGER videos_ready AFTER UPDATE ON videos
     FOR EACH ROW WHEN (NEW.status = 'ready' AND OLD.status <> 'ready') EXECUTE FUNCTION videos_ready();
 
-CREATE FUNCTION jobs_clip_created() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+-- clip.created, and job.failed of what will not be tried again. Called by jobs_updated() with those that
+-- have just come to either end: a trigger of its own would be asked about every change of every job.
+CREATE FUNCTION note_ended_jobs(p_job_ids uuid[]) RETURNS void
+LANGUAGE plpgsql AS
 $$
+DECLARE
+    job jobs;
 BEGIN
-    PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
-                           'clip_id', NEW.payload -> 'clip_id',
-                           'clip_path', NEW.result -> 'clip_path',
-                           't_start', NEW.payload -> 't_start', 't_end', NEW.payload -> 't_end')),
-                       NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);
-    RETURN NULL;
+    FOR job IN SELECT * FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id LOOP
+        IF job.status = 'done' THEN
+            PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
+                                   'clip_id', job.payload -> 'clip_id',
+                                   'clip_path', job.result -> 'clip_path',
+                                   't_start', job.payload -> 't_start', 't_end', job.payload -> 't_end')),
+                               job.tenant_id, job.video_id, job.id, job.run_id, job.correlation_id);
+        ELSE
+            PERFORM note_event('job.failed', jsonb_build_object(
+                                   'job_type', job.job_type, 'step', job.step, 'attempt', job.attempt,
+                                   'error', jsonb_build_object('type', job.payload #> '{error,type}',
+                                                               'message', job.payload #> '{error,message}')),
+                               job.tenant_id, job.video_id, job.id, job.run_id, job.correlation_id);
+        END IF;
+    END LOOP;
 END
 $$;
-CREATE TRIGGER jobs_clip_created AFTER UPDATE ON jobs
-    FOR EACH ROW WHEN (NEW.status = 'done' AND NEW.job_type = 'clip_generate' AND OLD.status <> 'done')
-    EXECUTE FUNCTION jobs_clip_created();
-
--- job.failed: it will not be tried again.
-CREATE FUNCTION jobs_dead() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
-$$
-BEGIN
-    PERFORM note_event('job.failed', jsonb_build_object(
-                           'job_type', NEW.job_type, 'step', NEW.step, 'attempt', NEW.attempt,
-                           'error', jsonb_build_object('type', NEW.payload #> '{error,type}',
-                                                       'message', NEW.payload #> '{error,message}')),
-                       NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER jobs_dead AFTER UPDATE ON jobs
-    FOR EACH ROW WHEN (NEW.status = 'failed' AND NEW.scheduled_for IS NULL
-                       AND (OLD.status <> 'failed' OR OLD.scheduled_for IS NOT NULL))
-    EXECUTE FUNCTION jobs_dead();
 
 -- ---- firing --------------------------------------------------------------------------------------
 
@@ -1251,7 +1241,8 @@ BEGIN
         EXECUTE format('GRANT ALL ON %I TO service_role', name);
     END LOOP;
     FOREACH name IN ARRAY ARRAY['check_trigger_template', 'resolve_strictly', 'pause_trigger',
-                                'resume_trigger', 'note_event', 'emit_event', 'is_passing',
+                                'resume_trigger', 'note_event', 'note_ended_jobs', 'emit_event',
+                                'is_passing',
                                 'act_for_trigger', 'run_trigger', 'schedule_scope', 'due_instants',
                                 'fire_schedules', 'dispatch_events', 'scheduler_tick', 'fire_now',
                                 'run_upkeep', 'restore_default_schedules', 'new_webhook_secret',
@@ -1271,5 +1262,5 @@ GRANT EXECUTE ON FUNCTION emit_event TO cortana_app;
 REVOKE ALL ON trigger_overview, webhook_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON trigger_overview, webhook_overview TO service_role;
 -- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION job_triggers_before_write(), runs_inserted(), videos_ready(), jobs_clip_created(),
-    jobs_dead() FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION job_triggers_before_write(), runs_inserted(), videos_ready()
+    FROM PUBLIC, anon, authenticated;

@@ -13,9 +13,6 @@ $$;
 
 -- ---- how much waits ------------------------------------------------------------------------------
 
--- What jobs_claim and its like leave of the jobs that are counted often.
-CREATE INDEX jobs_blocked ON jobs (job_type) WHERE status = 'queued' AND unmet_dependencies > 0;
-
 -- The jobs of one type by what they wait for, a row each, zeros too:
 --   queued     a worker that came now could claim it
 --   held       due, but nobody may claim it now: its type or tenant is paused, it is put off while
@@ -53,7 +50,7 @@ BEGIN
     WHERE j.job_type = p_job_type AND j.status = 'queued' AND NOT j.is_ready
       AND j.scheduled_for <= moment AND j.unmet_dependencies = 0;
     SELECT count(*), least(min(scheduled_for), waiting_since) INTO retries, waiting_since FROM jobs j
-    WHERE j.job_type = p_job_type AND j.status = 'failed' AND j.scheduled_for <= moment;
+    WHERE j.job_type = p_job_type AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for <= moment;
     ready := ready + put_off + retries;
 
     IF kind.paused_at IS NOT NULL
@@ -68,8 +65,9 @@ BEGIN
         FROM (SELECT j.tenant_id, count(*) AS n FROM jobs j
               WHERE j.job_type = p_job_type
                 AND (j.status = 'queued' AND j.is_ready
-                     OR j.status = 'queued' AND j.scheduled_for <= moment AND j.unmet_dependencies = 0
-                     OR j.status = 'failed' AND j.scheduled_for <= moment)
+                     OR j.status = 'queued' AND NOT j.is_ready AND j.scheduled_for <= moment
+                         AND j.unmet_dependencies = 0
+                     OR j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for <= moment)
               GROUP BY j.tenant_id) AS w
         LEFT JOIN (SELECT j.tenant_id, count(*) AS n FROM jobs j
                    WHERE j.job_type = p_job_type AND j.status = 'processing'
@@ -93,13 +91,13 @@ BEGIN
       AND j.scheduled_for > moment AND j.unmet_dependencies = 0;
     RETURN QUERY
     SELECT 'blocked', count(*), NULL::double precision FROM jobs j
-    WHERE j.job_type = p_job_type AND j.status = 'queued' AND j.unmet_dependencies > 0;
+    WHERE j.job_type = p_job_type AND j.status = 'queued' AND NOT j.is_ready AND j.unmet_dependencies > 0;
     RETURN QUERY
     SELECT 'retrying', count(*), NULL::double precision FROM jobs j
-    WHERE j.job_type = p_job_type AND j.status = 'failed' AND j.scheduled_for > moment;
+    WHERE j.job_type = p_job_type AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for > moment;
     RETURN QUERY
     SELECT 'dead', count(*), extract(epoch FROM moment - min(j.finished_at))::double precision FROM jobs j
-    WHERE j.job_type = p_job_type AND j.status = 'failed' AND j.scheduled_for IS NULL;
+    WHERE j.job_type = p_job_type AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for IS NULL;
 END
 $$;
 COMMENT ON FUNCTION queue_depth_of IS 'The jobs of a type by what they wait for.';

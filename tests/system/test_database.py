@@ -7,11 +7,14 @@ import subprocess
 
 import psycopg2
 import pytest
+from tcp_gate import PgBouncer
 
 
-def test_c_tests_of_the_database_pass(program, database):
-    done = subprocess.run([program("test-database")], env={**os.environ, "DATABASE_URL": database},
-                          text=True, capture_output=True, timeout=300, check=False)
+def test_c_tests_of_the_database_pass(program, shared_cluster, database, sql):
+    with contextlib.closing(PgBouncer(shared_cluster)) as pooler:
+        urls = {"DATABASE_URL": database, "POOLER_URL": pooler.url(sql.info.dbname)}
+        done = subprocess.run([program("test-database")], env={**os.environ, **urls}, text=True,
+                              capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -42,7 +42,8 @@ def test_a_dead_letter_is_an_error_and_a_cancel_is_told(queue):
     dead, stopped = queue.add("clip_generate"), queue.add("clip_generate")
     queue.value("SELECT cancel_job(%s)", stopped)
     queue.fail(queue.claim_one("clip_generate"), "NotAVideo", retryable=False)
-    assert events(queue, dead)[-1]["level"] == "error"
+    *_, end, told = events(queue, dead)
+    assert (end["level"], told["type"], told["message"]) == ("error", "event", "job.failed")
     assert changes(queue, stopped)[-1] == ("queued", "canceled")
 
 
