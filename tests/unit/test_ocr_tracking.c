@@ -503,34 +503,30 @@ static void test_a_line_that_comes_back_is_not_read_again(void **state)
     json_decref(result);
 }
 
-/* Two rows of one line, of which a step of 80 pixels up is between, beside a button at x 240, y 300. */
-static struct ocr_row united(const char *before, int before_width, int before_y, const char *after,
-                             int after_width, struct ocr_row *ret_before)
+/* A row of a line that was sighted once. */
+static struct ocr_row row_at(char *text, int64_t id, int frame, struct ocr_box box)
+{
+    return (struct ocr_row){.text = text,
+                            .id = id,
+                            .kin = id - 1,
+                            .tall = 14,
+                            .stretch = {.first = {frame, box.x, box.y},
+                                        .last = {frame, box.x, box.y},
+                                        .width = box.width,
+                                        .height = box.height}};
+}
+
+/* Two rows of one line, of which a step is between, beside a button at x 240, y 300. */
+static struct ocr_row united_by(int dx, int dy, const char *before, struct ocr_box before_box,
+                                const char *after, struct ocr_box after_box,
+                                struct ocr_row *ret_before)
 {
     char first[64], second[64];
     (void)snprintf(first, sizeof(first), "%s", before);
     (void)snprintf(second, sizeof(second), "%s", after);
     struct ocr_timing timings[2] = {
-        {.t_end = 1000}, {.t_start = 1000, .t_end = 2000, .shift_known = true, .dy = -80}};
-    struct ocr_row rows[2] = {
-        {.text = first,
-         .id = 1,
-         .tall = 14,
-         .stretch =
-             {{0, 40, before_y}, {0, 40, before_y}, before_width, 20, 0, 0, false, {.count = 0}}},
-        {.text = second,
-         .id = 2,
-         .kin = 1,
-         .tall = 14,
-         .stretch = {{1, 40, before_y - 80},
-                     {1, 40, before_y - 80},
-                     after_width,
-                     20,
-                     0,
-                     0,
-                     false,
-                     {.count = 0}}},
-    };
+        {.t_end = 1000}, {.t_start = 1000, .t_end = 2000, .shift_known = true, .dx = dx, .dy = dy}};
+    struct ocr_row rows[2] = {row_at(first, 1, 0, before_box), row_at(second, 2, 1, after_box)};
     struct ocr_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
     struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
     int steps[] = {OCR_SCENE_BEGINS, 0}, near[] = {0, 0};
@@ -538,6 +534,7 @@ static struct ocr_row united(const char *before, int before_width, int before_y,
         .timings = timings,
         .timing_count = 2,
         .panes = {.items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 2},
+        .screen = {0, 0, WIDTH, HEIGHT},
         .rows = rows,
         .row_count = 2};
     struct cv_error error;
@@ -545,6 +542,34 @@ static struct ocr_row united(const char *before, int before_width, int before_y,
     assert_int_equal(ocr_rows_unite(&session, &error), 0);
     *ret_before = rows[0];
     return rows[1];
+}
+
+/* The same for a line that moved 80 pixels up. */
+static struct ocr_row united(const char *before, int before_width, int before_y, const char *after,
+                             int after_width, struct ocr_row *ret_before)
+{
+    return united_by(0, -80, before, (struct ocr_box){40, before_y, before_width, 20}, after,
+                     (struct ocr_box){40, before_y - 80, after_width, 20}, ret_before);
+}
+
+static void test_what_the_side_cuts_is_no_line_of_its_own(void **state)
+{
+    (void)state;
+    struct ocr_row before;
+    struct ocr_box left = {2, 100, 60, 20}, right = {WIDTH - 110, 100, 108, 20};
+    /* comes in from the right */
+    struct ocr_row after = united_by(-150, 0, "harbour la", right, "harbour lantern",
+                                     (struct ocr_box){WIDTH - 260, 100, 160, 20}, &before);
+    assert_true(before.is_gone && !after.is_gone && after.stretch.pieced);
+    assert_int_equal(after.stretch.first.x, WIDTH - 110);
+    /* leaves to the left, but for a few letters */
+    after = united_by(-150, 0, "harbour lantern", (struct ocr_box){52, 100, 160, 20}, "tern", left,
+                      &before);
+    assert_true(!before.is_gone && after.is_gone);
+    /* moved up instead: it stands at the side, and nothing says that it is cut */
+    after = united_by(0, -60, "harbour la", right, "harbour lantern",
+                      (struct ocr_box){WIDTH - 110, 40, 108, 20}, &before);
+    assert_true(!before.is_gone && !after.is_gone);
 }
 
 static void test_what_a_cover_hid_is_no_line_of_its_own(void **state)
@@ -625,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_a_line_comes_out_from_under_a_button),
         cmocka_unit_test(test_a_line_that_comes_back_is_not_read_again),
         cmocka_unit_test(test_what_a_cover_hid_is_no_line_of_its_own),
+        cmocka_unit_test(test_what_the_side_cuts_is_no_line_of_its_own),
         cmocka_unit_test(test_cut_lines_leave_no_garbage),
         cmocka_unit_test(test_model_names),
     };

@@ -5,6 +5,7 @@
 enum {
     ALIGNED = 4,     /* pixels by which the left or right edges of one line differ */
     CLOSE = 2,       /* letter heights: what is so near to a cover may be taken for a part of it */
+    SIDE_EDGE = 2,   /* pixels: edges are looked for inside of the picture */
     LETTERS_MIN = 4, /* bytes that two texts have in common */
     LETTERS_OFF = 2, /* … but for so many: half a letter is read as another one */
 };
@@ -119,7 +120,8 @@ static enum share share_of(const struct ocr_row *known, const struct ocr_row *fr
     if (before == after && common == before) {
         return SHARE_SAME;
     }
-    if (common < LETTERS_MIN || common + LETTERS_OFF < shorter) {
+    size_t least = shorter < LETTERS_MIN + LETTERS_OFF ? 1 : LETTERS_MIN;
+    if (common < least || common + LETTERS_OFF < shorter) {
         return SHARE_NONE;
     }
     return after > before ? SHARE_MORE : SHARE_LESS;
@@ -138,6 +140,16 @@ static bool is_hidden(const struct ocr_session *session, const struct ocr_row *r
     return ocr_pane_covers(ocr_panes_get(&session->panes, pane), &around);
 }
 
+/* Whether the picture's side cuts the line there: `width` is that of the line as a whole. */
+static bool is_cut_aside(const struct ocr_session *session, const struct ocr_row *row,
+                         const struct ocr_sighting *sighting, int width)
+{
+    int missing = width - row->stretch.width;
+
+    return sighting->x - missing <= SIDE_EDGE ||
+           sighting->x + width >= session->screen.width - SIDE_EDGE;
+}
+
 /* `after` goes on where `before` ends; it takes over its beginning. */
 static void unite(const struct ocr_session *session, struct ocr_row *before, struct ocr_row *after)
 {
@@ -152,14 +164,18 @@ static void unite(const struct ocr_session *session, struct ocr_row *before, str
     before->is_gone = true;
 }
 
-/* One line, seen by two rows, one after the other. The one that ends at a cover shows a part of it,
- * or the cover's picture beside it. */
+/* One line, seen by two rows, one after the other. The one that ends at a cover, or at the picture's
+ * side towards which it moves, shows a part of it, or the cover's picture beside it. */
 static void compare(const struct ocr_session *session, struct ocr_row *before,
                     struct ocr_row *after)
 {
     int width = ocr_max(before->stretch.width, after->stretch.width);
     bool hid_before = is_hidden(session, before, &before->stretch.last, width);
     bool hid_after = is_hidden(session, after, &after->stretch.first, width);
+    if (session->timings[after->stretch.first.frame].dx != 0) {
+        hid_before = hid_before || is_cut_aside(session, before, &before->stretch.last, width);
+        hid_after = hid_after || is_cut_aside(session, after, &after->stretch.first, width);
+    }
     enum share share = share_of(before, after);
 
     if (share == SHARE_SAME) {
