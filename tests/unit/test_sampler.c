@@ -363,6 +363,52 @@ static void test_scrolling_keeps_overlapping_frames_and_the_place_of_rest(void *
     assert_true(kept.count <= 9); /* 900 pixels in steps of 30 % of 440, the first and the last */
 }
 
+/* A list of equal entries looks the same after each of them: it went on, and did not jump back. */
+static void test_a_period_is_no_way_back(void **state)
+{
+    (void)state;
+    enum { PERIOD = 120 };
+    make_page(11);
+    for (int y = PERIOD; y < PAGE_HEIGHT - HEIGHT; y++) {
+        memcpy(page[y], page[y % PERIOD], WIDTH);
+    }
+    struct kept kept;
+    struct sampler *sampler = new_sampler(&kept, 10);
+    int scroll = 0;
+    for (int i = 0; i < 100; i++) {
+        struct view view = {.scroll = scroll, .header = 40, .box = -1, .noisy = true};
+        push_at(sampler, (int64_t)i * 16667, &view);
+        scroll += scroll < 300 ? 6 : 0; /* rests at PERIOD after PERIOD, and half of one */
+    }
+    finish(sampler);
+    int place = 0;
+    for (size_t i = 1; i < kept.count; i++) {
+        assert_true(kept.related[i]);
+        assert_true(kept.dy[i] <= 0);
+        place += kept.dy[i];
+    }
+    assert_int_equal(place, -300);
+}
+
+/* … but what comes back to where it was, came back. */
+static void test_a_jump_back_is_one(void **state)
+{
+    (void)state;
+    make_page(12);
+    struct kept kept;
+    struct sampler *sampler = new_sampler(&kept, 10);
+    for (int i = 0; i < 60; i++) {
+        struct view view = {.scroll = i < 10 || i >= 24 ? 100 : 100 + 4 * (i - 9), .box = -1};
+        push_at(sampler, (int64_t)i * 16667, &view);
+    }
+    finish(sampler);
+    int place = 0;
+    for (size_t i = 1; i < kept.count; i++) {
+        place += kept.dy[i];
+    }
+    assert_int_equal(place, 0);
+}
+
 static void test_turning_round_keeps_the_turn(void **state)
 {
     (void)state;
@@ -394,6 +440,8 @@ int main(void)
         cmocka_unit_test(test_another_page_is_no_shift),
         cmocka_unit_test(test_repeated_content_goes_the_shortest_way),
         cmocka_unit_test(test_scrolling_keeps_overlapping_frames_and_the_place_of_rest),
+        cmocka_unit_test(test_a_period_is_no_way_back),
+        cmocka_unit_test(test_a_jump_back_is_one),
         cmocka_unit_test(test_turning_round_keeps_the_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@ enum {
     SCROLL_BLOCKS = 12, /* changed blocks; with fewer nothing has scrolled */
     SCROLL_SIDE = 64,   /* pixels; smaller pictures have no profile */
     CERTAIN_BLOCKS = 256,
+    BACK_PIXELS = 12,        /* from so near, content comes back by itself: a bounce */
     RETRY_MAX = 8,           /* frames between attempts while a moving picture matches nothing */
     TURN_PIXELS = 24,        /* a line of small text: turning round after that may hide it again */
     UNEXPLAINED_BLOCKS = 24, /* less is a rim or a counter and waits for the next kept frame */
@@ -141,6 +142,30 @@ bool movement_find(struct movement *movement, const struct gate *gate,
         movement->failures++;
     }
     movement->wait = movement->failures - 1;
+    return false;
+}
+
+bool movement_repeats(const struct movement *movement, int threshold, const struct plane *reference,
+                      const struct plane *current, int *ret_dx, int *ret_dy)
+{
+    bool sideways = movement->dx != 0;
+    int last = sideways ? movement->dx : movement->dy;
+    int step = sideways ? movement->step_x : movement->step_y;
+    if (abs(last) <= 2 * abs(step) + BACK_PIXELS) {
+        return false;
+    }
+    /* where it would be by now, where it was, and next to these */
+    int places[] = {last + step, last,     last + step - 1, last + step + 1,
+                    last - 1,    last + 1, last + step - 2, last + step + 2};
+    for (size_t i = 0; i < CV_COUNT(places); i++) {
+        int dx = sideways ? places[i] : 0;
+        int dy = sideways ? 0 : places[i];
+        if (scroll_repeats(reference, current, threshold, dx, dy)) {
+            *ret_dx = dx;
+            *ret_dy = dy;
+            return true;
+        }
+    }
     return false;
 }
 

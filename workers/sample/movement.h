@@ -29,6 +29,11 @@ void movement_begin(struct movement *movement);
 CV_MUST_CHECK int movement_returned(struct movement *movement, int64_t time_us,
                                     struct cv_error *error);
 
+/* The picture looks like the reference again. Did the content jump back, or go on by a whole period of
+ * what repeats itself? True when it went on, to the place returned. */
+bool movement_repeats(const struct movement *movement, int threshold, const struct plane *reference,
+                      const struct plane *current, int *ret_dx, int *ret_dy);
+
 /* Where the content of the reference has moved to, after a gate_compare of the two that found
  * `difference`. False when no movement explains it. */
 bool movement_find(struct movement *movement, const struct gate *gate,

@@ -325,12 +325,32 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
     return keep_if_due(sampler, now, error);
 }
 
+/* Does the picture show content that repeats itself, further on than in the reference, and look like
+ * the reference for that? */
+static bool has_gone_on(struct sampler *sampler, const struct gate_result *difference, int *ret_dx,
+                        int *ret_dy, struct scroll_check *ret_check)
+{
+    const struct plane *current = &sampler->current->luma;
+    if (sampler->change_began < 0 ||
+        !movement_repeats(&sampler->movement, difference->threshold, &sampler->reference->luma,
+                          current, ret_dx, ret_dy)) {
+        return false;
+    }
+    *ret_check = (struct scroll_check){.viewport = *ret_dy != 0 ? current->height : current->width};
+    return true;
+}
+
 static int step(struct sampler *sampler, struct cv_error *error)
 {
     struct gate_result difference;
+    int dx;
+    int dy;
+    struct scroll_check check;
     if (!picture_differs(&sampler->gate, sampler->reference, sampler->current, GATE_FINE,
                          &difference)) {
-        return on_same(sampler, &difference, error);
+        return has_gone_on(sampler, &difference, &dx, &dy, &check)
+                   ? on_moved(sampler, dx, dy, &difference, &check, error)
+                   : on_same(sampler, &difference, error);
     }
     if (sampler->change_began < 0) {
         sampler->change_began = sampler->current->time_us;
@@ -339,11 +359,9 @@ static int step(struct sampler *sampler, struct cv_error *error)
     if (candidate_stands(sampler)) {
         return on_other(sampler, &difference, true, error);
     }
-    int dx;
-    int dy;
-    struct scroll_check check;
     if (movement_find(&sampler->movement, &sampler->gate, &difference, &sampler->reference->luma,
-                      &sampler->current->luma, &dx, &dy, &check)) {
+                      &sampler->current->luma, &dx, &dy, &check) ||
+        has_gone_on(sampler, &difference, &dx, &dy, &check)) {
         return on_moved(sampler, dx, dy, &difference, &check, error);
     }
     return on_other(sampler, &difference, false, error);

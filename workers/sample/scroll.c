@@ -374,3 +374,33 @@ void scroll_verify(const struct gate *gate, const struct gate_result *difference
     }
     *ret_check = check;
 }
+
+enum { REPEATED_LEAST = 64 };              /* blocks with something in them */
+static const double REPEATED_SHARE = 0.75; /* of those; the rest is furniture */
+
+bool scroll_repeats(const struct plane *reference, const struct plane *current, int threshold,
+                    int dx, int dy)
+{
+    int matched = 0;
+    int all = 0;
+    int right = current->width - GATE_BLOCK;
+    int bottom = current->height - GATE_BLOCK;
+    for (int y = dy > 0 ? dy : 0; y <= bottom + (dy < 0 ? dy : 0); y += GATE_BLOCK) {
+        for (int x = dx > 0 ? dx : 0; x <= right + (dx < 0 ? dx : 0); x += GATE_BLOCK) {
+            if (is_flat(current, x, y, threshold)) {
+                continue;
+            }
+            uint32_t sad = 0;
+            for (int row = 0; row < GATE_BLOCK; row++) {
+                sad += bytes_sum(plane_at(current, x, y + row),
+                                 plane_at(reference, x - dx, y - dy + row), GATE_BLOCK);
+            }
+            matched += sad <= (uint32_t)threshold;
+            all++;
+        }
+        if (all >= 4 * REPEATED_LEAST && 2 * matched < all) {
+            return false;
+        }
+    }
+    return matched >= REPEATED_LEAST && matched >= REPEATED_SHARE * all;
+}

@@ -49,3 +49,8 @@ struct scroll_check {
 void scroll_verify(const struct gate *gate, const struct gate_result *difference,
                    const struct plane *reference, const struct plane *current, int dx, int dy,
                    struct scroll_check *ret_check);
+
+/* Two pictures that look the same: could the content have moved by dx, dy all the same, because it
+ * repeats? `threshold` as gate_compare has learned it. */
+bool scroll_repeats(const struct plane *reference, const struct plane *current, int threshold,
+                    int dx, int dy);
