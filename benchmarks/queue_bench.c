@@ -39,6 +39,20 @@ static int enqueue_batch(struct cv_db *db, struct cv_error *error)
         queue_drain_type, size);
 }
 
+static int measure_batches(struct cv_db *db, const char *name, struct cv_error *error)
+{
+    double start = queue_bench_now_ms();
+    for (int i = 0; i < ENQUEUED_IN_BATCHES; i += ENQUEUE_BATCH) {
+        int result = enqueue_batch(db, error);
+        if (result) {
+            return result;
+        }
+    }
+    queue_bench_print(name, "jobs/s", ENQUEUED_IN_BATCHES / ((queue_bench_now_ms() - start) / 1000),
+                      "higher");
+    return 0;
+}
+
 static int measure_enqueue(struct cv_db *db, struct cv_error *error)
 {
     int result = 0;
@@ -53,16 +67,17 @@ static int measure_enqueue(struct cv_db *db, struct cv_error *error)
     }
     queue_bench_print("enqueued, one by one", "jobs/s",
                       ENQUEUED_SINGLY / ((queue_bench_now_ms() - start) / 1000), "higher");
-    start = queue_bench_now_ms();
-    for (int i = 0; result == 0 && i < ENQUEUED_IN_BATCHES; i += ENQUEUE_BATCH) {
-        result = enqueue_batch(db, error);
+    result = measure_batches(db, "enqueued, by thousands", error);
+    if (result == 0) {
+        result = queue_drain_set_events(db, false, error);
     }
-    if (result) {
-        return result;
+    if (result == 0) {
+        result = measure_batches(db, "enqueued, by thousands, no status events", error);
     }
-    queue_bench_print("enqueued, by thousands", "jobs/s",
-                      ENQUEUED_IN_BATCHES / ((queue_bench_now_ms() - start) / 1000), "higher");
-    return cv_db_script(db, "DELETE FROM jobs WHERE status = 'queued'", error);
+    if (result == 0) {
+        result = queue_drain_set_events(db, true, error);
+    }
+    return result ? result : cv_db_script(db, "DELETE FROM jobs WHERE status = 'queued'", error);
 }
 
 /* A worker with nothing to do: waits for a notification, claims, notes the time, completes. */

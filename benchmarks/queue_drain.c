@@ -135,7 +135,7 @@ static int drain(const char *conninfo, int connections, int limit, int expected,
     return result;
 }
 
-static int set_events(struct cv_db *db, bool told, struct cv_error *error)
+int queue_drain_set_events(struct cv_db *db, bool told, struct cv_error *error)
 {
     return cv_db_run(db, NULL, error,
                      "UPDATE job_types SET status_events = $2::boolean WHERE name = $1",
@@ -169,7 +169,7 @@ int queue_drain_measure(struct cv_db *db, const char *conninfo, struct cv_error 
     int result = 0;
     for (size_t i = 0; i < CV_COUNT(runs) && result == 0; i++) {
         double rate = 0;
-        result = set_events(db, !runs[i].is_silent, error);
+        result = queue_drain_set_events(db, !runs[i].is_silent, error);
         result = result ? result : fill(db, runs[i].count, runs[i].tenants, error);
         if (result == 0) {
             result =
@@ -179,12 +179,12 @@ int queue_drain_measure(struct cv_db *db, const char *conninfo, struct cv_error 
             queue_bench_print(runs[i].name, "jobs/s", rate, "higher");
         }
     }
-    return result ? result : set_events(db, true, error);
+    return result ? result : queue_drain_set_events(db, true, error);
 }
 
 int queue_drain_stock(struct cv_db *db, int count, struct cv_error *error)
 {
-    int result = set_events(db, false, error);
+    int result = queue_drain_set_events(db, false, error);
     return result ? result : fill(db, count, 0, error);
 }
 

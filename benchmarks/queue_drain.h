@@ -14,6 +14,9 @@ void queue_bench_print(const char *name, const char *unit, double value, const c
 CV_MUST_CHECK int queue_bench_connect(const char *conninfo, struct cv_db **ret_db,
                                       struct cv_error *error);
 
+/* Whether changes of status of the benchmark's jobs are told as events. */
+CV_MUST_CHECK int queue_drain_set_events(struct cv_db *db, bool told, struct cv_error *error);
+
 /* Fills, drains and prints, for several numbers of connections and sizes of batches. */
 CV_MUST_CHECK int queue_drain_measure(struct cv_db *db, const char *conninfo,
                                       struct cv_error *error);

@@ -89,7 +89,9 @@ def one_round(build, node, folder, conninfo):
              "drained by four processes, at best": {"ours": shared_by_ours(build, conninfo)},
              "drained one by one, or by default": {"ours": own["drained, 1 connection, one by one"]},
              "enqueued one by one": {"ours": own["enqueued, one by one"]},
-             "enqueued by thousands": {"ours": own["enqueued, by thousands"]},
+             "enqueued by thousands, at best": {
+                 "ours": own["enqueued, by thousands, no status events"]},
+             "enqueued by thousands, history and events": {"ours": own["enqueued, by thousands"]},
              "enqueue to start, median": {"ours": own["enqueue to start, median"]},
              "enqueue to start, p99": {"ours": own["enqueue to start, p99"]}}
     for library, settings in PEERS.items():
@@ -107,14 +109,15 @@ def one_round(build, node, folder, conninfo):
                                                                       settings["drain"]),
                 "drained one by one, or by default": measure("drain", jobs=JOBS,
                                                               **settings["default"])["rate"],
-                "enqueued one by one": added["single"], "enqueued by thousands": added["batch"],
+                "enqueued one by one": added["single"], "enqueued by thousands, at best": added["batch"],
+                "enqueued by thousands, history and events": added["batch"],
                 "enqueue to start, median": woken["p50"], "enqueue to start, p99": woken["p99"]}.items():
             found[name][library] = value
     return found
 
 
 GOALS = {"drained by one process, at best": 1.2, "drained by four processes, at best": 1.2,
-         "enqueued one by one": 3, "enqueued by thousands": 3,
+         "enqueued one by one": 3, "enqueued by thousands, at best": 3,
          "enqueue to start, median": 0.5}
 
 

@@ -61,8 +61,9 @@ INSERT INTO job_types (name, description, base_priority, time_limit, one_per_vid
 CREATE FUNCTION time_prefixed_uuid() RETURNS uuid
 LANGUAGE sql VOLATILE AS
 $$
-    SELECT (lpad(to_hex(extract(epoch FROM clock_timestamp())::bigint & 65535), 4, '0')
-            || substr(gen_random_uuid()::text, 5))::uuid
+    SELECT encode(overlay(uuid_send(gen_random_uuid())
+                          PLACING substr(int8send(date_part('epoch', clock_timestamp())::bigint), 7)
+                          FROM 1), 'hex')::uuid
 $$;
 
 CREATE SEQUENCE job_sequence;      -- the runs' global order
