@@ -275,6 +275,23 @@ static void test_what_lies_over_a_pane(void **state)
     assert_false(ocr_pane_covers(&panes.items[0], &beside));
 }
 
+/* What looks as if it stayed lies over nothing where a line was seen whole on its way. */
+static void test_nothing_lies_over_what_was_seen(void **state)
+{
+    (void)state;
+    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    const struct ocr_box under = {40, BUTTON_Y - 10, 600, BUTTON_HEIGHT + 20};
+    struct ocr_places places = {0};
+    struct cv_error error;
+
+    ocr_places_note(&places, 0, true);
+    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    learn(&panes, button_step, 0, 6, -83);
+    ocr_panes_saw(&panes, &places, &under);
+    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+    assert_false(ocr_pane_covers(&panes.items[0], &under));
+}
+
 static struct ocr_engine *engine;
 
 static int start_engine(void **state)
@@ -643,6 +660,7 @@ int main(void)
         cmocka_unit_test(test_a_line_that_moved_is_in_the_pane),
         cmocka_unit_test(test_panes_are_told_apart),
         cmocka_unit_test(test_what_lies_over_a_pane),
+        cmocka_unit_test(test_nothing_lies_over_what_was_seen),
         cmocka_unit_test(test_a_standing_line_is_read_once),
         cmocka_unit_test(test_a_scrolled_page_gives_each_line_once),
         cmocka_unit_test(test_times_come_from_the_motion),

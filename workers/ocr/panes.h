@@ -72,7 +72,7 @@ CV_MUST_CHECK int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame
                                  struct cv_error *error);
 
 /* A line was seen whole in the last frame: where it moved along with the pane, the pane reaches so
- * far, unless an edge was seen to cut lines there. */
+ * far, unless an edge was seen to cut lines there, and nothing lies over it. */
 void ocr_panes_saw(struct ocr_panes *panes, const struct ocr_places *places,
                    const struct ocr_box *box);
 

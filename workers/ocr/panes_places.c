@@ -5,6 +5,9 @@
 /* Pixels: what ends in the same cell as a cover begins in need not be covered. */
 enum { COVER_OVERLAP = OCR_CELL / 2 };
 
+/* As many pixels of a cell as outweigh what a few steps take for something that stays. */
+enum { SEEN_MOVED = 64 };
+
 int ocr_panes_at(const struct ocr_panes *panes, size_t frame)
 {
     return frame < panes->step_count ? panes->steps[frame] : OCR_NO_PANE;
@@ -79,6 +82,23 @@ bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_pl
             (place == OCR_PLACE_UNKNOWN && ocr_pane_holds(ocr_panes_get(panes, pane), box)));
 }
 
+/* Nothing lies over what was seen whole. */
+static void uncover(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
+                    const struct ocr_box *box)
+{
+    struct ocr_box seen = ocr_box_clip(box, panes->width, panes->height);
+    int across = ocr_cells_across(panes->width);
+    int left = (seen.x + OCR_CELL - 1) / OCR_CELL;
+    int right = ocr_min(ocr_right(&seen) / OCR_CELL, across);
+
+    for (int y = seen.y; y < ocr_bottom(&seen); y++) {
+        for (int x = left; x < right; x++) {
+            uint8_t *moved = &live->cells.moved[(size_t)y * (size_t)across + (size_t)x];
+            *moved = (uint8_t)ocr_max(*moved, SEEN_MOVED);
+        }
+    }
+}
+
 void ocr_panes_saw(struct ocr_panes *panes, const struct ocr_places *places,
                    const struct ocr_box *box)
 {
@@ -91,5 +111,10 @@ void ocr_panes_saw(struct ocr_panes *panes, const struct ocr_places *places,
     }
     if (ocr_pane_known(pane) && pane->bottom_cuts == 0) {
         pane->bottom = ocr_max(pane->bottom, ocr_min(ocr_bottom(box), panes->height));
+    }
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        if (panes->live[i].cells.moved && panes->live[i].pane == panes->current) {
+            uncover(panes, &panes->live[i], box);
+        }
     }
 }

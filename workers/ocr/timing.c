@@ -50,12 +50,20 @@ static bool inside(const struct way *way, const struct ocr_pane *pane, int x, in
            x >= screen->x - EDGE_SLACK && x + stretch->width <= ocr_right(screen) + EDGE_SLACK;
 }
 
-/* The same on the way between two sightings, where nobody saw whether something lay over it. */
-static bool shown(const struct way *way, const struct ocr_pane *pane, int x, int y)
+static bool covers(const struct way *way, const struct ocr_pane *pane, int x, int y)
 {
     struct ocr_box box = box_at(way, x, y);
 
-    return inside(way, pane, x, y) && !ocr_pane_covers(pane, &box);
+    return ocr_pane_covers(pane, &box);
+}
+
+/* The same on the way between two sightings, where nobody saw whether something lay over it. Where the
+ * line itself was `seen`, nothing did, whatever is thought of that place. */
+static bool shown(const struct way *way, const struct ocr_pane *pane, int x, int y,
+                  const struct ocr_sighting *seen)
+{
+    return inside(way, pane, x, y) &&
+           (!covers(way, pane, x, y) || covers(way, pane, seen->x, seen->y));
 }
 
 /* Back from the first sighting over the source frames since the kept frame before it. */
@@ -67,12 +75,12 @@ static int64_t start_of(const struct way *way)
     int64_t start = timing->t_start;
     const struct ocr_pane *pane = moves_it(way, (size_t)first->frame, first->x, first->y);
 
-    if (!pane || !inside(way, pane, first->x, first->y) || shown(way, pane, x, y)) {
+    if (!pane || !inside(way, pane, first->x, first->y) || shown(way, pane, x, y, first)) {
         return start;
     }
     for (size_t i = timing->motion_count; i-- > 0;) {
         const struct ocr_motion *at = &timing->motion[i];
-        if (!shown(way, pane, x + at->dx, y + at->dy)) {
+        if (!shown(way, pane, x + at->dx, y + at->dy, first)) {
             break;
         }
         start = at->t_ms < start ? at->t_ms : start;
@@ -92,12 +100,12 @@ static int64_t end_of(const struct way *way)
         return end;
     }
     const struct ocr_timing *timing = &way->timings[next];
-    if (shown(way, pane, last->x + timing->dx, last->y + timing->dy)) {
+    if (shown(way, pane, last->x + timing->dx, last->y + timing->dy, last)) {
         return end;
     }
     for (size_t i = 0; i < timing->motion_count; i++) {
         const struct ocr_motion *at = &timing->motion[i];
-        if (!shown(way, pane, last->x + at->dx, last->y + at->dy)) {
+        if (!shown(way, pane, last->x + at->dx, last->y + at->dy, last)) {
             return at->t_ms;
         }
     }
@@ -122,14 +130,15 @@ static bool find_entry(const struct way *way, int64_t *ret_start)
         }
         for (size_t i = 0; i < timing->motion_count; i++) {
             const struct ocr_motion *at = &timing->motion[i];
-            if (shown(way, pane, x + at->dx, y + at->dy)) {
+            if (inside(way, pane, x + at->dx, y + at->dy) &&
+                !covers(way, pane, x + at->dx, y + at->dy)) {
                 *ret_start = at->t_ms;
                 return true;
             }
         }
         x += timing->dx;
         y += timing->dy;
-        if (shown(way, pane, x, y)) {
+        if (inside(way, pane, x, y) && !covers(way, pane, x, y)) {
             *ret_start = timing->t_start;
             return true;
         }
@@ -184,8 +193,8 @@ static bool time_whole(const struct way *way, int64_t *ret_start, int64_t *ret_e
     const struct ocr_sighting *first = &way->stretch->first, *last = &way->stretch->last;
 
     const struct ocr_pane *pane = pane_of(way, first);
-    bool begins = way->stretch->pieced ? shown(way, pane, first->x, first->y)
-                                       : inside(way, pane, first->x, first->y);
+    bool begins = inside(way, pane, first->x, first->y) &&
+                  !(way->stretch->pieced && covers(way, pane, first->x, first->y));
 
     if (begins) {
         *ret_start = start_of(way);
