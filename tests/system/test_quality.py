@@ -37,6 +37,7 @@ STANDS = {"line_recall": 0.98, "segment_precision": 0.98, "segments_per_line": 1
 RECORDINGS = {
     "counter": STANDS,
     "grey_on_grey": STANDS,
+    "subtitles": STANDS,
     "typed_code": {"line_recall": 1.0, "segments_per_line": 1.6, "end_error": 20},
     "theme_switch": {**STANDS, "mention_recall": 0.98, "mention_precision": 0.98},
     "shifting_advert": {**STANDS, "mention_recall": 0.98, "mention_precision": 0.98},

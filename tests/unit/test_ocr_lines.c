@@ -268,6 +268,31 @@ static void test_ink_is_dark_on_light_whatever_the_theme(void **state)
 }
 
 /* White letters with a black outline on a bright picture: the letters are the ink. */
+/* Where the picture is as bright as the fill or as dark as the outline, the fill is what is enclosed. */
+static void test_a_fill_is_told_from_its_outline_on_any_picture(void **state)
+{
+    (void)state;
+    static const struct colour grounds[] = {{250, 250, 190}, {215, 205, 225}, {14, 30, 12}};
+    for (int i = 0; i < 6; i++) {
+        struct colour fill = i % 2 ? black : white, outline = i % 2 ? white : black;
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 140, grounds[i / 2]);
+        fill_box(&frame, (struct ocr_box){200, 0, 150, 140}, (struct colour){200, 40, 150});
+        fill_box(&frame, (struct ocr_box){350, 30, 350, 60}, grounds[(i / 2 + 1) % 3]);
+        for (int dy = -2; dy <= 2; dy++) {
+            for (int dx = -2; dx <= 2; dx++) {
+                (void)draw_text(&frame, "candle ticket", 60 + dx, 40 + dy, 30, outline);
+            }
+        }
+        struct ocr_box drawn = draw_text(&frame, "candle ticket", 60, 40, 30, fill);
+        add_noise(&frame, 5, 11);
+        struct ocr_box box = {drawn.x - 2, drawn.y - 2, drawn.width + 4, drawn.height + 4};
+        struct ocr_ink ink;
+        ocr_ink_measure(&frame, &box, &ink);
+        assert_int_equal(ink.kind, i % 2 ? OCR_INK_DARK : OCR_INK_LIGHT);
+        assert_true(ocr_ink_is_clear(&ink));
+    }
+}
+
 static void test_outlined_letters(void **state)
 {
     (void)state;
@@ -432,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_noise_and_gradients_hold_no_lines),
         cmocka_unit_test(test_ink_is_dark_on_light_whatever_the_theme),
         cmocka_unit_test(test_outlined_letters),
+        cmocka_unit_test(test_a_fill_is_told_from_its_outline_on_any_picture),
         cmocka_unit_test(test_a_glow_behind_letters_is_paper),
         cmocka_unit_test(test_emoji_are_cut_out_and_coloured_words_are_not),
         cmocka_unit_test(test_an_emoji_takes_no_contrast),

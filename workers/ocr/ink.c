@@ -1,4 +1,4 @@
-#include "workers/ocr/ink.h"
+#include "workers/ocr/ink_levels.h"
 
 #include <string.h>
 
@@ -7,7 +7,6 @@ enum {
     RING_GAP = 2,       /* pixels left out between them: anti-aliasing and codec ringing */
     PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
     PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
-    REACH_MIN = 40,     /* levels of the weakest ink */
     FAINT_SPREAD = 6,   /* the same three of faint lines */
     FAINT_PERCENT = 90,
     FAINT_REACH_MIN = 18,
@@ -20,61 +19,6 @@ static const double CLARITY_MIN = 0.55;
 /* Where a codec left noise instead of letters, faint lines of it have less than these. */
 static const double FAINT_CLARITY_MIN = 0.75;
 enum { CONTRAST_MIN = 36, FAINT_CONTRAST_MIN = 20 };
-
-struct histogram {
-    uint32_t count[256];
-    uint32_t total;
-};
-
-/* Otsu's split of a histogram, and how good it is. */
-struct split {
-    int threshold; /* upper group: level > threshold */
-    double low_mean, high_mean;
-    double high_share; /* of the pixels */
-    double quality;    /* between-group variance over variance, 0…1 */
-};
-
-static int quantile(const struct histogram *histogram, double share)
-{
-    double wanted = share * histogram->total, seen = 0;
-
-    for (int level = 0; level < 256; level++) {
-        seen += histogram->count[level];
-        if (seen >= wanted && seen > 0) {
-            return level;
-        }
-    }
-    return 255;
-}
-
-static struct split otsu(const struct histogram *histogram)
-{
-    struct split best = {127, 0, 255, 0, 0};
-    double sum = 0, squares = 0, total = histogram->total;
-
-    for (int level = 0; level < 256; level++) {
-        sum += (double)level * histogram->count[level];
-        squares += (double)level * level * histogram->count[level];
-    }
-    double variance = total > 0 ? squares / total - (sum / total) * (sum / total) : 0;
-    double low_count = 0, low_sum = 0;
-    for (int level = 0; level < 255; level++) {
-        low_count += histogram->count[level];
-        low_sum += (double)level * histogram->count[level];
-        double high_count = total - low_count;
-        if (low_count < 1 || high_count < 1 || variance < 1) {
-            continue;
-        }
-        double low_mean = low_sum / low_count, high_mean = (sum - low_sum) / high_count;
-        double between = low_count * high_count * (high_mean - low_mean) * (high_mean - low_mean) /
-                         (total * total);
-        if (between / variance > best.quality) {
-            best =
-                (struct split){level, low_mean, high_mean, high_count / total, between / variance};
-        }
-    }
-    return best;
-}
 
 static void add_ring_row(const struct ocr_frame *frame, const struct ocr_box *box, int y,
                          struct histogram ring[3])
@@ -126,7 +70,7 @@ static bool is_plain(const struct histogram *ring, int median, int spread, unsig
 /* Levels of the weakest ink. */
 static int reach_min(const struct ocr_ink *ink)
 {
-    return ink->is_faint ? FAINT_REACH_MIN : REACH_MIN;
+    return ink->is_faint ? FAINT_REACH_MIN : OCR_REACH_MIN;
 }
 
 static inline int distance(const struct ocr_frame *frame, size_t at, const uint8_t paper[3])
@@ -138,18 +82,6 @@ static inline int distance(const struct ocr_frame *frame, size_t at, const uint8
     return ocr_max(red, ocr_max(green, blue));
 }
 
-static inline int darkest(const struct ocr_frame *frame, size_t at)
-{
-    return ocr_min(frame->plane[OCR_RED][at],
-                   ocr_min(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
-}
-
-static inline int lightest(const struct ocr_frame *frame, size_t at)
-{
-    return ocr_max(frame->plane[OCR_RED][at],
-                   ocr_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
-}
-
 static inline int paper_luma(const struct ocr_ink *ink)
 {
     return (77 * ink->paper[0] + 150 * ink->paper[1] + 29 * ink->paper[2]) >> 8;
@@ -158,14 +90,14 @@ static inline int paper_luma(const struct ocr_ink *ink)
 /* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
 static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
 {
-    struct split split = otsu(reach);
+    struct split split = ocr_otsu(reach);
     uint32_t below = 0;
 
     for (int level = 0; level <= split.threshold; level++) {
         below += reach->count[level];
     }
     double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
-    ink->low = ocr_max(quantile(reach, 1 - ink_share * 0.3), reach_min(ink));
+    ink->low = ocr_max(ocr_quantile(reach, 1 - ink_share * 0.3), reach_min(ink));
     ink->high = 0;
     ink->clarity = split.quality;
 }
@@ -212,63 +144,8 @@ static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *b
     }
     reach.total = luma_reach.total = (uint32_t)(box->width * box->height);
     ink->light = lighter > 0;
-    ink->by_luma = luma_tells(frame, box, ink, otsu(&reach).threshold);
+    ink->by_luma = luma_tells(frame, box, ink, ocr_otsu(&reach).threshold);
     take_reach(ink->by_luma ? &luma_reach : &reach, ink);
-}
-
-/* Extent of the pixels above (or below) a threshold in one of the two channel maps. */
-static struct ocr_box extent(const struct ocr_frame *frame, const struct ocr_box *box, bool light,
-                             int threshold)
-{
-    struct ocr_box found = {0};
-
-    for (int y = box->y; y < ocr_bottom(box); y++) {
-        for (int x = box->x; x < ocr_right(box); x++) {
-            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            if (light ? darkest(frame, at) > threshold : lightest(frame, at) <= threshold) {
-                struct ocr_box pixel = {x, y, 1, 1};
-                found = found.width ? ocr_box_union(&found, &pixel) : pixel;
-            }
-        }
-    }
-    return found;
-}
-
-static bool within(const struct ocr_box *inner, const struct ocr_box *outer)
-{
-    return inner->width < outer->width && inner->height < outer->height;
-}
-
-/* On a picture only ink has one colour. Outlined letters have two: the one inside is the ink. */
-static void measure_picture(const struct ocr_frame *frame, const struct ocr_box *box,
-                            struct ocr_ink *ink)
-{
-    struct histogram dark_channel = {{0}, 0}, light_channel = {{0}, 0};
-
-    for (int y = box->y; y < ocr_bottom(box); y++) {
-        for (int x = box->x; x < ocr_right(box); x++) {
-            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            dark_channel.count[darkest(frame, at)]++;
-            light_channel.count[lightest(frame, at)]++;
-        }
-    }
-    dark_channel.total = light_channel.total = (uint32_t)(box->width * box->height);
-    struct split light = otsu(&dark_channel), dark = otsu(&light_channel);
-    bool light_ink = light.high_share < 0.6 && light.high_mean - light.low_mean >= REACH_MIN;
-    bool dark_ink = 1 - dark.high_share < 0.6 && dark.high_mean - dark.low_mean >= REACH_MIN;
-    if (light_ink && dark_ink) {
-        struct ocr_box light_box = extent(frame, box, true, light.threshold);
-        struct ocr_box dark_box = extent(frame, box, false, dark.threshold);
-        light_ink = within(&light_box, &dark_box) ||
-                    (!within(&dark_box, &light_box) && light.quality >= dark.quality);
-    }
-    ink->kind = light_ink ? OCR_INK_LIGHT : OCR_INK_DARK;
-    ink->light = light_ink;
-    /* The side of the paper ends shortly before the threshold: the picture behind the letters varies,
-     * and what moves there is not to be read, nor to make the line look like another one. */
-    ink->low = light_ink ? ((int)light.low_mean + 3 * light.threshold) / 4 : (int)dark.low_mean;
-    ink->high = light_ink ? (int)light.high_mean : ((int)dark.high_mean + 3 * dark.threshold) / 4;
-    ink->clarity = light_ink ? light.quality : dark.quality;
 }
 
 /* Whether the paper around the box is plain, and its colour. */
@@ -280,7 +157,7 @@ static bool look_at_paper(const struct ocr_frame *frame, const struct ocr_box *b
 
     look_at_ring(frame, box, ring);
     for (int c = 0; c < 3; c++) {
-        int median = quantile(&ring[c], 0.5);
+        int median = ocr_quantile(&ring[c], 0.5);
         ink->paper[c] = (uint8_t)median;
         plain = plain && (ink->is_faint ? is_plain(&ring[c], median, FAINT_SPREAD, FAINT_PERCENT)
                                         : is_plain(&ring[c], median, PLAIN_SPREAD, PLAIN_PERCENT));
@@ -297,7 +174,7 @@ void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
     if (look_at_paper(frame, &inside, ret_ink)) {
         measure_plain(frame, &inside, ret_ink);
     } else {
-        measure_picture(frame, &inside, ret_ink);
+        ocr_ink_on_picture(frame, &inside, ret_ink);
     }
 }
 

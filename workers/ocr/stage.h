@@ -3,7 +3,7 @@
  *
  * frame.c      a JPEG as colour planes           lines.c, misfits.c, components.c  where text is
  * ground.c, faint.c  where letters may be fainter than elsewhere, and the lines of such letters
- * ink.c        polarity and grey mapping         emoji*.c               emoji: found, compared, read
+ * ink*.c       polarity and grey mapping         emoji*.c               emoji: found, compared, read
  * crop.c       a line, cut out                   reader.c, engine.c, tesseract.c       its text
  * match.c      the same pixels again?            panes.c, panes_….c     which parts scroll
  * track.c      all lines known so far            follow.c, arrive.c, kin.c  from frame to frame
