@@ -49,9 +49,9 @@ int cv_queue_complete_batch(struct cv_db *db, const struct cv_job_list *list, si
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for %zu jobs", list->count);
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_db_run(db, &rows, error, "SELECT complete_jobs($1::uuid[], $2::bigint[]) AS completed",
-                  ids.data, tokens.data);
+    int result = cv_queue_rows(db, &rows, error,
+                               "SELECT complete_jobs($1::uuid[], $2::bigint[]) AS completed",
+                               ids.data, tokens.data);
     if (result) {
         return result;
     }
