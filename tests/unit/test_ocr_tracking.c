@@ -1,6 +1,6 @@
 /* Following lines from frame to frame: same pixels, shifts, edges, times, one reading a line. */
 #include "tests/unit/ocr_pictures.h"
-#include "workers/ocr/session_internal.h"
+#include "workers/ocr/kin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -615,6 +615,51 @@ static void test_what_a_cover_hid_is_no_line_of_its_own(void **state)
     assert_true(before.is_gone && !after.is_gone && !after.stretch.pieced);
 }
 
+/* Four lines before and after a page has grown by `percent`, of which the third has left by the side
+ * and the fourth stays as it is; returns how many rows are left. */
+static size_t left_after_growth(int percent)
+{
+    static const char *const texts[][2] = {
+        {"light over harbour", "light over harbour"},
+        {"market opens early", "market opens early"},
+        {"every stall sells flowers", "every stall sells fl"},
+        {"fresh bread", "fresh bread"},
+    };
+    char text[4][2][64];
+    struct ocr_row rows[8];
+    struct ocr_row *before[4], *after[4];
+    size_t left = 0;
+    struct ocr_session session = {.screen = {0, 0, WIDTH, HEIGHT}};
+
+    for (int i = 0; i < 4; i++) {
+        int width = i == 2 ? 500 : 300, grown = percent * width / 100;
+        struct ocr_box from = {100, 40 + i * 80, width, 20};
+        struct ocr_box to = {percent, percent * from.y / 100, grown, 20};
+        to.width = to.x + grown > WIDTH - 2 ? WIDTH - 2 - to.x : grown;
+        for (int k = 0; k < 2; k++) {
+            (void)snprintf(text[i][k], sizeof(text[i][k]), "%s", texts[i][k]);
+        }
+        rows[i] = row_at(text[i][0], 1 + i, 0, from);
+        rows[4 + i] = row_at(text[i][1], 5 + i, 1, to);
+        before[i] = &rows[i];
+        after[i] = &rows[4 + i];
+    }
+    ocr_zoom_unite(&session, before, 4, after, 4);
+    for (int i = 0; i < 8; i++) {
+        left += !rows[i].is_gone;
+    }
+    return left;
+}
+
+static void test_a_page_that_grows(void **state)
+{
+    (void)state;
+    assert_int_equal(left_after_growth(120), 4); /* each line once, the third as it was */
+    assert_int_equal(left_after_growth(108), 4);
+    /* they stand: two of a kind are two */
+    assert_int_equal(left_after_growth(100), 8);
+}
+
 static void test_cut_lines_leave_no_garbage(void **state)
 {
     (void)state;
@@ -669,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_a_line_that_comes_back_is_not_read_again),
         cmocka_unit_test(test_what_a_cover_hid_is_no_line_of_its_own),
         cmocka_unit_test(test_what_the_side_cuts_is_no_line_of_its_own),
+        cmocka_unit_test(test_a_page_that_grows),
         cmocka_unit_test(test_cut_lines_leave_no_garbage),
         cmocka_unit_test(test_model_names),
     };

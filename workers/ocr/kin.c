@@ -1,17 +1,13 @@
-#include "workers/ocr/session_internal.h"
+#include "workers/ocr/kin.h"
 
 #include <string.h>
 
 enum {
     ALIGNED = 4,     /* pixels by which the left or right edges of one line differ */
     CLOSE = 2,       /* letter heights: what is so near to a cover may be taken for a part of it */
-    SIDE_EDGE = 2,   /* pixels: edges are looked for inside of the picture */
     LETTERS_MIN = 4, /* bytes that two texts have in common */
     LETTERS_OFF = 2, /* … but for so many: half a letter is read as another one */
 };
-
-/* Which of two rows of one line at one place of the content shows more of it. */
-enum share { SHARE_NONE, SHARE_SAME, SHARE_MORE, SHARE_LESS };
 
 bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh)
 {
@@ -109,8 +105,7 @@ static size_t common_end(const char *a, const char *b)
     return length;
 }
 
-/* How much of the line `fresh` shows, against `known`. */
-static enum share share_of(const struct ocr_row *known, const struct ocr_row *fresh)
+enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *fresh)
 {
     size_t before = strlen(known->text), after = strlen(fresh->text);
     size_t start = common_start(known->text, fresh->text);
@@ -118,13 +113,13 @@ static enum share share_of(const struct ocr_row *known, const struct ocr_row *fr
     size_t common = start > end ? start : end, shorter = before < after ? before : after;
 
     if (before == after && common == before) {
-        return SHARE_SAME;
+        return OCR_SHARE_SAME;
     }
     size_t least = shorter < LETTERS_MIN + LETTERS_OFF ? 1 : LETTERS_MIN;
     if (common < least || common + LETTERS_OFF < shorter) {
-        return SHARE_NONE;
+        return OCR_SHARE_NONE;
     }
-    return after > before ? SHARE_MORE : SHARE_LESS;
+    return after > before ? OCR_SHARE_MORE : OCR_SHARE_LESS;
 }
 
 /* Whether something hides a part of the line where the row sighted it, or lies so near that it was
@@ -146,8 +141,8 @@ static bool is_cut_aside(const struct ocr_session *session, const struct ocr_row
 {
     int missing = width - row->stretch.width;
 
-    return sighting->x - missing <= SIDE_EDGE ||
-           sighting->x + width >= session->screen.width - SIDE_EDGE;
+    return sighting->x - missing <= OCR_SIDE_EDGE ||
+           sighting->x + width >= session->screen.width - OCR_SIDE_EDGE;
 }
 
 /* `after` goes on where `before` ends; it takes over its beginning. */
@@ -176,14 +171,14 @@ static void compare(const struct ocr_session *session, struct ocr_row *before,
         hid_before = hid_before || is_cut_aside(session, before, &before->stretch.last, width);
         hid_after = hid_after || is_cut_aside(session, after, &after->stretch.first, width);
     }
-    enum share share = share_of(before, after);
+    enum ocr_share share = ocr_share_of(before, after);
 
-    if (share == SHARE_SAME) {
+    if (share == OCR_SHARE_SAME) {
         unite(session, before, after);
-    } else if (share != SHARE_NONE && hid_before && (share == SHARE_MORE || !hid_after)) {
+    } else if (share != OCR_SHARE_NONE && hid_before && (share == OCR_SHARE_MORE || !hid_after)) {
         unite(session, before, after);
         after->stretch.pieced = true;
-    } else if (share != SHARE_NONE && hid_after) {
+    } else if (share != OCR_SHARE_NONE && hid_after) {
         after->is_gone = true;
     }
 }
@@ -197,6 +192,61 @@ static int compare_by_id(const void *left, const void *right)
     }
     return (a->stretch.last.frame > b->stretch.last.frame) -
            (a->stretch.last.frame < b->stretch.last.frame);
+}
+
+static int compare_by_end(const void *left, const void *right)
+{
+    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
+
+    if (a->stretch.last.frame != b->stretch.last.frame) {
+        return a->stretch.last.frame < b->stretch.last.frame ? -1 : 1;
+    }
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static int compare_by_start(const void *left, const void *right)
+{
+    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
+
+    if (a->stretch.first.frame != b->stretch.first.frame) {
+        return a->stretch.first.frame < b->stretch.first.frame ? -1 : 1;
+    }
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Looks at each frame into which no shift is known. `by_end` is the caller's
+ * to reorder. */
+static int unite_grown(const struct ocr_session *session, struct ocr_row **by_end,
+                       struct cv_error *error)
+{
+    size_t count = session->row_count, end = 0, start = 0;
+    cv_auto_free struct ocr_row **by_start = malloc((count + 1) * sizeof(*by_start));
+
+    if (!by_start) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
+    }
+    memcpy(by_start, by_end, count * sizeof(struct ocr_row *));
+    qsort(by_end, count, sizeof(struct ocr_row *), compare_by_end);
+    qsort(by_start, count, sizeof(struct ocr_row *), compare_by_start);
+    while (start < count) {
+        int frame = by_start[start]->stretch.first.frame;
+        size_t next = start;
+        while (next < count && by_start[next]->stretch.first.frame == frame) {
+            next++;
+        }
+        while (end < count && by_end[end]->stretch.last.frame < frame - 1) {
+            end++;
+        }
+        size_t last = end;
+        while (last < count && by_end[last]->stretch.last.frame == frame - 1) {
+            last++;
+        }
+        if (ocr_panes_at(&session->panes, (size_t)frame) < 0) {
+            ocr_zoom_unite(session, by_end + end, last - end, by_start + start, next - start);
+        }
+        start = next;
+    }
+    return 0;
 }
 
 int ocr_rows_unite(struct ocr_session *session, struct cv_error *error)
@@ -222,5 +272,5 @@ int ocr_rows_unite(struct ocr_session *session, struct cv_error *error)
             compare(session, *before, after);
         }
     }
-    return 0;
+    return unite_grown(session, by_id, error);
 }

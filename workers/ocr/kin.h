@@ -1,0 +1,18 @@
+/* Rows of one line, of which less or more was shown: by something that lay over it, by the picture's
+ * side, or because the page grew. */
+#pragma once
+
+#include "workers/ocr/session_internal.h"
+
+/* Pixels between the picture's side and the ink that it cuts: edges are looked for inside of it. */
+enum { OCR_SIDE_EDGE = 2 };
+
+/* How much of a line the second row shows, against the first; by their texts. */
+enum ocr_share { OCR_SHARE_NONE, OCR_SHARE_SAME, OCR_SHARE_MORE, OCR_SHARE_LESS };
+
+enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *fresh);
+
+/* Rows that end with a frame and those that begin with the next, between which nobody knows a shift:
+ * where the page grew or shrank, what the picture's side cuts is no line of its own. */
+void ocr_zoom_unite(const struct ocr_session *session, struct ocr_row *const *before,
+                    size_t before_count, struct ocr_row *const *after, size_t after_count);
