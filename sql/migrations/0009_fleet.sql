@@ -624,6 +624,7 @@ LANGUAGE plpgsql AS
 $$
 DECLARE
     soon CONSTANT interval := '5 minutes';
+    horizon CONSTANT timestamptz := clock_timestamp() + soon;
     node nodes;
 BEGIN
     FOR node IN
@@ -651,12 +652,12 @@ BEGIN
                     UNION ALL
                     (SELECT 1 FROM jobs j
                      WHERE j.job_type = wanted.job_type AND j.status = 'queued' AND NOT j.is_ready
-                       AND j.unmet_dependencies = 0 AND j.scheduled_for <= clock_timestamp() + soon
+                       AND j.unmet_dependencies = 0 AND j.scheduled_for <= horizon
                      LIMIT awake.free + 1)
                     UNION ALL
                     (SELECT 1 FROM jobs j
                      WHERE j.job_type = wanted.job_type AND j.status = 'failed' AND NOT j.is_ready
-                       AND j.scheduled_for <= clock_timestamp() + soon
+                       AND j.scheduled_for <= horizon
                      LIMIT awake.free + 1)) AS starting) AS work
             WHERE work.due > awake.free);
         UPDATE nodes SET woken_at = clock_timestamp() WHERE name = node.name;

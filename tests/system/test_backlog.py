@@ -135,3 +135,25 @@ def test_a_portion_holds_up_no_claim_and_misses_nothing(backlog, database):
         canceling.close()
     assert queue.call("renew_lease", job, "5 minutes") == "cancel"
     assert queue.value("SELECT cancel_jobs(%s)", WORK) == 0
+
+
+def test_what_is_not_due_is_not_looked_at(backlog):
+    """Every second a claim asks what has become due: of what is dead, put off, tried later or waits for
+    others it reads nothing."""
+    queue = backlog
+    queue.run("UPDATE jobs SET scheduled_for = now() + interval '1 hour' WHERE job_type = 'work'"
+              " AND (status = 'queued' OR id IN (SELECT id FROM jobs WHERE status = 'failed' LIMIT 2000))")
+    queue.run("UPDATE jobs SET is_ready = false WHERE job_type = 'work' AND status = 'queued'")
+    queue.run("UPDATE jobs SET unmet_dependencies = 1, scheduled_for = NULL WHERE id IN"
+              " (SELECT id FROM jobs WHERE job_type = 'work' AND status = 'queued' LIMIT 2000)")
+    queue.run("UPDATE jobs SET scheduled_for = now() WHERE id IN"
+              " (SELECT id FROM jobs WHERE job_type = 'work' AND status = 'failed' AND scheduled_for IS NULL LIMIT 2)")
+    queue.run("VACUUM ANALYZE jobs")
+    read = "SELECT pg_stat_get_xact_blocks_fetched('jobs'::regclass)"
+    queue.run("BEGIN")
+    before = queue.value(read)
+    promoted = queue.value("SELECT promote_due_jobs('work')")
+    after = queue.value(read)
+    queue.run("COMMIT")
+    assert promoted == 2
+    assert after - before < 50
