@@ -150,6 +150,9 @@ static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_lin
  * with "fur" where the German one sees "für". */
 static const double OWN_LEAD = 0.10;
 
+/* The same of a line whose language is but that of the line before. */
+static const double AROUND_LEAD = 0.03;
+
 /* Below this the first model's reading of words in no known language may be a misreading. */
 static const double UNSURE = 0.80;
 
@@ -217,7 +220,8 @@ static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_pic
         own = engine->around;
     }
     if (own > 0 && own < engine->model_count) {
-        result = read_again(engine, own, OWN_LEAD, line, reading, error);
+        double less = own == tongue.model ? OWN_LEAD : AROUND_LEAD;
+        result = read_again(engine, own, less, line, reading, error);
     } else if (own == engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE &&
                reading->confidence < UNSURE) {
         result = read_again(engine, ALL_AT_ONCE, 0, line, reading, error);
@@ -228,17 +232,25 @@ static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_pic
     return result;
 }
 
-/* Without word lists, in the language of the first reading; where that is the first model's, by the
- * second one with it: two models misread in different ways ("hluefox", "bluefox"). */
+static size_t lead_of(const struct ocr_engine *engine, const char *language)
+{
+    size_t lead = 0;
+
+    for (size_t i = 1; i < engine->model_count; i++) {
+        lead = language && strcmp(engine->models[i], language) == 0 ? i : lead;
+    }
+    return lead;
+}
+
+/* Without word lists, in the language of the first reading; or what that was by another model than
+ * its own, with its own behind it ("hluefox", "bluefox"). */
 static int recognize_plainly(struct ocr_engine *engine, const struct ocr_line_picture *line,
                              struct ocr_reading *reading, struct cv_error *error)
 {
-    size_t own = 0;
+    size_t own = lead_of(engine, line->language);
 
-    for (size_t i = 1; i < engine->model_count; i++) {
-        own = line->language && strcmp(engine->models[i], line->language) == 0 ? i : own;
-    }
-    int result = read_led(engine, own ? own : 1, line, reading, error);
+    int result =
+        read_led(engine, line->dictionary == OCR_OTHER_MODEL ? 1 : own, line, reading, error);
     if (result == 0) {
         set_language(engine, own, reading);
     }
@@ -313,6 +325,10 @@ static int recall(struct ocr_engine *engine, const struct ocr_line_picture *line
 int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
                     struct ocr_reading *ret_reading, struct cv_error *error)
 {
+    if (line->dictionary == OCR_OTHER_MODEL &&
+        (!engine->is_guided || lead_of(engine, line->language) != 0)) {
+        return CV_OCR_NO_OTHER;
+    }
     int result = engine->memory ? recall(engine, line, ret_reading, error)
                                 : recognize(engine, line, ret_reading, error);
     if (result == 0 && engine->is_guided && line->dictionary == OCR_WITH_WORDS) {

@@ -52,12 +52,16 @@ static inline bool ocr_inserts_apart(int left_middle, int right_middle, int tall
     return (right_middle - left_middle) * 10 > tall * 19;
 }
 
-enum ocr_dictionary { OCR_WITH_WORDS, OCR_WITHOUT_WORDS };
+enum ocr_dictionary {
+    OCR_WITH_WORDS,
+    OCR_WITHOUT_WORDS,
+    OCR_OTHER_MODEL, /* without words, too, and by the next model: it misreads in other ways */
+};
 
 /* A grey picture of one line, dark on light, and how to read it. */
 struct ocr_line_picture {
     enum ocr_dictionary dictionary;
-    const char *language; /* without words: that of the first reading; else NULL */
+    const char *language; /* of the first reading; NULL: this is it */
     const uint8_t *grey;
     int width, height;
     int tall; /* pixels of capital height */
@@ -67,6 +71,8 @@ struct ocr_line_picture {
     size_t insert_count;
 };
 
+/* CV_OCR_NO_OTHER: there is no other model for a line of that language. */
+enum { CV_OCR_NO_OTHER = 1 };
 CV_MUST_CHECK int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
                                   struct ocr_reading *ret_reading, struct cv_error *error);
 

@@ -17,6 +17,12 @@ static const double DOUBTFUL_WORD = 0.60;
 /* Entity-like words are read again up to a higher confidence: word lists push them to words. */
 static const double DOUBTFUL_ENTITY = 0.90;
 
+/* Below this the own model sees no text, and another language's would only guess: half of what it
+ * finds is wrong. */
+static const double READABLE = 0.60;
+/* By so much, in confidence and the worst word's together, another language's model has to be surer. */
+static const double CLEARLY = 0.20;
+
 struct picture {
     uint8_t *grey;
     int width, height, tall;
@@ -132,10 +138,10 @@ static int read_emoji(const struct ocr_crop *crop, struct ocr_reading *ret_readi
     return result;
 }
 
-/* With word lists, or, where there is a reading before, without. */
+/* With word lists, or, where there is a reading before, as `dictionary` says. */
 static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int tall,
-                     const struct ocr_reading *before, struct ocr_reading *ret_reading,
-                     int64_t *readings, struct cv_error *error)
+                     enum ocr_dictionary dictionary, const struct ocr_reading *before,
+                     struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
 {
     struct picture picture = {0};
 
@@ -146,7 +152,7 @@ static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int
     struct ocr_insert inserts[OCR_EMOJI_LINE_MAX];
     size_t insert_count = place_emoji(crop, &picture, inserts);
     struct ocr_line_picture line = {
-        .dictionary = before ? OCR_WITHOUT_WORDS : OCR_WITH_WORDS,
+        .dictionary = dictionary,
         .language = before ? before->language : NULL,
         .grey = picture.grey,
         .width = picture.width,
@@ -233,33 +239,53 @@ static bool is_doubtful(const struct ocr_reading *reading)
            (ocr_text_has_entity(reading->text) && reading->worst_word < DOUBTFUL_ENTITY);
 }
 
+static double trust(const struct ocr_reading *reading)
+{
+    return reading->confidence + reading->worst_word;
+}
+
+/* Reads a line once more in another way; the new reading takes the place of `*reading` when it is to be
+ * trusted more than that by `more`. */
+static int read_doubtful(struct ocr_engine *engine, const struct ocr_crop *crop,
+                         enum ocr_dictionary dictionary, double more, struct ocr_reading *reading,
+                         int64_t *readings, struct cv_error *error)
+{
+    cv_auto(ocr_reading_deinit) struct ocr_reading next = {0};
+
+    int result = read_once(engine, crop, TALL_SECOND, dictionary, reading, &next, readings, error);
+    if (result == 0 && next.text[0] && trust(&next) > trust(reading) + more) {
+        struct ocr_reading swap = *reading;
+        *reading = next;
+        next = swap;
+    }
+    return result < 0 ? result : 0;
+}
+
 static int read_levels(struct ocr_engine *engine, const struct ocr_crop *crop,
                        struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
 {
-    cv_auto(ocr_reading_deinit) struct ocr_reading first = {0};
-    cv_auto(ocr_reading_deinit) struct ocr_reading second = {0};
+    cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
 
-    int result = read_once(engine, crop, TALL_FIRST, NULL, &first, readings, error);
-    if (result < 0) {
-        return result;
-    }
-    if (is_doubtful(&first)) {
-        result = read_once(engine, crop, TALL_SECOND, &first, &second, readings, error);
-        if (result < 0) {
-            return result;
+    int result =
+        read_once(engine, crop, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, readings, error);
+    if (result == 0 && is_doubtful(&reading)) {
+        result = read_doubtful(engine, crop, OCR_WITHOUT_WORDS, 0, &reading, readings, error);
+        if (result == 0 && reading.confidence >= READABLE && reading.confidence < DOUBTFUL) {
+            result =
+                read_doubtful(engine, crop, OCR_OTHER_MODEL, CLEARLY, &reading, readings, error);
         }
     }
-    bool better = second.text && second.text[0] &&
-                  second.confidence + second.worst_word > first.confidence + first.worst_word;
-    struct ocr_reading *chosen = better ? &second : &first;
-    struct ocr_mark marks[OCR_MARKS_MAX];
-    size_t mark_count = ocr_marks_find(crop, marks);
-    result = ocr_marks_restore(marks, mark_count, crop->width, &chosen->text, error);
     if (result < 0) {
         return result;
     }
-    *ret_reading = *chosen;
-    *chosen = (struct ocr_reading){0};
+    struct ocr_mark marks[OCR_MARKS_MAX];
+    size_t mark_count = ocr_marks_find(crop, marks);
+    result = ocr_marks_restore(marks, mark_count, crop->width, &reading.text, error);
+    if (result < 0) {
+        return result;
+    }
+    *ret_reading = reading;
+    reading = (struct ocr_reading){0};
     return 0;
 }
 

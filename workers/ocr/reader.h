@@ -1,5 +1,5 @@
-/* From a line's grey crop to its text: scale, margin, first reading, and a second one with other
- * settings where the first is doubtful. */
+/* From a line's grey crop to its text: scale, margin, first reading, a second one with other
+ * settings where the first is doubtful, and a third by another model where both are. */
 #pragma once
 
 #include "workers/ocr/emoji.h"
