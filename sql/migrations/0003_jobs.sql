@@ -420,18 +420,22 @@ DECLARE
     speaker text := event_source();
     woken text[];
     run_ids uuid[];
-    begun uuid[];
-    broken uuid[];
+    shown_videos uuid[];
+    shown_runs uuid[];
+    shown_states job_status[];
     notable uuid[];
     woken_type text;
 BEGIN
     WITH moved AS MATERIALIZED (
         SELECT n.id, n.video_id, n.correlation_id, n.run_id, n.job_type, n.attempt, n.lease_token,
-               n.exclusive, n.scheduled_for, n.is_ready, n.status,
+               n.scheduled_for, n.is_ready, n.status,
                o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
                o.started_at AS began_at, o.locked_by AS old_worker,
                coalesce(n.locked_by, o.locked_by) AS worker,
-               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
+               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure,
+               n.exclusive AND n.video_id IS NOT NULL AND n.status <> o.status
+                   AND (n.status IN ('processing', 'canceled')
+                        OR n.status = 'failed' AND n.scheduled_for IS NULL) AS shows
         FROM changed n FULL JOIN before o USING (id)
     ), ended AS (
         INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status,
@@ -467,17 +471,13 @@ BEGIN
                -- complete_job() sees to 'done': what waited for it begins first
                WHERE run_id IS NOT NULL AND status NOT IN ('processing', 'done')
                  AND (status <> old_status OR scheduled_for IS DISTINCT FROM was_scheduled_for)),
-           array_agg(id) FILTER (
-               WHERE video_id IS NOT NULL AND exclusive AND status = 'processing'
-                 AND old_status <> 'processing'),
-           array_agg(id) FILTER (
-               WHERE video_id IS NOT NULL AND exclusive AND status <> old_status
-                 AND (status = 'canceled' OR (status = 'failed' AND scheduled_for IS NULL))),
+           array_agg(video_id) FILTER (WHERE shows), array_agg(run_id) FILTER (WHERE shows),
+           array_agg(status) FILTER (WHERE shows),
            array_agg(id) FILTER (
                WHERE status = 'failed' AND scheduled_for IS NULL
                      AND (old_status <> 'failed' OR was_scheduled_for IS NOT NULL)
                   OR status = 'done' AND old_status <> 'done' AND job_type = 'clip_generate')
-    INTO woken, run_ids, begun, broken, notable
+    INTO woken, run_ids, shown_videos, shown_runs, shown_states, notable
     FROM moved;
 
     IF woken IS NOT NULL THEN
@@ -490,16 +490,14 @@ BEGIN
         END IF;
     END IF;
     -- A video that is read again keeps what it has until the new text is there: it stays ready.
-    IF begun IS NOT NULL THEN
-        UPDATE videos SET status = 'processing'
-        WHERE id IN (SELECT j.video_id FROM changed j LEFT JOIN runs r ON r.id = j.run_id
-                     WHERE j.id = ANY (begun) AND r.workflow IS DISTINCT FROM 'reindex')
-          AND status <> 'processing';
-    END IF;
-    IF broken IS NOT NULL THEN
-        UPDATE videos SET status = 'failed'
-        WHERE id IN (SELECT j.video_id FROM changed j LEFT JOIN runs r ON r.id = j.run_id
-                     WHERE j.id = ANY (broken) AND r.workflow IS DISTINCT FROM 'reindex');
+    IF shown_videos IS NOT NULL THEN
+        UPDATE videos v SET status = CASE WHEN shown.is_broken THEN 'failed' ELSE 'processing' END::video_status
+        FROM (SELECT m.video_id, bool_or(m.status <> 'processing') AS is_broken
+              FROM unnest(shown_videos, shown_runs, shown_states) AS m (video_id, run_id, status)
+              LEFT JOIN runs r ON r.id = m.run_id
+              WHERE r.workflow IS DISTINCT FROM 'reindex'
+              GROUP BY m.video_id) AS shown
+        WHERE v.id = shown.video_id AND (shown.is_broken OR v.status <> 'processing');
     END IF;
     IF run_ids IS NOT NULL THEN
         PERFORM settle_runs(ARRAY(SELECT DISTINCT unnest(run_ids)));
