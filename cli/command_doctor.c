@@ -3,6 +3,7 @@
 #include "common/queue/queue.h"
 
 #include "cli/command.h"
+#include "cli/languages.h"
 #include "cli/session.h"
 
 #include <getopt.h>
@@ -157,7 +158,8 @@ static void check_models(enum level *worst)
     glob_t found = {0};
     (void)glob(pattern, 0, NULL, &found);
     cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
-    const char *wanted = cv_env("CORTANA_LANGUAGES", "eng+deu+fra");
+    const char *named = cv_env("CORTANA_LANGUAGES", NULL);
+    const char *wanted = named ? named : CLI_LANGUAGES_DEFAULT;
     cv_auto(cv_buffer_deinit) struct cv_buffer missing = CV_BUFFER_INIT;
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *name = strrchr(found.gl_pathv[i], '/') + 1;
@@ -169,7 +171,7 @@ static void check_models(enum level *worst)
     if (!lacking) {
         tell(OK, worst, "models", "%s", names.data);
     } else {
-        bool is_fatal = cv_env("CORTANA_LANGUAGES", NULL) || lacking == count_names(wanted);
+        bool is_fatal = named || lacking == count_names(wanted);
         tell(is_fatal ? FAIL : WARN, worst, "models",
              "videos that name no language are read with %s, and there is no model of %s: "
              "apt-get install tesseract-ocr-…, or set CORTANA_LANGUAGES",

@@ -259,7 +259,7 @@ const struct cli_command cli_command_run = {
         "                      S3_ENDPOINT, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY and the others\n"
         "                      of docs/environment.md; once given, it is kept\n"
         "  --languages L+L     models for reading, as Tesseract names them\n"
-        "                      (eng+deu+fra, as far as they are installed)\n"
+        "                      (" CLI_LANGUAGES_DEFAULT ", as far as they are installed)\n"
         "  --target-fps N      pictures a second that are looked at (10)\n"
         "  --export FILE.json  write the result; several videos: FILE-1.json, FILE-2.json … in\n"
         "                      the order of the command line\n"
