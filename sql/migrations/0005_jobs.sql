@@ -1,76 +1,26 @@
 -- Jobs, their states, and their history.
 
--- A job type is a name that is registered in job_types: new ones need a row, no rewrite of jobs.
-CREATE DOMAIN job_type AS text CHECK (VALUE ~ '^[a-z][a-z0-9_]{0,62}$');
-
--- Ranges are domains: a domain looks at a value when it is set, a table's CHECK at every row, and is read
--- anew by every statement.
-CREATE DOMAIN job_priority AS int CHECK (VALUE BETWEEN 0 AND 10);
-CREATE DOMAIN job_counter AS int CHECK (VALUE >= 0);
-CREATE DOMAIN job_progress AS real CHECK (VALUE BETWEEN 0 AND 1);
-CREATE DOMAIN attempt_status AS text
-    CHECK (VALUE IN ('succeeded', 'failed', 'timeout', 'canceled', 'crashed'));
-CREATE DOMAIN event_level AS text CHECK (VALUE IN ('debug', 'info', 'warn', 'error'));
-
-CREATE TYPE job_status AS ENUM ('queued', 'processing', 'done', 'failed', 'canceled');
-
-CREATE TABLE job_types (
-    name job_type PRIMARY KEY,
-    description text NOT NULL,
-    base_priority job_priority NOT NULL DEFAULT 5,
-    time_limit interval NOT NULL DEFAULT '1 hour' CHECK (time_limit > '0'),
-    retry_delays interval[] NOT NULL DEFAULT '{1 minute,5 minutes,15 minutes}',
-    one_per_video boolean NOT NULL DEFAULT false,  -- a stage of the pipeline, not work on demand
-    is_public boolean NOT NULL DEFAULT false,      -- application roles may enqueue it
-    -- The rules that claims obey from the next one on, whatever is running.
-    cpu_weight int NOT NULL DEFAULT 1 CHECK (cpu_weight BETWEEN 1 AND 5),
-    max_running int CHECK (max_running >= 0),
-    max_running_per_tenant int CHECK (max_running_per_tenant >= 1),
-    interactive_adjustment int NOT NULL DEFAULT 0 CHECK (interactive_adjustment BETWEEN -10 AND 0),
-    put_off_while_interactive boolean NOT NULL DEFAULT false,
-    put_off_until timestamptz,                     -- set by the claim that met a session
-    paused_at timestamptz,
-    pause_reason text,
-    status_events boolean NOT NULL DEFAULT true,
-    updated_at timestamptz NOT NULL DEFAULT now()
-);
-COMMENT ON TABLE job_types IS
-    'What kinds of work there are, and the rules by which each is claimed; may be changed at any time.';
-COMMENT ON COLUMN job_types.retry_delays IS 'One entry a retry; each is taken with 20 % jitter.';
-COMMENT ON COLUMN job_types.cpu_weight IS 'What a running job takes of its host''s budget (hosts.cpu_budget).';
-COMMENT ON COLUMN job_types.max_running IS 'Over the whole fleet; null: no limit.';
-COMMENT ON COLUMN job_types.max_running_per_tenant IS 'Over the whole fleet; null: no limit.';
-COMMENT ON COLUMN job_types.interactive_adjustment IS
-    'Added to base_priority while somebody searches or plays, where types compete for a host''s CPUs.';
-COMMENT ON COLUMN job_types.put_off_while_interactive IS
-    'Claims nothing for 30 s at a time while somebody searches or plays.';
-COMMENT ON COLUMN job_types.status_events IS
-    'False: of its changes of status only failures become events; for types of thousands of jobs a second.';
-
-INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video, is_public,
-                       cpu_weight) VALUES
-    ('transcode', 'original to HLS and poster', 5, '1 hour', true, true, 4),
-    ('sample', 'original to the frames worth reading', 5, '1 hour', true, true, 3),
-    ('ocr', 'frames to text detections', 5, '1 hour', true, true, 3),
-    ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true, true, 1),
-    ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false, true, 2);
-
--- Random but for the first four digits, which jobs of the same second have in common (and those of 18 hours
--- later): what is worked on together lies together in every index, and the first eight digits still tell
--- jobs apart.
-CREATE FUNCTION time_prefixed_uuid() RETURNS uuid
-LANGUAGE sql VOLATILE AS
-$$
-    SELECT encode(overlay(uuid_send(gen_random_uuid())
+CREATE FUNCTION cortana.time_prefixed_uuid() RETURNS uuid
+LANGUAGE sql VOLATILE
+RETURN encode(overlay(uuid_send(gen_random_uuid())
                           PLACING substr(int8send(date_part('epoch', clock_timestamp())::bigint), 7)
-                          FROM 1), 'hex')::uuid
-$$;
+                          FROM 1), 'hex')::uuid;
+COMMENT ON FUNCTION cortana.time_prefixed_uuid IS
+    'A random UUID whose first four digits are the second of its creation, and repeat after 18 hours. Jobs that '
+    'are created together are therefore close together in every index, and the first eight digits still '
+    'distinguish jobs.';
 
-CREATE SEQUENCE job_sequence;      -- the runs' global order
-CREATE SEQUENCE job_lease_tokens;  -- fencing tokens: only ever grow
+CREATE SEQUENCE cortana.job_sequence;
+COMMENT ON SEQUENCE cortana.job_sequence IS 'Numbers jobs and runs in the order in which they are enqueued.';
+GRANT USAGE ON SEQUENCE cortana.job_sequence TO service_role;
 
--- First what has a fixed width and is never null: PostgreSQL knows where that lies in a row, and has to
--- count its way to everything behind.
+CREATE SEQUENCE cortana.job_lease_tokens;
+COMMENT ON SEQUENCE cortana.job_lease_tokens IS 'Fencing tokens; each is larger than all before it.';
+GRANT USAGE ON SEQUENCE cortana.job_lease_tokens TO service_role;
+
+-- Columns of a fixed width that are never null come first, because PostgreSQL finds them at a fixed offset; to
+-- reach a later column it has to walk through the row.
+
 CREATE TABLE jobs (
     id uuid PRIMARY KEY DEFAULT time_prefixed_uuid(),
     correlation_id uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -78,26 +28,26 @@ CREATE TABLE jobs (
     lease_token bigint NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
-    ready_at timestamptz NOT NULL DEFAULT clock_timestamp(), -- when the wait for a worker began
+    ready_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     status job_status NOT NULL DEFAULT 'queued',
     priority job_priority NOT NULL DEFAULT 0,
     retry_count job_counter NOT NULL DEFAULT 0,
     max_retries job_counter NOT NULL,
     unmet_dependencies job_counter NOT NULL DEFAULT 0,
     attempt int NOT NULL DEFAULT 0,
-    part int NOT NULL DEFAULT 0,           -- of a step that fans out
+    part int NOT NULL DEFAULT 0,
     progress job_progress NOT NULL DEFAULT 0,
-    is_ready boolean NOT NULL,             -- queued, due, and waiting for no other job
-    exclusive boolean NOT NULL DEFAULT false, -- one in flight per video and step
+    is_ready boolean NOT NULL,
+    exclusive boolean NOT NULL DEFAULT false,
     has_dependents boolean NOT NULL DEFAULT false,
 
-    job_type job_type NOT NULL,            -- registered: see jobs_before_insert
+    job_type job_type NOT NULL,
     payload jsonb NOT NULL DEFAULT '{}',
-    step text,                             -- the workflow's name for the work; the type by default
+    step text,
     video_id uuid REFERENCES videos ON DELETE CASCADE,
-    run_id uuid,
+    run_id uuid REFERENCES runs ON DELETE CASCADE,
     tenant_id uuid,
-    scheduled_for timestamptz,             -- queued: not before; failed: when it is tried again
+    scheduled_for timestamptz,
     started_at timestamptz,
     finished_at timestamptz,
     locked_by text,
@@ -108,36 +58,100 @@ CREATE TABLE jobs (
     result jsonb,
     progress_message text
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE jobs IS 'The queue: one row for each job that waits, runs or has ended.';
 COMMENT ON COLUMN jobs.payload IS
-    'What the job is to do; of a failed job {"error": …, "original_payload": …}.';
+    'Input of the job. In a failed job: {"error": …, "original_payload": …}.';
 COMMENT ON COLUMN jobs.lease_token IS
-    'Fencing token of the running attempt; whoever holds an older one can change nothing.';
+    'Fencing token of the running attempt; a worker that holds an older token can no longer change the job.';
+COMMENT ON COLUMN jobs.id IS 'Identifier.';
+COMMENT ON COLUMN jobs.correlation_id IS 'Shared by all jobs, runs and events that one cause led to.';
+COMMENT ON COLUMN jobs.sequence IS
+    'Place in the queue of the type, among jobs of the same priority; see cortana.fair_sequence().';
+COMMENT ON COLUMN jobs.created_at IS 'When the job was enqueued.';
+COMMENT ON COLUMN jobs.updated_at IS 'When the status last changed.';
+COMMENT ON COLUMN jobs.ready_at IS 'When the job began to wait for a worker.';
+COMMENT ON COLUMN jobs.status IS 'queued, processing, done, failed or canceled.';
+COMMENT ON COLUMN jobs.priority IS '0 to 10; higher ones are claimed first.';
+COMMENT ON COLUMN jobs.retry_count IS 'How many retries were used.';
+COMMENT ON COLUMN jobs.max_retries IS 'How many retries the job may use.';
+COMMENT ON COLUMN jobs.unmet_dependencies IS 'How many of the jobs in depends_on are not done.';
+COMMENT ON COLUMN jobs.attempt IS 'Number of the last attempt, from 1; 0: none yet.';
+COMMENT ON COLUMN jobs.part IS 'Number of the part, if the step of the workflow fans out.';
+COMMENT ON COLUMN jobs.progress IS 'Progress of the running attempt, 0 to 1.';
+COMMENT ON COLUMN jobs.is_ready IS 'Whether a worker may claim the job: it is queued, due, and waits for no other job.';
+COMMENT ON COLUMN jobs.exclusive IS 'True: at most one such job waits or runs for one video, step and part.';
+COMMENT ON COLUMN jobs.has_dependents IS 'Whether other jobs wait for this job.';
+COMMENT ON COLUMN jobs.job_type IS 'The type, registered in job_types.';
+COMMENT ON COLUMN jobs.step IS 'The step of the workflow that the job carries out; by default the job type.';
+COMMENT ON COLUMN jobs.video_id IS 'The video that the job works on.';
+COMMENT ON COLUMN jobs.run_id IS 'The run of a workflow that the job belongs to.';
+COMMENT ON COLUMN jobs.tenant_id IS
+    'The tenant that the job belongs to: the team of the video, or its owner if it has no team.';
+COMMENT ON COLUMN jobs.scheduled_for IS
+    'A queued job is not claimed before this time. A failed job is tried again at this time; if it is null, the '
+    'failed job is a dead letter.';
+COMMENT ON COLUMN jobs.started_at IS 'When the last attempt began.';
+COMMENT ON COLUMN jobs.finished_at IS 'When the last attempt ended.';
+COMMENT ON COLUMN jobs.locked_by IS 'Worker that holds the lease.';
+COMMENT ON COLUMN jobs.locked_until IS 'End of the lease.';
+COMMENT ON COLUMN jobs.cancel_requested_at IS 'When somebody asked the running job to stop.';
+COMMENT ON COLUMN jobs.dedupe_key IS 'Of the jobs of one tenant with the same key, only one can wait or run at a time.';
+COMMENT ON COLUMN jobs.depends_on IS 'Jobs that must be done first.';
+COMMENT ON COLUMN jobs.result IS 'Result of the job as JSON.';
+COMMENT ON COLUMN jobs.progress_message IS 'What the running attempt is doing, in words for people.';
 
--- The claim reads these in order and nothing else: finished jobs are in none of them.
+-- A claim reads only this index, in order. Finished jobs are not in it.
 CREATE INDEX jobs_claim ON jobs (job_type, priority DESC, sequence, created_at, id)
     WHERE status = 'queued' AND is_ready;
--- What waits for its time, for a retry, for other jobs, or for a person (the dead letters, by their end).
+-- Jobs that are put off, that wait for a retry or for other jobs, and dead letters (by the time they ended).
 CREATE INDEX jobs_not_ready ON jobs (job_type, status, scheduled_for, finished_at)
     WHERE NOT is_ready AND status IN ('queued', 'failed');
--- Without locked_until, so that a heartbeat touches no index.
+-- Does not contain locked_until, so that a heartbeat need not update any index.
 CREATE INDEX jobs_running ON jobs (job_type) WHERE status = 'processing';
 CREATE INDEX jobs_waiting ON jobs USING gin (depends_on)
     WHERE status = 'queued' AND unmet_dependencies > 0;
 CREATE INDEX jobs_video ON jobs (video_id, created_at) WHERE video_id IS NOT NULL;
 CREATE INDEX jobs_run_open ON jobs (run_id) WHERE run_id IS NOT NULL AND status <> 'done';
 CREATE INDEX jobs_run ON jobs (run_id, step, part) WHERE run_id IS NOT NULL;
--- Where a tenant's next job belongs, and whose jobs there are beside those of a tenant at its limit.
+-- Tells where to place the next job of a tenant, and which other tenants have jobs when one is at its limit.
 CREATE INDEX jobs_tenant ON jobs (job_type, tenant_id, priority DESC, sequence)
     WHERE status = 'queued' AND is_ready AND tenant_id IS NOT NULL;
-
 CREATE UNIQUE INDEX jobs_one_in_flight ON jobs (video_id, step, part)
     WHERE exclusive AND video_id IS NOT NULL AND status IN ('queued', 'processing');
 CREATE UNIQUE INDEX jobs_dedupe ON jobs (dedupe_key, tenant_id) NULLS NOT DISTINCT
     WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'processing');
+CREATE INDEX jobs_clips ON jobs (finished_at)
+    WHERE job_type = 'clip_generate' AND status = 'done' AND NOT result ? 'removed_at';
+CREATE INDEX jobs_webhook ON jobs ((coalesce(payload ->> 'webhook', payload #>> '{original_payload,webhook}')),
+                                   created_at)
+    WHERE job_type = 'webhook';
 
--- The attempts that have ended. One that runs is its job's row: see the view job_attempts.
-CREATE TABLE ended_attempts (
-    job_id uuid NOT NULL,                  -- goes with its job: see jobs_deleted
+ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY jobs_read ON jobs FOR SELECT TO authenticated
+    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id)
+           OR video_id IS NULL AND (tenant_id = (SELECT auth.uid())
+                                    OR tenant_id = ANY ((SELECT current_team_ids())::uuid[])));
+CREATE POLICY jobs_service ON jobs TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON jobs FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON jobs TO authenticated;
+GRANT ALL ON jobs TO service_role;
+
+CREATE TABLE cortana.job_outputs (
+    job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    job_type job_type NOT NULL,
+    payload jsonb NOT NULL,
+    PRIMARY KEY (job_id, job_type)
+);
+COMMENT ON TABLE cortana.job_outputs IS
+    'Payloads that the finished jobs of a run hand on to the next steps; deleted when the run is done.';
+COMMENT ON COLUMN cortana.job_outputs.job_type IS 'Job type of the steps that receive the payload.';
+
+ALTER TABLE cortana.job_outputs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY job_outputs_service ON job_outputs TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.job_outputs TO service_role;
+
+CREATE TABLE cortana.ended_attempts (
+    job_id uuid NOT NULL,
     attempt int NOT NULL,
     worker_id text NOT NULL,
     lease_token bigint NOT NULL,
@@ -153,66 +167,120 @@ CREATE TABLE ended_attempts (
     cpu_seconds double precision,
     peak_memory_bytes bigint,
     PRIMARY KEY (job_id, attempt)
-) WITH (fillfactor = 80);                  -- what a worker reports of an attempt stays on its page
+) WITH (fillfactor = 80);
+COMMENT ON TABLE cortana.ended_attempts IS
+    'The attempts that have ended. A running attempt is in the row of its job; the view job_attempts shows both.';
+COMMENT ON COLUMN cortana.ended_attempts.job_id IS
+    'The job. The trigger jobs_deleted deletes the attempts of a deleted job.';
+
+-- Adding a worker's report to an attempt changes no indexed column, so that the row stays on its page.
 CREATE INDEX ended_attempts_started ON ended_attempts USING brin (started_at);
 
--- With its owner's rights, for views of other roles read it: only the service may read it itself.
+ALTER TABLE cortana.ended_attempts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY ended_attempts_service ON ended_attempts TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.ended_attempts TO service_role;
+
 CREATE VIEW job_attempts AS
 SELECT * FROM ended_attempts
 UNION ALL
 SELECT id, attempt, coalesce(locked_by, 'unknown'), lease_token, NULL, started_at, NULL, NULL, 'running',
        NULL, NULL, NULL, NULL, NULL, NULL
 FROM jobs WHERE status = 'processing';
-COMMENT ON VIEW job_attempts IS 'Every try at every job, the one that runs included.';
+COMMENT ON VIEW job_attempts IS 'All attempts of all jobs, ended and running.';
+REVOKE ALL ON job_attempts FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON job_attempts TO service_role;
 
-CREATE SEQUENCE task_event_ids;
+CREATE SEQUENCE cortana.task_event_ids;
+COMMENT ON SEQUENCE cortana.task_event_ids IS 'Ids of events.';
+GRANT USAGE ON SEQUENCE cortana.task_event_ids TO service_role;
+
 CREATE TABLE task_events (
     id bigint NOT NULL DEFAULT nextval('task_event_ids'),
     ts timestamptz NOT NULL DEFAULT clock_timestamp(),
     job_id uuid,
     video_id uuid,
     correlation_id uuid,
-    run_id uuid,                           -- of a run's own events
+    run_id uuid,
     source text NOT NULL,
     level event_level NOT NULL DEFAULT 'info',
     type text NOT NULL,
     message text NOT NULL,
     data jsonb
 ) PARTITION BY RANGE (ts);
-COMMENT ON TABLE task_events IS 'Append-only timeline; one partition a month (UTC).';
+COMMENT ON TABLE task_events IS 'Timeline of events, append-only; one partition for each month (UTC).';
+COMMENT ON COLUMN task_events.id IS 'Identifier; later events have larger ones.';
+COMMENT ON COLUMN task_events.ts IS 'When it happened.';
+COMMENT ON COLUMN task_events.job_id IS 'The job.';
+COMMENT ON COLUMN task_events.video_id IS 'The video.';
+COMMENT ON COLUMN task_events.correlation_id IS 'jobs.correlation_id.';
+COMMENT ON COLUMN task_events.run_id IS 'The run, for events of the run itself.';
+COMMENT ON COLUMN task_events.source IS 'What caused the event: worker:TYPE, scheduler, scanner, sql:ROLE.';
+COMMENT ON COLUMN task_events.level IS 'debug, info, warn or error.';
+COMMENT ON COLUMN task_events.type IS 'status, retry, event, original, duplicate, trigger.';
+COMMENT ON COLUMN task_events.message IS 'The event in words, for people.';
+COMMENT ON COLUMN task_events.data IS 'The details of the event as JSON, for programs.';
+
 CREATE INDEX task_events_job ON task_events (job_id, ts) WHERE job_id IS NOT NULL;
 CREATE INDEX task_events_video ON task_events (video_id, ts) WHERE video_id IS NOT NULL;
 CREATE INDEX task_events_run ON task_events (run_id, ts) WHERE run_id IS NOT NULL;
--- Catches what no month was made for, so that an event is never a reason to fail.
-CREATE TABLE task_events_default PARTITION OF task_events DEFAULT;
+CREATE INDEX task_events_ts ON task_events USING brin (ts) WITH (autosummarize = on);
 
--- Makes the partitions of this month and of `p_months` to come. Safe to run at any time, twice at once.
-CREATE FUNCTION create_event_partitions(p_months int DEFAULT 3) RETURNS int
+ALTER TABLE task_events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY task_events_service ON task_events TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON task_events FROM PUBLIC, anon, authenticated;
+GRANT SELECT, INSERT ON task_events TO service_role;
+
+CREATE TABLE cortana.task_events_default PARTITION OF task_events DEFAULT;
+COMMENT ON TABLE cortana.task_events_default IS
+    'Takes events whose month has no partition, so that a statement never fails because of its event.';
+
+ALTER TABLE cortana.task_events_default ENABLE ROW LEVEL SECURITY;
+
+CREATE FUNCTION cortana.task_events_stay() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    RAISE EXCEPTION 'task_events is append-only' USING ERRCODE = 'check_violation',
+        CONSTRAINT = 'task_events_append_only',
+        HINT = 'To move past months to the object store, run: cortana jobs archive.';
+END
+$$;
+COMMENT ON FUNCTION cortana.task_events_stay IS
+    'Trigger: refuses to change or delete an event, for every role. Archiving drops whole partitions.';
+CREATE TRIGGER task_events_stay BEFORE UPDATE OR DELETE ON task_events
+    FOR EACH ROW EXECUTE FUNCTION task_events_stay();
+
+CREATE FUNCTION cortana.create_event_partitions(p_months int DEFAULT 3) RETURNS int
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     first_month timestamp := date_trunc('month', now() AT TIME ZONE 'UTC');
     month timestamp;
     made int := 0;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('create_event_partitions'));
+    PERFORM take_lock('create_event_partitions');
     FOR i IN 0 .. p_months LOOP
         month := first_month + make_interval(months => i);
-        CONTINUE WHEN to_regclass(format('public.task_events_%s', to_char(month, 'YYYY_MM'))) IS NOT NULL;
+        CONTINUE WHEN to_regclass(format('cortana.task_events_%s', to_char(month, 'YYYY_MM'))) IS NOT NULL;
         CONTINUE WHEN EXISTS (SELECT FROM task_events_default d
                               WHERE d.ts >= month AT TIME ZONE 'UTC'
                                 AND d.ts < (month + interval '1 month') AT TIME ZONE 'UTC');
-        EXECUTE format('CREATE TABLE public.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)',
+        EXECUTE format('CREATE TABLE cortana.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)',
                        'task_events_' || to_char(month, 'YYYY_MM'),
                        month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
-        EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY',
+        EXECUTE format('ALTER TABLE cortana.%I ENABLE ROW LEVEL SECURITY',
                        'task_events_' || to_char(month, 'YYYY_MM'));
         made := made + 1;
     END LOOP;
     RETURN made;
 END
 $$;
+COMMENT ON FUNCTION cortana.create_event_partitions IS
+    'Creates the partitions of this month and of the next `p_months` months. It may be called at any time, also '
+    'by several sessions at once.';
+
 SELECT create_event_partitions();
 
 CREATE TABLE task_artifacts (
@@ -228,7 +296,24 @@ CREATE TABLE task_artifacts (
     created_at timestamptz NOT NULL DEFAULT now(),
     UNIQUE (job_id, kind, bucket, key)
 );
+COMMENT ON TABLE task_artifacts IS 'Objects that attempts read and wrote.';
+COMMENT ON COLUMN task_artifacts.id IS 'Identifier.';
+COMMENT ON COLUMN task_artifacts.job_id IS 'The job.';
+COMMENT ON COLUMN task_artifacts.attempt IS 'The attempt that read or wrote it.';
+COMMENT ON COLUMN task_artifacts.kind IS 'input, output or log.';
+COMMENT ON COLUMN task_artifacts.bucket IS 'Bucket, or directory, of the object.';
+COMMENT ON COLUMN task_artifacts.key IS 'Key of the object.';
+COMMENT ON COLUMN task_artifacts.size IS 'Bytes.';
+COMMENT ON COLUMN task_artifacts.content_type IS 'Media type.';
+COMMENT ON COLUMN task_artifacts.checksum IS 'Checksum as the writer reported it.';
+COMMENT ON COLUMN task_artifacts.created_at IS 'When the row was made.';
+
 CREATE INDEX task_artifacts_key ON task_artifacts (bucket, key);
+
+ALTER TABLE task_artifacts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY task_artifacts_service ON task_artifacts TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON task_artifacts FROM PUBLIC, anon, authenticated;
+GRANT ALL ON task_artifacts TO service_role;
 
 CREATE TABLE workers (
     id text PRIMARY KEY,
@@ -243,26 +328,54 @@ CREATE TABLE workers (
     started_at timestamptz NOT NULL DEFAULT now(),
     last_seen timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE workers IS 'Worker processes, as their heartbeats describe them.';
+COMMENT ON COLUMN workers.id IS 'Identifier: host:pid:boot id.';
+COMMENT ON COLUMN workers.host IS 'Name of the host.';
+COMMENT ON COLUMN workers.version IS 'Version of the program.';
+COMMENT ON COLUMN workers.labels IS 'Labels that the worker reports about itself.';
+COMMENT ON COLUMN workers.job_types IS 'Job types that the worker claims.';
+COMMENT ON COLUMN workers.slots IS 'How many jobs the worker can run at once.';
+COMMENT ON COLUMN workers.running IS 'How many jobs the worker runs now.';
+COMMENT ON COLUMN workers.state IS 'running, draining or stopped.';
+COMMENT ON COLUMN workers.drain_requested_at IS 'When the worker was asked to finish its jobs and exit.';
+COMMENT ON COLUMN workers.started_at IS 'When the worker started.';
+COMMENT ON COLUMN workers.last_seen IS 'When the worker sent its last heartbeat.';
+
+ALTER TABLE workers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY workers_service ON workers TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON workers FROM PUBLIC, anon, authenticated;
+GRANT ALL ON workers TO service_role;
 
 -- ---- the state machine --------------------------------------------------------------------------
 
--- The one table of what may follow what, whoever asks.
-CREATE FUNCTION job_transition_allowed(p_from job_status, p_to job_status) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$
-    SELECT CASE p_from
+CREATE FUNCTION cortana.job_transition_allowed(p_from job_status, p_to job_status) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE p_from
         WHEN 'queued'     THEN p_to IN ('processing', 'canceled')
         WHEN 'processing' THEN p_to IN ('done', 'failed', 'canceled', 'queued')
         WHEN 'failed'     THEN p_to IN ('queued', 'canceled')
         WHEN 'canceled'   THEN p_to = 'queued'
         WHEN 'done'       THEN false
-    END
-$$;
+    END;
+COMMENT ON FUNCTION cortana.job_transition_allowed IS
+    'Whether a job may change from one status to another. All changes of status are checked here.';
 
--- Fills in what an INSERT left open. The functions that enqueue fill in everything themselves.
-CREATE FUNCTION jobs_before_insert() RETURNS trigger
+CREATE FUNCTION cortana.job_is_ready(p_status job_status, p_unmet int, p_scheduled_for timestamptz)
+RETURNS boolean
+LANGUAGE sql VOLATILE
+RETURN p_status = 'queued' AND p_unmet = 0 AND coalesce(p_scheduled_for <= clock_timestamp(), true);
+COMMENT ON FUNCTION cortana.job_is_ready IS
+    'Whether a worker may claim a job now: it is queued, waits for no other job, and is due. The rule is written '
+    'only here; jobs.is_ready holds its value for the index that claims read.';
+
+CREATE FUNCTION cortana.default_lease() RETURNS interval
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN interval '5 minutes';
+COMMENT ON FUNCTION cortana.default_lease IS 'How long a lease lasts if the worker does not renew it.';
+
+CREATE FUNCTION cortana.jobs_before_insert() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     kind job_types;
@@ -279,47 +392,82 @@ BEGIN
         SELECT coalesce(team_id, owner_id) INTO NEW.tenant_id FROM videos WHERE id = NEW.video_id;
     END IF;
     IF cardinality(NEW.depends_on) > 0 THEN
-        -- The lock makes a parent that is just completing wait, so that it will see this child.
+        -- The lock makes a parent that is completing at this moment wait, so that it finds this child.
         PERFORM FROM jobs WHERE id = ANY (NEW.depends_on) ORDER BY id FOR NO KEY UPDATE;
         UPDATE jobs SET has_dependents = true WHERE id = ANY (NEW.depends_on) AND NOT has_dependents;
+        -- The steps of a run are inserted together, in any order.
+        IF NEW.run_id IS NULL AND EXISTS (SELECT FROM unnest(NEW.depends_on) AS parent
+                                          WHERE NOT EXISTS (SELECT FROM jobs WHERE id = parent)) THEN
+            RAISE EXCEPTION 'the job % in depends_on does not exist',
+                (SELECT min(parent::text) FROM unnest(NEW.depends_on) AS parent
+                 WHERE NOT EXISTS (SELECT FROM jobs WHERE id = parent))
+                USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'jobs_depends_on';
+        END IF;
         SELECT count(*) INTO NEW.unmet_dependencies
         FROM (SELECT DISTINCT unnest(NEW.depends_on) AS id) AS parent
         LEFT JOIN jobs j USING (id)
         WHERE j.status IS DISTINCT FROM 'done';
     END IF;
-    NEW.is_ready := NEW.status = 'queued' AND NEW.unmet_dependencies = 0
-                    AND (NEW.scheduled_for IS NULL OR NEW.scheduled_for <= clock_timestamp());
+    NEW.is_ready := job_is_ready(NEW.status, NEW.unmet_dependencies, NEW.scheduled_for);
     RETURN NEW;
 END
 $$;
+COMMENT ON FUNCTION cortana.jobs_before_insert IS
+    'Trigger: fills in columns that an INSERT left out. The functions that enqueue fill in all columns themselves.';
 CREATE TRIGGER jobs_before_insert BEFORE INSERT ON jobs
     FOR EACH ROW WHEN (NEW.is_ready IS NULL OR NEW.depends_on IS NOT NULL AND NEW.status = 'queued')
     EXECUTE FUNCTION jobs_before_insert();
 
-CREATE FUNCTION jobs_change_status() RETURNS trigger
+CREATE FUNCTION cortana.set_status() RETURNS trigger
 LANGUAGE plpgsql AS
 $$
 BEGIN
-    IF NOT job_transition_allowed(OLD.status, NEW.status) THEN
-        RAISE EXCEPTION 'job %: % may not become %', OLD.id, OLD.status, NEW.status
+    IF NEW.status = OLD.status THEN
+        IF NEW.lease_token <> OLD.lease_token THEN
+            RAISE EXCEPTION 'job %: only a claim may set the fencing token', OLD.id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'job_lease_token';
+        END IF;
+        NEW.is_ready := cortana.job_is_ready(NEW.status, NEW.unmet_dependencies, NEW.scheduled_for);
+        RETURN NEW;
+    END IF;
+    IF NOT cortana.job_transition_allowed(OLD.status, NEW.status) THEN
+        RAISE EXCEPTION 'job %: the status may not change from % to %', OLD.id, OLD.status, NEW.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'job_transition';
     END IF;
-
-    CASE NEW.status
-    WHEN 'processing' THEN
-        NEW.attempt := greatest(NEW.attempt, OLD.attempt + 1);
-        NEW.started_at := clock_timestamp();
-        NEW.finished_at := NULL;
+    NEW.updated_at := clock_timestamp();
+    NEW.is_ready := false;
+    IF NEW.status = 'processing' THEN
+        IF OLD.unmet_dependencies > 0 THEN
+            RAISE EXCEPTION 'job %: the jobs that it depends on are not done', OLD.id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'job_dependencies',
+                      HINT = 'To get jobs that may run, call claim_jobs().';
+        END IF;
+        -- A claim by hand that sets no lease gets one, so that the job returns to the queue when the lease expires.
+        NEW.lease_token := nextval('cortana.job_lease_tokens');
+        IF NEW.locked_by IS NULL OR NEW.locked_until IS NULL THEN
+            NEW.locked_by := coalesce(NEW.locked_by, 'sql:' || session_user);
+            NEW.locked_until := coalesce(NEW.locked_until, NEW.updated_at + cortana.default_lease());
+        END IF;
+        NEW.attempt := OLD.attempt + 1;
+        NEW.started_at := NEW.updated_at;
         NEW.scheduled_for := NULL;
-        NEW.progress := 0;
+        RETURN NEW;
+    END IF;
+
+    NEW.lease_token := OLD.lease_token;
+    NEW.locked_by := NULL;
+    NEW.locked_until := NULL;
+    CASE NEW.status
+    WHEN 'done' THEN
+        NEW.finished_at := NEW.updated_at;
+        NEW.progress := 1;
         NEW.progress_message := NULL;
-        NEW.cancel_requested_at := NULL;
     WHEN 'queued' THEN
         IF OLD.status = 'failed' THEN
             IF OLD.retry_count >= NEW.max_retries THEN
-                RAISE EXCEPTION 'job %: no retries are left', OLD.id
+                RAISE EXCEPTION 'job %: all retries are used', OLD.id
                     USING ERRCODE = 'check_violation', CONSTRAINT = 'job_retries_left',
-                          HINT = 'retry_job() grants a fresh set.';
+                          HINT = 'To give the job new retries, call retry_job().';
             END IF;
             NEW.retry_count := OLD.retry_count + 1;
             IF OLD.payload ? 'original_payload' AND NEW.payload = OLD.payload THEN
@@ -327,61 +475,77 @@ BEGIN
             END IF;
             NEW.scheduled_for := nullif(NEW.scheduled_for, OLD.scheduled_for);
         END IF;
-        NEW.ready_at := least(OLD.scheduled_for, clock_timestamp());
+        NEW.ready_at := least(OLD.scheduled_for, NEW.updated_at);
         NEW.started_at := NULL;
         NEW.finished_at := NULL;
+        NEW.progress := 0;
+        NEW.progress_message := NULL;
+        NEW.cancel_requested_at := NULL;
+        NEW.is_ready := cortana.job_is_ready(NEW.status, NEW.unmet_dependencies, NEW.scheduled_for);
     WHEN 'failed' THEN
-        NEW.finished_at := clock_timestamp();
+        NEW.finished_at := NEW.updated_at;
         IF NOT (NEW.payload ? 'original_payload' AND NEW.payload IS DISTINCT FROM OLD.payload) THEN
             NEW.payload := jsonb_build_object(
                 'error', jsonb_build_object('type', 'Unknown', 'message', 'failed by hand',
-                                            'timestamp', clock_timestamp(),
+                                            'timestamp', NEW.updated_at,
                                             'retry_count', OLD.retry_count),
                 'original_payload', OLD.payload);
         END IF;
-    WHEN 'done' THEN
-        NEW.finished_at := clock_timestamp();
-        NEW.progress := 1;
-        NEW.progress_message := NULL;
     WHEN 'canceled' THEN
-        NEW.finished_at := clock_timestamp();
+        NEW.finished_at := NEW.updated_at;
         NEW.scheduled_for := NULL;
         IF OLD.status = 'failed' AND OLD.payload ? 'original_payload' THEN
             NEW.payload := OLD.payload -> 'original_payload';
         END IF;
     END CASE;
-
-    IF NEW.status <> 'processing' THEN
-        NEW.locked_by := NULL;
-        NEW.locked_until := NULL;
-    END IF;
-    NEW.is_ready := NEW.status = 'queued' AND NEW.unmet_dependencies = 0
-                    AND (NEW.scheduled_for IS NULL OR NEW.scheduled_for <= clock_timestamp());
-    NEW.updated_at := clock_timestamp();
     RETURN NEW;
 END
 $$;
--- A claim that brings its own token, and a completion that says when, are those of the queue's functions,
--- which set all that belongs to them: almost every change is one of these, and passes without the call.
-CREATE TRIGGER jobs_change_status BEFORE UPDATE OF status ON jobs
-    FOR EACH ROW WHEN (
-        OLD.status <> NEW.status
-        AND NOT (NEW.lease_token > OLD.lease_token AND OLD.status = 'queued' AND NEW.status = 'processing')
-        AND NOT (NEW.finished_at > OLD.started_at AND OLD.status = 'processing' AND NEW.status = 'done'))
-    EXECUTE FUNCTION jobs_change_status();
+COMMENT ON FUNCTION cortana.set_status IS
+    'Trigger: carries out every change of a job''s status, whichever statement causes it. The statement sets the new '
+    'status and the values that only it knows (worker and lease, result, error, time of the next try). The trigger '
+    'sets the other columns that depend on the status, and refuses changes that are not allowed. Names are written '
+    'with their schema, because a search_path setting would make a claim a tenth slower.';
+CREATE TRIGGER set_status BEFORE UPDATE OF status, is_ready, unmet_dependencies, scheduled_for, lease_token ON jobs
+    FOR EACH ROW EXECUTE FUNCTION set_status();
 
--- ---- what follows from a change ------------------------------------------------------------------
-
--- Who is speaking: workers and the API set cortana.source for their transaction.
-CREATE FUNCTION event_source() RETURNS text
-LANGUAGE sql STABLE AS
-$$ SELECT coalesce(nullif(current_setting('cortana.source', true), ''), 'sql:' || session_user) $$;
-
--- An event for every new job, and idle workers are woken. What comes in as ended is history: see
--- restore_jobs.
-CREATE FUNCTION jobs_inserted() RETURNS trigger
+CREATE FUNCTION cortana.done_jobs_stay() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    -- has_dependents may change, because a job that is enqueued later may depend on this one.
+    changed CONSTANT jsonb := to_jsonb(NEW) - 'has_dependents';
+    kept CONSTANT jsonb := to_jsonb(OLD) - 'has_dependents';
+BEGIN
+    IF changed <> kept
+       -- removed_at may be added to the result: when the object was removed from the store
+       AND NOT (changed - 'result' = kept - 'result' AND NOT OLD.result ? 'removed_at'
+                AND NEW.result - 'removed_at' = OLD.result) THEN
+        RAISE EXCEPTION 'job % is done and cannot be changed', OLD.id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'job_done',
+                  HINT = 'Enqueue a new job instead.';
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION cortana.done_jobs_stay IS
+    'Trigger: refuses to change a job that is done, for every role. Only removed_at may be added to its result.';
+-- Triggers fire in the order of their names: stay_done follows set_status, whose error names the two states.
+CREATE TRIGGER stay_done BEFORE UPDATE ON jobs
+    FOR EACH ROW WHEN (OLD.status = 'done') EXECUTE FUNCTION done_jobs_stay();
+
+-- ---- effects of a change ------------------------------------------------------------------------
+
+CREATE FUNCTION cortana.event_source() RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce(nullif(current_setting('cortana.source', true), ''), 'sql:' || session_user);
+COMMENT ON FUNCTION cortana.event_source IS
+    'What causes the events of this transaction, for task_events.source. Workers and the API set cortana.source.';
+
+CREATE FUNCTION cortana.jobs_inserted() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     speaker text := event_source();
@@ -404,26 +568,21 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.jobs_inserted IS
+    'Trigger: writes an event for every new job and wakes idle workers.';
 CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION jobs_inserted();
 
--- An event for every change of status; an attempt that has ended becomes history (what its worker knows
--- of it comes by end_attempt()); workers are woken for what has become ready; the run and the video show
--- what has become of them. The two images of the rows are put together by a FULL JOIN that nothing makes
--- less of, because it is never a nested loop: its plan is kept from a statement of one row, and has to
--- do for thousands.
-CREATE FUNCTION jobs_updated() RETURNS trigger
+CREATE FUNCTION cortana.jobs_updated() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     speaker text := event_source();
     woken text[];
     run_ids uuid[];
-    shown_videos uuid[];
-    shown_runs uuid[];
-    shown_states job_status[];
-    notable uuid[];
+    parents uuid[];
+    dead uuid[];
     woken_type text;
 BEGIN
     WITH moved AS MATERIALIZED (
@@ -432,10 +591,8 @@ BEGIN
                o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
                o.started_at AS began_at, o.locked_by AS old_worker,
                coalesce(n.locked_by, o.locked_by) AS worker,
-               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure,
-               n.exclusive AND n.video_id IS NOT NULL AND n.status <> o.status
-                   AND (n.status IN ('processing', 'canceled')
-                        OR n.status = 'failed' AND n.scheduled_for IS NULL) AS shows
+               n.has_dependents,
+               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
         FROM changed n FULL JOIN before o USING (id)
     ), ended AS (
         INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status,
@@ -454,8 +611,8 @@ BEGIN
                CASE WHEN status = 'failed'
                     THEN concat_ws(': ', 'failed', failure ->> 'type', failure ->> 'message')
                     ELSE status::text END,
-               -- jsonb_build_object() looks up the type of each value of each row, a tenth of what a
-               -- claim and a completion cost. A part that is null is left out.
+               -- jsonb_build_object() would look up the type of each value of each row, which is a tenth of the
+               -- cost of a claim and a completion. A part that is null is left out.
                format('{"from":"%s","to":"%s","job_type":"%s","attempt":%s,"lease_token":%s%s%s}',
                       old_status, status, job_type, attempt, lease_token,
                       ',"worker":' || to_json(worker)::text,
@@ -468,16 +625,13 @@ BEGIN
     )
     SELECT array_agg(job_type) FILTER (WHERE is_ready AND NOT was_ready),
            array_agg(run_id) FILTER (
-               -- complete_job() sees to 'done': what waited for it begins first
-               WHERE run_id IS NOT NULL AND status NOT IN ('processing', 'done')
+               WHERE run_id IS NOT NULL AND status <> 'processing'
                  AND (status <> old_status OR scheduled_for IS DISTINCT FROM was_scheduled_for)),
-           array_agg(video_id) FILTER (WHERE shows), array_agg(run_id) FILTER (WHERE shows),
-           array_agg(status) FILTER (WHERE shows),
+           array_agg(id) FILTER (WHERE has_dependents AND status = 'done' AND old_status <> 'done'),
            array_agg(id) FILTER (
                WHERE status = 'failed' AND scheduled_for IS NULL
-                     AND (old_status <> 'failed' OR was_scheduled_for IS NOT NULL)
-                  OR status = 'done' AND old_status <> 'done' AND job_type = 'clip_generate')
-    INTO woken, run_ids, shown_videos, shown_runs, shown_states, notable
+                 AND (old_status <> 'failed' OR was_scheduled_for IS NOT NULL))
+    INTO woken, run_ids, parents, dead
     FROM moved;
 
     IF woken IS NOT NULL THEN
@@ -489,100 +643,76 @@ BEGIN
             FROM changed WHERE is_ready GROUP BY job_type, priority;
         END IF;
     END IF;
-    -- A video that is read again keeps what it has until the new text is there: it stays ready.
-    IF shown_videos IS NOT NULL THEN
-        UPDATE videos v SET status = CASE WHEN shown.is_broken THEN 'failed' ELSE 'processing' END::video_status
-        FROM (SELECT m.video_id, bool_or(m.status <> 'processing') AS is_broken
-              FROM unnest(shown_videos, shown_runs, shown_states) AS m (video_id, run_id, status)
-              LEFT JOIN runs r ON r.id = m.run_id
-              WHERE r.workflow IS DISTINCT FROM 'reindex'
-              GROUP BY m.video_id) AS shown
-        WHERE v.id = shown.video_id AND (shown.is_broken OR v.status <> 'processing');
+    IF parents IS NOT NULL THEN  -- before settle_runs(), so that the jobs that waited for them are queued by then
+        PERFORM release_dependents(parents);
     END IF;
     IF run_ids IS NOT NULL THEN
         PERFORM settle_runs(ARRAY(SELECT DISTINCT unnest(run_ids)));
     END IF;
-    IF notable IS NOT NULL THEN
-        PERFORM note_ended_jobs(notable);
+    IF dead IS NOT NULL THEN
+        PERFORM note_dead_jobs(dead);
     END IF;
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.jobs_updated IS
+    'Trigger: writes an event for every change of status, adds each ended attempt to ended_attempts '
+    '(end_attempt() adds the report of its worker), wakes workers for jobs that have become ready, and updates '
+    'the status of the run and the video. The old and the new rows are joined by a FULL JOIN that the planner '
+    'cannot reduce to another join, because a FULL JOIN is never a nested loop: the plan is made for a statement '
+    'of one row, and the same plan must then work for thousands.';
 CREATE TRIGGER jobs_updated AFTER UPDATE ON jobs
     REFERENCING OLD TABLE AS before NEW TABLE AS changed
     FOR EACH STATEMENT EXECUTE FUNCTION jobs_updated();
 
--- What foreign keys would do row by row, and at a price on every claim.
-CREATE FUNCTION jobs_deleted() RETURNS trigger
+CREATE FUNCTION cortana.jobs_deleted() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     DELETE FROM ended_attempts a USING gone WHERE a.job_id = gone.id;
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.jobs_deleted IS
+    'Trigger: deletes the attempts of deleted jobs. A foreign key would do this row by row and would make every '
+    'claim slower.';
 CREATE TRIGGER jobs_deleted AFTER DELETE ON jobs
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION jobs_deleted();
 
-CREATE FUNCTION job_types_deleted() RETURNS trigger
+CREATE FUNCTION cortana.job_types_deleted() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF EXISTS (SELECT FROM jobs WHERE job_type = OLD.name) THEN
-        RAISE EXCEPTION 'there are jobs of type %', OLD.name USING ERRCODE = 'foreign_key_violation';
+        RAISE EXCEPTION 'job type % cannot be deleted: there are jobs of this type', OLD.name
+            USING ERRCODE = 'foreign_key_violation';
     END IF;
     RETURN OLD;
 END
 $$;
+COMMENT ON FUNCTION cortana.job_types_deleted IS 'Trigger: refuses to delete a type that has jobs.';
 CREATE TRIGGER job_types_deleted BEFORE DELETE ON job_types
     FOR EACH ROW EXECUTE FUNCTION job_types_deleted();
 
--- Workers look at once, for what a rule held back may run now.
-CREATE FUNCTION job_types_updated() RETURNS trigger
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.job_types_updated() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     PERFORM pg_notify('cv_jobs_' || NEW.name, '');
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.job_types_updated IS
+    'Trigger: wakes the workers of a type whose rules have changed, because jobs that a rule held back may run now.';
 CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
     FOR EACH ROW WHEN (OLD.put_off_until IS NOT DISTINCT FROM NEW.put_off_until)
     EXECUTE FUNCTION job_types_updated();
 
--- ---- who may read --------------------------------------------------------------------------------
+-- ---- who may call what --------------------------------------------------------------------------
 
-ALTER TABLE job_types ENABLE ROW LEVEL SECURITY;
-ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
-ALTER TABLE ended_attempts ENABLE ROW LEVEL SECURITY;
-ALTER TABLE task_events ENABLE ROW LEVEL SECURITY;
-ALTER TABLE task_events_default ENABLE ROW LEVEL SECURITY;
-ALTER TABLE task_artifacts ENABLE ROW LEVEL SECURITY;
-ALTER TABLE workers ENABLE ROW LEVEL SECURITY;
-
--- videos has its own policy, so this shows the jobs of visible videos.
-CREATE POLICY jobs_read ON jobs FOR SELECT TO authenticated
-    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id));
-CREATE POLICY job_types_read ON job_types FOR SELECT TO authenticated USING (true);
-
-CREATE POLICY job_types_service ON job_types TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY jobs_service ON jobs TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY ended_attempts_service ON ended_attempts TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY task_events_service ON task_events TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY task_artifacts_service ON task_artifacts TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY workers_service ON workers TO service_role USING (true) WITH CHECK (true);
-
-REVOKE ALL ON job_types, jobs, ended_attempts, job_attempts, task_events, task_events_default,
-    task_artifacts, workers FROM anon, authenticated;
-GRANT SELECT ON job_types, jobs TO authenticated;
-GRANT ALL ON job_types, jobs, ended_attempts, task_events, task_artifacts, workers TO service_role;
-GRANT SELECT ON job_attempts TO service_role;
-GRANT USAGE ON SEQUENCE job_sequence, job_lease_tokens, task_event_ids TO service_role;
-REVOKE ALL ON FUNCTION create_event_partitions(int), time_prefixed_uuid() FROM PUBLIC, anon, authenticated;
--- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION jobs_before_insert(), jobs_inserted(), jobs_updated(), jobs_deleted(),
-    job_types_deleted(), job_types_updated()
-    FROM PUBLIC, anon, authenticated;
-GRANT EXECUTE ON FUNCTION create_event_partitions(int), time_prefixed_uuid() TO service_role;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.time_prefixed_uuid, cortana.create_event_partitions,
+    cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease, cortana.event_source TO service_role;

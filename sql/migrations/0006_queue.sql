@@ -1,14 +1,10 @@
--- The queue as functions: enqueue, claim, renew, settle, cancel, retry. Whatever language a worker is
--- written in, it works through these. Every function that acts for an attempt takes its fencing token
--- and says whether the lease still held.
+-- The queue as functions: enqueue, claim, renew, settle, cancel, retry. Workers in any language use these.
+-- A function that a worker calls for an attempt takes the fencing token of the attempt, and returns whether the
+-- attempt still held its lease.
 
--- ---- enqueue -------------------------------------------------------------------------------------
+-- ---- enqueue ------------------------------------------------------------------------------------
 
--- Where a tenant's next job belongs in the order of its type: behind the tenant's own, but beside the
--- head of the queue if the tenant has none waiting. So tenants take turns, whoever came first with
--- however many, and a claim reads one index in order and knows nothing of tenants. Without a backlog,
--- and for jobs of no tenant, it is the end of the global order.
-CREATE FUNCTION fair_sequence(p_job_type text, p_priority int, p_tenant_id uuid) RETURNS bigint
+CREATE FUNCTION cortana.fair_sequence(p_job_type text, p_priority int, p_tenant_id uuid) RETURNS bigint
 LANGUAGE plpgsql AS
 $$
 DECLARE
@@ -29,8 +25,84 @@ BEGIN
     RETURN place;
 END
 $$;
+COMMENT ON FUNCTION cortana.fair_sequence IS
+    'Returns the place of a tenant''s next job in the queue of its type: behind the waiting jobs of the same '
+    'tenant, or near the head of the queue if the tenant has no waiting jobs. Tenants therefore take turns, '
+    'however many jobs one of them has enqueued, and a claim only reads one index in order. If nothing waits, or '
+    'the job has no tenant, the place is the end of the queue.';
 
--- What only the service may do, everybody else does for their own tenant alone: see 0009_fleet.sql.
+CREATE FUNCTION cortana.check_own_job(p_kind job_types, p_payload jsonb, p_video_id uuid, p_tenant_id uuid,
+                              p_depends_on uuid[]) RETURNS uuid
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    tenant uuid := coalesce(p_tenant_id, auth.uid());
+    original text;
+BEGIN
+    IF NOT p_kind.is_public THEN
+        RAISE EXCEPTION 'applications may not enqueue jobs of type %', p_kind.name
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    IF tenant IS NULL OR NOT may_touch(tenant) THEN
+        RAISE EXCEPTION 'the job may only be enqueued for a tenant of your own'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    SELECT s3_original_path INTO original FROM videos
+    WHERE id = p_video_id AND (owner_id = auth.uid() OR team_id = ANY (current_team_ids()));
+    IF NOT FOUND AND (p_video_id IS NOT NULL OR p_kind.one_per_video) THEN
+        RAISE EXCEPTION 'the video of the job is not yours' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    IF p_payload ->> 'video_id' <> coalesce(p_video_id::text, '')
+       OR p_payload ? 's3_original_path' AND p_payload ->> 's3_original_path' IS DISTINCT FROM original
+       OR p_payload ? 'frame_paths' AND jsonb_path_exists(
+              p_payload, '$.frame_paths[*] ? (@.type() != "string" || !(@ starts with $prefix))',
+              jsonb_build_object('prefix', format('frames/%s/', p_video_id)))
+       OR p_payload ? 'line_paths' AND jsonb_path_exists(
+              p_payload, '$.line_paths[*] ? (@.type() != "string" || !(@ starts with $prefix))',
+              jsonb_build_object('prefix', format('lines/%s/', p_video_id))) THEN
+        RAISE EXCEPTION 'the payload names an object that does not belong to the video of the job'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    IF EXISTS (SELECT FROM unnest(p_depends_on) AS parent LEFT JOIN jobs j ON j.id = parent
+               WHERE j.id IS NULL OR NOT may_touch(j.tenant_id)) THEN
+        RAISE EXCEPTION 'p_depends_on names a job that is not yours' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN tenant;
+END
+$$;
+COMMENT ON FUNCTION cortana.check_own_job IS
+    'Checks a new job of a caller that does not act for the whole service, and returns the tenant of the job. '
+    'Raises an error if the job is not allowed. The objects that the payload names must belong to the video, '
+    'because workers read them with the rights of the service.';
+
+CREATE FUNCTION cortana.check_payload(p_payload jsonb, p_video_id uuid) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+$$
+DECLARE
+    -- Payloads contain whole lists of frames and lines: those of 24 h of a constantly scrolling feed take 10 MiB.
+    largest CONSTANT int := 16 * 1024 * 1024;
+BEGIN
+    IF jsonb_typeof(p_payload) IS DISTINCT FROM 'object' THEN
+        RAISE EXCEPTION 'the payload of a job must be a JSON object'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF pg_column_size(p_payload) > largest THEN
+        RAISE EXCEPTION 'the payload of a job may have at most % bytes', largest
+            USING ERRCODE = 'program_limit_exceeded',
+                  HINT = 'Put the data into the object store, and the key of the object into the payload.';
+    END IF;
+    IF p_payload ->> 'video_id' <> p_video_id::text THEN
+        RAISE EXCEPTION 'the payload names video %, but the job is for video %',
+            left(p_payload ->> 'video_id', 100), p_video_id
+            USING ERRCODE = 'invalid_parameter_value', CONSTRAINT = 'job_video';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.check_payload IS
+    'Raises an error if the payload of a job is not allowed: it must be an object of limited size, and if it '
+    'contains video_id, this must be equal to jobs.video_id.';
+
 CREATE FUNCTION enqueue_job(
     p_job_type text,
     p_payload jsonb,
@@ -40,12 +112,12 @@ CREATE FUNCTION enqueue_job(
     p_depends_on uuid[] DEFAULT NULL,
     p_dedupe_key text DEFAULT NULL,
     p_correlation_id uuid DEFAULT NULL,
-    p_sequence bigint DEFAULT NULL,          -- NULL: the tenant's turn, or the end of the global order
-    p_tenant_id uuid DEFAULT NULL,           -- NULL: the video's
+    p_sequence bigint DEFAULT NULL,          -- NULL: the place from fair_sequence()
+    p_tenant_id uuid DEFAULT NULL,           -- NULL: the tenant of the video
     OUT job_id uuid,
     OUT is_new boolean)
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     kind job_types;
@@ -57,10 +129,6 @@ BEGIN
         RAISE EXCEPTION 'job type % is not registered', p_job_type
             USING ERRCODE = 'foreign_key_violation', HINT = 'Insert it into job_types.';
     END IF;
-    IF jsonb_typeof(p_payload) IS DISTINCT FROM 'object' THEN
-        RAISE EXCEPTION 'the payload of a job must be a JSON object'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
     IF p_video_id IS NOT NULL AND tenant IS NULL THEN
         SELECT coalesce(team_id, owner_id) INTO tenant FROM videos WHERE id = p_video_id;
     END IF;
@@ -68,6 +136,7 @@ BEGIN
         tenant := check_own_job(kind, p_payload, p_video_id, tenant, p_depends_on);
         p_sequence := NULL;
     END IF;
+    PERFORM check_payload(p_payload, p_video_id);
     rank := coalesce(p_priority, kind.base_priority);
 
     LOOP
@@ -78,7 +147,7 @@ BEGIN
                 coalesce(p_correlation_id, gen_random_uuid()),
                 coalesce(p_sequence, fair_sequence(p_job_type, rank, tenant)), tenant, kind.name,
                 kind.one_per_video, cardinality(kind.retry_delays),
-                p_scheduled_for IS NULL OR p_scheduled_for <= clock_timestamp())
+                job_is_ready('queued', 0, p_scheduled_for))
         ON CONFLICT DO NOTHING
         RETURNING id INTO job_id;
         IF FOUND THEN
@@ -98,12 +167,13 @@ BEGIN
             is_new := false;
             RETURN;
         END IF;
-        -- The one that was in the way has ended meanwhile: try again.
+        -- The job that caused the conflict has ended in the meantime: insert again.
     END LOOP;
 END
 $$;
 COMMENT ON FUNCTION enqueue_job IS
-    'Adds a job, in the caller''s transaction. Where the same work is queued or processing already, its id comes back with is_new = false.';
+    'Adds a job, in the caller''s transaction. If a job for the same work is already queued or processing, returns '
+    'the id of that job with is_new = false.';
 
 -- Many jobs of one type at once, without videos or dedupe keys; returns their ids in order.
 CREATE FUNCTION enqueue_jobs(
@@ -113,7 +183,7 @@ CREATE FUNCTION enqueue_jobs(
     p_tenant_id uuid DEFAULT NULL,
     p_scheduled_for timestamptz DEFAULT NULL) RETURNS SETOF uuid
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     kind job_types;
@@ -125,11 +195,7 @@ BEGIN
         RAISE EXCEPTION 'job type % is not registered', p_job_type
             USING ERRCODE = 'foreign_key_violation', HINT = 'Insert it into job_types.';
     END IF;
-    IF EXISTS (SELECT FROM unnest(p_payloads) AS payload
-               WHERE jsonb_typeof(payload) IS DISTINCT FROM 'object') THEN
-        RAISE EXCEPTION 'the payload of a job must be a JSON object'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM check_payload(payload, NULL) FROM unnest(p_payloads) AS payload;
     IF NOT acts_for_everyone() THEN
         p_tenant_id := check_own_job(kind, payload, NULL, p_tenant_id, NULL)
                        FROM unnest(p_payloads) AS payload;
@@ -143,8 +209,7 @@ BEGIN
                       step, exclusive, max_retries, is_ready)
     SELECT own_id, own_id, kind.name, payload, rank, p_scheduled_for,
            least(nextval('job_sequence'), first + number - 1), p_tenant_id, p_job_type,
-           kind.one_per_video, cardinality(kind.retry_delays),
-           p_scheduled_for IS NULL OR p_scheduled_for <= clock_timestamp()
+           kind.one_per_video, cardinality(kind.retry_delays), job_is_ready('queued', 0, p_scheduled_for)
     FROM (SELECT payload, number, time_prefixed_uuid() AS own_id
           FROM unnest(p_payloads) WITH ORDINALITY AS given (payload, number) OFFSET 0) AS given
     RETURNING id;
@@ -153,16 +218,14 @@ $$;
 COMMENT ON FUNCTION enqueue_jobs IS
     'Adds many jobs of one type in one statement, in the caller''s transaction.';
 
--- ---- bringing jobs back --------------------------------------------------------------------------
+-- ---- bringing jobs back -------------------------------------------------------------------------
 
--- Adds to an attempt that has ended what its worker knows of it. `p_report`: pid, exit_code, tails,
--- cpu_seconds, peak_memory_bytes; any of it may be missing. Not for use outside.
-CREATE FUNCTION end_attempt(
+CREATE FUNCTION cortana.end_attempt(
     p_job_id uuid, p_token bigint, p_status text, p_error_type text, p_error_message text,
     p_report jsonb) RETURNS void
 LANGUAGE sql AS
 $$
-    UPDATE ended_attempts SET
+    UPDATE cortana.ended_attempts SET  -- with its schema: the function runs below the path of its caller
         status = p_status,
         error_type = p_error_type, error_message = p_error_message,
         pid = (p_report ->> 'pid')::int, exit_code = (p_report ->> 'exit_code')::int,
@@ -171,15 +234,17 @@ $$
         peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
     WHERE job_id = p_job_id AND lease_token = p_token
 $$;
+COMMENT ON FUNCTION cortana.end_attempt IS
+    'Adds the report of the worker to an attempt that has ended. Members of `p_report`, all optional: pid, '
+    'exit_code, tails, cpu_seconds, peak_memory_bytes. For the functions of the queue only.';
 
--- What a failure means for a job whose row the caller has locked: its last state before the dead
--- letters, or a retry. Not for use outside.
-CREATE FUNCTION settle_failure(
+CREATE FUNCTION cortana.settle_failure(
     p_job jobs, p_error_type text, p_message text, p_retryable boolean,
-    p_retry_at timestamptz,                  -- NULL: by the type's table, with jitter
+    p_retry_at timestamptz,                  -- NULL: from job_types.retry_delays, with jitter
     p_attempt_status text, p_report jsonb,
     p_not_before timestamptz DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     delays interval[];
@@ -187,13 +252,13 @@ DECLARE
 BEGIN
     IF p_retryable AND p_job.retry_count < p_job.max_retries THEN
         SELECT retry_delays INTO delays FROM job_types WHERE name = p_job.job_type;
-        -- A job that was granted more retries than the table has entries waits the last one again.
+        -- A job with more retries than retry_delays has entries waits the last delay again.
         retry_at := coalesce(p_retry_at, clock_timestamp()
             + delays[least(p_job.retry_count + 1, cardinality(delays))] * (0.8 + 0.4 * random()));
         retry_at := greatest(retry_at, p_not_before);
     END IF;
 
-    IF p_job.cancel_requested_at IS NOT NULL THEN  -- it was to be stopped, and it has stopped
+    IF p_job.cancel_requested_at IS NOT NULL THEN  -- somebody asked the job to stop, and it has stopped
         UPDATE jobs SET status = 'canceled' WHERE id = p_job.id;
     ELSE
         UPDATE jobs SET
@@ -211,10 +276,13 @@ BEGIN
                 WHEN retry_at IS NULL THEN 'failed' ELSE 'retry' END;
 END
 $$;
+COMMENT ON FUNCTION cortana.settle_failure IS
+    'Ends the attempt of a job whose row the caller has locked as failed: schedules a retry, or makes the job a dead '
+    'letter, or cancels it if this was requested. For the functions of the queue only.';
 
--- Jobs whose worker has stopped renewing: the attempt counts, and the job may be claimed again at once.
-CREATE FUNCTION rescue_expired_jobs(p_job_type text) RETURNS int
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.rescue_expired_jobs(p_job_type text) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     expired jobs;
@@ -222,7 +290,8 @@ DECLARE
 BEGIN
     FOR expired IN
         SELECT * FROM jobs
-        WHERE job_type = p_job_type AND status = 'processing' AND locked_until < clock_timestamp()
+        WHERE job_type = p_job_type AND status = 'processing'
+          AND coalesce(locked_until < clock_timestamp(), true)
         ORDER BY id LIMIT 100
         FOR UPDATE SKIP LOCKED
     LOOP
@@ -234,20 +303,23 @@ BEGIN
     RETURN rescued;
 END
 $$;
+COMMENT ON FUNCTION cortana.rescue_expired_jobs IS
+    'Ends the attempts of jobs whose worker has stopped renewing the lease. The attempt counts as a retry, and '
+    'the job may be claimed again at once.';
 
--- Retries and put-off jobs whose time has come. A retry that finds the same work in flight already is
--- left with the dead letters: somebody has enqueued it anew.
-CREATE FUNCTION promote_due_jobs(p_job_type text) RETURNS int
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.promote_due_jobs(p_job_type text) RETURNS int
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    moment CONSTANT timestamptz := clock_timestamp(); -- no index is asked for what a volatile function says
+    moment CONSTANT timestamptz := clock_timestamp(); -- a constant, because no index is used for a volatile function
     due_id uuid;
     promoted int := 0;
 BEGIN
     IF EXISTS (SELECT FROM jobs
                WHERE job_type = p_job_type AND status = 'queued' AND NOT is_ready
                  AND scheduled_for <= moment) THEN
+        -- set_status() sets is_ready, because the jobs are due.
         UPDATE jobs SET is_ready = true, ready_at = scheduled_for
         WHERE id IN (SELECT id FROM jobs
                      WHERE job_type = p_job_type AND status = 'queued' AND NOT is_ready
@@ -267,45 +339,50 @@ BEGIN
         BEGIN
             UPDATE jobs SET status = 'queued', scheduled_for = NULL WHERE id = due_id;
             promoted := promoted + 1;
-        EXCEPTION WHEN unique_violation OR check_violation THEN -- or its retries were spent by hand
+        EXCEPTION WHEN unique_violation OR check_violation THEN -- check_violation: somebody has used up its retries
             UPDATE jobs SET scheduled_for = NULL WHERE id = due_id;
         END;
     END LOOP;
     RETURN promoted;
 END
 $$;
+COMMENT ON FUNCTION cortana.promote_due_jobs IS
+    'Makes retries and put-off jobs claimable when their time has come. If another job for the same work already '
+    'waits or runs, the retry becomes a dead letter, because somebody has enqueued the work again.';
 
--- When a type was last looked through for expired leases and due retries. A claim that finds enough to
--- do leaves that to the first one of each second. Where that one had to go through many pages of dead
--- entries, which vacuum cannot take away before the oldest snapshot ends, it notes where it found the first
--- job, and the claims of this second begin there.
-CREATE TABLE job_type_upkeep (
+CREATE TABLE cortana.job_type_upkeep (
     job_type job_type PRIMARY KEY REFERENCES job_types (name) ON UPDATE CASCADE ON DELETE CASCADE,
     due_at timestamptz NOT NULL DEFAULT '-infinity',
     from_priority int,
     from_sequence bigint
 ) WITH (fillfactor = 20);
+COMMENT ON TABLE cortana.job_type_upkeep IS
+    'When each type was last checked for expired leases and due retries, and where in the index claims begin. '
+    'While there are enough jobs, only the first claim of each second makes the check. If that claim has to '
+    'read many pages of dead index entries, it notes the place of the first job that it finds, and the other '
+    'claims of this second begin there.';
+
+ALTER TABLE cortana.job_type_upkeep ENABLE ROW LEVEL SECURITY;
+CREATE POLICY job_type_upkeep_service ON job_type_upkeep TO service_role
+    USING (true) WITH CHECK (true);
+GRANT DELETE, INSERT, SELECT, UPDATE ON cortana.job_type_upkeep TO service_role;
+
 INSERT INTO job_type_upkeep (job_type) SELECT name FROM job_types;
-CREATE FUNCTION job_types_inserted() RETURNS trigger
+
+CREATE FUNCTION cortana.job_types_inserted() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     INSERT INTO job_type_upkeep (job_type) VALUES (NEW.name);
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.job_types_inserted IS 'Trigger: adds a row to job_type_upkeep for a new type.';
 CREATE TRIGGER job_types_inserted AFTER INSERT ON job_types
     FOR EACH ROW EXECUTE FUNCTION job_types_inserted();
-REVOKE ALL ON FUNCTION job_types_inserted() FROM PUBLIC, anon, authenticated;
-ALTER TABLE job_type_upkeep ENABLE ROW LEVEL SECURITY;
-REVOKE ALL ON job_type_upkeep FROM PUBLIC, anon, authenticated;
-GRANT SELECT, INSERT, UPDATE, DELETE ON job_type_upkeep TO service_role;
-CREATE POLICY job_type_upkeep_service ON job_type_upkeep TO service_role
-    USING (true) WITH CHECK (true);
 
--- Whether it is this caller's turn to look a type through, and else where to begin.
-CREATE FUNCTION take_upkeep(p_job_type text, OUT is_turn boolean, OUT from_priority int,
+CREATE FUNCTION cortana.take_upkeep(p_job_type text, OUT is_turn boolean, OUT from_priority int,
                             OUT from_sequence bigint)
 LANGUAGE plpgsql AS
 $$
@@ -329,11 +406,13 @@ BEGIN
     from_sequence := NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.take_upkeep IS
+    'Returns whether this claim has to check the type for expired leases and due retries, and otherwise where in '
+    'the index the claim begins.';
 
--- A job has become ready: claims that would begin behind it begin at the head again. One whose turn it
--- is is not waited for: the next turn is in a second.
-CREATE FUNCTION claim_from_head(p_job_type text, p_priority int, p_sequence bigint) RETURNS void
-LANGUAGE sql AS
+CREATE FUNCTION cortana.claim_from_head(p_job_type text, p_priority int, p_sequence bigint) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     UPDATE job_type_upkeep SET from_priority = NULL, from_sequence = NULL
     WHERE job_type IN (SELECT u.job_type FROM job_type_upkeep u
@@ -342,14 +421,14 @@ $$
                               OR (p_priority = u.from_priority AND p_sequence < u.from_sequence))
                        FOR UPDATE SKIP LOCKED)
 $$;
+COMMENT ON FUNCTION cortana.claim_from_head IS
+    'Makes claims begin at the head of the queue again when a job has become ready in front of the place where they '
+    'begin. If another claim has locked the row of the type, this is skipped, because the next check comes within '
+    'a second.';
 
--- ---- claim and lease -----------------------------------------------------------------------------
+-- ---- claim and lease ----------------------------------------------------------------------------
 
--- The claim itself, in no order. With p_chosen, those of the given jobs that nobody else has taken
--- meanwhile. A row that is locked stays where it is, so its place is all that has to be known of it. Its
--- plans are kept, for planning costs as much as a claim; the settings see to it that they are a walk
--- along the index and nothing that was better when the table was small.
-CREATE FUNCTION lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
+CREATE FUNCTION cortana.lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
                            p_chosen uuid[], p_is_turn boolean, p_from_priority int,
                            p_from_sequence bigint) RETURNS SETOF jobs
 LANGUAGE plpgsql
@@ -357,10 +436,9 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 SET jit = off AS
 $$
 DECLARE
-    -- What a look costs where no entry is dead: a way down the index, and fifty jobs or more on a page.
+    -- Pages read when no index entry is dead: the height of the index, and one page for every fifty jobs.
     pages_needed CONSTANT int := 10 + p_limit / 50;
     pages_read bigint := pg_stat_get_xact_blocks_fetched('public.jobs_claim'::regclass);
-    moment timestamptz := clock_timestamp();
     chosen tid[] := '{}';
 BEGIN
     IF p_chosen IS NOT NULL THEN
@@ -396,20 +474,22 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY
-    UPDATE jobs SET
-        status = 'processing', is_ready = false, locked_by = p_worker_id, locked_until = moment + p_lease,
-        started_at = moment, updated_at = moment, finished_at = NULL, scheduled_for = NULL, progress = 0,
-        progress_message = NULL, cancel_requested_at = NULL,
-        lease_token = nextval('job_lease_tokens'), attempt = attempt + 1
+    UPDATE jobs SET status = 'processing', locked_by = p_worker_id, locked_until = clock_timestamp() + p_lease
     WHERE ctid = ANY (chosen)
     RETURNING *;
 END
 $$;
+COMMENT ON FUNCTION cortana.lease_jobs IS
+    'Claims jobs, and returns them in no particular order. With p_chosen, claims those of the given jobs that no '
+    'other worker has taken in the meantime. Rows are updated by their ctid, because a locked row does not '
+    'move. Plans are cached, because planning costs as much as a claim; the settings make the planner choose a '
+    'scan of the index, not a plan that is better only while the table is small.';
 
 CREATE FUNCTION claim_jobs(
     p_worker_id text, p_job_type text, p_limit int DEFAULT 1,
-    p_lease interval DEFAULT '5 minutes') RETURNS SETOF jobs
-LANGUAGE plpgsql AS
+    p_lease interval DEFAULT default_lease()) RETURNS SETOF jobs
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     room int := p_limit;
@@ -422,7 +502,12 @@ DECLARE
 BEGIN
     PERFORM set_config('cortana.source', 'worker:' || p_job_type, true);
     SELECT * INTO kind FROM job_types WHERE name = p_job_type;
-    -- Where there is a limit, a dead worker's jobs must not count against it.
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'job type % is not registered', p_job_type
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'The arguments are claim_jobs(worker, job type, how many, lease), the worker first.';
+    END IF;
+    -- If the type has a limit, the jobs of a dead worker must not count towards it.
     SELECT * INTO upkeep FROM take_upkeep(p_job_type);
     has_looked := upkeep.is_turn OR kind.max_running IS NOT NULL
                   OR kind.max_running_per_tenant IS NOT NULL;
@@ -436,8 +521,8 @@ BEGIN
         IF kind.max_running_per_tenant IS NOT NULL OR blocked IS NOT NULL THEN
             chosen := choose_among_tenants(p_job_type, room, blocked, kind.max_running_per_tenant);
         END IF;
-        -- Parsed anew each time: a plan that is kept has the columns of `jobs` in it, and would fail in
-        -- every connection that is open when a migration adds one.
+        -- Parsed anew each time, because a cached plan contains the columns of `jobs` and would fail in every
+        -- connection that is open when a migration adds a column.
         RETURN QUERY EXECUTE 'SELECT * FROM lease_jobs($1, $2, $3, $4, $5, $6, $7, $8)'
                              ' ORDER BY priority DESC, sequence, created_at, id'
             USING p_worker_id, p_job_type, room, p_lease, chosen, upkeep.is_turn, upkeep.from_priority,
@@ -451,12 +536,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION claim_jobs IS
-    'Leases up to p_limit jobs of a type to a worker, in order of priority, run and age and as the rules of the type allow, after bringing back expired leases and due retries.';
+    'Claims up to p_limit jobs of a type for a worker and starts an attempt of each: by priority, then in '
+    'the order of the queue, within the limits of job_types. The worker must renew each lease before '
+    'p_lease has passed. Jobs of the type whose lease has expired or whose retry is due are queued again first.';
 
--- 'ok', 'lost', or 'cancel' when somebody wants the job stopped.
-CREATE FUNCTION renew_lease(p_job_id uuid, p_token bigint, p_lease interval DEFAULT '5 minutes')
+CREATE FUNCTION renew_lease(p_job_id uuid, p_token bigint, p_lease interval DEFAULT default_lease())
 RETURNS text
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     WITH renewed AS (
         UPDATE jobs SET locked_until = clock_timestamp() + p_lease
@@ -466,10 +553,14 @@ $$
     SELECT coalesce((SELECT CASE WHEN cancel_requested_at IS NULL THEN 'ok' ELSE 'cancel' END
                      FROM renewed), 'lost')
 $$;
+COMMENT ON FUNCTION renew_lease IS
+    'Extends a lease until p_lease from now. Returns ''ok'', ''cancel'' (the lease is extended, but the job is to '
+    'stop) or ''lost'' (the lease is lost).';
 
 CREATE FUNCTION report_progress(p_job_id uuid, p_token bigint, p_progress real, p_message text)
 RETURNS text
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     WITH reported AS (
         UPDATE jobs SET progress = least(greatest(p_progress, 0), 1),
@@ -480,13 +571,15 @@ $$
     SELECT coalesce((SELECT CASE WHEN cancel_requested_at IS NULL THEN 'ok' ELSE 'cancel' END
                      FROM reported), 'lost')
 $$;
+COMMENT ON FUNCTION report_progress IS
+    'Stores the progress of the running attempt (0 to 1) and what it is doing. Returns the same values as '
+    'renew_lease().';
 
--- ---- settle --------------------------------------------------------------------------------------
+-- ---- settle -------------------------------------------------------------------------------------
 
--- Locks the job for the rest of the transaction and says whether the lease still holds. The row of a
--- lease that has run out but was claimed by nobody yet still counts as held.
 CREATE FUNCTION fence_job(p_job_id uuid, p_token bigint) RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     held job_type;
@@ -497,44 +590,37 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM set_config('cortana.source', 'worker:' || held, true); -- who the events are from
+    PERFORM set_config('cortana.source', 'worker:' || held, true); -- for task_events.source
     RETURN true;
 END
 $$;
+COMMENT ON FUNCTION fence_job IS
+    'Locks the row of a running job until the transaction ends, and returns whether the attempt still holds the '
+    'lease. A lease that has expired is still held until another worker claims the job.';
 
 CREATE FUNCTION complete_job(p_job_id uuid, p_token bigint, p_result jsonb DEFAULT NULL,
                              p_report jsonb DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    moment timestamptz := clock_timestamp();
-    has_children boolean;
-    run uuid;
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    UPDATE jobs SET status = 'done', result = p_result, finished_at = moment, updated_at = moment,
-                    progress = 1, progress_message = NULL, locked_by = NULL, locked_until = NULL
-    WHERE id = p_job_id
-    RETURNING has_dependents, run_id INTO has_children, run;
+    UPDATE jobs SET status = 'done', result = p_result WHERE id = p_job_id;
     IF p_report IS NOT NULL THEN
         PERFORM end_attempt(p_job_id, p_token, 'succeeded', NULL, NULL, p_report);
-    END IF;
-    IF has_children THEN
-        PERFORM release_dependents(ARRAY[p_job_id]);
-    END IF;
-    IF run IS NOT NULL THEN
-        PERFORM settle_runs(ARRAY[run]);
     END IF;
     RETURN true;
 END
 $$;
+COMMENT ON FUNCTION complete_job IS
+    'Ends a running job as done and stores its result. Jobs that waited only for this job become claimable. Returns '
+    'false if the lease is lost; then nothing is changed.';
 
--- Jobs that waited for these have one parent less to wait for each. Locked in order of id, so that two
--- parents completing at once cannot deadlock. A step of a run gets its payload when its turn comes.
-CREATE FUNCTION release_dependents(p_done uuid[]) RETURNS void
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.release_dependents(p_done uuid[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     child record;
@@ -553,60 +639,48 @@ BEGIN
         ELSE
             UPDATE jobs SET
                 unmet_dependencies = greatest(unmet_dependencies - met, 0),
-                ready_at = clock_timestamp(),
-                is_ready = unmet_dependencies <= met
-                           AND (scheduled_for IS NULL OR scheduled_for <= clock_timestamp())
+                ready_at = clock_timestamp()
             WHERE id = child.id;
         END IF;
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION cortana.release_dependents IS
+    'Reduces unmet_dependencies of the jobs that wait for the given done jobs. The rows are locked in order of id, '
+    'so that two parents that complete at the same time cannot deadlock. A step of a run gets its payload when its '
+    'last parent is done.';
 
--- Many jobs at once, without results; returns how many leases still held.
 CREATE FUNCTION complete_jobs(p_job_ids uuid[], p_tokens bigint[]) RETURNS bigint
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    moment timestamptz := clock_timestamp();
     held tid[];
     completed bigint;
-    parents uuid[];
-    runs_of uuid[];
 BEGIN
-    -- One by one by their ids, in an order that all have in common. The cast keeps the planner from the
-    -- index of what runs: it takes that for small, and would read it once a job.
+    -- Lock the jobs one by one, in the order of ids that all callers use. The cast keeps the planner from using
+    -- the index of running jobs, which it believes to be small and would read once for each job.
     held := ARRAY(SELECT j.place
                   FROM (SELECT * FROM unnest(p_job_ids, p_tokens) AS pair (id, token) ORDER BY id)
                       AS given,
                       LATERAL (SELECT ctid AS place FROM jobs
                                WHERE id = given.id AND lease_token = given.token
                                  AND status::text = 'processing' FOR UPDATE) AS j);
-    WITH done AS (
-        UPDATE jobs SET status = 'done', finished_at = moment, updated_at = moment, progress = 1,
-                        progress_message = NULL, locked_by = NULL, locked_until = NULL
-        WHERE ctid = ANY (held)
-        RETURNING id, has_dependents, run_id
-    )
-    SELECT count(*), array_agg(id) FILTER (WHERE has_dependents),
-           array_agg(DISTINCT run_id) FILTER (WHERE run_id IS NOT NULL)
-    INTO completed, parents, runs_of FROM done;
-    IF parents IS NOT NULL THEN
-        PERFORM release_dependents(parents);
-    END IF;
-    IF runs_of IS NOT NULL THEN
-        PERFORM settle_runs(runs_of);
-    END IF;
+    UPDATE jobs SET status = 'done' WHERE ctid = ANY (held);
+    GET DIAGNOSTICS completed = ROW_COUNT;
     RETURN completed;
 END
 $$;
+COMMENT ON FUNCTION complete_jobs IS
+    'Ends many running jobs as done, without results. Returns how many of them still held their lease; the others '
+    'are not changed.';
 
--- 'retry' (with the time in scheduled_for), 'failed' (a dead letter), 'canceled' (somebody had asked
--- for that), or 'lost'.
 CREATE FUNCTION fail_job(p_job_id uuid, p_token bigint, p_error_type text, p_message text,
                          p_retryable boolean, p_report jsonb DEFAULT NULL,
                          p_retry_after interval DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     job jobs;
@@ -624,11 +698,15 @@ BEGIN
         p_report, clock_timestamp() + p_retry_after);
 END
 $$;
+COMMENT ON FUNCTION fail_job IS
+    'Ends a running job as failed. Returns ''retry'' (the job is tried again at jobs.scheduled_for), '
+    '''failed'' (the job is a dead letter), ''canceled'' (somebody had asked to cancel the job) or ''lost'' (the '
+    'lease is lost, and nothing is changed).';
 
--- Gives a job back at once; the attempt stays in the history but does not count against the retries.
 CREATE FUNCTION release_job(p_job_id uuid, p_token bigint, p_reason text,
                             p_report jsonb DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
@@ -640,11 +718,14 @@ BEGIN
     RETURN true;
 END
 $$;
+COMMENT ON FUNCTION release_job IS
+    'Returns a running job to the queue. The attempt stays in the history, but does not count as a retry. Returns '
+    'false if the lease is lost.';
 
--- The end of a running job that a person has stopped.
 CREATE FUNCTION settle_canceled_job(p_job_id uuid, p_token bigint, p_report jsonb DEFAULT NULL)
 RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
@@ -655,11 +736,13 @@ BEGIN
     RETURN true;
 END
 $$;
+COMMENT ON FUNCTION settle_canceled_job IS
+    'Ends a running job as canceled, after its worker has stopped the work. Returns false if the lease is lost.';
 
--- What the running attempt read and wrote: a list of {kind, key, size, content_type, checksum}.
 CREATE FUNCTION record_artifacts(p_job_id uuid, p_token bigint, p_bucket text, p_artifacts jsonb)
 RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
@@ -678,13 +761,15 @@ BEGIN
     RETURN true;
 END
 $$;
+COMMENT ON FUNCTION record_artifacts IS
+    'Records the objects that the running attempt has read or written: a list of {kind, key, size, content_type, '
+    'checksum}. Returns false if the lease is lost.';
 
--- ---- by hand -------------------------------------------------------------------------------------
+-- ---- by hand ------------------------------------------------------------------------------------
 
--- 'canceled', 'requested' (a running job: its worker is told), 'wrong_state' or 'not_found'.
 CREATE FUNCTION cancel_job(p_job_id uuid) RETURNS text
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     job jobs;
@@ -704,17 +789,19 @@ BEGIN
     RETURN 'wrong_state';
 END
 $$;
+COMMENT ON FUNCTION cancel_job IS
+    'Cancels a job. Returns ''canceled'' (the job was not running), ''requested'' (the job runs, and its worker is '
+    'told to stop it), ''wrong_state'' (the job has ended) or ''not_found''.';
 
--- 'queued', 'wrong_state', 'duplicate' (the same work is in flight already) or 'not_found'.
 CREATE FUNCTION retry_job(p_job_id uuid) RETURNS text
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     job jobs;
     unmet int;
 BEGIN
-    -- What it waits for first, as everywhere: parents before children.
+    -- Lock parents before children, as everywhere, so that no deadlock is possible.
     PERFORM FROM jobs
     WHERE id IN (SELECT unnest(depends_on) FROM jobs WHERE id = p_job_id AND status = 'canceled')
     ORDER BY id FOR NO KEY UPDATE;
@@ -734,7 +821,7 @@ BEGIN
                 + (SELECT cardinality(retry_delays) FROM job_types WHERE name = job.job_type)
         WHERE id = p_job_id;
         IF job.run_id IS NOT NULL AND job.unmet_dependencies > 0 AND unmet = 0 THEN
-            PERFORM begin_step(p_job_id);  -- its parents were done after it had been canceled
+            PERFORM begin_step(p_job_id);  -- the last parent became done after this job had been canceled
         END IF;
     EXCEPTION WHEN unique_violation THEN
         RETURN 'duplicate';
@@ -742,12 +829,14 @@ BEGIN
     RETURN 'queued';
 END
 $$;
+COMMENT ON FUNCTION retry_job IS
+    'Queues a failed or canceled job again, with new retries. Returns ''queued'', ''wrong_state'' (the job is '
+    'neither failed nor canceled), ''duplicate'' (another job for the same work waits or runs) or ''not_found''.';
 
--- Every dead letter of a type, of an error, or of both; those that wait for their retry go on at once.
--- With a limit so many, the oldest first: call it until it returns 0. What is under way already is left.
 CREATE FUNCTION retry_failed_jobs(p_job_type text DEFAULT NULL, p_error_type text DEFAULT NULL,
                                   p_limit int DEFAULT NULL) RETURNS bigint
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT count(*) FILTER (WHERE outcome = 'queued')
     FROM (SELECT retry_job(id) AS outcome
@@ -765,47 +854,140 @@ $$
                         AND j.part = dead.part AND j.status IN ('queued', 'processing')))
                 ORDER BY sequence, created_at LIMIT p_limit) AS oldest) AS retried
 $$;
+COMMENT ON FUNCTION retry_failed_jobs IS
+    'Queues failed jobs again: dead letters, and jobs that wait for their retry. p_job_type and p_error_type '
+    'restrict which. With p_limit at most so many, the oldest first: call it until it returns 0. A job is skipped '
+    'if another job for the same work waits or runs.';
 
--- ---- workers -------------------------------------------------------------------------------------
-
--- The row of a worker: at its start, with every heartbeat, at its end. Heartbeats also see to it that
--- next month's events have a partition, and carry the answer whether the worker is to go.
-CREATE FUNCTION report_worker(p_id text, p_host text, p_version text, p_job_types text[],
-                              p_slots int, p_running int, p_state text) RETURNS text
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.filter_condition(p_filter jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    is_to_drain boolean;
+    known CONSTANT jsonb := jsonb_build_object(
+        'id', 'j.id = %L::uuid', 'job_type', 'j.job_type = %L', 'status', 'j.status = %L::job_status',
+        'tenant_id', 'j.tenant_id = %L::uuid', 'video_id', 'j.video_id = %L::uuid',
+        'run_id', 'j.run_id = %L::uuid', 'error_type', 'j.payload #>> ''{error,type}'' = %L',
+        'created_before', 'j.created_at < %L::timestamptz',
+        'created_after', 'j.created_at >= %L::timestamptz');
+    unknown text;
 BEGIN
-    INSERT INTO workers AS w (id, host, version, job_types, slots, running, state)
-    VALUES (p_id, p_host, p_version, p_job_types, p_slots, p_running, p_state)
-    ON CONFLICT (id) DO UPDATE SET
-        version = excluded.version, job_types = excluded.job_types, slots = excluded.slots,
-        running = excluded.running, state = excluded.state, last_seen = now()
-    RETURNING drain_requested_at IS NOT NULL INTO is_to_drain;
-    INSERT INTO hosts (name) VALUES (p_host) ON CONFLICT DO NOTHING;
-    IF to_regclass('public.task_events_'
-                   || to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYY_MM')) IS NULL THEN
-        PERFORM create_event_partitions();
+    IF jsonb_typeof(p_filter) IS DISTINCT FROM 'object' OR p_filter = '{}' THEN
+        RAISE EXCEPTION 'a filter must name at least one of id, job_type, status, tenant_id, video_id, run_id, error_type, created_before, created_after'
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    RETURN CASE WHEN is_to_drain THEN 'drain' ELSE 'ok' END;
+    SELECT k INTO unknown FROM jsonb_object_keys(p_filter) AS k WHERE NOT known ? k LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION '"%" is not a member of a filter', left(unknown, 100)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN (SELECT string_agg(format(known ->> key, value), ' AND ') FROM jsonb_each_text(p_filter));
 END
 $$;
-COMMENT ON FUNCTION report_worker IS
-    '''ok'', or ''drain'' when somebody wants the worker to finish what it has and go.';
+COMMENT ON FUNCTION cortana.filter_condition IS
+    'Turns a filter into an SQL condition on jobs j: {id, job_type, status, tenant_id, video_id, run_id, '
+    'error_type, created_before, created_after}. A job must match all members that are given. An unknown member '
+    'is an error, so that a mistyped filter does not match all jobs.';
 
--- Only the service role works on the queue; people go through the API.
-DO $$
+CREATE FUNCTION cortana.lock_filtered_jobs(p_filter jsonb, p_states text[], p_limit int) RETURNS uuid[]
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
 DECLARE
-    name text;
+    statement CONSTANT text := 'SELECT array_agg(id) FROM (
+        SELECT j.id FROM jobs j WHERE %s AND %s %s LIMIT $1 FOR UPDATE %s) AS locked';
+    condition CONSTANT text := filter_condition(p_filter);
+    sorted CONSTANT text := 'ORDER BY j.priority, j.sequence DESC, j.created_at DESC, j.id DESC';
+    patience text;
+    state text;
+    locked uuid[];
+    chosen uuid[] := '{}';
 BEGIN
-    FOREACH name IN ARRAY ARRAY[
-        'fair_sequence', 'enqueue_job', 'enqueue_jobs', 'take_upkeep', 'claim_from_head', 'lease_jobs', 'end_attempt', 'settle_failure', 'rescue_expired_jobs', 'promote_due_jobs', 'claim_jobs',
-        'renew_lease', 'report_progress', 'fence_job', 'complete_job', 'release_dependents',
-        'complete_jobs', 'fail_job', 'release_job', 'settle_canceled_job', 'record_artifacts',
-        'cancel_job', 'retry_job', 'retry_failed_jobs', 'report_worker'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
+    -- Jobs that another transaction is changing come last; wait for one at a time, without holding other locks.
+    FOREACH patience IN ARRAY '{SKIP LOCKED,""}'::text[] LOOP
+        FOREACH state IN ARRAY p_states LOOP
+            EXECUTE format(statement, state, condition,
+                           CASE WHEN p_filter ? 'job_type' AND state LIKE '%AND is_ready%' THEN sorted END,
+                           patience)
+                INTO locked
+                USING CASE WHEN patience = '' THEN least(p_limit, 1) ELSE p_limit - cardinality(chosen) END;
+            chosen := chosen || locked;
+            EXIT WHEN cardinality(chosen) >= p_limit OR patience = '' AND locked IS NOT NULL;
+        END LOOP;
+        EXIT WHEN cardinality(chosen) > 0;
     END LOOP;
+    RETURN chosen;
 END
 $$;
+COMMENT ON FUNCTION cortana.lock_filtered_jobs IS
+    'Locks up to p_limit jobs that match a filter and one of the given states (conditions that are those of the '
+    'partial indexes). Returns an empty list only if no job matches. The jobs at the end of the queue come first, '
+    'because workers claim at its head. For the functions of the queue only.';
+
+CREATE FUNCTION cancel_jobs(p_filter jsonb, p_limit int DEFAULT 10000) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
+        $s$j.status = 'queued' AND is_ready$s$,
+        $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NOT NULL$s$,
+        $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NULL$s$,
+        $s$j.status = 'failed' AND NOT is_ready AND scheduled_for IS NOT NULL$s$,
+        $s$j.status = 'processing' AND cancel_requested_at IS NULL$s$], p_limit);
+    stopped bigint;
+    told bigint;
+BEGIN
+    UPDATE jobs SET status = 'canceled' WHERE id = ANY (chosen) AND status <> 'processing';
+    GET DIAGNOSTICS stopped = ROW_COUNT;
+    WITH asked AS (
+        UPDATE jobs SET cancel_requested_at = clock_timestamp()
+        WHERE id = ANY (chosen) AND status = 'processing'
+        RETURNING id)
+    SELECT count(pg_notify('cv_cancel', id::text)) INTO told FROM asked;
+    RETURN stopped + told;
+END
+$$;
+COMMENT ON FUNCTION cancel_jobs IS
+    'Cancels up to p_limit jobs that match all members of a filter: {id, job_type, status, tenant_id, video_id, '
+    'run_id, error_type, created_before, created_after}. Waiting jobs are canceled at once; the workers of running '
+    'jobs are told to stop them. Returns the number of jobs. Call it until it returns 0, so that each transaction '
+    'is short.';
+
+CREATE FUNCTION set_priority(p_filter jsonb, p_priority int, p_limit int DEFAULT 10000) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
+        format($s$j.status = 'queued' AND is_ready AND j.priority <> %s$s$, p_priority),
+        format($s$j.status = 'queued' AND NOT is_ready AND j.priority <> %s$s$, p_priority),
+        format($s$j.status = 'failed' AND NOT is_ready AND j.priority <> %s$s$, p_priority)], p_limit);
+    changed bigint;
+BEGIN
+    UPDATE jobs SET priority = p_priority WHERE id = ANY (chosen);
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    IF EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
+        PERFORM claim_from_head(job_type, p_priority, min(sequence))
+        FROM jobs WHERE id = ANY (chosen) AND is_ready GROUP BY job_type;
+    END IF;
+    RETURN changed;
+END
+$$;
+COMMENT ON FUNCTION set_priority IS
+    'Changes the priority of waiting jobs, and of failed jobs for their next try. The filter is that of '
+    'cancel_jobs(). Returns how many jobs were changed; call it until it returns 0.';
+
+-- ---- who may call what --------------------------------------------------------------------------
+
+REVOKE ALL ON FUNCTION enqueue_job, enqueue_jobs, claim_jobs, renew_lease, report_progress, fence_job,
+    complete_job, complete_jobs, fail_job, release_job, settle_canceled_job, record_artifacts, cancel_job,
+    retry_job, retry_failed_jobs, cancel_jobs, set_priority FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_payload, cortana.check_own_job, cortana.end_attempt,
+    cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.take_upkeep,
+    cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, fence_job,
+    complete_job, cortana.release_dependents, complete_jobs, fail_job, release_job, settle_canceled_job,
+    record_artifacts, retry_failed_jobs, cortana.filter_condition, cortana.lock_filtered_jobs, cancel_jobs,
+    set_priority TO service_role;

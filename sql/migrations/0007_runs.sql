@@ -1,282 +1,9 @@
--- Workflows: named graphs of steps, and runs of them. A run is made with all its jobs; a step's payload
--- is put together when all that it depends on is done, and may then become many jobs.
+-- Runs of workflows. A run is created with all its jobs. The payload of a step is composed when all jobs that the
+-- step depends on are done; a step that fans out then becomes several jobs.
 
-CREATE TABLE workflows (
-    name text NOT NULL CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),
-    version int NOT NULL CHECK (version > 0),
-    is_active boolean NOT NULL DEFAULT true,
-    steps jsonb NOT NULL,
-    description text,
-    created_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (name, version)
-);
-CREATE UNIQUE INDEX workflows_one_active ON workflows (name) WHERE is_active;
-COMMENT ON COLUMN workflows.steps IS
-    'A list of {key, job_type, depends_on, defaults, params, fan_out: {over, size}, priority, description}; only key and job_type are needed.';
-
-CREATE TABLE runs (
-    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    workflow text NOT NULL,
-    version int NOT NULL,
-    video_id uuid REFERENCES videos ON DELETE CASCADE,
-    tenant_id uuid,
-    status text NOT NULL DEFAULT 'running'
-        CHECK (status IN ('running', 'done', 'failed', 'canceled')),
-    input jsonb NOT NULL DEFAULT '{}',
-    priority int NOT NULL CHECK (priority BETWEEN 0 AND 10),
-    sequence bigint NOT NULL,              -- its place in the order of every stage
-    correlation_id uuid NOT NULL DEFAULT gen_random_uuid(),
-    created_at timestamptz NOT NULL DEFAULT now(),
-    finished_at timestamptz,
-    FOREIGN KEY (workflow, version) REFERENCES workflows (name, version)
-);
-CREATE INDEX runs_of_tenant ON runs (tenant_id, workflow, priority, sequence) WHERE status = 'running';
-CREATE INDEX runs_video ON runs (video_id, created_at) WHERE video_id IS NOT NULL;
-CREATE INDEX runs_workflow ON runs (workflow, created_at);
-
-ALTER TABLE jobs ADD FOREIGN KEY (run_id) REFERENCES runs ON DELETE CASCADE;
-
--- What a finished job of a run gives to the steps behind it; gone when the run is done.
-CREATE TABLE job_outputs (
-    job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
-    job_type job_type NOT NULL,            -- of the steps it is for
-    payload jsonb NOT NULL,
-    PRIMARY KEY (job_id, job_type)
-);
-
-ALTER TABLE segments ADD COLUMN detected_by text;
-COMMENT ON COLUMN segments.detected_by IS
-    'Step and part of the run that read it ("ocr/0"); several steps may read one video side by side.';
-
--- ---- templates -----------------------------------------------------------------------------------
-
--- Replaces {{path}} in the strings of a JSON value by what the path names in p_scope. A string that is
--- one placeholder becomes the value itself; a member whose value is missing is left out.
-CREATE FUNCTION resolve_template(p_template jsonb, p_scope jsonb) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
-$$
-DECLARE
-    text_value text;
-    whole text;
-    found text[];
-    value jsonb;
-    result text := '';
-    rest text;
-BEGIN
-    CASE jsonb_typeof(p_template)
-    WHEN 'object' THEN
-        RETURN (SELECT coalesce(jsonb_object_agg(key, resolved) FILTER (WHERE resolved IS NOT NULL), '{}')
-                FROM (SELECT key, resolve_template(member, p_scope) AS resolved
-                      FROM jsonb_each(p_template) AS m (key, member)) AS members);
-    WHEN 'array' THEN
-        RETURN (SELECT coalesce(jsonb_agg(coalesce(resolve_template(entry, p_scope), 'null')
-                                          ORDER BY number), '[]')
-                FROM jsonb_array_elements(p_template) WITH ORDINALITY AS e (entry, number));
-    WHEN 'string' THEN
-        text_value := p_template #>> '{}';
-        IF position('{{' IN text_value) = 0 THEN
-            RETURN p_template;
-        END IF;
-        whole := substring(text_value FROM '^\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}$');
-        IF whole IS NOT NULL THEN
-            RETURN p_scope #> string_to_array(whole, '.');
-        END IF;
-        rest := text_value;
-        LOOP
-            found := regexp_match(rest, '^(.*?)\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}(.*)$');
-            EXIT WHEN found IS NULL;
-            value := p_scope #> string_to_array(found[2], '.');
-            result := result || found[1] || coalesce(value #>> '{}', '');
-            rest := found[3];
-        END LOOP;
-        RETURN to_jsonb(result || rest);
-    ELSE
-        RETURN p_template;
-    END CASE;
-END
-$$;
-COMMENT ON FUNCTION resolve_template IS
-    '{{a.b.0}} in strings becomes what p_scope holds there; values that are missing are left out.';
-
--- ---- definitions ---------------------------------------------------------------------------------
-
--- Raises what is wrong with the steps of a workflow, in words of who wrote it.
-CREATE FUNCTION check_workflow_steps(p_steps jsonb) RETURNS void
+CREATE FUNCTION cortana.step_payload(p_run runs, p_step jsonb) RETURNS jsonb
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
-$$
-DECLARE
-    step jsonb;
-    key text;
-    parent text;
-    keys text[] := '{}';
-    placed text[] := '{}';
-    ready text[];
-    named text;
-    ancestors text[];
-BEGIN
-    IF jsonb_typeof(p_steps) IS DISTINCT FROM 'array'
-       OR jsonb_array_length(p_steps) NOT BETWEEN 1 AND 200 THEN
-        RAISE EXCEPTION 'the steps must be a list of 1 to 200' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    -- A run copies none of this, but reads it at every step.
-    IF octet_length(p_steps::text) > 1048576 OR jsonb_path_exists(p_steps, '$.**{20}') THEN
-        RAISE EXCEPTION 'the steps are larger than 1 MiB or nested deeper than 20'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-
-    FOR step IN SELECT jsonb_array_elements(p_steps) LOOP
-        IF jsonb_typeof(step) <> 'object' THEN
-            RAISE EXCEPTION 'a step must be an object, not %', left(step::text, 100)
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        key := step ->> 'key';
-        IF jsonb_typeof(step -> 'key') IS DISTINCT FROM 'string' OR key !~ '^[a-z][a-z0-9_]{0,62}$' THEN
-            RAISE EXCEPTION 'a step needs a "key" of lower-case letters, digits and _, not %',
-                left(coalesce((step -> 'key')::text, 'none'), 100) USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        IF key = ANY (keys) THEN
-            RAISE EXCEPTION 'two steps are called "%"', key USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        keys := keys || key;
-        SELECT k INTO named FROM jsonb_object_keys(step) AS k
-        WHERE k NOT IN ('key', 'job_type', 'depends_on', 'defaults', 'params', 'fan_out', 'priority',
-                        'description') LIMIT 1;
-        IF FOUND THEN
-            RAISE EXCEPTION 'step "%": "%" is unknown', key, left(named, 100)
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        IF jsonb_typeof(step -> 'job_type') IS DISTINCT FROM 'string'
-           OR NOT EXISTS (SELECT FROM job_types WHERE name = step ->> 'job_type') THEN
-            RAISE EXCEPTION 'step "%": job type % is not registered', key,
-                left(coalesce((step -> 'job_type')::text, 'none'), 100)
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        IF jsonb_typeof(coalesce(step -> 'depends_on', '[]')) <> 'array'
-           OR jsonb_path_exists(step, '$.depends_on[*] ? (@.type() != "string")') THEN
-            RAISE EXCEPTION 'step "%": "depends_on" must be a list of keys', key
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        IF jsonb_typeof(coalesce(step -> 'params', '{}')) <> 'object'
-           OR jsonb_typeof(coalesce(step -> 'defaults', '{}')) <> 'object' THEN
-            RAISE EXCEPTION 'step "%": "params" and "defaults" must be objects', key
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        IF step ? 'priority' AND (jsonb_typeof(step -> 'priority') <> 'number'
-                                  OR (step ->> 'priority') !~ '^([0-9]|10)$') THEN
-            RAISE EXCEPTION 'step "%": "priority" must be 0 to 10', key
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        IF step ? 'fan_out' AND (
-               jsonb_typeof(step #> '{fan_out,over}') IS DISTINCT FROM 'array'
-               OR jsonb_array_length(step #> '{fan_out,over}') NOT BETWEEN 1 AND 20
-               OR jsonb_path_exists(step, '$.fan_out.over[*] ? (@.type() != "string")')
-               OR jsonb_typeof(step #> '{fan_out,size}') IS DISTINCT FROM 'number'
-               OR (step #>> '{fan_out,size}') !~ '^[1-9][0-9]{0,6}$'
-               OR EXISTS (SELECT FROM jsonb_object_keys(step -> 'fan_out') AS k
-                          WHERE k NOT IN ('over', 'size'))) THEN
-            RAISE EXCEPTION 'step "%": "fan_out" must be {"over": [members], "size": entries a job}', key
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-    END LOOP;
-
-    FOR step IN SELECT jsonb_array_elements(p_steps) LOOP
-        FOR parent IN SELECT jsonb_array_elements_text(coalesce(step -> 'depends_on', '[]')) LOOP
-            IF parent <> ALL (keys) THEN
-                RAISE EXCEPTION 'step "%" depends on "%", which is no step', step ->> 'key',
-                    left(parent, 100) USING ERRCODE = 'invalid_parameter_value';
-            END IF;
-        END LOOP;
-    END LOOP;
-
-    -- Steps are taken away as soon as all before them are; what stays goes round in a circle.
-    WHILE cardinality(placed) < cardinality(keys) LOOP
-        SELECT array_agg(s ->> 'key') INTO ready FROM jsonb_array_elements(p_steps) AS s
-        WHERE s ->> 'key' <> ALL (placed)
-          AND NOT EXISTS (SELECT FROM jsonb_array_elements_text(coalesce(s -> 'depends_on', '[]')) AS d
-                          WHERE d <> ALL (placed));
-        IF ready IS NULL THEN
-            RAISE EXCEPTION 'the steps % wait for one another',
-                (SELECT string_agg(k, ', ') FROM unnest(keys) AS k WHERE k <> ALL (placed))
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        placed := placed || ready;
-    END LOOP;
-
-    FOR step IN SELECT jsonb_array_elements(p_steps) LOOP
-        WITH RECURSIVE before (key) AS (
-            SELECT jsonb_array_elements_text(coalesce(step -> 'depends_on', '[]'))
-            UNION
-            SELECT jsonb_array_elements_text(coalesce(s -> 'depends_on', '[]'))
-            FROM before b JOIN jsonb_array_elements(p_steps) AS s ON s ->> 'key' = b.key
-        )
-        SELECT coalesce(array_agg(b.key), '{}') INTO ancestors FROM before b;
-        FOR named IN
-            SELECT m[1] FROM regexp_matches(coalesce(step -> 'params', '{}')::text,
-                                            '\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}', 'g') AS m
-        LOOP
-            CONTINUE WHEN split_part(named, '.', 1) IN ('input', 'video', 'run');
-            CONTINUE WHEN split_part(named, '.', 1) = 'steps'
-                          AND split_part(named, '.', 2) = ANY (ancestors)
-                          AND split_part(named, '.', 3) IN ('result', 'results', 'output');
-            RAISE EXCEPTION 'step "%": {{%}} names neither the input, the video, the run, nor the result, results or output of a step before it',
-                step ->> 'key', left(named, 100) USING ERRCODE = 'invalid_parameter_value';
-        END LOOP;
-    END LOOP;
-END
-$$;
-
--- A version never changes once it is there, for runs read it; a new active one takes the place of the
--- old.
-CREATE FUNCTION workflows_before_write() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
-$$
-BEGIN
-    IF TG_OP = 'UPDATE' THEN
-        IF (OLD.name, OLD.version, OLD.steps) IS DISTINCT FROM (NEW.name, NEW.version, NEW.steps) THEN
-            RAISE EXCEPTION 'version % of workflow % does not change: add a new one', OLD.version, OLD.name
-                USING ERRCODE = 'check_violation';
-        END IF;
-    ELSE
-        PERFORM pg_advisory_xact_lock(hashtext('workflows'), hashtext(NEW.name));
-        PERFORM check_workflow_steps(NEW.steps);
-        NEW.version := coalesce(NEW.version,
-            (SELECT coalesce(max(version), 0) + 1 FROM workflows WHERE name = NEW.name));
-    END IF;
-    IF NEW.is_active THEN
-        UPDATE workflows SET is_active = false
-        WHERE name = NEW.name AND is_active AND version <> NEW.version;
-    END IF;
-    RETURN NEW;
-END
-$$;
-CREATE TRIGGER workflows_before_write BEFORE INSERT OR UPDATE ON workflows
-    FOR EACH ROW EXECUTE FUNCTION workflows_before_write();
-
--- The active version of a workflow gets other steps: a new version, where they are others. Returns the
--- version in use.
-CREATE FUNCTION change_workflow(p_name text, p_steps jsonb) RETURNS int
-LANGUAGE plpgsql AS
-$$
-DECLARE
-    current workflows;
-BEGIN
-    SELECT * INTO STRICT current FROM workflows WHERE name = p_name AND is_active;
-    IF p_steps <> current.steps THEN
-        INSERT INTO workflows (name, description, steps)
-        VALUES (p_name, current.description, p_steps) RETURNING version INTO current.version;
-    END IF;
-    RETURN current.version;
-END
-$$;
-
--- ---- runs ----------------------------------------------------------------------------------------
-
--- The payload of a step whose turn has come: its defaults, the run's input (first steps), what its
--- parents hand on to its job type, its parameters; later ones win.
-CREATE FUNCTION step_payload(p_run runs, p_step jsonb) RETURNS jsonb
-LANGUAGE plpgsql AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     payload jsonb := coalesce(p_step -> 'defaults', '{}');
@@ -323,14 +50,17 @@ BEGIN
     RETURN payload || params;
 END
 $$;
+COMMENT ON FUNCTION cortana.step_payload IS
+    'Composes the payload of a step whose parents are done: the defaults of the step, the input of the run (only '
+    'for steps without parents), the payloads that its parents hand on to its job type, and the parameters of the '
+    'step. A later one overrides the members of those before it.';
 
--- Gives a job of a run its payload and makes it claimable; where its step fans out, the job becomes as
--- many as its lists fill, and what waits for it waits for all of them.
-CREATE FUNCTION begin_step(p_job_id uuid) RETURNS void
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.begin_step(p_job_id uuid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    most_parts CONSTANT int := 10000;      -- a row each; a list that needs more gets larger parts
+    most_parts CONSTANT int := 10000;      -- each part is a row; a longer list is cut into larger parts
     job jobs;
     run runs;
     definition jsonb;
@@ -350,7 +80,7 @@ BEGIN
     IF definition ? 'fan_out' THEN
         members := ARRAY(SELECT m FROM jsonb_array_elements_text(definition #> '{fan_out,over}') AS m
                          WHERE jsonb_typeof(full_payload -> m) = 'array');
-        -- Lists of one length are cut alike; what is no list is left for the stage to refuse.
+        -- Lists of equal length are cut at the same places. A value that is not a list is left for the stage to refuse.
         SELECT max(jsonb_array_length(full_payload -> m)) INTO entries FROM unnest(members) AS m
         HAVING min(jsonb_array_length(full_payload -> m)) = max(jsonb_array_length(full_payload -> m));
         size := greatest((definition #>> '{fan_out,size}')::int,
@@ -382,18 +112,18 @@ BEGIN
             WHERE run_id = job.run_id AND status = 'queued' AND depends_on @> ARRAY[job.id];
         END IF;
     END IF;
-    UPDATE jobs SET payload = full_payload, unmet_dependencies = 0, ready_at = clock_timestamp(),
-                    is_ready = scheduled_for IS NULL OR scheduled_for <= clock_timestamp()
+    UPDATE jobs SET payload = full_payload, unmet_dependencies = 0, ready_at = clock_timestamp()
     WHERE id = p_job_id;
 END
 $$;
+COMMENT ON FUNCTION cortana.begin_step IS
+    'Gives a job of a run its payload and makes it claimable. If its step fans out, adds a job for each further part '
+    'of the lists; the jobs that wait for this job then wait for all parts.';
 
--- Where a tenant's next run belongs: like fair_sequence(), over all stages that it goes through, so
--- that it neither waits behind what others have piled up at the slowest of them, nor overtakes the
--- tenant's own.
-CREATE FUNCTION fair_run_sequence(p_workflow text, p_steps jsonb, p_priority int, p_tenant_id uuid)
+CREATE FUNCTION cortana.fair_run_sequence(p_workflow text, p_steps jsonb, p_priority int, p_tenant_id uuid)
 RETURNS bigint
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     place bigint := nextval('job_sequence');
@@ -416,20 +146,24 @@ BEGIN
     RETURN place;
 END
 $$;
+COMMENT ON FUNCTION cortana.fair_run_sequence IS
+    'Returns the place of a tenant''s next run, like fair_sequence(), but for all stages of the run together. The run '
+    'therefore does not wait behind the jobs that other tenants have queued at the slowest stage, and does not '
+    'overtake other runs of the same tenant.';
 
 CREATE FUNCTION start_run(
     p_workflow text,
     p_input jsonb DEFAULT '{}',
     p_video_id uuid DEFAULT NULL,
-    p_priority int DEFAULT NULL,             -- NULL: the highest base priority of its types
-    p_tenant_id uuid DEFAULT NULL,           -- NULL: the video's
+    p_priority int DEFAULT NULL,             -- NULL: the highest base priority of its job types
+    p_tenant_id uuid DEFAULT NULL,           -- NULL: the tenant of the video
     p_scheduled_for timestamptz DEFAULT NULL,
     p_correlation_id uuid DEFAULT NULL,
-    p_version int DEFAULT NULL,              -- NULL: the active one
+    p_version int DEFAULT NULL,              -- NULL: the active version
     OUT run_id uuid,
     OUT is_new boolean)
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     flow workflows;
@@ -443,7 +177,7 @@ BEGIN
     SELECT * INTO flow FROM workflows
     WHERE name = p_workflow AND (version = p_version OR p_version IS NULL AND is_active);
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no workflow %', concat_ws(' version ', p_workflow, p_version)
+        RAISE EXCEPTION 'workflow % does not exist', concat_ws(' version ', p_workflow, p_version)
             USING ERRCODE = 'undefined_object';
     END IF;
     IF jsonb_typeof(p_input) IS DISTINCT FROM 'object' THEN
@@ -485,8 +219,7 @@ BEGIN
                CASE WHEN jsonb_array_length(s.parents) = 0 THEN p_scheduled_for END,
                EXISTS (SELECT FROM steps c WHERE c.parents ? s.key),
                (SELECT array_agg(p.id) FROM steps p WHERE s.parents ? p.key),
-               jsonb_array_length(s.parents) = 0
-                   AND (p_scheduled_for IS NULL OR p_scheduled_for <= clock_timestamp())
+               job_is_ready('queued', jsonb_array_length(s.parents), p_scheduled_for)
         FROM steps s JOIN job_types t ON t.name = s.type
         ORDER BY s.number;
         FOR first IN SELECT j.id FROM jobs j
@@ -500,8 +233,8 @@ BEGIN
           AND j.step IN (SELECT s ->> 'key' FROM jsonb_array_elements(flow.steps) AS s)
         ORDER BY j.created_at LIMIT 1;
         IF NOT FOUND THEN
-            RAISE EXCEPTION 'jobs of video % are under way that belong to no run', p_video_id
-                USING ERRCODE = 'unique_violation', HINT = 'Wait for them, or cancel them.';
+            RAISE EXCEPTION 'video % has unfinished jobs that belong to no run', p_video_id
+                USING ERRCODE = 'unique_violation', HINT = 'Wait for these jobs, or cancel them.';
         END IF;
         is_new := false;
         RETURN;
@@ -512,13 +245,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION start_run IS
-    'Starts a workflow, in the caller''s transaction. Where the video is on its way already, that run comes back with is_new = false.';
+    'Starts a run of a workflow with all its jobs, in the caller''s transaction. If a run already works on the video, '
+    'returns that run with is_new = false.';
 
--- What has become of runs whose jobs have changed: done when all their jobs are, failed or canceled
--- when nothing of them can run any more. Locked in order of id, behind the jobs.
-CREATE FUNCTION settle_runs(p_run_ids uuid[]) RETURNS void
+CREATE FUNCTION cortana.settle_runs(p_run_ids uuid[]) RETURNS void
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     run runs;
@@ -553,12 +285,16 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION cortana.settle_runs IS
+    'Updates the status of runs whose jobs have changed. A run is done when all its jobs are done, and failed or '
+    'canceled when none of its unfinished jobs can run any more. Runs are locked after the jobs, in order of id.';
 
--- What a stage gives to its successor, inside the transaction that ends its job: in a run it waits for
--- the steps of that type behind it; a job on its own enqueues it at once, in the same run order.
+-- Called in the transaction that ends the job. In a run, the payload is kept until the next steps of that type
+-- begin. Without a run, a job of that type is enqueued at once, with the same place in the queue.
 CREATE FUNCTION hand_on(p_job_id uuid, p_token bigint, p_job_type text, p_payload jsonb)
 RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     job jobs;
@@ -580,13 +316,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION hand_on IS
-    'Payload for the next stage; part of the transaction that completes the job. False: the lease is lost.';
+    'Hands a payload on to the next stage, in the transaction that completes the job. In a run, the later steps of '
+    'that job type get it; without a run, a job of that type is enqueued. Returns false if the lease is lost.';
 
--- Failed and canceled steps of a run once more, with fresh retries; what is done stays done. Returns
--- how many, null when there is no such run.
 CREATE FUNCTION restart_run(p_run_id uuid) RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF NOT EXISTS (SELECT FROM runs WHERE id = p_run_id AND may_touch(tenant_id)) THEN
@@ -600,12 +335,13 @@ BEGIN
                         ORDER BY unmet_dependencies > 0, id) AS stopped) AS retried);
 END
 $$;
+COMMENT ON FUNCTION restart_run IS
+    'Queues the failed and canceled jobs of a run again, with new retries. Returns how many; null: the run does not '
+    'exist.';
 
--- Stops every job of a run that is not done: 'canceled', 'requested' (something runs and is told),
--- 'wrong_state' or 'not_found'.
 CREATE FUNCTION cancel_run(p_run_id uuid) RETURNS text
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     outcomes text[];
@@ -620,64 +356,14 @@ BEGIN
                 WHEN 'canceled' = ANY (outcomes) THEN 'canceled' ELSE 'wrong_state' END;
 END
 $$;
+COMMENT ON FUNCTION cancel_run IS
+    'Cancels every job of a run that is not done. Returns ''canceled'', ''requested'' (a job runs, and its worker '
+    'is told to stop it), ''wrong_state'' (the run has ended) or ''not_found''.';
 
-CREATE VIEW run_overview WITH (security_invoker = true) AS
-SELECT r.id, r.workflow, r.version, r.video_id,
-       coalesce(v.original_name, v.title, left(r.video_id::text, 8)) AS video, r.status, r.priority,
-       r.created_at, r.finished_at, j.jobs, j.done, j.progress, j.current_steps, j.failed_step,
-       j.error_type, j.error_message,
-       round(extract(epoch FROM coalesce(r.finished_at, clock_timestamp()) - r.created_at) * 1000)::bigint
-           AS running_ms
-FROM runs r
-LEFT JOIN videos v ON v.id = r.video_id
-CROSS JOIN LATERAL (
-    SELECT count(*) AS jobs, count(*) FILTER (WHERE status = 'done') AS done,
-           coalesce(avg(progress), 0)::real AS progress,
-           string_agg(DISTINCT step, ', ') FILTER (
-               WHERE status = 'processing' OR status = 'queued' AND unmet_dependencies = 0)
-               AS current_steps,
-           min(step) FILTER (WHERE status = 'failed' AND scheduled_for IS NULL) AS failed_step,
-           min(payload #>> '{error,type}') FILTER (WHERE status = 'failed' AND scheduled_for IS NULL)
-               AS error_type,
-           min(payload #>> '{error,message}') FILTER (WHERE status = 'failed' AND scheduled_for IS NULL)
-               AS error_message
-    FROM jobs WHERE run_id = r.id) AS j;
-COMMENT ON VIEW run_overview IS 'One row a run, with its progress (0..1) and the steps it is at.';
+-- ---- who may call what --------------------------------------------------------------------------
 
-INSERT INTO workflows (name, version, description, steps) VALUES
-    ('video_pipeline', 1, 'an original to playback, frames, text and search', '[
-        {"key": "transcode", "job_type": "transcode",
-         "params": {"s3_original_path": "{{video.s3_original_path}}"}},
-        {"key": "sample", "job_type": "sample", "depends_on": ["transcode"]},
-        {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
-        {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');
-
--- ---- who may do what -----------------------------------------------------------------------------
-
-ALTER TABLE workflows ENABLE ROW LEVEL SECURITY;
-ALTER TABLE runs ENABLE ROW LEVEL SECURITY;
-ALTER TABLE job_outputs ENABLE ROW LEVEL SECURITY;
-CREATE POLICY workflows_read ON workflows FOR SELECT TO authenticated USING (true);
-CREATE POLICY workflows_service ON workflows TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY runs_read ON runs FOR SELECT TO authenticated
-    USING (tenant_id = (SELECT auth.uid()) OR tenant_id = ANY ((SELECT current_team_ids())::uuid[])
-           OR EXISTS (SELECT FROM videos v WHERE v.id = video_id));
-CREATE POLICY runs_service ON runs TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY job_outputs_service ON job_outputs TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON workflows, runs, job_outputs, run_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON workflows, runs, run_overview TO authenticated;
-GRANT ALL ON workflows, runs, job_outputs TO service_role;
-GRANT SELECT ON run_overview TO service_role;
-REVOKE ALL ON FUNCTION workflows_before_write() FROM PUBLIC, anon, authenticated;
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['resolve_template', 'check_workflow_steps', 'step_payload', 'begin_step',
-                                'fair_run_sequence', 'start_run', 'settle_runs', 'hand_on',
-                                'restart_run', 'cancel_run', 'change_workflow'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
-    END LOOP;
-END
-$$;
+REVOKE ALL ON FUNCTION start_run, hand_on, restart_run, cancel_run FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION start_run, restart_run, cancel_run TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION cortana.step_payload, cortana.begin_step, cortana.fair_run_sequence,
+    cortana.settle_runs, hand_on TO service_role;

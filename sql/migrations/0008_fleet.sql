@@ -1,87 +1,6 @@
--- The rules of a fleet: who may run what, where, and when; and the operator's hands.
+-- Rules of the fleet: which jobs may run on which host, and when.
 
--- ---- who asks ------------------------------------------------------------------------------------
-
--- Roles for programs: an application enqueues and reads what is its user's, a worker claims.
-DO $$
-DECLARE
-    role_name text;
-BEGIN
-    FOREACH role_name IN ARRAY ARRAY['cortana_app', 'cortana_worker'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
-            BEGIN
-                EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);
-            EXCEPTION WHEN duplicate_object OR unique_violation THEN
-                NULL; -- another database of this cluster is being migrated at the same moment
-            END;
-        END IF;
-    END LOOP;
-    GRANT authenticated TO cortana_app;
-    GRANT service_role TO cortana_worker;
-EXCEPTION WHEN unique_violation OR object_in_use THEN
-    NULL; -- as above
-END
-$$;
-
--- Whether the caller, whoever owns the function that asks, acts for the whole service.
-CREATE FUNCTION acts_for_everyone() RETURNS boolean
-LANGUAGE sql STABLE
-RETURN pg_has_role(CASE current_setting('role') WHEN 'none' THEN session_user
-                                                ELSE current_setting('role')::name END,
-                   'service_role', 'USAGE');
-
--- Whether the caller may change what belongs to a tenant: the service, or the tenant's own user.
-CREATE FUNCTION may_touch(p_tenant_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public AS
-$$
-    SELECT acts_for_everyone()
-           OR coalesce(p_tenant_id = auth.uid() OR p_tenant_id = ANY (current_team_ids()), false)
-$$;
-
--- For callers that do not act for everyone: the tenant that a new job is for, or what forbids it. What a
--- payload names must be the video's own, for workers read it with the rights of the service.
-CREATE FUNCTION check_own_job(p_kind job_types, p_payload jsonb, p_video_id uuid, p_tenant_id uuid,
-                              p_depends_on uuid[]) RETURNS uuid
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public AS
-$$
-DECLARE
-    tenant uuid := coalesce(p_tenant_id, auth.uid());
-    original text;
-BEGIN
-    IF NOT p_kind.is_public THEN
-        RAISE EXCEPTION 'jobs of type % are not for applications', p_kind.name
-            USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    IF tenant IS NULL OR NOT may_touch(tenant) THEN
-        RAISE EXCEPTION 'not yours to work on' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    SELECT s3_original_path INTO original FROM videos
-    WHERE id = p_video_id AND (owner_id = auth.uid() OR team_id = ANY (current_team_ids()));
-    IF NOT FOUND AND (p_video_id IS NOT NULL OR p_kind.one_per_video) THEN
-        RAISE EXCEPTION 'not your video' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    IF p_payload ->> 'video_id' <> coalesce(p_video_id::text, '')
-       OR p_payload ? 's3_original_path' AND p_payload ->> 's3_original_path' IS DISTINCT FROM original
-       OR p_payload ? 'frame_paths' AND jsonb_path_exists(
-              p_payload, '$.frame_paths[*] ? (@.type() != "string" || !(@ starts with $prefix))',
-              jsonb_build_object('prefix', format('frames/%s/', p_video_id)))
-       OR p_payload ? 'line_paths' AND jsonb_path_exists(
-              p_payload, '$.line_paths[*] ? (@.type() != "string" || !(@ starts with $prefix))',
-              jsonb_build_object('prefix', format('lines/%s/', p_video_id))) THEN
-        RAISE EXCEPTION 'the payload names what is not this video''s'
-            USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    IF EXISTS (SELECT FROM unnest(p_depends_on) AS parent LEFT JOIN jobs j ON j.id = parent
-               WHERE j.id IS NULL OR NOT may_touch(j.tenant_id)) THEN
-        RAISE EXCEPTION 'not your job to wait for' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-    RETURN tenant;
-END
-$$;
-
--- ---- hosts, disks, sessions, pauses ----------------------------------------------------------------
+-- ---- hosts, disks, sessions, pauses, workers ----------------------------------------------------
 
 CREATE TABLE hosts (
     name text PRIMARY KEY,
@@ -92,10 +11,22 @@ CREATE TABLE hosts (
     disk_checked_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE hosts IS 'Hosts that run workers: their CPU budget and how full their scratch disks are.';
 COMMENT ON COLUMN hosts.cpu_budget IS
-    'The sum of job_types.cpu_weight that may run there at once; null: no limit but the slots.';
+    'The largest sum of job_types.cpu_weight of the jobs that run on the host at once; null: only the slots of its '
+    'workers limit the jobs.';
+COMMENT ON COLUMN hosts.name IS 'Name of the host, as its workers call it.';
+COMMENT ON COLUMN hosts.disk_level IS 'How full the scratch disk is: ok, warning, critical or emergency.';
+COMMENT ON COLUMN hosts.disk_used_percent IS 'Percent of the scratch disk that is used.';
+COMMENT ON COLUMN hosts.disk_checked_at IS 'When the disk was last checked.';
+COMMENT ON COLUMN hosts.created_at IS 'When the host was first seen.';
 
-CREATE TABLE disk_status_log (
+ALTER TABLE hosts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY hosts_service ON hosts TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON hosts FROM PUBLIC, anon, authenticated;
+GRANT ALL ON hosts TO service_role;
+
+CREATE TABLE cortana.disk_status_log (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     host text NOT NULL,
     ts timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -105,13 +36,19 @@ CREATE TABLE disk_status_log (
     used_percent real NOT NULL,
     level text NOT NULL CHECK (level IN ('ok', 'warning', 'critical', 'emergency'))
 );
-CREATE INDEX disk_status_log_host ON disk_status_log (host, id);
-COMMENT ON TABLE disk_status_log IS 'Scratch directories as their workers found them; the last 1,000 a host.';
+COMMENT ON TABLE cortana.disk_status_log IS
+    'Sizes and free space of scratch directories as workers reported them; the last 1,000 reports of each host.';
 
--- One row a check; keeps the last 1,000 of the host and says how full the disk is taken to be.
+CREATE INDEX disk_status_log_host ON disk_status_log (host, id);
+
+ALTER TABLE cortana.disk_status_log ENABLE ROW LEVEL SECURITY;
+CREATE POLICY disk_status_log_service ON cortana.disk_status_log TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.disk_status_log TO service_role;
+
 CREATE FUNCTION report_disk(p_host text, p_path text, p_total_bytes bigint, p_free_bytes bigint)
 RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     used real := CASE WHEN p_total_bytes > 0
@@ -132,23 +69,30 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION report_disk IS
-    '''ok'' below 85 %, ''warning'' from 85, ''critical'' from 90, ''emergency'' from 95: no new claims.';
+    'Records how full the scratch disk of a host is, and keeps the last 1,000 reports of the host. Returns ''ok'' '
+    'below 85 %, ''warning'' from 85 %, ''critical'' from 90 %, and ''emergency'' from 95 %; in an emergency the '
+    'workers of the host claim no jobs.';
 
-CREATE TABLE interactive_sessions (
+CREATE TABLE cortana.interactive_sessions (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     tenant_id uuid,
     kind text NOT NULL DEFAULT 'search' CHECK (kind ~ '^[a-z][a-z0-9_]{0,30}$'),
     started_at timestamptz NOT NULL DEFAULT now(),
     expires_at timestamptz NOT NULL
 );
+COMMENT ON TABLE cortana.interactive_sessions IS
+    'Sessions of users who are searching, playing or waiting for a clip; see touch_session().';
+
 CREATE INDEX interactive_sessions_expiry ON interactive_sessions (expires_at);
 
--- Begins or prolongs a session: somebody searches, plays or waits for a clip. Those that have ended
--- are swept away with it.
+ALTER TABLE cortana.interactive_sessions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY interactive_sessions_service ON cortana.interactive_sessions TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.interactive_sessions TO service_role;
+
 CREATE FUNCTION touch_session(p_id uuid DEFAULT NULL, p_kind text DEFAULT 'search',
                               p_time_to_live interval DEFAULT '60 seconds') RETURNS uuid
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     session uuid := coalesce(p_id, gen_random_uuid());
@@ -164,41 +108,66 @@ BEGIN
     RETURN session;
 END
 $$;
+COMMENT ON FUNCTION touch_session IS
+    'Begins an interactive session (a user searches, plays or waits for a clip), or prolongs the session p_id. '
+    'Returns the id of the session.';
 
-CREATE FUNCTION is_interactive() RETURNS boolean
-LANGUAGE sql STABLE AS
+CREATE FUNCTION cortana.is_interactive() RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$ SELECT EXISTS (SELECT FROM interactive_sessions WHERE expires_at > clock_timestamp()) $$;
+COMMENT ON FUNCTION cortana.is_interactive IS
+    'Whether an interactive session exists: a user searches, plays or waits for a clip.';
 
-CREATE TABLE paused_tenants (
+CREATE TABLE cortana.paused_tenants (
     tenant_id uuid PRIMARY KEY,
     reason text,
     paused_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE cortana.paused_tenants IS 'Paused tenants; workers do not claim their jobs.';
+
+ALTER TABLE cortana.paused_tenants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY paused_tenants_service ON cortana.paused_tenants TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.paused_tenants TO service_role;
 
 CREATE FUNCTION pause_type(p_job_type text, p_reason text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     WITH paused AS (
         UPDATE job_types SET paused_at = coalesce(paused_at, now()), pause_reason = p_reason
         WHERE name = p_job_type RETURNING 1)
     SELECT EXISTS (SELECT FROM paused)
 $$;
+COMMENT ON FUNCTION pause_type IS
+    'Pauses a job type: workers claim none of its jobs until resume_type(). Running jobs continue. Returns false if '
+    'the type does not exist.';
+
 CREATE FUNCTION resume_type(p_job_type text) RETURNS boolean
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     WITH resumed AS (
         UPDATE job_types SET paused_at = NULL, pause_reason = NULL
         WHERE name = p_job_type AND paused_at IS NOT NULL RETURNING 1)
     SELECT EXISTS (SELECT FROM resumed)
 $$;
+COMMENT ON FUNCTION resume_type IS
+    'Lets workers claim jobs of a paused type again. Returns false if the type was not paused.';
+
 CREATE FUNCTION pause_tenant(p_tenant_id uuid, p_reason text DEFAULT NULL) RETURNS void
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     INSERT INTO paused_tenants (tenant_id, reason) VALUES (p_tenant_id, p_reason)
     ON CONFLICT (tenant_id) DO UPDATE SET reason = excluded.reason
 $$;
+COMMENT ON FUNCTION pause_tenant IS
+    'Pauses a tenant: workers claim none of its jobs until resume_tenant(). Running jobs continue.';
+
 CREATE FUNCTION resume_tenant(p_tenant_id uuid) RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     is_resumed boolean;
@@ -212,12 +181,39 @@ BEGIN
     RETURN is_resumed;
 END
 $$;
-COMMENT ON FUNCTION pause_type IS 'No new claims of a type; what runs goes on. False: no such type.';
-COMMENT ON FUNCTION pause_tenant IS 'No new claims of a tenant''s jobs; what runs goes on.';
+COMMENT ON FUNCTION resume_tenant IS
+    'Lets workers claim the jobs of a paused tenant again. Returns false if the tenant was not paused.';
 
--- A worker that is to finish what it has and go; false when there is no such worker.
+-- A heartbeat also creates the partitions for the events of the next months.
+CREATE FUNCTION report_worker(p_id text, p_host text, p_version text, p_job_types text[],
+                              p_slots int, p_running int, p_state text) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    is_to_drain boolean;
+BEGIN
+    INSERT INTO workers AS w (id, host, version, job_types, slots, running, state)
+    VALUES (p_id, p_host, p_version, p_job_types, p_slots, p_running, p_state)
+    ON CONFLICT (id) DO UPDATE SET
+        version = excluded.version, job_types = excluded.job_types, slots = excluded.slots,
+        running = excluded.running, state = excluded.state, last_seen = now()
+    RETURNING drain_requested_at IS NOT NULL INTO is_to_drain;
+    INSERT INTO hosts (name) VALUES (p_host) ON CONFLICT DO NOTHING;
+    IF to_regclass('cortana.task_events_'
+                   || to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYY_MM')) IS NULL THEN
+        PERFORM create_event_partitions();
+    END IF;
+    RETURN CASE WHEN is_to_drain THEN 'drain' ELSE 'ok' END;
+END
+$$;
+COMMENT ON FUNCTION report_worker IS
+    'Writes the row of a worker. The worker calls it at its start, as its heartbeat, and at its end. Returns ''ok'', '
+    'or ''drain'' if the worker is to finish its jobs and exit.';
+
 CREATE FUNCTION drain_worker(p_worker_id text) RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     UPDATE workers SET drain_requested_at = coalesce(drain_requested_at, now())
@@ -228,12 +224,12 @@ BEGIN
     RETURN FOUND;
 END
 $$;
+COMMENT ON FUNCTION drain_worker IS
+    'Asks a worker to finish its jobs and exit. Returns false if the worker does not exist.';
 
--- ---- what a claim may take ---------------------------------------------------------------------------
+-- ---- what a claim may take ----------------------------------------------------------------------
 
--- How many jobs of a type a worker may start now, and the tenants that may start none. Takes a lock for
--- the rest of the transaction where a limit has to be exact. Not for use outside.
-CREATE FUNCTION claim_room(p_kind job_types, p_worker_id text, p_wanted int,
+CREATE FUNCTION cortana.claim_room(p_kind job_types, p_worker_id text, p_wanted int,
                            OUT room int, OUT blocked uuid[])
 LANGUAGE plpgsql AS
 $$
@@ -272,7 +268,12 @@ BEGIN
         blocked := ARRAY(SELECT tenant_id FROM paused_tenants);
     END IF;
     IF p_kind.max_running IS NOT NULL OR p_kind.max_running_per_tenant IS NOT NULL THEN
-        PERFORM pg_advisory_xact_lock(hashtext('claim_jobs'), hashtext(p_kind.name));
+        BEGIN
+            PERFORM take_lock('claims of type ' || p_kind.name);
+        EXCEPTION WHEN lock_not_available THEN  -- the worker tries again soon
+            room := 0;
+            RETURN;
+        END;
     END IF;
     IF p_kind.max_running IS NOT NULL THEN
         SELECT count(*) INTO used FROM jobs WHERE job_type = p_kind.name AND status = 'processing';
@@ -281,11 +282,16 @@ BEGIN
     IF worker.host IS NOT NULL AND room > 0 THEN
         SELECT * INTO machine FROM hosts WHERE name = worker.host AND cpu_budget IS NOT NULL;
         IF FOUND THEN
-            PERFORM pg_advisory_xact_lock(hashtext('claim_jobs on a host'), hashtext(worker.host));
+            BEGIN
+                PERFORM take_lock('claims on host ' || worker.host);
+            EXCEPTION WHEN lock_not_available THEN
+                room := 0;
+                RETURN;
+            END;
             SELECT coalesce(sum(t.cpu_weight), 0) INTO used
             FROM jobs j JOIN workers w ON w.id = j.locked_by JOIN job_types t ON t.name = j.job_type
             WHERE j.status = 'processing' AND w.host = worker.host;
-            -- What is more urgent and could start on this host at once keeps its share of it.
+            -- Leave room for more urgent jobs of other types that could start on this host at once.
             SELECT coalesce(sum(t.cpu_weight), 0) INTO reserved
             FROM job_types t
             WHERE t.name <> p_kind.name AND t.paused_at IS NULL
@@ -300,7 +306,7 @@ BEGIN
                             AND t.name = ANY (w.job_types)
                             AND w.last_seen > clock_timestamp() - interval '5 minutes');
             room := least(room, (machine.cpu_budget - used - reserved) / p_kind.cpu_weight);
-            -- A job that is heavier than the whole budget runs alone rather than never.
+            -- A job that is heavier than the whole budget may run alone; otherwise it would never run.
             IF room <= 0 AND used = 0 AND reserved = 0 THEN
                 room := 1;
             END IF;
@@ -309,14 +315,14 @@ BEGIN
     room := greatest(room, 0);
 END
 $$;
+COMMENT ON FUNCTION cortana.claim_room IS
+    'Returns how many jobs of a type a worker may start now, and which tenants may start none. If there is a limit, '
+    'takes a lock until the end of the transaction, so that the limit is exact. For claim_jobs() only.';
 
--- The jobs to claim where tenants are blocked or have a limit, at most p_limit, in the order of the
--- claim. Looks at the head of the queue first, a little and then more of it; where that is all of tenants
--- that may start nothing, goes from tenant to tenant by the index. Needs the lock that claim_room() takes.
--- Not for use outside.
-CREATE FUNCTION choose_among_tenants(p_job_type text, p_limit int, p_blocked uuid[], p_most int)
+CREATE FUNCTION cortana.choose_among_tenants(p_job_type text, p_limit int, p_blocked uuid[], p_most int)
 RETURNS uuid[]
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     full_tenants uuid[] := coalesce(p_blocked, '{}');
@@ -334,7 +340,7 @@ BEGIN
               GROUP BY tenant_id) AS counted;
     END IF;
 
-    -- NOT EXISTS is hashed; <> ALL would compare each with each.
+    -- NOT EXISTS becomes a hash join; <> ALL would compare every job with every tenant.
     FOREACH window_size IN ARRAY ARRAY[p_limit + 30, p_limit + 500] LOOP
         WITH head AS MATERIALIZED (
             SELECT id, tenant_id, priority, sequence, created_at FROM jobs
@@ -388,128 +394,20 @@ BEGIN
     RETURN coalesce(chosen, '{}');
 END
 $$;
+COMMENT ON FUNCTION cortana.choose_among_tenants IS
+    'Chooses at most p_limit jobs to claim when tenants are blocked or have a limit, in the order of the claim. '
+    'Reads the head of the queue first, and then more of it. If all jobs there belong to tenants that may start '
+    'none, goes from tenant to tenant through the index. The caller must hold the lock of claim_room(). For '
+    'claim_jobs() only.';
 
--- ---- the operator's hands ----------------------------------------------------------------------------
-
--- A filter as a condition on jobs j: {id, job_type, status, tenant_id, video_id, run_id, error_type,
--- created_before, created_after}, all of which must hold. An unknown member is an error, so that a
--- mistyped filter does not mean everything.
-CREATE FUNCTION filter_condition(p_filter jsonb) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS
-$$
-DECLARE
-    known CONSTANT jsonb := jsonb_build_object(
-        'id', 'j.id = %L::uuid', 'job_type', 'j.job_type = %L', 'status', 'j.status = %L::job_status',
-        'tenant_id', 'j.tenant_id = %L::uuid', 'video_id', 'j.video_id = %L::uuid',
-        'run_id', 'j.run_id = %L::uuid', 'error_type', 'j.payload #>> ''{error,type}'' = %L',
-        'created_before', 'j.created_at < %L::timestamptz',
-        'created_after', 'j.created_at >= %L::timestamptz');
-    unknown text;
-BEGIN
-    IF jsonb_typeof(p_filter) IS DISTINCT FROM 'object' OR p_filter = '{}' THEN
-        RAISE EXCEPTION 'a filter names at least one of id, job_type, status, tenant_id, video_id, run_id, error_type, created_before, created_after'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    SELECT k INTO unknown FROM jsonb_object_keys(p_filter) AS k WHERE NOT known ? k LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'a filter knows no "%"', left(unknown, 100)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    RETURN (SELECT string_agg(format(known ->> key, value), ' AND ') FROM jsonb_each_text(p_filter));
-END
-$$;
-
--- Locks up to p_limit jobs that a filter means, of those that are in one of the given states (conditions
--- that the partial indexes know); none only when there are none. The last in the queue come first, away
--- from what workers claim. Not for use outside.
-CREATE FUNCTION lock_filtered_jobs(p_filter jsonb, p_states text[], p_limit int) RETURNS uuid[]
-LANGUAGE plpgsql AS
-$$
-DECLARE
-    statement CONSTANT text := 'SELECT array_agg(id) FROM (
-        SELECT j.id FROM jobs j WHERE %s AND %s %s LIMIT $1 FOR UPDATE %s) AS locked';
-    condition CONSTANT text := filter_condition(p_filter);
-    sorted CONSTANT text := 'ORDER BY j.priority, j.sequence DESC, j.created_at DESC, j.id DESC';
-    patience text;
-    state text;
-    locked uuid[];
-    chosen uuid[] := '{}';
-BEGIN
-    -- What somebody else is just changing is waited for at the end, one job at a time and holding none.
-    FOREACH patience IN ARRAY '{SKIP LOCKED,""}'::text[] LOOP
-        FOREACH state IN ARRAY p_states LOOP
-            EXECUTE format(statement, state, condition,
-                           CASE WHEN p_filter ? 'job_type' AND state LIKE '%AND is_ready%' THEN sorted END,
-                           patience)
-                INTO locked
-                USING CASE WHEN patience = '' THEN least(p_limit, 1) ELSE p_limit - cardinality(chosen) END;
-            chosen := chosen || locked;
-            EXIT WHEN cardinality(chosen) >= p_limit OR patience = '' AND locked IS NOT NULL;
-        END LOOP;
-        EXIT WHEN cardinality(chosen) > 0;
-    END LOOP;
-    RETURN chosen;
-END
-$$;
-
--- Cancels up to p_limit jobs that a filter means: waiting ones at once, running ones are told. Call it
--- until it returns 0: each call is one short transaction.
-CREATE FUNCTION cancel_jobs(p_filter jsonb, p_limit int DEFAULT 10000) RETURNS bigint
-LANGUAGE plpgsql AS
-$$
-DECLARE
-    chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
-        $s$j.status = 'queued' AND is_ready$s$,
-        $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NOT NULL$s$,
-        $s$j.status = 'queued' AND NOT is_ready AND scheduled_for IS NULL$s$,
-        $s$j.status = 'failed' AND NOT is_ready AND scheduled_for IS NOT NULL$s$,
-        $s$j.status = 'processing' AND cancel_requested_at IS NULL$s$], p_limit);
-    stopped bigint;
-    told bigint;
-BEGIN
-    UPDATE jobs SET status = 'canceled' WHERE id = ANY (chosen) AND status <> 'processing';
-    GET DIAGNOSTICS stopped = ROW_COUNT;
-    WITH asked AS (
-        UPDATE jobs SET cancel_requested_at = clock_timestamp()
-        WHERE id = ANY (chosen) AND status = 'processing'
-        RETURNING id)
-    SELECT count(pg_notify('cv_cancel', id::text)) INTO told FROM asked;
-    RETURN stopped + told;
-END
-$$;
-
--- Gives waiting jobs another priority, and dead ones for when they are tried again; returns how many
--- changed. The same limit and filter as cancel_jobs().
-CREATE FUNCTION set_priority(p_filter jsonb, p_priority int, p_limit int DEFAULT 10000) RETURNS bigint
-LANGUAGE plpgsql AS
-$$
-DECLARE
-    chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
-        format($s$j.status = 'queued' AND is_ready AND j.priority <> %s$s$, p_priority),
-        format($s$j.status = 'queued' AND NOT is_ready AND j.priority <> %s$s$, p_priority),
-        format($s$j.status = 'failed' AND NOT is_ready AND j.priority <> %s$s$, p_priority)], p_limit);
-    changed bigint;
-BEGIN
-    UPDATE jobs SET priority = p_priority WHERE id = ANY (chosen);
-    GET DIAGNOSTICS changed = ROW_COUNT;
-    IF EXISTS (SELECT FROM job_type_upkeep WHERE from_sequence IS NOT NULL) THEN
-        PERFORM claim_from_head(job_type, p_priority, min(sequence))
-        FROM jobs WHERE id = ANY (chosen) AND is_ready GROUP BY job_type;
-    END IF;
-    RETURN changed;
-END
-$$;
-
--- Why a job is not running: one row a reason, the deciding one first. Empty: there is no such job.
 CREATE FUNCTION why_job(p_job_id uuid) RETURNS TABLE (reason text, detail text)
 LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     job jobs;
     kind job_types;
     n bigint;
-    found_any boolean := false;
 BEGIN
     SELECT * INTO job FROM jobs WHERE id = p_job_id AND may_touch(tenant_id);
     IF NOT FOUND THEN
@@ -537,9 +435,17 @@ BEGIN
             format('at %s, after %s', job.scheduled_for, job.payload #>> '{error,type}');
     ELSE
         IF job.unmet_dependencies > 0 THEN
+            RETURN QUERY SELECT 'blocked', format(
+                    '%s (%s) is %s and will not be tried again: retry it with retry_job(), or cancel this job', p.id, p.step,
+                    CASE p.status WHEN 'failed' THEN 'dead' ELSE 'canceled' END)
+                FROM jobs p WHERE p.id = ANY (job.depends_on)
+                              AND (p.status = 'canceled' OR p.status = 'failed' AND p.scheduled_for IS NULL)
+                ORDER BY p.id;
             RETURN QUERY SELECT 'waiting for jobs', format('%s (%s %s)', p.id, p.step, p.status)
-                FROM jobs p WHERE p.id = ANY (job.depends_on) AND p.status <> 'done' ORDER BY p.id;
-            RETURN QUERY SELECT 'waiting for jobs', format('%s (it is gone)', d)
+                FROM jobs p WHERE p.id = ANY (job.depends_on) AND p.status <> 'done'
+                              AND NOT (p.status = 'canceled' OR p.status = 'failed' AND p.scheduled_for IS NULL)
+                ORDER BY p.id;
+            RETURN QUERY SELECT 'waiting for jobs', format('%s (this job was deleted)', d)
                 FROM unnest(job.depends_on) AS d WHERE NOT EXISTS (SELECT FROM jobs WHERE id = d);
         END IF;
         IF job.scheduled_for > clock_timestamp() THEN
@@ -553,7 +459,7 @@ BEGIN
         FROM paused_tenants p WHERE p.tenant_id = job.tenant_id;
     IF kind.put_off_while_interactive
        AND (is_interactive() OR kind.put_off_until > clock_timestamp()) THEN
-        RETURN QUERY SELECT 'put off', 'somebody searches or plays; looked at again at '
+        RETURN QUERY SELECT 'put off', 'a user searches or plays; workers look again at '
                                        || coalesce(kind.put_off_until::text, 'the next claim');
     END IF;
     SELECT count(*) INTO n FROM jobs WHERE job_type = job.job_type AND status = 'processing';
@@ -570,13 +476,13 @@ BEGIN
     WHERE job.job_type = ANY (w.job_types) AND w.state = 'running' AND w.drain_requested_at IS NULL
       AND w.last_seen > clock_timestamp() - interval '5 minutes';
     IF n = 0 THEN
-        RETURN QUERY SELECT 'no worker', format('no living worker takes %s jobs', job.job_type);
+        RETURN QUERY SELECT 'no worker', format('no running worker claims %s jobs', job.job_type);
     ELSE
         RETURN QUERY SELECT 'disk full', format('%s: %s %% used', h.name, round(h.disk_used_percent))
             FROM hosts h WHERE h.disk_level = 'emergency'
              AND EXISTS (SELECT FROM workers w WHERE w.host = h.name AND w.state = 'running'
                            AND job.job_type = ANY (w.job_types));
-        RETURN QUERY SELECT 'host busy', format('%s: budget of %s is taken', h.name, h.cpu_budget)
+        RETURN QUERY SELECT 'host busy', format('%s: too little is left of the CPU budget of %s', h.name, h.cpu_budget)
             FROM hosts h WHERE h.cpu_budget IS NOT NULL
              AND EXISTS (SELECT FROM workers w WHERE w.host = h.name AND w.state = 'running'
                            AND job.job_type = ANY (w.job_types))
@@ -597,13 +503,15 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION why_job IS 'Why a job is not running, in words; one row a reason.';
+COMMENT ON FUNCTION why_job IS
+    'Explains why a job is not running: one row for each reason, the decisive reason first. Returns no row if the '
+    'job does not exist.';
 
--- ---- nodes that sleep ----------------------------------------------------------------------------------
+-- ---- nodes that sleep until they are needed -----------------------------------------------------
 
 CREATE TABLE nodes (
     name text PRIMARY KEY,
-    host text NOT NULL,                    -- as its workers will call it
+    host text NOT NULL,
     job_types text[] NOT NULL,
     wake_method text NOT NULL CHECK (wake_method IN ('wol', 'script')),
     mac text CHECK (mac ~* '^[0-9a-f]{2}([:-][0-9a-f]{2}){5}$'),
@@ -615,12 +523,26 @@ CREATE TABLE nodes (
     CHECK (wake_method <> 'wol' OR mac IS NOT NULL),
     CHECK (wake_method <> 'script' OR coalesce(script[1] LIKE '/%', false))
 );
+COMMENT ON TABLE nodes IS 'Hosts that sleep and that the scheduler wakes when jobs need them.';
 COMMENT ON COLUMN nodes.script IS 'Program (an absolute path) and arguments; run without a shell.';
+COMMENT ON COLUMN nodes.name IS 'Name of the node.';
+COMMENT ON COLUMN nodes.host IS 'Name of the host, as its workers report it.';
+COMMENT ON COLUMN nodes.job_types IS 'Job types; jobs of these types wake the node.';
+COMMENT ON COLUMN nodes.wake_method IS 'wol (Wake-on-LAN) or script.';
+COMMENT ON COLUMN nodes.mac IS 'Hardware address, for Wake-on-LAN.';
+COMMENT ON COLUMN nodes.broadcast IS 'Address that the Wake-on-LAN packet is sent to.';
+COMMENT ON COLUMN nodes.port IS 'UDP port of the Wake-on-LAN packet.';
+COMMENT ON COLUMN nodes.is_enabled IS 'False: the node is never woken.';
+COMMENT ON COLUMN nodes.woken_at IS 'When the node was last woken.';
 
--- The nodes that are to be woken now, each marked so that nobody else wakes it within 5 minutes: asleep,
--- and wanted by more jobs that start within 5 minutes than awake workers have free slots for.
+ALTER TABLE nodes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY nodes_service ON nodes TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON nodes FROM PUBLIC, anon, authenticated;
+GRANT ALL ON nodes TO service_role;
+
 CREATE FUNCTION nodes_to_wake() RETURNS SETOF nodes
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     soon CONSTANT interval := '5 minutes';
@@ -665,181 +587,17 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION nodes_to_wake IS
+    'Returns the nodes to wake now, and marks each as woken, so that it is not returned again within 5 minutes. A '
+    'node is returned if no worker runs on its host and more jobs are due within 5 minutes than running workers '
+    'have free slots.';
 
--- ---- views ---------------------------------------------------------------------------------------------
+-- ---- who may call what --------------------------------------------------------------------------
 
-CREATE VIEW job_counts WITH (security_invoker = true) AS
-SELECT t.name AS job_type, t.paused_at IS NOT NULL AS is_paused, c.ready, c.waiting, c.running, c.dead,
-       c.retrying, round(extract(epoch FROM clock_timestamp() - c.oldest_ready))::bigint
-           AS oldest_ready_seconds,
-       t.max_running
-FROM job_types t
-CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE status = 'queued' AND is_ready) AS ready,
-           count(*) FILTER (WHERE status = 'queued' AND NOT is_ready) AS waiting,
-           count(*) FILTER (WHERE status = 'processing') AS running,
-           count(*) FILTER (WHERE status = 'failed' AND scheduled_for IS NULL) AS dead,
-           count(*) FILTER (WHERE status = 'failed' AND scheduled_for IS NOT NULL) AS retrying,
-           min(created_at) FILTER (WHERE status = 'queued' AND is_ready) AS oldest_ready
-    FROM jobs j
-    WHERE j.job_type = t.name AND j.status IN ('queued', 'processing', 'failed')) AS c;
-COMMENT ON VIEW job_counts IS 'What is open of each type; reads no finished job.';
-
-CREATE VIEW worker_activity WITH (security_invoker = true) AS
-SELECT worker_id, count(*) AS attempts, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
-       count(*) FILTER (WHERE status IN ('failed', 'timeout', 'crashed')) AS failed,
-       round(avg(extract(epoch FROM finished_at - started_at)) * 1000)::bigint AS average_ms,
-       round(sum(cpu_seconds)::numeric, 1) AS cpu_seconds
-FROM job_attempts
-WHERE started_at > now() - interval '24 hours'
-GROUP BY worker_id;
-COMMENT ON VIEW worker_activity IS 'What each worker did in the last 24 hours.';
-
-CREATE VIEW job_failures WITH (security_invoker = true) AS
-SELECT j.job_type, a.error_type, count(*) AS attempts, count(DISTINCT a.job_id) AS jobs,
-       max(a.finished_at) AS last_at
-FROM job_attempts a JOIN jobs j ON j.id = a.job_id
-WHERE a.status IN ('failed', 'timeout', 'crashed') AND a.started_at > now() - interval '24 hours'
-GROUP BY j.job_type, a.error_type;
-COMMENT ON VIEW job_failures IS 'Failed attempts of the last 24 hours by type and error.';
-
--- ---- history to the store and back -----------------------------------------------------------------------
-
--- What has been archived: one row a partition of task_events.
-CREATE TABLE event_archives (
-    partition text PRIMARY KEY CHECK (partition ~ '^task_events_[0-9]{4}_[0-9]{2}$'),
-    key text NOT NULL,
-    rows bigint NOT NULL,
-    checksum text NOT NULL,
-    archived_at timestamptz NOT NULL DEFAULT now()
-);
-
--- The months that are over and older than a number of days: nothing is written to them any more.
-CREATE FUNCTION event_partitions_before(p_days int) RETURNS SETOF text
-LANGUAGE sql STABLE AS
-$$
-    SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = 'public.task_events'::regclass AND c.relname ~ '^task_events_[0-9]{4}_[0-9]{2}$'
-      AND (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC'
-          <= least(now() - make_interval(days => p_days), date_trunc('month', now() AT TIME ZONE 'UTC')
-                                                          AT TIME ZONE 'UTC')
-    ORDER BY 1
-$$;
-
--- One JSON object a row, from p_after on; the shape that restore_events() takes.
-CREATE FUNCTION export_events(p_partition text, p_after bigint DEFAULT 0, p_limit int DEFAULT 10000)
-RETURNS TABLE (id bigint, line text)
-LANGUAGE plpgsql STABLE AS
-$$
-BEGIN
-    IF p_partition !~ '^task_events_[0-9]{4}_[0-9]{2}$' THEN
-        RAISE EXCEPTION '% is no partition of task_events', left(p_partition, 100)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    RETURN QUERY EXECUTE format(
-        'SELECT e.id, to_jsonb(e)::text FROM public.%I e WHERE e.id > $1 ORDER BY e.id LIMIT $2',
-        p_partition) USING p_after, p_limit;
-END
-$$;
-
--- Notes an archive and drops the partition, if it still holds what was archived.
-CREATE FUNCTION drop_archived_events(p_partition text, p_key text, p_rows bigint, p_checksum text)
-RETURNS boolean
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
-$$
-DECLARE
-    present bigint;
-BEGIN
-    IF NOT EXISTS (SELECT FROM event_partitions_before(0) AS p WHERE p = p_partition) THEN
-        RETURN false;
-    END IF;
-    EXECUTE format('LOCK TABLE public.%I IN ACCESS EXCLUSIVE MODE', p_partition);
-    EXECUTE format('SELECT count(*) FROM public.%I', p_partition) INTO present;
-    IF present <> p_rows THEN
-        RETURN false;
-    END IF;
-    INSERT INTO event_archives AS a (partition, key, rows, checksum)
-    VALUES (p_partition, p_key, p_rows, p_checksum)
-    ON CONFLICT (partition) DO UPDATE SET key = excluded.key, rows = excluded.rows,
-        checksum = excluded.checksum, archived_at = now();
-    EXECUTE format('DROP TABLE public.%I', p_partition);
-    RETURN true;
-END
-$$;
-
--- Takes lines of export_events() back, each once however often it is called; returns how many are new.
-CREATE FUNCTION restore_events(p_lines jsonb) RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
-$$
-DECLARE
-    month timestamp;
-    restored bigint;
-BEGIN
-    FOR month IN SELECT DISTINCT date_trunc('month', (l ->> 'ts')::timestamptz AT TIME ZONE 'UTC')
-                 FROM jsonb_array_elements(p_lines) AS l LOOP
-        IF to_regclass('public.task_events_' || to_char(month, 'YYYY_MM')) IS NULL
-           AND NOT EXISTS (SELECT FROM task_events_default d
-                           WHERE d.ts >= month AT TIME ZONE 'UTC'
-                             AND d.ts < (month + interval '1 month') AT TIME ZONE 'UTC') THEN
-            EXECUTE format('CREATE TABLE public.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)',
-                           'task_events_' || to_char(month, 'YYYY_MM'), month AT TIME ZONE 'UTC',
-                           (month + interval '1 month') AT TIME ZONE 'UTC');
-            EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY',
-                           'task_events_' || to_char(month, 'YYYY_MM'));
-        END IF;
-    END LOOP;
-    INSERT INTO task_events (id, ts, job_id, video_id, correlation_id, run_id, source, level, type,
-                             message, data)
-    SELECT l.id, l.ts, l.job_id, l.video_id, l.correlation_id, l.run_id, l.source, l.level, l.type,
-           l.message, l.data
-    FROM jsonb_to_recordset(p_lines) AS l (id bigint, ts timestamptz, job_id uuid, video_id uuid,
-             correlation_id uuid, run_id uuid, source text, level text, type text, message text,
-             data jsonb)
-    WHERE NOT EXISTS (SELECT FROM task_events e
-                      WHERE e.ts = l.ts AND e.id = l.id AND e.job_id IS NOT DISTINCT FROM l.job_id);
-    GET DIAGNOSTICS restored = ROW_COUNT;
-    RETURN restored;
-END
-$$;
-
--- ---- who may do what -------------------------------------------------------------------------------------
-
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['hosts', 'disk_status_log', 'interactive_sessions', 'paused_tenants',
-                                'nodes', 'event_archives'] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
-        EXECUTE format('REVOKE ALL ON %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT ALL ON %I TO service_role', name);
-        EXECUTE format('CREATE POLICY %I ON %I TO service_role USING (true) WITH CHECK (true)',
-                       name || '_service', name);
-    END LOOP;
-    FOREACH name IN ARRAY ARRAY[
-        'acts_for_everyone', 'may_touch', 'check_own_job', 'report_disk', 'touch_session',
-        'is_interactive', 'pause_type', 'resume_type', 'pause_tenant', 'resume_tenant', 'drain_worker',
-        'claim_room', 'choose_among_tenants', 'filter_condition', 'lock_filtered_jobs', 'cancel_jobs',
-        'set_priority', 'why_job', 'nodes_to_wake', 'event_partitions_before', 'export_events',
-        'drop_archived_events', 'restore_events'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
-    END LOOP;
-    FOREACH name IN ARRAY ARRAY['enqueue_job', 'enqueue_jobs', 'start_run', 'cancel_job', 'retry_job',
-                                'cancel_run', 'restart_run', 'why_job', 'touch_session',
-                                'accept_object_event'] LOOP
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO cortana_app', name);
-    END LOOP;
-END
-$$;
-REVOKE ALL ON job_counts, worker_activity, job_failures FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON job_counts, worker_activity, job_failures TO service_role;
-
--- A tenant's own jobs are read by their user even where they belong to no video.
-DROP POLICY jobs_read ON jobs;
-CREATE POLICY jobs_read ON jobs FOR SELECT TO authenticated
-    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id)
-           OR video_id IS NULL AND (tenant_id = (SELECT auth.uid())
-                                    OR tenant_id = ANY ((SELECT current_team_ids())::uuid[])));
+REVOKE ALL ON FUNCTION report_disk, touch_session, pause_type, resume_type, pause_tenant, resume_tenant,
+    report_worker, drain_worker, why_job, nodes_to_wake FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION touch_session, why_job TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION report_disk, cortana.is_interactive, pause_type, resume_type, pause_tenant,
+    resume_tenant, report_worker, drain_worker, cortana.claim_room, cortana.choose_among_tenants,
+    nodes_to_wake TO service_role;

@@ -1,36 +1,28 @@
--- Search over the text on screen, and the one call by which segment_index replaces a video's text.
+-- Search over the text on screen.
 --
--- One GIN index of three columns answers everything: keys (whose line it is, when and in which video it
--- stood, its words as OCR may have read them, pairs of neighbouring words, beginnings of words, pieces of
--- scripts without blanks), document (words as they are), folded (three letters anywhere). GIN walks the
--- lists of all conditions of a scan together and leaps to where the shortest goes on, so a line of the
--- caller's, in one video, with two words, costs what the rarest of these costs. A common word has no
--- short list: the lines are numbered, numbers are cut into slices, and slices are keys too, so that the
--- newest lines are read first and the reading stops when there are enough (search_newest). Where all this
--- finds little, the library's own words that are near what was typed are tried (search_words).
+-- One GIN index of three columns answers everything: keys (whose line it is, when and in which video it stood,
+-- its words as OCR may have read them, pairs of neighbouring words, beginnings of words, pieces of scripts
+-- without blanks), document (words as they are), folded (three letters anywhere). GIN walks the lists of all
+-- conditions of a scan together and leaps to where the shortest list goes on, so a line of the caller's, in one
+-- video, with two words, costs what the rarest of these costs. A common word has no short list. Therefore lines
+-- are numbered, numbers are cut into slices, and slices are keys too: the newest lines are read first, and the
+-- reading stops when there are enough (search_newest). Where all this finds little, words of the library that
+-- are near to what was typed are tried (search_words).
 
-CREATE EXTENSION IF NOT EXISTS fuzzystrmatch;
+-- ---- what a line is found by --------------------------------------------------------------------
 
-ALTER TABLE segments ADD COLUMN end_box jsonb;
-COMMENT ON COLUMN segments.end_box IS 'Where a text that moved stood at t_end; null: where it was at t_start.';
-
--- ---- what a line is found by ------------------------------------------------------------------------
-
--- What OCR confuses, made equal: accents go, 0/o, 1/l/i/|, 5/s, 8/b, rn/m, vv/w. For normalized text.
-CREATE FUNCTION search_fold(p_text text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$
-    SELECT replace(replace(translate(
+CREATE FUNCTION cortana.search_fold(p_text text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN replace(replace(translate(
         CASE WHEN octet_length(p_text) = length(p_text) THEN p_text ELSE
             normalize(regexp_replace(normalize(p_text, NFKD), '[\u0300-\u036f]', '', 'g'), NFKC) END,
-        '01i|!58' || U&'\0131', 'ollllsbl'), 'rn', 'm'), 'vv', 'w')
-$$;
+        '01i|!58' || U&'\0131', 'ollllsbl'), 'rn', 'm'), 'vv', 'w');
+COMMENT ON FUNCTION cortana.search_fold IS
+    'What OCR confuses, made equal: accents go, 0/o, 1/l/i/|, 5/s, 8/b, rn/m, vv/w. For normalized text.';
 
--- Single signs and neighbouring pairs of the scripts that set no blanks between words, and of emoji
--- and other signs that are no words: Thai to Khmer, arrows to dingbats, kana, Han, Hangul, emoji.
-CREATE FUNCTION search_grams(p_text text) RETURNS text[]
+CREATE FUNCTION cortana.search_grams(p_text text) RETURNS text[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT CASE WHEN p_text ~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\2190-\2BFF\3005-\30FF\3400-\9FFF\AC00-\D7AF\F900-\FAFF\+01F000-\+01FAFF\+020000-\+03134F]'
     THEN (
@@ -42,40 +34,41 @@ $$
         ) AS found (gram))
     END
 $$;
+COMMENT ON FUNCTION cortana.search_grams IS
+    'Single signs and neighbouring pairs of the scripts that set no blanks between words, and of emoji '
+    'and other signs that are no words: Thai to Khmer, arrows to dingbats, kana, Han, Hangul, emoji.';
 
--- The words of a text as `document` has them, in their order, folded. A phrase is its words in their order,
--- and saying it costs a fifth of taking a tsvector apart. More than 2000 characters are not read. What
--- stands in a tag of HTML, which `document` has not, is words here.
-CREATE FUNCTION search_word_list(p_text text) RETURNS text[]
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+CREATE FUNCTION cortana.search_word_list(p_text text) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT string_to_array(btrim(public.search_fold(
+    SELECT string_to_array(btrim(cortana.search_fold(
         phraseto_tsquery('pg_catalog.simple', translate(left(p_text, 2000), '<>&', '   '))::text), ''''),
         ''' <-> ''')
 $$;
+COMMENT ON FUNCTION cortana.search_word_list IS
+    'The words of a text as `document` has them, in their order, folded. A phrase is its words in their '
+    'order, and saying it costs a fifth of taking a tsvector apart. More than 2000 characters are not '
+    'read. What stands in a tag of HTML, which `document` has not, is words here.';
 
--- A key: never negative, so that it is no slice. Its first letter says of what: w a word or two that are
--- neighbours, ^ a word's beginning, = a whole line, g a gram, o owner, t team, v video, l language,
--- d day, month or year, f a word of the video's names; # and @ stand for themselves. Two things may have
--- one key, so what is found by a key is looked at once more.
-CREATE FUNCTION search_key(p_text text) RETURNS int
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$
-    SELECT hashtext(p_text) & 2147483647
-$$;
+CREATE FUNCTION cortana.search_key(p_text text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN hashtext(p_text) & 2147483647;
+COMMENT ON FUNCTION cortana.search_key IS
+    'A key: never negative, so that it is no slice. Its first letter says of what: w a word or two that '
+    'are neighbours, ^ a word''s beginning, = a whole line, g a gram, o owner, t team, v video, l '
+    'language, d day, month or year, f a word of the video''s names; # and @ stand for themselves. Two '
+    'things may have one key, so what is found by a key is looked at once more.';
 
--- The slice of 2^p_level lines that a line's number lies in; p_level is 9, 12, 15, 18, 21 or 24.
-CREATE FUNCTION search_slice(p_number bigint, p_level int) RETURNS int
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$
-    SELECT (-1 - (((p_level - 9) / 3) << 26) - ((p_number >> p_level) & 67108863))::int
-$$;
+CREATE FUNCTION cortana.search_slice(p_number bigint, p_level int) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (-1 - (((p_level - 9) / 3) << 26) - ((p_number >> p_level) & 67108863))::int;
+COMMENT ON FUNCTION cortana.search_slice IS
+    'The slice of 2^p_level lines that a line''s number lies in; p_level is 9, 12, 15, 18, 21 or 24.';
 
--- Neighbours with nothing between: "open source" is found as "opensource", and with the keys of both words
--- a line that holds them side by side.
-CREATE FUNCTION search_pair_keys(p_words text[]) RETURNS int[]
+CREATE FUNCTION cortana.search_pair_keys(p_words text[]) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     RETURN (
@@ -83,110 +76,178 @@ BEGIN
                      FROM generate_series(1, cardinality(p_words) - 1) AS n));
 END
 $$;
+COMMENT ON FUNCTION cortana.search_pair_keys IS
+    'Neighbours with nothing between: "open source" is found as "opensource", and with the keys of both '
+    'words a line that holds them side by side.';
 
--- Everything by which one line is found. This runs for every line that is written: loops and expressions,
--- for starting a query in here would cost more than all of it.
-CREATE FUNCTION search_keys(p_number bigint, p_owner uuid, p_team uuid, p_video uuid, p_language text,
+CREATE FUNCTION cortana.search_keys(p_number bigint, p_owner uuid, p_team uuid, p_video uuid, p_language text,
                             p_taken_at timestamptz, p_tags text[], p_source text, p_text text)
 RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    words text[] := public.search_word_list(p_text);
+    words text[] := cortana.search_word_list(p_text);
     taken text := to_char(p_taken_at AT TIME ZONE 'UTC', '"d"YYYY-MM-DD');
-    keys int[] := ARRAY[public.search_slice(p_number, 9), public.search_slice(p_number, 12),
-                        public.search_slice(p_number, 15), public.search_slice(p_number, 18),
-                        public.search_slice(p_number, 21), public.search_slice(p_number, 24),
-                        public.search_key('v' || p_video)];
+    keys int[] := ARRAY[cortana.search_slice(p_number, 9), cortana.search_slice(p_number, 12),
+                        cortana.search_slice(p_number, 15), cortana.search_slice(p_number, 18),
+                        cortana.search_slice(p_number, 21), cortana.search_slice(p_number, 24),
+                        cortana.search_key('v' || p_video)];
     word text;
     last_word text;
 BEGIN
     IF p_owner IS NOT NULL THEN
-        keys := keys || public.search_key('o' || p_owner);
+        keys := keys || cortana.search_key('o' || p_owner);
     END IF;
     IF p_team IS NOT NULL THEN
-        keys := keys || public.search_key('t' || p_team);
+        keys := keys || cortana.search_key('t' || p_team);
     END IF;
     IF p_language IS NOT NULL THEN
-        keys := keys || public.search_key('l' || lower(p_language));
+        keys := keys || cortana.search_key('l' || lower(p_language));
     END IF;
     IF taken IS NOT NULL THEN
-        keys := keys || public.search_key(taken);
-        keys := keys || public.search_key(left(taken, 8));
-        keys := keys || public.search_key(left(taken, 5));
+        keys := keys || cortana.search_key(taken);
+        keys := keys || cortana.search_key(left(taken, 8));
+        keys := keys || cortana.search_key(left(taken, 5));
     END IF;
     IF p_tags IS NOT NULL THEN
         FOREACH word IN ARRAY p_tags LOOP
-            keys := keys || public.search_key(word);
+            keys := keys || cortana.search_key(word);
         END LOOP;
     END IF;
     IF p_source <> '' THEN
         FOREACH word IN ARRAY regexp_split_to_array(p_source, '[[:space:][:punct:]]+') LOOP
-            keys := keys || public.search_key('f' || word);
+            keys := keys || cortana.search_key('f' || word);
         END LOOP;
     END IF;
     IF octet_length(p_text) <> length(p_text) THEN
-        FOREACH word IN ARRAY coalesce(public.search_grams(public.search_fold(p_text)), '{}') LOOP
-            keys := keys || public.search_key('g' || word);
+        FOREACH word IN ARRAY coalesce(cortana.search_grams(cortana.search_fold(p_text)), '{}') LOOP
+            keys := keys || cortana.search_key('g' || word);
         END LOOP;
     END IF;
     IF words IS NULL THEN
         RETURN keys;
     END IF;
     FOREACH word IN ARRAY words LOOP
-        keys := keys || public.search_key('w' || word);
+        keys := keys || cortana.search_key('w' || word);
         IF length(word) >= 2 THEN
-            keys := keys || public.search_key('^' || left(word, 2));
+            keys := keys || cortana.search_key('^' || left(word, 2));
         END IF;
         IF length(word) >= 4 THEN
-            keys := keys || public.search_key('^' || left(word, 4));
+            keys := keys || cortana.search_key('^' || left(word, 4));
         END IF;
         IF last_word IS NOT NULL THEN
-            keys := keys || public.search_key('w' || last_word || word);
+            keys := keys || cortana.search_key('w' || last_word || word);
         END IF;
         last_word := word;
     END LOOP;
-    RETURN keys || public.search_key('=' || array_to_string(words, ''));
+    RETURN keys || cortana.search_key('=' || array_to_string(words, ''));
 END
 $$;
+COMMENT ON FUNCTION cortana.search_keys IS
+    'Everything by which one line is found. This runs for every line that is written: loops and '
+    'expressions, for starting a query in here would cost more than all of it.';
 
-ALTER TABLE search_materialized
-    -- the order in which lines were made searchable
-    ADD COLUMN number bigint NOT NULL GENERATED BY DEFAULT AS IDENTITY,
-    ADD COLUMN taken_at timestamptz,        -- videos.created_at
-    ADD COLUMN tags text[],                 -- hashtags and mentions, as entities hold them; null: none
-    ADD COLUMN source text,                 -- the video's names: search_source()
-    ADD COLUMN folded text NOT NULL GENERATED ALWAYS AS (search_fold(normalized_text)) STORED,
-    -- stored, for a line that a bitmap is unsure of is tested by its keys again
-    ADD COLUMN keys int[] NOT NULL GENERATED ALWAYS AS (
+CREATE TABLE search_materialized (
+    segment_id uuid PRIMARY KEY REFERENCES segments ON DELETE CASCADE,
+    video_id uuid NOT NULL,
+    owner_id uuid,
+    team_id uuid,
+    platform text,
+    text text NOT NULL,
+    normalized_text text NOT NULL,
+    language text,
+    confidence real NOT NULL,
+    t_start int NOT NULL,
+    t_end int NOT NULL,
+    bounding_box jsonb,
+    document tsvector NOT NULL GENERATED ALWAYS AS (to_tsvector('simple', normalized_text)) STORED,
+    number bigint NOT NULL GENERATED BY DEFAULT AS IDENTITY,
+    taken_at timestamptz,
+    tags text[],
+    source text,
+    folded text NOT NULL GENERATED ALWAYS AS (search_fold(normalized_text)) STORED,
+    keys int[] NOT NULL GENERATED ALWAYS AS (
         search_keys(number, owner_id, team_id, video_id, language, taken_at, tags, source,
-                    normalized_text)) STORED,
-    -- every statement has one plan, whatever a statistic says
-    ALTER COLUMN keys SET STATISTICS 0;
-DROP INDEX search_materialized_document;
+                    normalized_text)) STORED
+);
+-- The planner shall choose one plan for every statement, whatever a statistic says.
+ALTER TABLE search_materialized ALTER COLUMN keys SET STATISTICS 0;
+COMMENT ON TABLE search_materialized IS
+    'What search reads: one row a segment, joined with its video. A table that '
+    'refresh_search_materialized() maintains, not a materialized view, so that a refresh costs what the '
+    'video costs, and row-level security holds.';
+COMMENT ON COLUMN search_materialized.segment_id IS 'The segment.';
+COMMENT ON COLUMN search_materialized.video_id IS 'Its video.';
+COMMENT ON COLUMN search_materialized.owner_id IS 'videos.owner_id.';
+COMMENT ON COLUMN search_materialized.team_id IS 'videos.team_id.';
+COMMENT ON COLUMN search_materialized.platform IS 'videos.platform.';
+COMMENT ON COLUMN search_materialized.text IS 'segments.text.';
+COMMENT ON COLUMN search_materialized.normalized_text IS 'segments.normalized_text.';
+COMMENT ON COLUMN search_materialized.language IS 'segments.language.';
+COMMENT ON COLUMN search_materialized.confidence IS 'segments.confidence.';
+COMMENT ON COLUMN search_materialized.t_start IS 'segments.t_start, milliseconds.';
+COMMENT ON COLUMN search_materialized.t_end IS 'segments.t_end, milliseconds.';
+COMMENT ON COLUMN search_materialized.bounding_box IS 'segments.bounding_box.';
+COMMENT ON COLUMN search_materialized.document IS 'The words of the line for full-text search.';
+COMMENT ON COLUMN search_materialized.number IS 'The order in which lines became searchable.';
+COMMENT ON COLUMN search_materialized.taken_at IS 'videos.created_at.';
+COMMENT ON COLUMN search_materialized.tags IS
+    'Hashtags and mentions of the line, as entities.normalized_value holds them; null: none.';
+COMMENT ON COLUMN search_materialized.source IS 'The names of the video, see cortana.search_source().';
+COMMENT ON COLUMN search_materialized.folded IS
+    'The line with letters that OCR confuses made equal, see cortana.search_fold().';
+COMMENT ON COLUMN search_materialized.keys IS
+    'Everything by which the line is looked up, see cortana.search_keys(). Stored, because a bitmap scan '
+    'tests it again.';
+
+CREATE INDEX search_materialized_video ON search_materialized (video_id, t_start);
 CREATE INDEX search_materialized_lookup ON search_materialized
     USING gin (keys, document, folded gin_trgm_ops);
 CREATE INDEX search_materialized_owner ON search_materialized (owner_id);
 CREATE INDEX search_materialized_team ON search_materialized (team_id) WHERE team_id IS NOT NULL;
 
--- ---- what a video is called -------------------------------------------------------------------------
+ALTER TABLE search_materialized ENABLE ROW LEVEL SECURITY;
+CREATE POLICY search_materialized_read ON search_materialized FOR SELECT TO authenticated
+    USING (owner_id = (SELECT auth.uid())
+           OR team_id = ANY ((SELECT current_team_ids())::uuid[]));
+CREATE POLICY search_service ON search_materialized TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON search_materialized FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON search_materialized TO authenticated;
+GRANT ALL ON search_materialized TO service_role;
 
--- Case and width do not matter, as in normalized text.
-CREATE FUNCTION search_source(p_file text, p_title text, p_platform text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog AS
-$$
-    SELECT replace(lower(normalize(concat_ws(E'\n', p_file, p_title, p_platform), NFKC)
-                         COLLATE "und-x-icu"), U&'\00DF', 'ss')
-$$;
-CREATE INDEX videos_source ON videos
-    USING gin (search_source(original_name, title, platform) gin_trgm_ops);
+CREATE TABLE cortana.search_pending (
+    video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE
+);
+COMMENT ON TABLE cortana.search_pending IS
+    'Videos whose segments have changed since they were last made searchable; '
+    'refresh_search_materialized() (0005_search.sql) brings them up to date.';
 
--- A video that changes hands or its name takes its text along: row-level security reads the owner on each
--- row, and a search the names.
-CREATE FUNCTION videos_changed() RETURNS trigger
+ALTER TABLE cortana.search_pending ENABLE ROW LEVEL SECURITY;
+CREATE POLICY search_pending_service ON search_pending TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.search_pending TO service_role;
+
+CREATE FUNCTION cortana.mark_search_pending() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    INSERT INTO search_pending (video_id)
+    SELECT DISTINCT c.video_id FROM changed c JOIN videos v ON v.id = c.video_id
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION cortana.mark_search_pending IS
+    'Trigger: notes the videos whose segments were written, for the next refresh.';
+CREATE TRIGGER segments_inserted AFTER INSERT ON segments
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_search_pending();
+CREATE TRIGGER segments_updated AFTER UPDATE ON segments
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_search_pending();
+
+CREATE FUNCTION cortana.videos_changed() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     UPDATE segments SET owner_id = NEW.owner_id, team_id = NEW.team_id
@@ -199,19 +260,19 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.videos_changed IS
+    'A video that changes hands or its name takes its text along: row-level security reads the owner on '
+    'each row, and a search the names.';
 CREATE TRIGGER videos_changed AFTER UPDATE ON videos
     FOR EACH ROW
     WHEN ((OLD.owner_id, OLD.team_id, OLD.platform, OLD.original_name, OLD.title, OLD.created_at)
           IS DISTINCT FROM
           (NEW.owner_id, NEW.team_id, NEW.platform, NEW.original_name, NEW.title, NEW.created_at))
     EXECUTE FUNCTION videos_changed();
--- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION videos_changed() FROM PUBLIC, anon, authenticated;
 
--- A line's tags are its entities: with new ones it is made searchable anew.
-CREATE FUNCTION mark_tags_pending() RETURNS trigger
+CREATE FUNCTION cortana.mark_tags_pending() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     INSERT INTO search_pending (video_id)
@@ -221,130 +282,133 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.mark_tags_pending IS
+    'A line''s tags are its entities: with new ones it is made searchable anew.';
 CREATE TRIGGER entities_inserted AFTER INSERT ON entities
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_tags_pending();
 CREATE TRIGGER entities_updated AFTER UPDATE ON entities
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_tags_pending();
-REVOKE ALL ON FUNCTION mark_tags_pending() FROM PUBLIC, anon, authenticated;
 
--- ---- the library's words ---------------------------------------------------------------------------
+-- ---- the words of the library -------------------------------------------------------------------
+-- One or two letters left out of both make two words equal that are within two edits of each other (the idea of
+-- SymSpell, https://github.com/wolfgarbe/SymSpell). From eight letters on these would be too many keys. But of two
+-- edits at most one is in one half of a word, or none is in the other, so that there it is enough to leave one
+-- letter out of each half.
 
--- What a word and those near to it have in common: one or two letters left out of both make two words
--- equal that are within two edits of each other (SymSpell's idea, https://github.com/wolfgarbe/SymSpell).
--- From eight letters on these would be too many keys. But of two edits at most one is in one half of a word
--- or none is in the other, so that there it is enough to leave one letter out of each half.
+CREATE FUNCTION cortana.search_near_key(p_text text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN hashtext(p_text) & 262143;
+COMMENT ON FUNCTION cortana.search_near_key IS
+    'One of 2^18 keys: what shares a key by chance is compared in microseconds, and an index of few keys '
+    'with many words each is a third of the size of one of many keys with few words.';
 
--- One of 2^18 keys: what shares a key by chance is compared in microseconds, and an index of few keys with
--- many words each is a third of the size of one of many keys with few words.
-CREATE FUNCTION search_near_key(p_text text) RETURNS int
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$
-    SELECT hashtext(p_text) & 262143
-$$;
-
--- Keys of p_word with up to p_left_out (1 or 2) letters left out.
-CREATE FUNCTION search_short_keys(p_word text, p_left_out int) RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+CREATE FUNCTION cortana.search_short_keys(p_word text, p_left_out int) RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    keys int[] := ARRAY[public.search_near_key(p_word)];
+    keys int[] := ARRAY[cortana.search_near_key(p_word)];
     size int := length(p_word);
     rest text;
 BEGIN
     FOR n IN 1 .. size LOOP
         rest := left(p_word, n - 1) || substr(p_word, n + 1);
-        keys := keys || public.search_near_key(rest);
+        keys := keys || cortana.search_near_key(rest);
         IF p_left_out > 1 THEN
             FOR m IN n .. size - 1 LOOP
-                keys := keys || public.search_near_key(left(rest, m - 1) || substr(rest, m + 1));
+                keys := keys || cortana.search_near_key(left(rest, m - 1) || substr(rest, m + 1));
             END LOOP;
         END IF;
     END LOOP;
     RETURN keys;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_short_keys IS
+    'Keys of p_word with up to p_left_out (1 or 2) letters left out.';
 
--- Keys of half a word with up to one letter left out; p_side is < for the first half and > for the second.
-CREATE FUNCTION search_half_keys(p_side text, p_half text) RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+CREATE FUNCTION cortana.search_half_keys(p_side text, p_half text) RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    keys int[] := ARRAY[public.search_near_key(p_side || p_half)];
+    keys int[] := ARRAY[cortana.search_near_key(p_side || p_half)];
 BEGIN
     FOR n IN 1 .. length(p_half) LOOP
-        keys := keys || public.search_near_key(p_side || left(p_half, n - 1) || substr(p_half, n + 1));
+        keys := keys || cortana.search_near_key(p_side || left(p_half, n - 1) || substr(p_half, n + 1));
     END LOOP;
     RETURN keys;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_half_keys IS
+    'Keys of half a word with up to one letter left out; p_side is < for the first half and > for the '
+    'second.';
 
--- What one of the library's words is looked up by.
-CREATE FUNCTION search_near_keys(p_word text) RETURNS int[]
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$
-    SELECT CASE WHEN length(p_word) <= 7 THEN public.search_short_keys(p_word, 2)
-                ELSE public.search_half_keys('<', left(p_word, length(p_word) / 2))
-                     || public.search_half_keys('>', substr(p_word, length(p_word) / 2 + 1)) END
-$$;
+CREATE FUNCTION cortana.search_near_keys(p_word text) RETURNS int[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN length(p_word) <= 7 THEN cortana.search_short_keys(p_word, 2)
+                ELSE cortana.search_half_keys('<', left(p_word, length(p_word) / 2))
+                     || cortana.search_half_keys('>', substr(p_word, length(p_word) / 2 + 1)) END;
+COMMENT ON FUNCTION cortana.search_near_keys IS 'What one of the library''s words is looked up by.';
 
--- Those of them that a word has itself, with no letter left out.
-CREATE FUNCTION search_own_keys(p_word text) RETURNS int[]
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$
-    SELECT CASE WHEN length(p_word) <= 7 THEN ARRAY[public.search_near_key(p_word)]
-                ELSE ARRAY[public.search_near_key('<' || left(p_word, length(p_word) / 2)),
-                           public.search_near_key('>' || substr(p_word, length(p_word) / 2 + 1))] END
-$$;
+CREATE FUNCTION cortana.search_own_keys(p_word text) RETURNS int[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN length(p_word) <= 7 THEN ARRAY[cortana.search_near_key(p_word)]
+                ELSE ARRAY[cortana.search_near_key('<' || left(p_word, length(p_word) / 2)),
+                           cortana.search_near_key('>' || substr(p_word, length(p_word) / 2 + 1))] END;
+COMMENT ON FUNCTION cortana.search_own_keys IS
+    'Those of them that a word has itself, with no letter left out.';
 
-REVOKE ALL ON FUNCTION search_near_key(text), search_short_keys(text, int), search_half_keys(text, text),
-    search_near_keys(text), search_own_keys(text) FROM PUBLIC, anon, authenticated;
-
--- Every word of the library once, to find what a misspelt or misread one may mean. It tells nobody what it
--- holds: users may not read it, and what it leads to is read under their own rights. A word stays for a
--- while after its last line has gone.
-CREATE TABLE search_words (
-    word text NOT NULL,                 -- as in search_materialized.document
+CREATE TABLE cortana.search_words (
+    word text NOT NULL,
     folded text NOT NULL,
     PRIMARY KEY (word, folded)
 );
+COMMENT ON TABLE cortana.search_words IS
+    'Every word of the library once, to find what a misspelt or misread one may mean. It tells nobody '
+    'what it holds: users may not read it, and what it leads to is read under their own rights. A word '
+    'stays for a while after its last line has gone.';
+COMMENT ON COLUMN cortana.search_words.word IS 'As in search_materialized.document.';
+
 CREATE INDEX search_words_near ON search_words USING gin (search_near_keys(folded));
--- Words of lines that have gone; the next refreshes look, a few at a time, whether others hold them. Many
--- transactions add to it at once and none may wait for another, so a word may be here many times.
-CREATE TABLE search_words_doubtful (word text NOT NULL);
 
-ALTER TABLE search_words ENABLE ROW LEVEL SECURITY;
-ALTER TABLE search_words_doubtful ENABLE ROW LEVEL SECURITY;
-REVOKE ALL ON search_words, search_words_doubtful FROM PUBLIC, anon, authenticated;
-GRANT SELECT, DELETE ON search_words TO service_role;
+ALTER TABLE cortana.search_words ENABLE ROW LEVEL SECURITY;
 CREATE POLICY search_words_service ON search_words TO service_role USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT ON cortana.search_words TO service_role;
 
-CREATE FUNCTION doubt_words() RETURNS trigger
+CREATE TABLE cortana.search_words_doubtful (word text NOT NULL);
+COMMENT ON TABLE cortana.search_words_doubtful IS
+    'Words of lines that were deleted. The next refreshes look, a few at a time, whether other lines hold '
+    'them. A word may be here many times, because many transactions add to the table at once and none may '
+    'wait for another.';
+
+ALTER TABLE cortana.search_words_doubtful ENABLE ROW LEVEL SECURITY;
+
+CREATE FUNCTION cortana.doubt_words() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     INSERT INTO search_words_doubtful SELECT unnest(tsvector_to_array(OLD.document));
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.doubt_words IS 'Trigger: notes the words of a line that was deleted or changed.';
 CREATE TRIGGER search_row_deleted AFTER DELETE ON search_materialized
     FOR EACH ROW EXECUTE FUNCTION doubt_words();
 CREATE TRIGGER search_row_changed AFTER UPDATE ON search_materialized
     FOR EACH ROW WHEN (OLD.document IS DISTINCT FROM NEW.document) EXECUTE FUNCTION doubt_words();
-REVOKE ALL ON FUNCTION doubt_words() FROM PUBLIC, anon, authenticated;
 
--- A word as a tsquery of itself, whatever is in it.
-CREATE FUNCTION search_word_query(p_word text) RETURNS text
+CREATE FUNCTION cortana.search_word_query(p_word text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT '''' || replace(replace(p_word, '\', '\\'), '''', '''''') || ''''
 $$;
+COMMENT ON FUNCTION cortana.search_word_query IS 'A word as a tsquery of itself, whatever is in it.';
 
--- Does any line hold the word? A common word is in the newest slice; only a rare one is looked up in all.
-CREATE FUNCTION search_word_is_used(p_word tsquery) RETURNS boolean
+CREATE FUNCTION cortana.search_word_is_used(p_word tsquery) RETURNS boolean
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
 SET jit = off AS
 $$
@@ -358,14 +422,13 @@ BEGIN
         OR EXISTS (SELECT FROM search_materialized WHERE document @@ p_word);
 END
 $$;
-REVOKE ALL ON FUNCTION search_word_is_used(tsquery) FROM PUBLIC, anon, authenticated;
+COMMENT ON FUNCTION cortana.search_word_is_used IS
+    'Does any line hold the word? A common word is in the newest slice; only a rare one is looked up in '
+    'all.';
 
--- Looks at up to p_limit doubtful words and forgets those that no line holds any more. A refresh that is
--- under way may be adding a line with such a word, so the table of words is locked against refreshes; when
--- one is at it, another time will do.
-CREATE FUNCTION search_words_forget(p_limit int) RETURNS bigint
+CREATE FUNCTION cortana.search_words_forget(p_limit int) RETURNS bigint
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     doubtful text[];
@@ -393,25 +456,26 @@ BEGIN
     RETURN forgotten;
 END
 $$;
-REVOKE ALL ON FUNCTION search_words_forget(int) FROM PUBLIC, anon, authenticated;
+COMMENT ON FUNCTION cortana.search_words_forget IS
+    'Looks at up to p_limit doubtful words and forgets those that no line holds any more. A refresh that '
+    'is under way may be adding a line with such a word, so the table of words is locked against '
+    'refreshes; when one is at it, another time will do.';
 
-CREATE FUNCTION search_words_prune() RETURNS bigint
+CREATE FUNCTION cortana.search_words_prune() RETURNS bigint
 LANGUAGE sql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT search_words_forget(2147483647)
 $$;
-COMMENT ON FUNCTION search_words_prune() IS
+COMMENT ON FUNCTION cortana.search_words_prune IS
     'Forgets at once the words that no line holds any more; refreshes do it too, a few words each.';
-REVOKE ALL ON FUNCTION search_words_prune() FROM PUBLIC, anon, authenticated;
-GRANT EXECUTE ON FUNCTION search_words_prune() TO service_role;
 
 -- Brings one video, or every video that is marked, up to date, and remembers the words of the rows that
 -- it writes. Returns how many rows those were. Deleted segments take their search rows with them
 -- (foreign key).
 CREATE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     written bigint;
@@ -474,46 +538,67 @@ BEGIN
     RETURN written;
 END
 $$;
-COMMENT ON FUNCTION refresh_search_materialized(uuid) IS
+COMMENT ON FUNCTION refresh_search_materialized IS
     'Makes one video (or, without argument, every changed one) searchable; costs what the video costs.';
-REVOKE ALL ON FUNCTION refresh_search_materialized(uuid) FROM PUBLIC, anon, authenticated;
-GRANT EXECUTE ON FUNCTION refresh_search_materialized(uuid) TO service_role;
 
--- ---- reading a query ------------------------------------------------------------------------------
+-- ---- reading a query ----------------------------------------------------------------------------
 
--- A query taken apart. Words, "phrases", -exclusions, OR and prefix* as in a web search, and fields; more
--- than 200 characters are not read.
-CREATE TYPE search_terms AS (
-    words tsquery,      -- what full text looks for; null: no word in it
-    lookup tsquery,     -- the same without beginnings of words, which no index of words finds in bounded time
-    beginnings text[],  -- folded
-    pairs int[],        -- keys of the neighbours in "phrases", all of which a result holds
-    excluded tsquery,   -- what no result may hold; null: nothing
-    literal text,       -- the query as plain text, where it asks for one; else null
-    folded text,        -- all wanted words, folded, in order
+CREATE TYPE cortana.search_terms AS (
+    words tsquery,
+    lookup tsquery,
+    beginnings text[],
+    alternatives text[],
+    pairs int[],
+    excluded tsquery,
+    literal text,
+    folded text,
     grams text[],
-    languages text[],   -- lang:, any of them; null: all
-    tags text[],        -- tag:, all of them, as entities hold them (#name, @name)
-    sources text[],     -- from:, any of them
-    after_ms int,       -- after: text that was still on screen then, in the video's own time
-    before_ms int,      -- before: text that was on screen by then
-    after_time timestamptz,     -- after: videos taken in at or after this time
-    before_time timestamptz     -- before: videos taken in before it
+    languages text[],
+    tags text[],
+    sources text[],
+    after_ms int,
+    before_ms int,
+    after_time timestamptz,
+    before_time timestamptz
 );
+COMMENT ON TYPE cortana.search_terms IS
+    'A query taken apart. Words, "phrases", -exclusions, OR and prefix* as in a web search, and fields; '
+    'more than 200 characters are not read.';
+COMMENT ON COLUMN cortana.search_terms.words IS 'What full text looks for; null: no word in it.';
+COMMENT ON COLUMN cortana.search_terms.lookup IS
+    'The same without beginnings of words, which no index of words finds in bounded time.';
+COMMENT ON COLUMN cortana.search_terms.beginnings IS 'Folded.';
+COMMENT ON COLUMN cortana.search_terms.alternatives IS
+    'The sides of an OR that has beginnings of words, each as search_terms in text form; used instead of lookup. '
+    'Never SQL: a user can call search_candidates() with any value here.';
+COMMENT ON COLUMN cortana.search_terms.pairs IS
+    'Keys of the neighbours in "phrases", all of which a result holds.';
+COMMENT ON COLUMN cortana.search_terms.excluded IS 'What no result may hold; null: nothing.';
+COMMENT ON COLUMN cortana.search_terms.literal IS
+    'The query as plain text, where it asks for one; else null.';
+COMMENT ON COLUMN cortana.search_terms.folded IS 'All wanted words, folded, in order.';
+COMMENT ON COLUMN cortana.search_terms.languages IS 'Lang:, any of them; null: all.';
+COMMENT ON COLUMN cortana.search_terms.tags IS 'Tag:, all of them, as entities hold them (#name, @name).';
+COMMENT ON COLUMN cortana.search_terms.sources IS 'From:, any of them.';
+COMMENT ON COLUMN cortana.search_terms.after_ms IS
+    'After: text that was still on screen then, in the video''s own time.';
+COMMENT ON COLUMN cortana.search_terms.before_ms IS 'Before: text that was on screen by then.';
+COMMENT ON COLUMN cortana.search_terms.after_time IS 'After: videos taken in at or after this time.';
+COMMENT ON COLUMN cortana.search_terms.before_time IS 'Before: videos taken in before it.';
 
--- Refuses a query, in words that say what to write.
-CREATE FUNCTION search_refuse(p_message text) RETURNS void
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     RAISE EXCEPTION '%', p_message USING ERRCODE = 'invalid_parameter_value';
 END
 $$;
+COMMENT ON FUNCTION cortana.search_refuse IS 'Refuses a query, in words that say what to write.';
 
--- 1:30, 1:02:03, 90s, 5m, 1h20m as milliseconds; null: something else.
-CREATE FUNCTION search_position(p_value text) RETURNS int
+CREATE FUNCTION cortana.search_position(p_value text) RETURNS int
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT CASE
         WHEN p_value ~ '^(\d{1,2}:)?\d{1,3}:[0-5]\d$' THEN (
@@ -526,11 +611,12 @@ $$
                     + coalesce(substring(p_value, '(\d+)s')::int, 0))
     END
 $$;
+COMMENT ON FUNCTION cortana.search_position IS
+    '1:30, 1:02:03, 90s, 5m, 1h20m as milliseconds; null: something else.';
 
--- 2024, 2024-05, 2024-05-17 as the start of that year, month or day; null: something else.
-CREATE FUNCTION search_date(p_value text) RETURNS timestamptz
+CREATE FUNCTION cortana.search_date(p_value text) RETURNS timestamptz
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF p_value !~ '^[12]\d{3}(-\d{2}(-\d{2})?)?$' THEN
@@ -541,12 +627,13 @@ EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_date IS
+    '2024, 2024-05, 2024-05-17 as the start of that year, month or day; null: something else.';
 
--- Puts one field of a query into the terms.
-CREATE FUNCTION search_add_field(p_terms search_terms, p_field text, p_value text)
+CREATE FUNCTION cortana.search_add_field(p_terms search_terms, p_field text, p_value text)
 RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     terms search_terms := p_terms;
@@ -582,11 +669,11 @@ BEGIN
     RETURN terms;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_add_field IS 'Puts one field of a query into the terms.';
 
--- Puts one beginning of a word into the terms.
-CREATE FUNCTION search_add_beginning(p_terms search_terms, p_beginning text) RETURNS search_terms
+CREATE FUNCTION cortana.search_add_beginning(p_terms search_terms, p_beginning text) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     terms search_terms := p_terms;
@@ -601,10 +688,72 @@ BEGIN
     RETURN terms;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_add_beginning IS 'Puts one beginning of a word into the terms.';
 
-CREATE FUNCTION search_parse(p_query text) RETURNS search_terms
+CREATE FUNCTION cortana.search_is_beginning(p_word text) RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT p_word ~ '^[^"*]{2,}\*+$'
+$$;
+COMMENT ON FUNCTION cortana.search_is_beginning IS 'Whether a typed word is the beginning of one: pref*.';
+
+CREATE FUNCTION cortana.search_add_words(p_terms search_terms, p_wanted text[]) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    terms search_terms := p_terms;
+    token text;
+BEGIN
+    terms.lookup := websearch_to_tsquery('simple', array_to_string(ARRAY(
+        SELECT w FROM unnest(p_wanted) WITH ORDINALITY AS t (w, n)
+        WHERE NOT search_is_beginning(w) ORDER BY n), ' '));
+    IF numnode(terms.lookup) = 0 OR querytree(terms.lookup) = 'T' THEN
+        terms.lookup := NULL;
+    END IF;
+    terms.words := terms.lookup;
+    FOR token IN SELECT rtrim(w, '*') FROM unnest(p_wanted) AS w WHERE search_is_beginning(w) LIMIT 8
+    LOOP
+        terms := search_add_beginning(terms, token);
+    END LOOP;
+    RETURN terms;
+END
+$$;
+COMMENT ON FUNCTION cortana.search_add_words IS
+    'Puts words, phrases and beginnings of words, all of which a result holds, into the terms.';
+
+CREATE FUNCTION cortana.search_add_alternatives(p_terms search_terms, p_wanted text[]) RETURNS search_terms
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    terms search_terms := p_terms;
+    one search_terms;
+    alternative text[];
+BEGIN
+    FOR alternative IN
+        SELECT array_agg(w ORDER BY n)
+        FROM (SELECT w, n, count(*) FILTER (WHERE w = 'or') OVER (ORDER BY n) AS place
+              FROM unnest(p_wanted) WITH ORDINALITY AS t (w, n)) AS words
+        WHERE w <> 'or' GROUP BY place ORDER BY place LIMIT 8
+    LOOP
+        one := search_add_words(p_terms, alternative);
+        IF one.words IS NOT NULL THEN
+            terms.words := coalesce(terms.words || one.words, one.words);
+            terms.beginnings := terms.beginnings || one.beginnings;
+            terms.alternatives := terms.alternatives || one::text;
+        END IF;
+    END LOOP;
+    RETURN terms;
+END
+$$;
+COMMENT ON FUNCTION cortana.search_add_alternatives IS
+    'Puts words with OR between them, beginnings of words among them, into the terms; 8 sides are looked at.';
+
+CREATE FUNCTION cortana.search_parse(p_query text) RETURNS search_terms
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     query text;
@@ -644,17 +793,10 @@ BEGIN
     END IF;
     plain := coalesce(array_to_string(wanted, ' '), '');
     has_or := 'or' = ANY (wanted[2:]);
-    terms.lookup := websearch_to_tsquery('simple', array_to_string(ARRAY(
-        SELECT w FROM unnest(wanted) WITH ORDINALITY AS t (w, n)
-        WHERE w !~ '^[^"*]{2,}\*+$' ORDER BY n), ' '));
-    IF numnode(terms.lookup) = 0 OR querytree(terms.lookup) = 'T' THEN
-        terms.lookup := NULL;
+    IF has_or AND EXISTS (SELECT FROM unnest(wanted) AS w WHERE search_is_beginning(w)) THEN
+        RETURN search_add_alternatives(terms, wanted);
     END IF;
-    terms.words := terms.lookup;
-    FOR token IN SELECT rtrim(w, '*') FROM unnest(wanted) AS w WHERE w ~ '^[^"*]{2,}\*+$' LIMIT 8
-    LOOP
-        terms := search_add_beginning(terms, token);
-    END LOOP;
+    terms := search_add_words(terms, wanted);
     IF plain ~ '^"[^"]+"?$' OR (plain !~ '["*]' AND NOT has_or) THEN
         terms.literal := nullif(btrim(regexp_replace(replace(plain, '"', ''), '\s+', ' ', 'g')), '');
     END IF;
@@ -669,14 +811,14 @@ BEGIN
     RETURN terms;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_parse IS
+    'Takes a query apart: words, "phrases", -exclusions, OR, prefix*, and fields.';
 
--- ---- candidates -----------------------------------------------------------------------------------
+-- ---- candidates ---------------------------------------------------------------------------------
 
--- The library's words within one edit of a typed one (two from five letters on), nearest first; null: none.
--- What has little else in common with it (a fifth of the trigrams) is no guess.
-CREATE FUNCTION search_near_words(p_typed text) RETURNS text
+CREATE FUNCTION cortana.search_near_words(p_typed text) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
 SET jit = off AS
 $$
@@ -721,14 +863,13 @@ BEGIN
     RETURN found;
 END
 $$;
-REVOKE ALL ON FUNCTION search_near_words(text) FROM PUBLIC, anon, authenticated;
+COMMENT ON FUNCTION cortana.search_near_words IS
+    'The library''s words within one edit of a typed one (two from five letters on), nearest first; null: '
+    'none. What has little else in common with it (a fifth of the trigrams) is no guess.';
 
--- What the wanted words may have been: for each that the library does not hold, the words near to it; where
--- it holds them all, though in no line together, the words near to each. Words that nothing is near to are
--- left out; null: all of them.
-CREATE FUNCTION search_expand(p_folded text) RETURNS tsquery
+CREATE FUNCTION cortana.search_expand(p_folded text) RETURNS tsquery
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
 SET jit = off AS
 $$
@@ -754,23 +895,26 @@ BEGIN
         ) AS words);
 END
 $$;
-REVOKE ALL ON FUNCTION search_expand(text) FROM PUBLIC, anon, authenticated;
+COMMENT ON FUNCTION cortana.search_expand IS
+    'What the wanted words may have been: for each that the library does not hold, the words near to it; '
+    'where it holds them all, though in no line together, the words near to each. Words that nothing is '
+    'near to are left out; null: all of them.';
 
--- True when the caller's rows are all rows: row-level security does not bind the service role, nor
--- whoever may bypass it.
-CREATE FUNCTION search_sees_all() RETURNS boolean
+CREATE FUNCTION cortana.search_sees_all() RETURNS boolean
 LANGUAGE sql STABLE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT rolsuper OR rolbypassrls OR pg_has_role(oid, 'service_role', 'MEMBER')
+    SELECT acts_for_everyone() OR rolbypassrls
     FROM pg_roles
     WHERE rolname = coalesce(nullif(current_setting('role', true), 'none'), session_user)
 $$;
+COMMENT ON FUNCTION cortana.search_sees_all IS
+    'True when the caller''s rows are all rows: row-level security does not bind the service role, nor '
+    'whoever may bypass it.';
 
--- The days, months or years (at most some 60) that a time between the two may lie in, as keys.
-CREATE FUNCTION search_time_keys(p_from timestamptz, p_to timestamptz) RETURNS int[]
+CREATE FUNCTION cortana.search_time_keys(p_from timestamptz, p_to timestamptz) RETURNS int[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     first timestamp := greatest(p_from, '1970-01-01 UTC') AT TIME ZONE 'UTC';
@@ -784,31 +928,35 @@ BEGIN
         FROM generate_series(date_trunc(unit, first), last, ('1 ' || unit)::interval) AS at);
 END
 $$;
+COMMENT ON FUNCTION cortana.search_time_keys IS
+    'The days, months or years (at most some 60) that a time between the two may lie in, as keys.';
 
--- The condition of the index and the one of the row for one thing that a line must have.
-CREATE TYPE search_condition AS (lookup text, filter text);
+CREATE TYPE cortana.search_condition AS (lookup text, filter text);
+COMMENT ON TYPE cortana.search_condition IS
+    'The condition of the index and the one of the row for one thing that a line must have.';
 
-CREATE FUNCTION search_pattern(p_part text) RETURNS text
+CREATE FUNCTION cortana.search_pattern(p_part text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT '%' || regexp_replace(p_part, '([\\%_])', '\\\1', 'g') || '%'
 $$;
+COMMENT ON FUNCTION cortana.search_pattern IS 'A LIKE pattern for a text that contains this one.';
 
--- The condition on a column of ids for what may be the beginning of one; null: it is none.
-CREATE FUNCTION search_id_range(p_column text, p_value text) RETURNS text
+CREATE FUNCTION cortana.search_id_range(p_column text, p_value text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT format('%I BETWEEN %L AND %L', p_column, rpad(digits, 32, '0'), rpad(digits, 32, 'f'))
     FROM replace(p_value, '-', '') AS digits
     WHERE digits ~ '^[0-9a-f]{4,32}$'
 $$;
+COMMENT ON FUNCTION cortana.search_id_range IS
+    'The condition on a column of ids for what may be the beginning of one; null: it is none.';
 
--- What a query's fields ask of a row of search_materialized.
-CREATE FUNCTION search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
+CREATE FUNCTION cortana.search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF p_terms.languages IS NOT NULL THEN
@@ -844,36 +992,34 @@ BEGIN
     END IF;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_field_filters IS
+    'What a query''s fields ask of a row of search_materialized.';
 
--- The same as SQL that begins with AND.
-CREATE FUNCTION search_field_conditions(p_terms search_terms) RETURNS text
+CREATE FUNCTION cortana.search_field_conditions(p_terms search_terms) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT coalesce(string_agg(' AND ' || c.filter, ''), '') FROM search_field_filters(p_terms) AS c
 $$;
+COMMENT ON FUNCTION cortana.search_field_conditions IS 'The same as SQL that begins with AND.';
 
--- The condition of the index on a line's words. What is left out goes into the same walk of the index: sifted
--- row by row, a common word whose lines all hold what is left out would cost the reading of all of them.
-CREATE FUNCTION search_document_condition(p_words tsquery, p_excluded tsquery) RETURNS text
+CREATE FUNCTION cortana.search_document_condition(p_words tsquery, p_excluded tsquery) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT format('document @@ %L::tsquery', CASE WHEN p_excluded IS NULL THEN p_words
                                                   ELSE p_words && !!p_excluded END)
 $$;
+COMMENT ON FUNCTION cortana.search_document_condition IS
+    'The condition of the index on a line''s words. What is left out goes into the same walk of the '
+    'index: sifted row by row, a common word whose lines all hold what is left out would cost the reading '
+    'of all of them.';
 
--- At least p_limit lines that fulfil all conditions (p_base, p_lookup for the index, p_filter for the row;
--- null: none), the newest, if there are so many. Reads the p_span newest lines (null: all), and then older
--- ones, as many as what was found lets expect to be enough, until there are enough lines or all have been
--- read; so a common word costs no more than a rare one. Every statement is a Bitmap Heap Scan with all lookups in one Bitmap Index
--- Scan of search_materialized_lookup. What it returns are places of rows, which hold for the statement that
--- asked, and are read again without an index.
-CREATE FUNCTION search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
+CREATE FUNCTION cortana.search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
                               p_span bigint)
 RETURNS tid[]
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
 SET jit = off AS
 $$
@@ -929,15 +1075,18 @@ BEGIN
     RETURN found;
 END
 $$;
-REVOKE ALL ON FUNCTION search_newest(search_condition[], text, text, int, bigint) FROM PUBLIC, anon, authenticated;
+COMMENT ON FUNCTION cortana.search_newest IS
+    'At least p_limit lines that fulfil all conditions (p_base, p_lookup for the index, p_filter for the '
+    'row; null: none), the newest, if there are so many. Reads the p_span newest lines (null: all), and '
+    'then older ones, as many as what was found lets expect to be enough, until there are enough lines or '
+    'all have been read; so a common word costs no more than a rare one. Every statement is a Bitmap Heap '
+    'Scan with all lookups in one Bitmap Index Scan of search_materialized_lookup. What it returns are '
+    'places of rows, which hold for the statement that asked, and are read again without an index.';
 
--- What from: asks of the index. Few videos: their lines. Many: the lines whose video has the words of the
--- name among its names; if none has (it is a part of words), nothing, and the newest lines are sifted.
--- p_owner_rule is the condition on the rows of videos that the caller may see.
-CREATE FUNCTION search_source_condition(p_sources text[], p_owner_rule text,
+CREATE FUNCTION cortana.search_source_condition(p_sources text[], p_owner_rule text,
                                         OUT lookup text, OUT is_narrow boolean)
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
 SET jit = off AS
 $$
@@ -972,12 +1121,14 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION search_source_condition(text[], text) FROM PUBLIC, anon, authenticated;
+COMMENT ON FUNCTION cortana.search_source_condition IS
+    'What from: asks of the index. Few videos: their lines. Many: the lines whose video has the words of '
+    'the name among its names; if none has (it is a part of words), nothing, and the newest lines are '
+    'sifted. p_owner_rule is the condition on the rows of videos that the caller may see.';
 
--- Words that the query wants are two in the line's one, or one in the line's two.
-CREATE FUNCTION search_joined_keys(p_words text[]) RETURNS SETOF int[]
+CREATE FUNCTION cortana.search_joined_keys(p_words text[]) RETURNS SETOF int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     RETURN QUERY
@@ -986,14 +1137,18 @@ BEGIN
     FROM generate_series(1, least(cardinality(p_words) - 1, 7)) AS n;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_joined_keys IS
+    'Words that the query wants are two in the line''s one, or one in the line''s two.';
 
--- What the index is asked for a query's words, phrases and beginnings of words. GIN reads all words that
--- begin so from end to end before it compares, so beginnings are keys and pieces of three letters.
-CREATE FUNCTION search_word_lookup(p_terms search_terms) RETURNS text
+CREATE FUNCTION cortana.search_word_lookup(p_terms search_terms) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
+    IF p_terms.alternatives IS NOT NULL THEN
+        RETURN (SELECT format('(%s)', string_agg(format('(%s)', search_word_lookup(side::search_terms)), ' OR '))
+                FROM unnest(p_terms.alternatives) AS side);
+    END IF;
     RETURN (
         SELECT concat_ws(' AND ',
             CASE WHEN p_terms.lookup IS NOT NULL
@@ -1006,14 +1161,14 @@ BEGIN
              FROM unnest(p_terms.beginnings) AS b)));
 END
 $$;
+COMMENT ON FUNCTION cortana.search_word_lookup IS
+    'What the index is asked for a query''s words, phrases and beginnings of words. GIN reads all words '
+    'that begin so from end to end before it compares, so beginnings are keys and pieces of three '
+    'letters.';
 
--- What the index is asked for a text that may begin and end within words, and has three letters in a row in
--- its first 24: fewer have no trigram to look up, and more than some twenty lists of trigrams cost more than
--- they spare. Of several words the last begins one and those between are whole ones, and their keys have far
--- shorter lists than trigrams; then only what comes before them is looked up by these.
-CREATE FUNCTION search_part_lookup(p_folded text) RETURNS text
+CREATE FUNCTION cortana.search_part_lookup(p_folded text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     RETURN (
@@ -1029,14 +1184,17 @@ BEGIN
         WHERE n > 1 AND word ~ '^[[:alnum:]]{2,}$');
 END
 $$;
+COMMENT ON FUNCTION cortana.search_part_lookup IS
+    'What the index is asked for a text that may begin and end within words, and has three letters in a '
+    'row in its first 24: fewer have no trigram to look up, and more than some twenty lists of trigrams '
+    'cost more than they spare. Of several words the last begins one and those between are whole ones, '
+    'and their keys have far shorter lists than trigrams; then only what comes before them is looked up '
+    'by these.';
 
--- Rows that may answer: p_limit or more from each way of looking, where there are so many. PostgreSQL lets
--- no text operator use an index below a row-level security policy (none is leakproof), so this reads past
--- the policy and applies the same rule itself; search_segments reads every row once more under the policy.
-CREATE FUNCTION search_candidates(p_terms search_terms, p_video uuid, p_limit int, p_fuzzy boolean)
+CREATE FUNCTION cortana.search_candidates(p_terms search_terms, p_video uuid, p_limit int, p_fuzzy boolean)
 RETURNS SETOF tid
 LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET jit = off AS
 $$
 DECLARE
@@ -1140,14 +1298,18 @@ BEGIN
     RETURN QUERY SELECT unnest(found);
 END
 $$;
+COMMENT ON FUNCTION cortana.search_candidates IS
+    'Rows that may answer: p_limit or more from each way of looking, where there are so many. PostgreSQL '
+    'lets no text operator use an index below a row-level security policy (none is leakproof), so this '
+    'reads past the policy and applies the same rule itself; search_segments reads every row once more '
+    'under the policy.';
 
--- ---- results --------------------------------------------------------------------------------------
+-- ---- results ------------------------------------------------------------------------------------
 
--- The text with what matched between the two marks.
-CREATE FUNCTION search_snippet(p_text text, p_terms search_terms, p_start text, p_stop text)
+CREATE FUNCTION cortana.search_snippet(p_text text, p_terms search_terms, p_start text, p_stop text)
 RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     line text := left(regexp_replace(p_text, '[\x01-\x1f]', ' ', 'g'), 1000);
@@ -1175,6 +1337,7 @@ BEGIN
     RETURN replace(replace(coalesce(marked, line), E'\x01', p_start), E'\x02', p_stop);
 END
 $$;
+COMMENT ON FUNCTION cortana.search_snippet IS 'The text with what matched between the two marks.';
 
 CREATE FUNCTION search_segments(
     query text, video uuid DEFAULT NULL, max_results int DEFAULT 50,
@@ -1182,7 +1345,7 @@ CREATE FUNCTION search_segments(
 RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
                bounding_box jsonb, confidence real, language text, rank real, match_kind text)
 LANGUAGE plpgsql STABLE
-SECURITY INVOKER SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET jit = off AS
 $$
 DECLARE
@@ -1240,79 +1403,22 @@ BEGIN
     ORDER BY r.score DESC, r.confidence DESC, r.video_id, r.t_start, r.segment_id;
 END
 $$;
-COMMENT ON FUNCTION search_segments(text, uuid, int, text, text) IS
-    'Words, "phrases", -exclusions, OR, prefix*, from:, lang:, tag:, after:, before:; exact hits first, then words, then what OCR or a typo made of them. Bounded: 200 characters of query, 1000 results.';
+COMMENT ON FUNCTION search_segments IS
+    'Searches the text on screen. A query has words, "phrases", -exclusions, OR, prefix* and the fields '
+    'from:, lang:, tag:, after:, before:. Exact hits come first, then words, then what OCR or a typo may '
+    'have made of them. At most 200 characters of a query are read, and 1000 results given.';
 
-REVOKE ALL ON FUNCTION search_candidates(search_terms, uuid, int, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION search_candidates(search_terms, uuid, int, boolean)
-    TO authenticated, service_role;
-REVOKE ALL ON FUNCTION search_segments(text, uuid, int, text, text) FROM PUBLIC, anon;
-GRANT EXECUTE ON FUNCTION search_segments(text, uuid, int, text, text) TO authenticated, service_role;
+-- ---- who may call what --------------------------------------------------------------------------
 
--- ---- replacing a video's text ---------------------------------------------------------------------
-
--- Makes the video's segments and entities those of p_segments, a list of {text, normalized_text,
--- language, confidence, t_start, t_end, bounding_box, end_box, entities: [{type, value,
--- normalized_value}]}, and searchable. Rows that are the same already are not touched; ids follow
--- from what a row holds, so that the same list leaves the same rows.
-CREATE FUNCTION replace_video_text(p_video_id uuid, p_segments jsonb,
-                                   OUT segment_count bigint, OUT entity_count bigint)
-LANGUAGE plpgsql
-SECURITY INVOKER SET search_path = pg_catalog, public AS
-$$
-BEGIN
-    PERFORM FROM videos WHERE id = p_video_id FOR UPDATE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'video % does not exist', p_video_id USING ERRCODE = 'foreign_key_violation';
-    END IF;
-    CREATE TEMP TABLE incoming_text ON COMMIT DROP AS
-    SELECT DISTINCT ON (id) segment_id(p_video_id, hash, t_start, bounding_box) AS id, hash, s.*
-    FROM jsonb_to_recordset(p_segments) AS s (
-             text text, normalized_text text, language text, confidence real, t_start int, t_end int,
-             bounding_box jsonb, end_box jsonb, entities jsonb),
-         LATERAL encode(sha256(convert_to(s.normalized_text, 'UTF8')), 'hex') AS hash
-    ORDER BY id, s.t_end DESC, s.text;
-
-    DELETE FROM segments s
-    WHERE s.video_id = p_video_id AND NOT EXISTS (SELECT FROM incoming_text i WHERE i.id = s.id);
-    INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash,
-                               language, confidence, t_start, t_end, bounding_box, end_box)
-    SELECT i.id, v.id, v.owner_id, v.team_id, i.text, i.normalized_text, i.hash, i.language,
-           i.confidence, i.t_start, i.t_end, i.bounding_box, i.end_box
-    FROM incoming_text i, videos v
-    WHERE v.id = p_video_id
-    ON CONFLICT (id) DO UPDATE SET
-        owner_id = excluded.owner_id, team_id = excluded.team_id, text = excluded.text,
-        normalized_text = excluded.normalized_text, text_hash = excluded.text_hash,
-        language = excluded.language, confidence = excluded.confidence, t_end = excluded.t_end,
-        bounding_box = excluded.bounding_box, end_box = excluded.end_box
-    WHERE (s.owner_id, s.team_id, s.text, s.normalized_text, s.text_hash, s.language, s.confidence,
-           s.t_end, s.bounding_box, s.end_box)
-          IS DISTINCT FROM
-          (excluded.owner_id, excluded.team_id, excluded.text, excluded.normalized_text,
-           excluded.text_hash, excluded.language, excluded.confidence, excluded.t_end,
-           excluded.bounding_box, excluded.end_box);
-
-    CREATE TEMP TABLE incoming_entities ON COMMIT DROP AS
-    SELECT md5(concat_ws('|', i.id, e.type, e.number, e.value))::uuid AS id, i.id AS segment_id,
-           e.type, e.value, e.normalized_value
-    FROM incoming_text i,
-         ROWS FROM (jsonb_to_recordset(i.entities) AS (type text, value text, normalized_value text))
-             WITH ORDINALITY AS e (type, value, normalized_value, number);
-    DELETE FROM entities e USING segments s
-    WHERE s.video_id = p_video_id AND e.segment_id = s.id
-      AND NOT EXISTS (SELECT FROM incoming_entities i WHERE i.id = e.id);
-    INSERT INTO entities AS e (id, segment_id, entity_type, value, normalized_value)
-    SELECT i.id, i.segment_id, i.type, i.value, i.normalized_value FROM incoming_entities i
-    ON CONFLICT (id) DO UPDATE SET normalized_value = excluded.normalized_value
-    WHERE e.normalized_value <> excluded.normalized_value;
-
-    SELECT count(*) INTO segment_count FROM incoming_text;
-    SELECT count(*) INTO entity_count FROM incoming_entities;
-    DROP TABLE incoming_text, incoming_entities;
-    PERFORM refresh_search_materialized(p_video_id);
-    UPDATE videos SET status = 'ready' WHERE id = p_video_id AND status <> 'ready';
-END
-$$;
-REVOKE ALL ON FUNCTION replace_video_text(uuid, jsonb) FROM PUBLIC, anon, authenticated;
-GRANT EXECUTE ON FUNCTION replace_video_text(uuid, jsonb) TO service_role;
+REVOKE ALL ON FUNCTION refresh_search_materialized, search_segments FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.search_word_list,
+    cortana.search_key, cortana.search_pair_keys, cortana.search_refuse, cortana.search_position,
+    cortana.search_date, cortana.search_add_field, cortana.search_add_beginning,
+    cortana.search_is_beginning, cortana.search_add_words, cortana.search_add_alternatives, cortana.search_parse,
+    cortana.search_candidates, cortana.search_snippet, search_segments TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.search_slice, cortana.search_keys, cortana.search_word_query,
+    cortana.search_words_prune, refresh_search_materialized, cortana.search_sees_all,
+    cortana.search_time_keys, cortana.search_pattern, cortana.search_id_range, cortana.search_field_filters,
+    cortana.search_field_conditions, cortana.search_document_condition, cortana.search_joined_keys,
+    cortana.search_word_lookup, cortana.search_part_lookup TO service_role;

@@ -1,52 +1,38 @@
--- Videos and their objects: how uploads become videos, what happens when an original changes or goes,
--- and how the objects of a deleted video are removed. A scanner in any language works through these
--- functions; each may be called by several at once.
+-- Videos and their objects: how uploads become videos, what happens when an original changes or disappears, and how
+-- the objects of a deleted video are removed. A scanner, in any language, calls these functions; several scanners
+-- may call them at the same time.
 
--- ---- what a row knows of its original ------------------------------------------------------------
+-- ---- uploads ------------------------------------------------------------------------------------
 
-ALTER TABLE videos
-    ADD COLUMN original_etag text,
-    ADD COLUMN original_state text CHECK (original_state IN ('present', 'replaced', 'missing')),
-    ADD COLUMN original_state_at timestamptz,
-    ADD COLUMN replaced_etag text,
-    ADD COLUMN duplicate_of uuid REFERENCES videos ON DELETE SET NULL,
-    ADD COLUMN registered_at timestamptz;
-COMMENT ON COLUMN videos.original_etag IS 'The store''s ETag of the bytes that the results were made of.';
-COMMENT ON COLUMN videos.original_state IS
-    'What the scanner saw last: present, replaced (other bytes than those worked on) or missing; null: never seen.';
-COMMENT ON COLUMN videos.replaced_etag IS 'ETag of the bytes that took the place of those worked on.';
-COMMENT ON COLUMN videos.duplicate_of IS
-    'The video of the same owner with the same bytes; this one is not worked on (status duplicate).';
-COMMENT ON COLUMN videos.registered_at IS 'When the scanner saw the original whole and its run started.';
-
--- Rows by the key of their original, in the order in which a store lists keys.
-CREATE INDEX videos_original_key ON videos (s3_original_path COLLATE "C");
--- Where the scanner looks for identical bytes.
-CREATE INDEX videos_original_size ON videos (original_size, owner_id) WHERE original_size IS NOT NULL;
-CREATE INDEX videos_duplicates ON videos (duplicate_of) WHERE duplicate_of IS NOT NULL;
--- Rows that were made ahead of their upload.
-CREATE INDEX videos_awaited ON videos (created_at) WHERE registered_at IS NULL AND status = 'new';
-
--- ---- uploads on their way in ---------------------------------------------------------------------
-
--- Objects that were seen and are not taken yet: each is looked at a second time, and taken when size
--- and ETag have not moved.
-CREATE TABLE uploads (
+CREATE TABLE cortana.uploads (
     key text PRIMARY KEY,
     size bigint,
-    etag text,                                -- null: announced as complete, taken at the first look
-    due_at timestamptz NOT NULL,              -- the next look
-    tries int NOT NULL DEFAULT 0,             -- looks that failed
-    video_id uuid,                            -- of an inbox object that is being moved
-    refused text,                             -- why it is left where it is
+    etag text,
+    due_at timestamptz NOT NULL,
+    tries int NOT NULL DEFAULT 0,
+    video_id uuid,
+    refused text,
     noted_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE cortana.uploads IS
+    'Objects that the scanner has found but not yet registered. The scanner checks each object a second time, and '
+    'registers it if size and ETag have not changed.';
+COMMENT ON COLUMN cortana.uploads.etag IS
+    'ETag at the last check; null: the upload was announced as complete and is registered at the first check.';
+COMMENT ON COLUMN cortana.uploads.due_at IS 'When the scanner checks the object next.';
+COMMENT ON COLUMN cortana.uploads.tries IS 'How many checks failed.';
+COMMENT ON COLUMN cortana.uploads.video_id IS 'The video of an object that is being moved out of the inbox.';
+COMMENT ON COLUMN cortana.uploads.refused IS 'Why the object is refused; it stays where it is. Null: not refused.';
+
 CREATE INDEX uploads_due ON uploads (due_at) WHERE refused IS NULL;
 
--- A video whose twin is deleted stands for itself again: the scanner takes it up like a new one.
-CREATE FUNCTION videos_lose_twin() RETURNS trigger
+ALTER TABLE cortana.uploads ENABLE ROW LEVEL SECURITY;
+CREATE POLICY uploads_service ON cortana.uploads TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.uploads TO service_role;
+
+CREATE FUNCTION cortana.videos_lose_twin() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     NEW.status := 'new';
@@ -56,32 +42,43 @@ BEGIN
     RETURN NEW;
 END
 $$;
+COMMENT ON FUNCTION cortana.videos_lose_twin IS
+    'Trigger: when the video that a duplicate refers to is deleted, the duplicate becomes a new video, which the '
+    'scanner registers.';
 CREATE TRIGGER videos_lose_twin BEFORE UPDATE ON videos
     FOR EACH ROW WHEN (OLD.duplicate_of IS NOT NULL AND NEW.duplicate_of IS NULL
                        AND NEW.status = 'duplicate')
     EXECUTE FUNCTION videos_lose_twin();
 
--- How far the scanner has come through a list that is too long for one look.
-CREATE TABLE scan_positions (
+CREATE TABLE cortana.scan_positions (
     name text PRIMARY KEY,
-    position text NOT NULL DEFAULT '',        -- the last key that was seen; '' is the beginning
-    rounds bigint NOT NULL DEFAULT 0,         -- how often the end was reached
+    position text NOT NULL DEFAULT '',
+    rounds bigint NOT NULL DEFAULT 0,
     updated_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE cortana.scan_positions IS
+    'How far the scanner has read a list of objects that is too long to be read at once.';
+COMMENT ON COLUMN cortana.scan_positions.position IS 'The last key that was read; '''' is the beginning of the list.';
+COMMENT ON COLUMN cortana.scan_positions.rounds IS 'How often the end of the list was reached.';
 
--- Ids that begin with the time, so that what is new lies at one place of a store's list (UUID version 7).
+ALTER TABLE cortana.scan_positions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY scan_positions_service ON cortana.scan_positions TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.scan_positions TO service_role;
+
 CREATE FUNCTION time_ordered_uuid() RETURNS uuid
-LANGUAGE sql VOLATILE AS
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
             || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid
 $$;
+COMMENT ON FUNCTION time_ordered_uuid IS
+    'Returns an id that begins with the time (UUID version 7), so that new objects are next to each other in the '
+    'list of a store.';
 
--- Objects as a list has shown them: [{key, size, etag, video_id}], video_id for those under
--- videos/original/. Those that are not known as they are get a second look after p_settle. Returns how
--- many are news.
-CREATE FUNCTION note_objects(p_objects jsonb, p_settle interval) RETURNS bigint
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.note_objects(p_objects jsonb, p_settle interval) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     news bigint;
@@ -104,11 +101,14 @@ BEGIN
     RETURN news;
 END
 $$;
+COMMENT ON FUNCTION cortana.note_objects IS
+    'Records objects that the scanner has found in a list: [{key, size, etag, video_id}], with video_id for those '
+    'under videos/original/. Objects that are new or have changed are checked a second time after p_settle. Returns '
+    'how many are new or changed.';
 
--- Somebody says that the object is complete (an upload's end, an event of the store): it is looked at
--- at once. What was said is not believed but looked at, so anybody who may write to the store may say it.
 CREATE FUNCTION announce_upload(p_key text) RETURNS void
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     INSERT INTO uploads AS u (key, due_at) VALUES (p_key, clock_timestamp())
@@ -117,85 +117,102 @@ BEGIN
     PERFORM pg_notify('cv_uploads', '');
 END
 $$;
+COMMENT ON FUNCTION announce_upload IS
+    'Tells the scanner that an upload is complete, so that it checks the object at once. The scanner trusts only what '
+    'it finds in the store, so that every user who may write to the store may call this.';
 
--- Events of a store as an API was given them (by a webhook, a queue's reader, a function of a cloud), in
--- any of the forms that the scanner knows; each stays until a scanner has read it.
-CREATE TABLE object_events (
+CREATE TABLE cortana.object_events (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event jsonb NOT NULL,
     received_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+COMMENT ON TABLE cortana.object_events IS
+    'Events of an object store as an API received them (from a webhook, a queue or a cloud function), in any form '
+    'that the scanner knows. Each event stays until a scanner has read it.';
 
--- Hands an event of the store to the scanner. It is believed no more than an announcement, so that it
--- need not be known who sent it. What is too large (1 MiB; SQS and SNS carry 256 KiB) is refused with
--- 54000, what is no JSON object with 22023, and with 53400 whatever comes while 100,000 events wait: is
--- there a scanner?
+ALTER TABLE cortana.object_events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY object_events_service ON cortana.object_events TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.object_events TO service_role;
+
 CREATE FUNCTION accept_object_event(p_event jsonb) RETURNS void
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     largest constant int := 1024 * 1024;
     most constant bigint := 100000;
 BEGIN
     IF p_event IS NULL OR jsonb_typeof(p_event) <> 'object' THEN
-        RAISE EXCEPTION 'an event of the store is a JSON object' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'an event of the store must be a JSON object' USING ERRCODE = 'invalid_parameter_value';
     ELSIF octet_length(p_event::text) > largest THEN
-        RAISE EXCEPTION 'an event of the store has at most % bytes', largest
+        RAISE EXCEPTION 'an event of the store may have at most % bytes', largest
             USING ERRCODE = 'program_limit_exceeded';
     ELSIF (SELECT max(id) - min(id) FROM object_events) >= most THEN
-        RAISE EXCEPTION 'more than % events of the store wait to be read', most
-            USING ERRCODE = 'configuration_limit_exceeded', HINT = 'Start scanner-worker --interval.';
+        RAISE EXCEPTION 'more than % events of the store wait for a scanner', most
+            USING ERRCODE = 'configuration_limit_exceeded', HINT = 'Start a scanner: scanner-worker --interval.';
     END IF;
     INSERT INTO object_events (event) VALUES (p_event);
     PERFORM pg_notify('cv_uploads', '');
 END
 $$;
+COMMENT ON FUNCTION accept_object_event IS
+    'Passes an event of the object store, in any form that the scanner knows, to the scanner. The scanner trusts only '
+    'what it finds in the store, so that it does not matter who sent the event. Refuses an event of more than 1 MiB '
+    '(54000), an event that is not a JSON object (22023), and all events while 100,000 events wait (53400), because '
+    'then no scanner is running.';
 
--- The uploads that are to be looked at now. Nothing is locked: two scanners that look at one object
--- come to the same end.
-CREATE FUNCTION due_uploads(p_limit int) RETURNS SETOF uploads
-LANGUAGE sql STABLE AS
+CREATE FUNCTION cortana.due_uploads(p_limit int) RETURNS SETOF uploads
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT * FROM uploads WHERE refused IS NULL AND due_at <= clock_timestamp()
     ORDER BY due_at, key LIMIT p_limit
 $$;
+COMMENT ON FUNCTION cortana.due_uploads IS
+    'Returns the uploads that the scanner must check now. The rows are not locked, because two scanners that check '
+    'the same object come to the same result.';
 
--- It looked otherwise at the second look: wait once more.
-CREATE FUNCTION postpone_upload(p_key text, p_size bigint, p_etag text, p_settle interval) RETURNS void
-LANGUAGE sql AS
+CREATE FUNCTION cortana.postpone_upload(p_key text, p_size bigint, p_etag text, p_settle interval) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     UPDATE uploads SET size = p_size, etag = p_etag, due_at = clock_timestamp() + p_settle, tries = 0
     WHERE key = p_key
 $$;
+COMMENT ON FUNCTION cortana.postpone_upload IS
+    'Schedules another check of an upload whose size or ETag has changed since the last check.';
 
--- A look that failed is repeated, after a minute at first and then ever later, up to an hour.
-CREATE FUNCTION retry_upload(p_key text) RETURNS void
-LANGUAGE sql AS
+CREATE FUNCTION cortana.retry_upload(p_key text) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     UPDATE uploads SET tries = tries + 1,
                        due_at = clock_timestamp() + least(interval '1 minute' * (2 ^ least(tries, 10)),
                                                           interval '1 hour')
     WHERE key = p_key
 $$;
+COMMENT ON FUNCTION cortana.retry_upload IS
+    'Schedules another check of an upload whose check failed: after a minute at first, then after longer delays of '
+    'up to an hour.';
 
--- It stays where it is, and why; true when that is news.
-CREATE FUNCTION refuse_upload(p_key text, p_reason text) RETURNS boolean
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.refuse_upload(p_key text, p_reason text) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     UPDATE uploads SET refused = p_reason WHERE key = p_key AND refused IS NULL;
     RETURN FOUND;
 END
 $$;
+COMMENT ON FUNCTION cortana.refuse_upload IS
+    'Records why an upload is refused; the object stays where it is. Returns true if the upload was not refused for '
+    'this reason before.';
 
--- An inbox object gets its video, before it is moved: whatever lies under videos/original/ then has a
--- row that says whose it is. The same id comes back however often this is asked. No row: another
--- scanner has finished with it.
-CREATE FUNCTION prepare_upload(p_key text, p_owner_id uuid, p_team_id uuid, p_name text,
+CREATE FUNCTION cortana.prepare_upload(p_key text, p_owner_id uuid, p_team_id uuid, p_name text,
                                p_extension text, OUT video_id uuid, OUT original_key text)
 RETURNS SETOF record
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     upload uploads;
@@ -219,26 +236,31 @@ BEGIN
     RETURN NEXT;
 END
 $$;
+COMMENT ON FUNCTION cortana.prepare_upload IS
+    'Creates the video of an inbox object before the object is moved, so that every object under videos/original/ has '
+    'a row that names its owner. Repeated calls return the same id. Returns no row if another scanner has already '
+    'registered the object.';
 
-CREATE FUNCTION video_event(p_video_id uuid, p_level text, p_type text, p_message text, p_data jsonb)
+CREATE FUNCTION cortana.video_event(p_video_id uuid, p_level text, p_type text, p_message text, p_data jsonb)
 RETURNS void
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     INSERT INTO task_events (video_id, source, level, type, message, data)
     VALUES (p_video_id, event_source(), p_level, p_type, p_message, p_data)
 $$;
+COMMENT ON FUNCTION cortana.video_event IS 'Writes an event of a video to the timeline.';
 
--- Whether this video's bytes are another's of the same owner and team: 'none', 'unknown' (somebody has
--- to read them), or 'found' and whose. The lock makes two that come at once see each other.
-CREATE FUNCTION find_twin(p_video videos, p_size bigint, p_etag text, p_sha256 text,
+CREATE FUNCTION cortana.find_twin(p_video videos, p_size bigint, p_etag text, p_sha256 text,
                           OUT verdict text, OUT twin_id uuid)
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     other videos;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(
-        concat_ws('/', 'cortana original', p_video.owner_id, p_video.team_id, p_size), 0));
+    PERFORM take_lock('originals ' || abs(hashtextextended(
+        concat_ws('/', p_video.owner_id, p_video.team_id, p_size), 0) % 64));
     verdict := 'none';
     FOR other IN
         SELECT * FROM videos v
@@ -260,20 +282,17 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION cortana.find_twin IS
+    'Looks for another video of the same owner and team with the same bytes. Returns ''none'', ''unknown'' (the SHA-256 '
+    'is needed), or ''found'' and the id of that video. A lock ensures that two videos that are registered at the same '
+    'time find each other.';
 
--- The original at p_key, whole, as the store shows it now. Makes the video where there is none, starts
--- its run once, and deletes its entry in `uploads`. Owner, team and name are for a row that is made
--- here; one that is there keeps its own. What has become of it:
---   new        its run has started                known     nothing has changed
---   duplicate  linked to the same bytes           replaced  other bytes lie there than were worked on
---   removed    the video was deleted; so will be this object
---   other      the video's row names another key
---   digest     it takes the SHA-256 to tell; nothing was done: ask again with it
-CREATE FUNCTION register_original(
+CREATE FUNCTION cortana.register_original(
     p_key text, p_video_id uuid, p_size bigint, p_etag text, p_sha256 text DEFAULT NULL,
     p_owner_id uuid DEFAULT NULL, p_team_id uuid DEFAULT NULL, p_name text DEFAULT NULL,
     p_upload_key text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     video videos;
@@ -291,7 +310,7 @@ BEGIN
         ON CONFLICT (id) DO NOTHING;
         SELECT * INTO video FROM videos WHERE id = p_video_id FOR NO KEY UPDATE;
         IF NOT FOUND THEN
-            RETURN 'known'; -- deleted this instant: the next look sees what became of it
+            RETURN 'known'; -- the video has just been deleted: the next check finds its state
         END IF;
         IF coalesce(video.s3_original_path, p_key) <> p_key THEN
             outcome := 'other';
@@ -307,11 +326,18 @@ BEGIN
     RETURN outcome;
 END
 $$;
+COMMENT ON FUNCTION cortana.register_original IS
+    'Registers the complete original at p_key. Creates the video if it does not exist, starts its first run, and '
+    'deletes its entry in cortana.uploads. Owner, team and name are used only for a new row. Returns ''new'' (the run '
+    'has started), ''known'' (nothing has changed), ''duplicate'' (another video has the same bytes), ''replaced'' '
+    '(the object holds other bytes than those the results were made from), ''removed'' (the video was deleted, and '
+    'this object will be removed), ''other'' (the row of the video names another key) or ''digest'' (nothing was '
+    'done, because the SHA-256 is needed: call again with it).';
 
--- Of a video whose row is locked and that was not registered yet. Not for use outside.
-CREATE FUNCTION register_video(p_video videos, p_key text, p_size bigint, p_etag text, p_sha256 text)
+CREATE FUNCTION cortana.register_video(p_video videos, p_key text, p_size bigint, p_etag text, p_sha256 text)
 RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     is_started boolean := EXISTS (SELECT FROM jobs WHERE video_id = p_video.id);
@@ -339,20 +365,22 @@ BEGIN
     RETURN 'new';
 END
 $$;
+COMMENT ON FUNCTION cortana.register_video IS
+    'Registers a video that is not registered yet; the caller has locked its row. For register_original() only.';
 
--- Of a video whose row is locked and that was registered before. Not for use outside.
-CREATE FUNCTION compare_original(p_video videos, p_key text, p_size bigint, p_etag text, p_sha256 text)
+CREATE FUNCTION cortana.compare_original(p_video videos, p_key text, p_size bigint, p_etag text, p_sha256 text)
 RETURNS text
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF p_etag IS DISTINCT FROM p_video.original_etag AND p_size = p_video.original_size
        AND p_video.original_sha256 IS NOT NULL AND p_sha256 IS NULL THEN
-        RETURN 'digest'; -- a store that was moved has the same bytes under other ETags
+        RETURN 'digest'; -- after a store was moved, the same bytes may have another ETag
     END IF;
     IF p_etag = p_video.original_etag
        OR p_size = p_video.original_size AND p_sha256 = p_video.original_sha256
-       -- nothing was made of the old bytes yet: the new ones are as good
+       -- no results were made from the old bytes yet: use the new ones
        OR NOT EXISTS (SELECT FROM jobs WHERE video_id = p_video.id
                                          AND (attempt > 0 OR status <> 'queued'))
           AND p_video.status = 'new' THEN
@@ -375,16 +403,19 @@ BEGIN
                       original_state_at = clock_timestamp()
     WHERE id = p_video.id;
     PERFORM video_event(p_video.id, 'warn', 'original',
-        'the original was overwritten; the results are still those of the old bytes',
+        'the original was overwritten; the results were made from the old bytes',
         jsonb_build_object('key', p_key, 'etag', p_etag, 'size', p_size,
                            'old_etag', p_video.original_etag, 'old_size', p_video.original_size));
     RETURN 'replaced';
 END
 $$;
+COMMENT ON FUNCTION cortana.compare_original IS
+    'Compares the original of a registered video with what was recorded; the caller has locked its row. For '
+    'register_original() only.';
 
--- The originals of the same size and owner as this video's whose SHA-256 nobody knows.
-CREATE FUNCTION undigested_twins(p_video_id uuid, p_size bigint) RETURNS TABLE (id uuid, key text)
-LANGUAGE sql STABLE AS
+CREATE FUNCTION cortana.undigested_twins(p_video_id uuid, p_size bigint) RETURNS TABLE (id uuid, key text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT v.id, v.s3_original_path
     FROM videos v JOIN videos o ON o.id = p_video_id
@@ -394,12 +425,14 @@ $$
       AND v.duplicate_of IS NULL AND v.status <> 'failed'
       AND coalesce(v.original_state, 'present') = 'present'
 $$;
+COMMENT ON FUNCTION cortana.undigested_twins IS
+    'Returns the originals that have the same size and owner as the original of this video and whose SHA-256 is not '
+    'known.';
 
--- Rows whose original a list should have shown between two keys (p_after < key <= p_until; '' and null:
--- no bound) and has not.
-CREATE FUNCTION unseen_originals(p_after text, p_until text, p_seen text[], p_limit int)
+CREATE FUNCTION cortana.unseen_originals(p_after text, p_until text, p_seen text[], p_limit int)
 RETURNS TABLE (id uuid, key text)
-LANGUAGE sql STABLE AS
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT v.id, v.s3_original_path FROM videos v
     WHERE v.s3_original_path COLLATE "C" > p_after
@@ -409,10 +442,13 @@ $$
       AND NOT EXISTS (SELECT FROM unnest(p_seen) AS seen (key) WHERE seen.key = v.s3_original_path)
     ORDER BY v.s3_original_path COLLATE "C" LIMIT p_limit
 $$;
+COMMENT ON FUNCTION cortana.unseen_originals IS
+    'Returns the videos whose original is missing from the list of keys between two keys (p_after < key <= p_until; '
+    ''''' and null: no bound).';
 
--- The original is gone. Its results stay: the text in it is still true. True when that is news.
-CREATE FUNCTION mark_original_missing(p_video_id uuid, p_key text) RETURNS boolean
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.mark_original_missing(p_video_id uuid, p_key text) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     PERFORM set_config('cortana.source', 'scanner', true);
@@ -426,10 +462,13 @@ BEGIN
     RETURN FOUND;
 END
 $$;
+COMMENT ON FUNCTION cortana.mark_original_missing IS
+    'Records that the original of a video is missing from the store. The results are kept, because the text is still '
+    'correct. Returns true if the original was not known to be missing.';
 
--- Works on a video once more, on the bytes that lie there now: the answer to 'replaced'. Returns the run.
 CREATE FUNCTION reprocess_video(p_video_id uuid) RETURNS uuid
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     LOCK TABLE jobs IN ROW EXCLUSIVE MODE; -- before a video's row: see videos_before_deletes()
@@ -441,21 +480,21 @@ BEGIN
         duplicate_of = NULL, registered_at = coalesce(registered_at, clock_timestamp())
     WHERE id = p_video_id;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no video %', p_video_id USING ERRCODE = 'no_data_found';
+        RAISE EXCEPTION 'video % does not exist', p_video_id USING ERRCODE = 'no_data_found';
     END IF;
     RETURN (SELECT run_id FROM start_run('video_pipeline', '{}', p_video_id));
 END
 $$;
+COMMENT ON FUNCTION reprocess_video IS
+    'Processes a video again from its original as it is in the store now. Returns the id of the run.';
 
--- ---- deletion ------------------------------------------------------------------------------------
+-- ---- deletion -----------------------------------------------------------------------------------
 
 INSERT INTO job_types (name, description, base_priority, time_limit, retry_delays) VALUES
     ('object_remove', 'the objects of a deleted video', 1, '1 hour',
      '{1 minute,5 minutes,15 minutes,1 hour,6 hours}');
 
--- Videos that were deleted: what a job still has to remove, and for a time afterwards which ids are not
--- to come back by a late upload.
-CREATE TABLE object_removals (
+CREATE TABLE cortana.object_removals (
     video_id uuid PRIMARY KEY,
     tenant_id uuid,
     requested_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -463,14 +502,22 @@ CREATE TABLE object_removals (
     finished_at timestamptz,
     objects bigint NOT NULL DEFAULT 0
 );
-COMMENT ON COLUMN object_removals.final_after IS
-    'Whatever was at work on the video has lost its lease by then: what is removed after that stays removed.';
+COMMENT ON TABLE cortana.object_removals IS
+    'Deleted videos whose objects a job still has to remove. A row is kept for some time after that, so that a late '
+    'upload does not create a video with the same id again.';
+COMMENT ON COLUMN cortana.object_removals.final_after IS
+    'When all workers that processed the video have lost their lease. After this time they can write no more objects.';
+
 CREATE INDEX object_removals_finished ON object_removals (finished_at) WHERE finished_at IS NOT NULL;
 
--- The job has no video: it must outlive the row. Not by enqueue_job(), which asks who is calling.
-CREATE FUNCTION enqueue_object_removal(p_video_id uuid, p_tenant_id uuid, p_step text, p_at timestamptz)
+ALTER TABLE cortana.object_removals ENABLE ROW LEVEL SECURITY;
+CREATE POLICY object_removals_service ON cortana.object_removals TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.object_removals TO service_role;
+
+CREATE FUNCTION cortana.enqueue_object_removal(p_video_id uuid, p_tenant_id uuid, p_step text, p_at timestamptz)
 RETURNS void
-LANGUAGE sql AS
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     INSERT INTO jobs (job_type, payload, tenant_id, priority, scheduled_for, dedupe_key)
     SELECT name, jsonb_build_object('video_id', p_video_id), p_tenant_id, base_priority, p_at,
@@ -478,10 +525,13 @@ $$
     FROM job_types WHERE name = 'object_remove'
     ON CONFLICT DO NOTHING
 $$;
+COMMENT ON FUNCTION cortana.enqueue_object_removal IS
+    'Enqueues the job that removes the objects of a video. The job has no video_id, because it must outlive the row of '
+    'the video. It is not enqueued by enqueue_job(), because that checks the rights of the caller.';
 
-CREATE FUNCTION videos_before_delete() RETURNS trigger
+CREATE FUNCTION cortana.videos_before_delete() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     tenant uuid := coalesce(OLD.team_id, OLD.owner_id);
@@ -493,15 +543,14 @@ BEGIN
     RETURN OLD;
 END
 $$;
+COMMENT ON FUNCTION cortana.videos_before_delete IS
+    'Trigger: records a deleted video in cortana.object_removals, and enqueues the job that removes its objects.';
 CREATE TRIGGER videos_before_delete BEFORE DELETE ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_before_delete();
 
--- A plain DELETE locks a video before its jobs, workers lock a job before its video. No order of rows
--- brings the two together, so that a DELETE keeps workers (who wait, they do not fail) and other DELETEs
--- out of the jobs until its transaction ends. delete_video() does without.
-CREATE FUNCTION videos_before_deletes() RETURNS trigger
+CREATE FUNCTION cortana.videos_before_deletes() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF coalesce(current_setting('cortana.jobs_are_locked', true), '') <> 'yes' THEN
@@ -510,14 +559,16 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.videos_before_deletes IS
+    'Trigger: locks the table jobs. A DELETE of a video locks the video before its jobs, whereas workers lock a job '
+    'before its video, which could deadlock. Workers and other DELETEs therefore wait until the transaction of the '
+    'DELETE ends. delete_video() does not need this lock.';
 CREATE TRIGGER videos_before_deletes BEFORE DELETE ON videos
     FOR EACH STATEMENT EXECUTE FUNCTION videos_before_deletes();
 
--- A stage that is at work on a video that is deleted is told, and the removal is repeated when its
--- lease has certainly ended. The margin covers a last request on its way to the store.
-CREATE FUNCTION jobs_deleted_at_work() RETURNS trigger
+CREATE FUNCTION cortana.jobs_deleted_at_work() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     UPDATE object_removals
@@ -527,32 +578,34 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.jobs_deleted_at_work IS
+    'Trigger: tells the workers that process a deleted video to stop, and repeats the removal of objects after their '
+    'leases have ended. A margin is added for a last request that is still on its way to the store.';
 CREATE TRIGGER jobs_deleted_at_work AFTER DELETE ON jobs
     FOR EACH ROW WHEN (OLD.status = 'processing' AND OLD.video_id IS NOT NULL)
     EXECUTE FUNCTION jobs_deleted_at_work();
 
--- An id whose objects are being removed cannot be used anew until that is done.
-CREATE FUNCTION videos_after_insert() RETURNS trigger
+CREATE FUNCTION cortana.videos_after_insert() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF EXISTS (SELECT FROM object_removals WHERE video_id = NEW.id AND finished_at IS NULL) THEN
-        RAISE EXCEPTION 'the objects of an earlier video % are being removed', NEW.id
+        RAISE EXCEPTION 'the objects of a deleted video with the id % are still being removed', NEW.id
             USING ERRCODE = 'object_in_use', HINT = 'Use another id.';
     END IF;
     DELETE FROM object_removals WHERE video_id = NEW.id;
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.videos_after_insert IS
+    'Trigger: refuses a new video with the id of a deleted video whose objects are still being removed.';
 CREATE TRIGGER videos_after_insert AFTER INSERT ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_after_insert();
 
--- Deletes a video with all that was made of it. As DELETE FROM videos, but locks in the order in which
--- workers do, and so stops nobody who works on other videos. False: there is none. (The setting is made
--- here and not as the function's own: that takes a superuser, which a migration's owner need not be.)
 CREATE FUNCTION delete_video(p_video_id uuid) RETURNS boolean
-LANGUAGE plpgsql AS
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     was_there boolean;
@@ -565,10 +618,14 @@ BEGIN
     RETURN was_there;
 END
 $$;
+COMMENT ON FUNCTION delete_video IS
+    'Deletes a video and its results; a job removes its objects. Unlike DELETE FROM videos, it takes locks in the '
+    'same order as workers, and therefore does not block workers of other videos. Returns false if the video does not '
+    'exist.';
 
--- Objects have turned up under an id that was deleted.
-CREATE FUNCTION remove_objects_again(p_video_id uuid) RETURNS void
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.remove_objects_again(p_video_id uuid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     removal object_removals;
@@ -581,11 +638,12 @@ BEGIN
     END IF;
 END
 $$;
+COMMENT ON FUNCTION cortana.remove_objects_again IS
+    'Repeats the removal of the objects of a deleted video, because more objects were found under its id.';
 
--- The end of an object_remove job, in the transaction that completes it. What was listed before
--- final_after may have missed something: then once more.
-CREATE FUNCTION settle_object_removal(p_video_id uuid, p_job_id uuid, p_objects bigint) RETURNS void
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.settle_object_removal(p_video_id uuid, p_job_id uuid, p_objects bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     removal object_removals;
@@ -601,15 +659,15 @@ BEGIN
     END IF;
 END
 $$;
+COMMENT ON FUNCTION cortana.settle_object_removal IS
+    'Records the end of an object_remove job, in the transaction that completes the job. If the objects were listed '
+    'before final_after, some may have been written since, and the removal is repeated.';
 
--- ---- retention -----------------------------------------------------------------------------------
+-- ---- retention ----------------------------------------------------------------------------------
 
-CREATE INDEX jobs_clips ON jobs (finished_at)
-    WHERE job_type = 'clip_generate' AND status = 'done' AND NOT result ? 'removed_at';
-
--- Clips that were made longer ago than p_days, and that nobody is asking for at the moment.
-CREATE FUNCTION expired_clips(p_days int, p_limit int) RETURNS TABLE (video_id uuid, key text)
-LANGUAGE sql STABLE AS
+CREATE FUNCTION cortana.expired_clips(p_days int, p_limit int) RETURNS TABLE (video_id uuid, key text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT DISTINCT j.video_id, j.result ->> 'clip_path'
     FROM (SELECT * FROM jobs
@@ -622,10 +680,12 @@ $$
                         AND a.status IN ('queued', 'processing')
                         AND a.payload ->> 'clip_id' = j.payload ->> 'clip_id')
 $$;
+COMMENT ON FUNCTION cortana.expired_clips IS
+    'Returns clips that were made more than p_days ago and for which no job waits or runs.';
 
--- The clip is gone from the store: whoever reads the results of its jobs sees when.
-CREATE FUNCTION mark_clip_removed(p_video_id uuid, p_key text) RETURNS bigint
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.mark_clip_removed(p_video_id uuid, p_key text) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     marked bigint;
@@ -637,41 +697,30 @@ BEGIN
     RETURN marked;
 END
 $$;
+COMMENT ON FUNCTION cortana.mark_clip_removed IS
+    'Records in the results of the jobs of a clip when the clip was removed from the store.';
 
--- What need not be remembered any longer: refused uploads (whoever left them there is told again), and
--- deleted ids after the longest time that a URL for an upload can be valid, and more.
-CREATE FUNCTION prune_object_notes() RETURNS void
-LANGUAGE sql AS
+CREATE FUNCTION cortana.prune_object_notes() RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     DELETE FROM uploads WHERE refused IS NOT NULL AND noted_at < now() - interval '7 days';
     DELETE FROM object_removals WHERE finished_at < now() - interval '30 days';
 $$;
+COMMENT ON FUNCTION cortana.prune_object_notes IS
+    'Deletes old records: refused uploads (they are reported again if they are still there), and deleted ids after '
+    'more than the longest time for which a URL for an upload can be valid.';
 
--- ---- who may do what -----------------------------------------------------------------------------
+-- ---- who may call what --------------------------------------------------------------------------
 
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['uploads', 'object_events', 'scan_positions', 'object_removals'] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
-        EXECUTE format('CREATE POLICY %I ON %I TO service_role USING (true) WITH CHECK (true)',
-                       name || '_service', name);
-        EXECUTE format('REVOKE ALL ON %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT ALL ON %I TO service_role', name);
-    END LOOP;
-    FOREACH name IN ARRAY ARRAY[
-        'note_objects', 'announce_upload', 'accept_object_event', 'due_uploads', 'postpone_upload', 'retry_upload',
-        'refuse_upload', 'prepare_upload', 'video_event', 'find_twin', 'register_original',
-        'register_video', 'compare_original', 'undigested_twins', 'unseen_originals',
-        'mark_original_missing', 'reprocess_video', 'enqueue_object_removal', 'delete_video',
-        'remove_objects_again', 'settle_object_removal', 'expired_clips', 'mark_clip_removed',
-        'prune_object_notes'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
-    END LOOP;
-END
-$$;
--- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION videos_lose_twin(), videos_before_deletes(), videos_before_delete(),
-    jobs_deleted_at_work(), videos_after_insert() FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION time_ordered_uuid, announce_upload, accept_object_event, reprocess_video,
+    delete_video FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION accept_object_event TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION time_ordered_uuid, cortana.note_objects, announce_upload, cortana.due_uploads,
+    cortana.postpone_upload, cortana.retry_upload, cortana.refuse_upload, cortana.prepare_upload,
+    cortana.video_event, cortana.find_twin, cortana.register_original, cortana.register_video,
+    cortana.compare_original, cortana.undigested_twins, cortana.unseen_originals,
+    cortana.mark_original_missing, reprocess_video, cortana.enqueue_object_removal, delete_video,
+    cortana.remove_objects_again, cortana.settle_object_removal, cortana.expired_clips,
+    cortana.mark_clip_removed, cortana.prune_object_notes TO service_role;

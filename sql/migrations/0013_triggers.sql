@@ -1,23 +1,29 @@
--- Events, triggers and schedules: what is to be done when something happens, or when it is time.
+-- Events, triggers and schedules. A trigger acts when an event happens; a schedule acts at the times of a cron
+-- expression.
 
--- ---- cron expressions ----------------------------------------------------------------------------
+-- ---- cron expressions ---------------------------------------------------------------------------
 
--- A cron expression taken apart. Whoever changes a rule changes it here: nothing else reads expressions.
-CREATE TYPE cron_spec AS (
+CREATE TYPE cortana.cron_spec AS (
     minutes int[],
     hours int[],
     days int[],
     months int[],
-    weekdays int[],                        -- 0 is Sunday
-    is_either_day boolean,                 -- a day of the month or a day of the week
-    is_interval boolean                    -- follows the clock's hands rather than naming times
+    weekdays int[],
+    is_either_day boolean,
+    is_interval boolean
 );
+COMMENT ON TYPE cortana.cron_spec IS
+    'A parsed cron expression. parse_cron() is the only function that reads cron expressions.';
+COMMENT ON COLUMN cortana.cron_spec.weekdays IS '0 is Sunday.';
+COMMENT ON COLUMN cortana.cron_spec.is_either_day IS
+    'True: a day matches if the day of the month or the day of the week matches. False: both must match.';
+COMMENT ON COLUMN cortana.cron_spec.is_interval IS
+    'True: the minute or the hour begins with *, so that every minute that the clocks show counts.';
 
--- One of the five fields as a sorted list of numbers.
-CREATE FUNCTION cron_field(p_field text, p_what text, p_low int, p_high int, p_names text[] DEFAULT '{}')
+CREATE FUNCTION cortana.cron_field(p_field text, p_what text, p_low int, p_high int, p_names text[] DEFAULT '{}')
 RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     part text;
@@ -30,9 +36,9 @@ BEGIN
     FOREACH part IN ARRAY string_to_array(p_field, ',') LOOP
         found := regexp_match(part, '^(?:(\*)|([0-9a-z]+)(?:-([0-9a-z]+))?)(?:/([0-9]{1,4}))?$');
         IF found IS NULL THEN
-            RAISE EXCEPTION 'cron: "%" is no %', left(part, 50), p_what
+            RAISE EXCEPTION 'cron: the % "%" is not valid', p_what, left(part, 50)
                 USING ERRCODE = 'invalid_parameter_value',
-                      HINT = 'A field is *, a number or name, a range a-b, each with a step /n, or a list of these.';
+                      HINT = 'A field is *, a number, a name, a range a-b, or a list of these. * and ranges may have a step /n.';
         END IF;
         IF found[1] IS NOT NULL THEN
             bounds := ARRAY[p_low, CASE WHEN p_what = 'day of the week' THEN 6 ELSE p_high END];
@@ -43,11 +49,11 @@ BEGIN
                                          ELSE p_low + array_position(p_names, word) - 1 END;
             END LOOP;
             IF array_position(bounds, NULL) IS NOT NULL OR NOT (p_low <= ALL (bounds) AND p_high >= ALL (bounds)) THEN
-                RAISE EXCEPTION 'cron: "%" is no %: it goes from % to %', left(part, 50), p_what, p_low, p_high
+                RAISE EXCEPTION 'cron: the % "%" is not between % and %', p_what, left(part, 50), p_low, p_high
                     USING ERRCODE = 'invalid_parameter_value';
             END IF;
             IF found[3] IS NULL AND found[4] IS NOT NULL THEN
-                RAISE EXCEPTION 'cron: a step needs a range: "%-%/%" rather than "%"',
+                RAISE EXCEPTION 'cron: a step needs a range: write "%-%/%" instead of "%"',
                     found[2], p_high, found[4], left(part, 50) USING ERRCODE = 'invalid_parameter_value';
             END IF;
             IF p_what = 'day of the week' AND bounds[2] = 0 AND bounds[1] > 0 THEN
@@ -55,15 +61,15 @@ BEGIN
             END IF;
         END IF;
         IF bounds[1] > bounds[2] THEN
-            RAISE EXCEPTION 'cron: the range "%" runs backwards', left(part, 50)
+            RAISE EXCEPTION 'cron: the range "%" ends before it begins', left(part, 50)
                 USING ERRCODE = 'invalid_parameter_value',
-                      HINT = format('Write it as two: %s-%s,%s-%s.', bounds[1], p_high, p_low, bounds[2]);
+                      HINT = format('Write two ranges: %s-%s,%s-%s.', bounds[1], p_high, p_low, bounds[2]);
         END IF;
         step := coalesce(found[4]::int, 1);
         IF step < 1 OR step > p_high - p_low THEN
-            RAISE EXCEPTION 'cron: the step of "%" must be 1 to %', left(part, 50), p_high - p_low
+            RAISE EXCEPTION 'cron: the step of "%" must be between 1 and %', left(part, 50), p_high - p_low
                 USING ERRCODE = 'invalid_parameter_value',
-                      HINT = 'A step begins anew with every hour, day, month or week.';
+                      HINT = 'Steps are counted anew in every hour, day, month or week.';
         END IF;
         numbers := numbers || ARRAY(SELECT generate_series(bounds[1], bounds[2], step));
     END LOOP;
@@ -71,10 +77,11 @@ BEGIN
                  FROM unnest(numbers) AS n ORDER BY number);
 END
 $$;
+COMMENT ON FUNCTION cortana.cron_field IS 'Parses one of the five fields of a cron expression into a sorted list of numbers.';
 
-CREATE FUNCTION parse_cron(p_expression text) RETURNS cron_spec
+CREATE FUNCTION cortana.parse_cron(p_expression text) RETURNS cron_spec
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     expression text := lower(btrim(p_expression, E' \t'));
@@ -82,7 +89,7 @@ DECLARE
     spec cron_spec;
 BEGIN
     IF expression IS NULL OR length(expression) NOT BETWEEN 1 AND 300 THEN
-        RAISE EXCEPTION 'cron: an expression has 1 to 300 characters' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'cron: an expression must have 1 to 300 characters' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     expression := CASE expression
         WHEN '@yearly' THEN '0 0 1 1 *'   WHEN '@annually' THEN '0 0 1 1 *'
@@ -91,10 +98,10 @@ BEGIN
         WHEN '@hourly' THEN '0 * * * *'   ELSE expression END;
     fields := regexp_split_to_array(expression, '\s+');
     IF cardinality(fields) <> 5 THEN
-        RAISE EXCEPTION 'cron: "%" has % fields, not the five: minute, hour, day of the month, month, day of the week',
+        RAISE EXCEPTION 'cron: "%" has % fields instead of five: minute, hour, day of the month, month, day of the week',
             left(p_expression, 100), cardinality(fields)
             USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'There are no seconds and no years; of words there are @hourly, @daily, @weekly, @monthly and @yearly.';
+                  HINT = 'Seconds and years are not supported. Instead of the fields you can write @hourly, @daily, @weekly, @monthly or @yearly.';
     END IF;
     spec.minutes := cron_field(fields[1], 'minute', 0, 59);
     spec.hours := cron_field(fields[2], 'hour', 0, 23);
@@ -107,19 +114,19 @@ BEGIN
     IF NOT spec.is_either_day
        AND NOT EXISTS (SELECT FROM unnest(spec.months) AS month, unnest(spec.days) AS day
                        WHERE day <= ('{31,29,31,30,31,30,31,31,30,31,30,31}'::int[])[month]) THEN
-        RAISE EXCEPTION 'cron: the day of "%" never comes', left(p_expression, 100)
+        RAISE EXCEPTION 'cron: no month of "%" has the day that it names', left(p_expression, 100)
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     RETURN spec;
 END
 $$;
-COMMENT ON FUNCTION parse_cron IS
-    'The five fields as lists of numbers. Where both the day of the month and the day of the week are given (neither begins with *), one of them is enough; else both must fit.';
+COMMENT ON FUNCTION cortana.parse_cron IS
+    'Parses a cron expression. If both the day of the month and the day of the week are restricted (neither '
+    'begins with *), a day matches if one of them matches; otherwise both must match.';
 
--- The first minute at or after p_from on a clock that knows no time zone. Null: none within 50 years.
-CREATE FUNCTION cron_next_local(p_spec cron_spec, p_from timestamp) RETURNS timestamp
+CREATE FUNCTION cortana.cron_next_local(p_spec cron_spec, p_from timestamp) RETURNS timestamp
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     day date := p_from::date;
@@ -156,16 +163,18 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.cron_next_local IS
+    'Returns the first matching minute at or after p_from, in local time without a time zone. Null: none within 50 '
+    'years.';
 
--- How far the clocks of a zone are ahead of UTC at an instant.
-CREATE FUNCTION zone_offset(p_instant timestamptz, p_time_zone text) RETURNS interval
-LANGUAGE sql STABLE PARALLEL SAFE AS
-$$ SELECT (p_instant AT TIME ZONE p_time_zone) - (p_instant AT TIME ZONE 'UTC') $$;
+CREATE FUNCTION cortana.zone_offset(p_instant timestamptz, p_time_zone text) RETURNS interval
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN (p_instant AT TIME ZONE p_time_zone) - (p_instant AT TIME ZONE 'UTC');
+COMMENT ON FUNCTION cortana.zone_offset IS 'How far the clocks of a zone are ahead of UTC at an instant.';
 
--- The instant between two at which the clocks of a zone were changed; they were changed once.
-CREATE FUNCTION zone_change(p_before timestamptz, p_after timestamptz, p_time_zone text) RETURNS timestamptz
+CREATE FUNCTION cortana.zone_change(p_before timestamptz, p_after timestamptz, p_time_zone text) RETURNS timestamptz
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     low timestamptz := date_trunc('second', p_before);
@@ -184,13 +193,14 @@ BEGIN
     RETURN high;
 END
 $$;
+COMMENT ON FUNCTION cortana.zone_change IS
+    'Returns the instant between p_before and p_after at which the clocks of a zone were changed. The clocks must '
+    'have been changed exactly once between them.';
 
--- When the clocks of a zone show a time: once, twice where they are put back, and never where they are
--- put forward over it: then the change itself is returned.
-CREATE FUNCTION local_instants(p_local timestamp, p_time_zone text,
+CREATE FUNCTION cortana.local_instants(p_local timestamp, p_time_zone text,
                                OUT first_at timestamptz, OUT last_at timestamptz, OUT is_skipped boolean)
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     around CONSTANT interval := '1 day';   -- the longest that clocks were ever changed by
@@ -215,12 +225,15 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION cortana.local_instants IS
+    'Returns the instants at which the clocks of a zone show a local time: one; two if the clocks are put back over '
+    'it. If the clocks are put forward over it, they never show it, and the instant of the change is returned.';
 
--- The rules for the days on which clocks are changed are those of Vixie's cron as Debian has it.
+-- On days on which clocks are changed, the rules are those of Vixie cron as packaged by Debian.
 CREATE FUNCTION next_cron(p_expression text, p_time_zone text DEFAULT 'UTC',
                           p_after timestamptz DEFAULT clock_timestamp()) RETURNS timestamptz
 LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     a_minute CONSTANT interval := '1 minute';
@@ -232,7 +245,7 @@ DECLARE
     change timestamptz;
     at record;
 BEGIN
-    -- What follows the clock's hands goes on from where a change puts them, be it back.
+    -- An interval continues with the local time to which the clocks are changed, even if that is earlier.
     IF spec.is_interval AND zone_offset(p_after + a_day, p_time_zone) <> ahead THEN
         change := zone_change(p_after, p_after + a_day, p_time_zone);
         local_time := cron_next_local(spec, local_time);
@@ -258,12 +271,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION next_cron IS
-    'The first instant of a cron expression after another. Fixed times that the clocks skip come at the change, those that they show twice come the first time; where minute or hour begins with *, each minute that the clocks show counts, and no other.';
+    'Returns the first instant of a cron expression after p_after; null: none within 50 years. When clocks are '
+    'changed, a fixed time that the clocks skip is moved to the instant of the change, and a fixed time that they '
+    'show twice is used only the first time. If the minute or the hour begins with *, every minute that the clocks '
+    'show counts.';
 
 CREATE FUNCTION next_crons(p_expression text, p_time_zone text DEFAULT 'UTC', p_count int DEFAULT 5,
                            p_after timestamptz DEFAULT clock_timestamp()) RETURNS SETOF timestamptz
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     FOR i IN 1 .. least(p_count, 1000) LOOP
@@ -273,12 +289,11 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION next_crons IS 'The next instants of a cron expression, to look at before it is used.';
+COMMENT ON FUNCTION next_crons IS 'Returns the next p_count instants of a cron expression.';
 
--- The zone under its proper name, or what is wrong with it.
-CREATE FUNCTION check_time_zone(p_time_zone text) RETURNS text
+CREATE FUNCTION cortana.check_time_zone(p_time_zone text) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     proper text;
@@ -286,20 +301,22 @@ BEGIN
     SELECT name INTO proper FROM pg_timezone_names
     WHERE lower(name) = lower(p_time_zone) AND name !~ '^(posix/|right/|posixrules|localtime|Factory)';
     IF NOT FOUND THEN
-        RAISE EXCEPTION '"%" is no time zone of the IANA database', left(p_time_zone, 100)
+        RAISE EXCEPTION '"%" is not a time zone of the IANA database', left(p_time_zone, 100)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Write Europe/Berlin, America/New_York, UTC, …';
     END IF;
     RETURN proper;
 END
 $$;
+COMMENT ON FUNCTION cortana.check_time_zone IS
+    'Returns the name of a time zone as the IANA database writes it; raises an error if it does not exist.';
 
--- ---- triggers ------------------------------------------------------------------------------------
+-- ---- triggers -----------------------------------------------------------------------------------
 
 CREATE TABLE job_triggers (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    name text NOT NULL UNIQUE CHECK (name ~ '^[a-z][a-z0-9_.:-]{0,99}$'),
+    name text NOT NULL CHECK (name ~ '^[a-z][a-z0-9_.:-]{0,99}$'),
     description text,
-    tenant_id uuid,                        -- null: for the events of all tenants
+    tenant_id uuid,
     event text CHECK (event ~ '^[a-z][a-z0-9_]*([.][a-z0-9_]+)+$' AND length(event) <= 100),
     filter jsonb CHECK (jsonb_typeof(filter) = 'object'),
     cron text,
@@ -307,7 +324,7 @@ CREATE TABLE job_triggers (
     catch_up text NOT NULL DEFAULT 'last' CHECK (catch_up IN ('none', 'last', 'all')),
     catch_up_limit int NOT NULL DEFAULT 10 CHECK (catch_up_limit BETWEEN 1 AND 1000),
     action text NOT NULL CHECK (action IN ('job', 'run', 'command', 'webhook')),
-    target text NOT NULL,                  -- a job type, a workflow, a command's key, a webhook
+    target text NOT NULL,
     payload jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(payload) = 'object'),
     priority int CHECK (priority BETWEEN 0 AND 10),
     dedupe_key text,
@@ -315,33 +332,66 @@ CREATE TABLE job_triggers (
     one_at_a_time boolean NOT NULL DEFAULT false,
     paused_at timestamptz,
     pause_reason text,
-    next_at timestamptz,                   -- of a schedule that is not paused
-    tried_at timestamptz,                  -- the last try failed in a way that passes: others first
+    next_at timestamptz,
+    tried_at timestamptz,
     last_error text,
     last_error_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CHECK ((event IS NULL) <> (cron IS NULL)),
-    CHECK (dedupe_key IS NULL OR dedupe_window IS NOT NULL)
+    CHECK (dedupe_key IS NULL OR dedupe_window IS NOT NULL),
+    UNIQUE NULLS NOT DISTINCT (tenant_id, name)
 );
+COMMENT ON TABLE job_triggers IS
+    'Triggers, which act when an event happens (event), and schedules, which act at given times (cron). The action '
+    'enqueues a job, starts a workflow, runs a command or sends a message to a webhook.';
+COMMENT ON COLUMN job_triggers.filter IS 'The trigger acts only on events whose data contain this JSON.';
+COMMENT ON COLUMN job_triggers.catch_up IS
+    'Which missed instants of a schedule are made up for: none (except those of the last minute), the last one, or '
+    'all up to catch_up_limit.';
+COMMENT ON COLUMN job_triggers.payload IS
+    'Template of the payload of the job, the input of the run or the arguments of the command. Placeholders such as '
+    '{{event.video_id}}, {{event.data.x}}, {{schedule.instant}} and {{trigger.name}} are replaced with values.';
+COMMENT ON COLUMN job_triggers.dedupe_key IS
+    'Template of a key. After it has acted, the trigger ignores the same key for dedupe_window. Null: all events have '
+    'the same key.';
+COMMENT ON COLUMN job_triggers.one_at_a_time IS
+    'True: does nothing while a job that it enqueued earlier waits or runs.';
+COMMENT ON COLUMN job_triggers.id IS 'Identifier.';
+COMMENT ON COLUMN job_triggers.name IS 'Name of the trigger, one of its kind for each tenant.';
+COMMENT ON COLUMN job_triggers.description IS 'What the trigger is for.';
+COMMENT ON COLUMN job_triggers.event IS 'Name of the event that the trigger waits for; null: a schedule.';
+COMMENT ON COLUMN job_triggers.cron IS 'Cron expression of a schedule; null: a trigger.';
+COMMENT ON COLUMN job_triggers.time_zone IS 'IANA time zone of the cron expression.';
+COMMENT ON COLUMN job_triggers.tenant_id IS 'Only events of this tenant; null: the events of all tenants.';
+COMMENT ON COLUMN job_triggers.catch_up_limit IS
+    'How many missed instants are made up for with catch_up all.';
+COMMENT ON COLUMN job_triggers.action IS 'job, run, command or webhook.';
+COMMENT ON COLUMN job_triggers.target IS 'A job type, a workflow, the key of a command, or a webhook.';
+COMMENT ON COLUMN job_triggers.priority IS 'Priority of what is enqueued; null: the default of the type.';
+COMMENT ON COLUMN job_triggers.dedupe_window IS 'How long the same dedupe_key is ignored.';
+COMMENT ON COLUMN job_triggers.paused_at IS 'When the trigger was paused; null: not paused.';
+COMMENT ON COLUMN job_triggers.pause_reason IS 'Why the trigger is paused.';
+COMMENT ON COLUMN job_triggers.next_at IS 'Next instant of a schedule that is not paused.';
+COMMENT ON COLUMN job_triggers.tried_at IS
+    'When the last try failed with an error that may pass; other schedules are tried before this one.';
+COMMENT ON COLUMN job_triggers.last_error IS 'Why the last try failed.';
+COMMENT ON COLUMN job_triggers.last_error_at IS 'When the last try failed.';
+COMMENT ON COLUMN job_triggers.created_at IS 'When it was made.';
+COMMENT ON COLUMN job_triggers.updated_at IS 'When it was last changed.';
+
 CREATE INDEX job_triggers_due ON job_triggers (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX job_triggers_event ON job_triggers (event) WHERE event IS NOT NULL;
-COMMENT ON TABLE job_triggers IS
-    'What is to be done when an event happens (event) or when it is time (cron): a job is enqueued, a workflow started, a command run.';
-COMMENT ON COLUMN job_triggers.filter IS 'Only events whose data contains this.';
-COMMENT ON COLUMN job_triggers.catch_up IS
-    'Of instants that were missed: none (those of the last minute still count), the last, or all up to catch_up_limit.';
-COMMENT ON COLUMN job_triggers.payload IS
-    'Of the job, the input of the run, the arguments of the command; {{event.video_id}}, {{event.data.x}}, {{schedule.instant}}, {{trigger.name}} become values.';
-COMMENT ON COLUMN job_triggers.dedupe_key IS
-    'A template; the same key does nothing again within dedupe_window. Null: the trigger itself.';
-COMMENT ON COLUMN job_triggers.one_at_a_time IS 'Does nothing while the job of an earlier time waits or runs.';
 
--- What a trigger did, and for a schedule the proof that an instant is done with.
+ALTER TABLE job_triggers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY job_triggers_service ON job_triggers TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON job_triggers FROM PUBLIC, anon, authenticated;
+GRANT ALL ON job_triggers TO service_role;
+
 CREATE TABLE trigger_firings (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     trigger_id uuid NOT NULL REFERENCES job_triggers ON DELETE CASCADE,
-    instant timestamptz,                   -- of a schedule; null: by hand
+    instant timestamptz,
     event_id uuid,
     correlation_id uuid NOT NULL,
     fired_at timestamptz NOT NULL,
@@ -351,6 +401,21 @@ CREATE TABLE trigger_firings (
     run_id uuid,
     error text
 );
+COMMENT ON TABLE trigger_firings IS
+    'What each trigger did. A row for an instant of a schedule also prevents that the instant is fired again.';
+COMMENT ON COLUMN trigger_firings.outcome IS
+    'duplicate: the same key had been used within dedupe_window; in flight: an earlier job was not done (see '
+    'one_at_a_time); skipped, failed: see error.';
+COMMENT ON COLUMN trigger_firings.id IS 'Identifier; later firings have larger ones.';
+COMMENT ON COLUMN trigger_firings.trigger_id IS 'The trigger.';
+COMMENT ON COLUMN trigger_firings.instant IS 'Instant of the schedule; null: fired by an event or by hand.';
+COMMENT ON COLUMN trigger_firings.event_id IS 'The event.';
+COMMENT ON COLUMN trigger_firings.correlation_id IS 'Correlation id of the job or run.';
+COMMENT ON COLUMN trigger_firings.fired_at IS 'When the trigger was fired.';
+COMMENT ON COLUMN trigger_firings.job_id IS 'The job that was enqueued.';
+COMMENT ON COLUMN trigger_firings.run_id IS 'The run that was started.';
+COMMENT ON COLUMN trigger_firings.error IS 'Why nothing was enqueued.';
+
 CREATE UNIQUE INDEX trigger_firings_instant ON trigger_firings (trigger_id, instant)
     WHERE instant IS NOT NULL;
 CREATE UNIQUE INDEX trigger_firings_event ON trigger_firings (trigger_id, event_id)
@@ -358,21 +423,28 @@ CREATE UNIQUE INDEX trigger_firings_event ON trigger_firings (trigger_id, event_
 CREATE INDEX trigger_firings_latest ON trigger_firings (trigger_id, id);
 CREATE INDEX trigger_firings_correlation ON trigger_firings (correlation_id);
 CREATE INDEX trigger_firings_age ON trigger_firings (fired_at);
-COMMENT ON COLUMN trigger_firings.outcome IS
-    'duplicate: the same key within the window; in flight: one at a time; skipped, failed: see error.';
 
--- Keys that are to do nothing for a while.
-CREATE TABLE trigger_windows (
+ALTER TABLE trigger_firings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY trigger_firings_service ON trigger_firings TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON trigger_firings FROM PUBLIC, anon, authenticated;
+GRANT ALL ON trigger_firings TO service_role;
+
+CREATE TABLE cortana.trigger_windows (
     trigger_id uuid NOT NULL REFERENCES job_triggers ON DELETE CASCADE,
     key text NOT NULL,
     until timestamptz NOT NULL,
     PRIMARY KEY (trigger_id, key)
 );
+COMMENT ON TABLE cortana.trigger_windows IS
+    'Values of dedupe_key that were used, and until when triggers ignore them.';
+
 CREATE INDEX trigger_windows_until ON trigger_windows (until);
 
--- Events that triggers wait for, written where they happen; a scheduler takes them away with what they
--- lead to, in one transaction.
-CREATE TABLE event_outbox (
+ALTER TABLE cortana.trigger_windows ENABLE ROW LEVEL SECURITY;
+CREATE POLICY trigger_windows_service ON cortana.trigger_windows TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.trigger_windows TO service_role;
+
+CREATE TABLE cortana.event_outbox (
     id uuid PRIMARY KEY,
     seq bigint GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL,
@@ -385,140 +457,22 @@ CREATE TABLE event_outbox (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     tries int NOT NULL DEFAULT 0,
-    error text                             -- why the last try was put off
+    error text
 );
+COMMENT ON TABLE cortana.event_outbox IS
+    'Events that triggers wait for, written in the transaction in which they happen. A scheduler deletes each event '
+    'in the same transaction in which its triggers act.';
+COMMENT ON COLUMN cortana.event_outbox.error IS 'Why the last try failed and was put off.';
+
 CREATE INDEX event_outbox_due ON event_outbox (due_at, seq);
 
--- ---- webhooks ------------------------------------------------------------------------------------
+ALTER TABLE cortana.event_outbox ENABLE ROW LEVEL SECURITY;
+CREATE POLICY event_outbox_service ON cortana.event_outbox TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.event_outbox TO service_role;
 
-INSERT INTO job_types (name, description, base_priority, time_limit, retry_delays) VALUES
-    ('webhook', 'an event, delivered to a URL', 5, '2 minutes',
-     '{5 seconds,5 minutes,30 minutes,2 hours,5 hours,10 hours,14 hours,20 hours}');
-
-CREATE TABLE webhooks (
-    name text PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_.:-]{0,99}$'),
-    url text NOT NULL CHECK (length(url) <= 2000 AND url ~
-        '^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?([/?][!-~]*)?$'),
-    description text,
-    tenant_id uuid,                        -- null: may be told of every tenant's events
-    disabled_at timestamptz,
-    disabled_reason text,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-COMMENT ON COLUMN webhooks.url IS 'http or https, without a user; which addresses may be called says the worker''s environment.';
-
--- Nobody but the service reads these.
-CREATE TABLE webhook_secrets (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    webhook text NOT NULL REFERENCES webhooks ON UPDATE CASCADE ON DELETE CASCADE,
-    secret text NOT NULL CHECK (secret ~ '^whsec_[A-Za-z0-9+/]{30,88}={0,2}$'),
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    expires_at timestamptz
-);
-CREATE INDEX webhook_secrets_webhook ON webhook_secrets (webhook, id);
-
--- 32 random bytes in the form of Standard Webhooks.
-CREATE FUNCTION new_webhook_secret() RETURNS text
-LANGUAGE sql VOLATILE AS
-$$
-    SELECT 'whsec_' || encode(sha256(convert_to(
-        concat(gen_random_uuid(), gen_random_uuid(), gen_random_uuid()), 'UTF8')), 'base64')
-$$;
-
--- Returns the secret, which the receiver checks signatures with.
-CREATE FUNCTION add_webhook(p_name text, p_url text, p_tenant_id uuid DEFAULT NULL,
-                            p_description text DEFAULT NULL, p_secret text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql AS
-$$
-DECLARE
-    made text := coalesce(p_secret, new_webhook_secret());
-BEGIN
-    INSERT INTO webhooks (name, url, tenant_id, description)
-    VALUES (p_name, p_url, p_tenant_id, p_description);
-    INSERT INTO webhook_secrets (webhook, secret) VALUES (p_name, made);
-    RETURN made;
-END
-$$;
-
--- A new secret; messages are signed with the old ones, too, until p_keep has passed.
-CREATE FUNCTION rotate_webhook(p_name text, p_keep interval DEFAULT '24 hours',
-                               p_secret text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql AS
-$$
-DECLARE
-    made text := coalesce(p_secret, new_webhook_secret());
-BEGIN
-    PERFORM FROM webhooks WHERE name = p_name FOR UPDATE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'no webhook is called %', left(p_name, 100) USING ERRCODE = 'no_data_found';
-    END IF;
-    DELETE FROM webhook_secrets WHERE webhook = p_name AND expires_at <= clock_timestamp();
-    UPDATE webhook_secrets SET expires_at = least(expires_at, clock_timestamp() + p_keep)
-    WHERE webhook = p_name;
-    INSERT INTO webhook_secrets (webhook, secret) VALUES (p_name, made);
-    RETURN made;
-END
-$$;
-
--- False: there is no such webhook.
-CREATE FUNCTION disable_webhook(p_name text, p_reason text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql AS
-$$
-    WITH changed AS (
-        UPDATE webhooks SET disabled_at = coalesce(disabled_at, clock_timestamp()),
-                            disabled_reason = p_reason
-        WHERE name = p_name RETURNING 1)
-    SELECT EXISTS (SELECT FROM changed)
-$$;
-CREATE FUNCTION enable_webhook(p_name text) RETURNS boolean
-LANGUAGE sql AS
-$$
-    WITH changed AS (
-        UPDATE webhooks SET disabled_at = NULL, disabled_reason = NULL WHERE name = p_name RETURNING 1)
-    SELECT EXISTS (SELECT FROM changed)
-$$;
-
--- For the worker: the URL and each secret that is valid, the newest first; nothing when it is off.
-CREATE FUNCTION webhook_to_call(p_name text) RETURNS TABLE (url text, secret text, now_s bigint)
-LANGUAGE sql STABLE AS
-$$
-    SELECT w.url, s.secret, extract(epoch FROM clock_timestamp())::bigint
-    FROM webhooks w JOIN webhook_secrets s ON s.webhook = w.name
-    WHERE w.name = p_name AND w.disabled_at IS NULL
-      AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp())
-    ORDER BY s.id DESC
-$$;
-
--- A message to a webhook, as a job; its id stays the same at every attempt.
-CREATE FUNCTION send_webhook(p_name text, p_type text, p_data jsonb, p_id text DEFAULT NULL,
-                             p_timestamp timestamptz DEFAULT clock_timestamp(),
-                             p_tenant_id uuid DEFAULT NULL, p_priority int DEFAULT NULL,
-                             p_correlation_id uuid DEFAULT NULL, p_dedupe_key text DEFAULT NULL,
-                             OUT job_id uuid, OUT is_new boolean)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
-$$
-BEGIN
-    IF NOT EXISTS (SELECT FROM webhooks WHERE name = p_name) THEN
-        RAISE EXCEPTION 'no webhook is called %', left(p_name, 100) USING ERRCODE = 'no_data_found';
-    END IF;
-    SELECT e.job_id, e.is_new INTO job_id, is_new
-    FROM enqueue_job('webhook', jsonb_build_object(
-             'webhook', p_name, 'type', p_type, 'data', p_data,
-             'id', coalesce(p_id, 'msg_' || replace(gen_random_uuid()::text, '-', '')),
-             'timestamp', to_char(p_timestamp AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
-         p_priority => p_priority, p_tenant_id => p_tenant_id, p_correlation_id => p_correlation_id,
-         p_dedupe_key => p_dedupe_key) AS e;
-END
-$$;
-COMMENT ON FUNCTION send_webhook IS 'Enqueues a message to a webhook, in the caller''s transaction.';
-
--- ---- templates -----------------------------------------------------------------------------------
-
--- Raises what is wrong with a template before anything happens that it would be filled in for.
-CREATE FUNCTION check_trigger_template(p_template jsonb, p_is_schedule boolean) RETURNS void
+CREATE FUNCTION cortana.check_trigger_template(p_template jsonb, p_is_schedule boolean) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     pattern CONSTANT text := '\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}';
@@ -535,24 +489,25 @@ BEGIN
     IF named IS NOT NULL
        OR EXISTS (SELECT FROM jsonb_path_query(p_template, '$.** ? (@.type() == "object")') AS o,
                               jsonb_object_keys(o) AS k WHERE position('{{' IN k) > 0) THEN
-        RAISE EXCEPTION 'the template has a {{ that begins no name: %', coalesce(named, 'in a member''s name')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'A placeholder is {{event.video_id}}, in a value.';
+        RAISE EXCEPTION 'the template has a {{ without a name after it: %', coalesce(named, 'in the name of a member')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Write placeholders in values, as {{event.video_id}}.';
     END IF;
     FOR named IN SELECT m[1] FROM regexp_matches(p_template::text, pattern, 'g') AS m LOOP
         CONTINUE WHEN named = ANY (known) OR named LIKE 'event.data.%' AND NOT p_is_schedule;
-        RAISE EXCEPTION 'the template names {{%}}, which % does not have', left(named, 100),
+        RAISE EXCEPTION 'the template names {{%}}, but % has no such value', left(named, 100),
             CASE WHEN p_is_schedule THEN 'a schedule' ELSE 'an event' END
             USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'There are ' || array_to_string(known, ', ')
+                  HINT = 'The values are ' || array_to_string(known, ', ')
                          || CASE WHEN p_is_schedule THEN '.' ELSE ' and event.data.….' END;
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION cortana.check_trigger_template IS
+    'Raises an error if a template can never be filled in, so that the fault is found when the trigger is defined.';
 
--- resolve_template(), but a name that is not there is a failure. A null that is there is a value.
-CREATE FUNCTION resolve_strictly(p_template jsonb, p_scope jsonb) RETURNS jsonb
+CREATE FUNCTION cortana.resolve_strictly(p_template jsonb, p_scope jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     named text;
@@ -561,25 +516,26 @@ BEGIN
         p_template::text, '\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}', 'g') AS m
     LOOP
         IF p_scope #> string_to_array(named, '.') IS NULL THEN
-            RAISE EXCEPTION '{{%}} is not there', left(named, 200) USING ERRCODE = 'no_data_found';
+            RAISE EXCEPTION 'the template names {{%}}, but there is no such value', left(named, 200)
+                USING ERRCODE = 'no_data_found';
         END IF;
     END LOOP;
     RETURN resolve_template(p_template, p_scope);
 END
 $$;
+COMMENT ON FUNCTION cortana.resolve_strictly IS
+    'Like resolve_template(), but a placeholder without a value is an error. A null is a value.';
 
--- ---- definitions ---------------------------------------------------------------------------------
-
-CREATE FUNCTION job_triggers_before_write() RETURNS trigger
+CREATE FUNCTION cortana.job_triggers_before_write() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     PERFORM check_trigger_template(NEW.payload, NEW.cron IS NOT NULL);
     PERFORM check_trigger_template(to_jsonb(coalesce(NEW.dedupe_key, '')), NEW.cron IS NOT NULL);
     IF NEW.action = 'run' THEN
         IF NOT EXISTS (SELECT FROM workflows WHERE name = NEW.target AND is_active) THEN
-            RAISE EXCEPTION 'there is no workflow %', left(NEW.target, 100)
+            RAISE EXCEPTION 'workflow % does not exist', left(NEW.target, 100)
                 USING ERRCODE = 'foreign_key_violation';
         END IF;
     ELSIF NEW.action = 'webhook' THEN
@@ -587,6 +543,9 @@ BEGIN
             RAISE EXCEPTION 'no webhook is called %', left(NEW.target, 100)
                 USING ERRCODE = 'foreign_key_violation';
         END IF;
+    ELSIF NEW.action = 'command' AND NOT EXISTS (SELECT FROM job_definitions WHERE key = NEW.target) THEN
+        RAISE EXCEPTION 'command % does not exist', left(NEW.target, 100)
+            USING ERRCODE = 'foreign_key_violation', HINT = 'To add a command, call define_command().';
     ELSIF NOT EXISTS (SELECT FROM job_types
                       WHERE name = CASE NEW.action WHEN 'job' THEN NEW.target ELSE NEW.action END) THEN
         RAISE EXCEPTION 'job type % is not registered',
@@ -594,7 +553,7 @@ BEGIN
             USING ERRCODE = 'foreign_key_violation';
     END IF;
     IF NEW.event IS NULL AND NEW.filter IS NOT NULL THEN
-        RAISE EXCEPTION 'a schedule has no events to filter' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'a schedule cannot have a filter, because it does not wait for events' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     NEW.updated_at := clock_timestamp();
     IF NEW.cron IS NULL THEN
@@ -606,12 +565,12 @@ BEGIN
     END IF;
     PERFORM parse_cron(NEW.cron);
     IF NEW.paused_at IS NOT NULL THEN
-        NEW.next_at := NULL; -- what goes by meanwhile is not caught up with
+        NEW.next_at := NULL; -- instants that pass during a pause are not made up for
     ELSIF NEW.next_at IS NULL OR TG_OP = 'UPDATE'
           AND (NEW.cron, NEW.time_zone) IS DISTINCT FROM (OLD.cron, OLD.time_zone) THEN
         NEW.next_at := next_cron(NEW.cron, NEW.time_zone, clock_timestamp());
         IF NEW.next_at IS NULL THEN
-            RAISE EXCEPTION 'cron: "%" does not come within 50 years', NEW.cron
+            RAISE EXCEPTION 'cron: "%" matches no time within the next 50 years', NEW.cron
                 USING ERRCODE = 'invalid_parameter_value';
         END IF;
     END IF;
@@ -619,38 +578,64 @@ BEGIN
     RETURN NEW;
 END
 $$;
+COMMENT ON FUNCTION cortana.job_triggers_before_write IS
+    'Trigger: refuses a definition that could never work, and computes when a schedule is due next.';
 CREATE TRIGGER job_triggers_before_write
     BEFORE INSERT OR UPDATE OF name, event, filter, cron, time_zone, action, target, payload, dedupe_key,
                                paused_at, tenant_id
     ON job_triggers FOR EACH ROW EXECUTE FUNCTION job_triggers_before_write();
 
--- False: there is no such trigger.
-CREATE FUNCTION pause_trigger(p_name text, p_reason text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql AS
+CREATE FUNCTION cortana.find_trigger(p_name text, p_tenant_id uuid) RETURNS uuid
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    found uuid[] := ARRAY(SELECT id FROM job_triggers
+                          WHERE name = p_name AND (p_tenant_id IS NULL OR tenant_id = p_tenant_id));
+BEGIN
+    IF cardinality(found) > 1 THEN
+        RAISE EXCEPTION '% tenants have a trigger with the name %', cardinality(found), left(p_name, 100)
+            USING ERRCODE = 'ambiguous_alias', HINT = 'Name the tenant: p_tenant_id => …';
+    END IF;
+    RETURN found[1];
+END
+$$;
+COMMENT ON FUNCTION cortana.find_trigger IS
+    'Returns the id of the trigger with a name; null: it does not exist. Without a tenant, the name must be that of '
+    'only one trigger.';
+
+CREATE FUNCTION pause_trigger(p_name text, p_reason text DEFAULT NULL, p_tenant_id uuid DEFAULT NULL)
+RETURNS boolean
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     WITH paused AS (
         UPDATE job_triggers SET paused_at = coalesce(paused_at, clock_timestamp()), pause_reason = p_reason
-        WHERE name = p_name RETURNING 1)
+        WHERE id = (SELECT find_trigger(p_name, p_tenant_id)) RETURNING 1)
     SELECT EXISTS (SELECT FROM paused)
 $$;
-CREATE FUNCTION resume_trigger(p_name text) RETURNS boolean
-LANGUAGE sql AS
+COMMENT ON FUNCTION pause_trigger IS
+    'Pauses a schedule or trigger until resume_trigger(). Instants and events that pass during the pause are not made '
+    'up for. Returns false if the trigger does not exist.';
+
+CREATE FUNCTION resume_trigger(p_name text, p_tenant_id uuid DEFAULT NULL) RETURNS boolean
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     WITH resumed AS (
-        UPDATE job_triggers SET paused_at = NULL, pause_reason = NULL WHERE name = p_name RETURNING 1)
+        UPDATE job_triggers SET paused_at = NULL, pause_reason = NULL
+        WHERE id = (SELECT find_trigger(p_name, p_tenant_id)) RETURNING 1)
     SELECT EXISTS (SELECT FROM resumed)
 $$;
-COMMENT ON FUNCTION pause_trigger IS
-    'A schedule or trigger that does nothing until it is resumed; what goes by meanwhile is gone.';
+COMMENT ON FUNCTION resume_trigger IS
+    'Resumes a paused schedule or trigger. Returns false if the trigger does not exist.';
 
--- ---- events --------------------------------------------------------------------------------------
+-- ---- events -------------------------------------------------------------------------------------
 
--- An event as part of the caller's transaction: in the timeline, and for the triggers that wait for it.
--- Asks nobody for rights. Not for use outside.
-CREATE FUNCTION note_event(p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid, p_job_id uuid,
+CREATE FUNCTION cortana.note_event(p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid, p_job_id uuid,
                            p_run_id uuid, p_correlation_id uuid) RETURNS uuid
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     event_id uuid := gen_random_uuid();
@@ -670,16 +655,19 @@ BEGIN
     RETURN event_id;
 END
 $$;
+COMMENT ON FUNCTION cortana.note_event IS
+    'Writes an event, in the caller''s transaction, to the timeline and for the triggers that wait for it. Does not '
+    'check the rights of the caller. For the functions of this schema only.';
 
 CREATE FUNCTION emit_event(
     p_name text,
     p_data jsonb DEFAULT '{}',
     p_video_id uuid DEFAULT NULL,
     p_job_id uuid DEFAULT NULL,
-    p_tenant_id uuid DEFAULT NULL,           -- NULL: the video's, else the job's
+    p_tenant_id uuid DEFAULT NULL,           -- NULL: the tenant of the video, or else of the job
     p_correlation_id uuid DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     tenant uuid := p_tenant_id;
@@ -687,12 +675,12 @@ DECLARE
     video videos;
 BEGIN
     IF p_name IS NULL OR p_name !~ '^[a-z][a-z0-9_]*([.][a-z0-9_]+)+$' OR length(p_name) > 100 THEN
-        RAISE EXCEPTION 'an event is called like "order.paid", not "%"', left(p_name, 100)
+        RAISE EXCEPTION '"%" is not a valid name of an event: write it like "order.paid"', left(p_name, 100)
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF jsonb_typeof(p_data) IS DISTINCT FROM 'object' OR octet_length(p_data::text) > 65536
        OR jsonb_path_exists(p_data, '$.**{20}') THEN
-        RAISE EXCEPTION 'the data of an event is a JSON object of at most 64 KiB and 20 levels'
+        RAISE EXCEPTION 'the data of an event must be a JSON object of at most 64 KiB and 20 levels'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT * INTO video FROM videos WHERE id = p_video_id;
@@ -700,7 +688,7 @@ BEGIN
     tenant := coalesce(tenant, video.team_id, video.owner_id, job.tenant_id);
     IF NOT acts_for_everyone() THEN
         IF p_name ~ '^(video|clip|job|run|webhook)[.]' THEN
-            RAISE EXCEPTION 'events called %.… are the system''s own', split_part(p_name, '.', 1)
+            RAISE EXCEPTION 'only the service may emit events whose names begin with "%."', split_part(p_name, '.', 1)
                 USING ERRCODE = 'insufficient_privilege';
         END IF;
         tenant := coalesce(tenant, auth.uid());
@@ -708,7 +696,7 @@ BEGIN
            OR p_video_id IS NOT NULL AND NOT coalesce(
                   video.owner_id = auth.uid() OR video.team_id = ANY (current_team_ids()), false)
            OR p_job_id IS NOT NULL AND NOT coalesce(may_touch(job.tenant_id), false) THEN
-            RAISE EXCEPTION 'not yours to tell of' USING ERRCODE = 'insufficient_privilege';
+            RAISE EXCEPTION 'the tenant, video or job of the event is not yours' USING ERRCODE = 'insufficient_privilege';
         END IF;
     END IF;
     RETURN note_event(p_name, p_data, tenant, p_video_id, p_job_id, job.run_id,
@@ -716,13 +704,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION emit_event IS
-    'Says that something happened, in the caller''s transaction; returns the event''s id. Triggers see it once that is committed.';
+    'Emits an event, in the caller''s transaction, and returns its id. Triggers act on the event after that '
+    'transaction is committed.';
 
--- video.uploaded: an original is there and its first run begins. What the scanner knows for a duplicate
--- is not worked on, and is none.
-CREATE FUNCTION runs_inserted() RETURNS trigger
+CREATE FUNCTION cortana.runs_inserted() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF NOT EXISTS (SELECT FROM runs WHERE video_id = NEW.video_id AND id <> NEW.id) THEN
@@ -735,12 +722,15 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.runs_inserted IS
+    'Trigger: emits the event video.uploaded when the first run of a video begins. A video that the scanner knows to '
+    'be a duplicate has no run, and therefore no such event.';
 CREATE TRIGGER runs_inserted AFTER INSERT ON runs
     FOR EACH ROW WHEN (NEW.video_id IS NOT NULL) EXECUTE FUNCTION runs_inserted();
 
-CREATE FUNCTION videos_ready() RETURNS trigger
+CREATE FUNCTION cortana.videos_ready() RETURNS trigger
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     run runs;
@@ -753,48 +743,38 @@ BEGIN
     RETURN NULL;
 END
 $$;
+COMMENT ON FUNCTION cortana.videos_ready IS 'Trigger: emits the event video.ready.';
 CREATE TRIGGER videos_ready AFTER UPDATE ON videos
-    FOR EACH ROW WHEN (NEW.status = 'ready' AND OLD.status <> 'ready') EXECUTE FUNCTION videos_ready();
+    FOR EACH ROW WHEN (NEW.status = 'ready' AND OLD.status <> 'ready'
+                       AND NEW.ready_at IS DISTINCT FROM OLD.ready_at) EXECUTE FUNCTION videos_ready();
 
--- clip.created, and job.failed of what will not be tried again. Called by jobs_updated() with those that
--- have just come to either end: a trigger of its own would be asked about every change of every job.
-CREATE FUNCTION note_ended_jobs(p_job_ids uuid[]) RETURNS void
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.note_dead_jobs(p_job_ids uuid[]) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    job jobs;
-BEGIN
-    FOR job IN SELECT * FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id LOOP
-        IF job.status = 'done' THEN
-            PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
-                                   'clip_id', job.payload -> 'clip_id',
-                                   'clip_path', job.result -> 'clip_path',
-                                   't_start', job.payload -> 't_start', 't_end', job.payload -> 't_end')),
-                               job.tenant_id, job.video_id, job.id, job.run_id, job.correlation_id);
-        ELSE
-            PERFORM note_event('job.failed', jsonb_build_object(
-                                   'job_type', job.job_type, 'step', job.step, 'attempt', job.attempt,
-                                   'error', jsonb_build_object('type', job.payload #> '{error,type}',
-                                                               'message', job.payload #> '{error,message}')),
-                               job.tenant_id, job.video_id, job.id, job.run_id, job.correlation_id);
-        END IF;
-    END LOOP;
-END
+    SELECT note_event('job.failed', jsonb_build_object(
+                          'job_type', job_type, 'step', step, 'attempt', attempt,
+                          'error', jsonb_build_object('type', payload #> '{error,type}',
+                                                      'message', payload #> '{error,message}')),
+                      tenant_id, video_id, id, run_id, correlation_id)
+    FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id
 $$;
+COMMENT ON FUNCTION cortana.note_dead_jobs IS
+    'Emits the event job.failed for jobs that will not be tried again.';
 
--- ---- firing --------------------------------------------------------------------------------------
+-- ---- firing -------------------------------------------------------------------------------------
 
--- Whether a failure may pass by itself: then what led to it is tried again, else it is noted.
-CREATE FUNCTION is_passing(p_sqlstate text) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$ SELECT left(p_sqlstate, 2) IN ('08', '40', '53', '57', '58', 'XX') OR p_sqlstate = '55P03' $$;
+CREATE FUNCTION cortana.is_passing(p_sqlstate text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN left(p_sqlstate, 2) IN ('08', '40', '53', '57', '58', 'XX') OR p_sqlstate = '55P03';
+COMMENT ON FUNCTION cortana.is_passing IS
+    'Whether an error may pass by itself. If so, the trigger is tried again; otherwise the error is recorded.';
 
--- What a trigger is for, without a net. Not for use outside.
-CREATE FUNCTION act_for_trigger(
+CREATE FUNCTION cortana.act_for_trigger(
     p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_correlation_id uuid, p_now timestamptz,
     OUT outcome text, OUT job_id uuid, OUT run_id uuid, OUT error text)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     tenant uuid := coalesce(p_trigger.tenant_id, p_tenant_id);
@@ -810,11 +790,11 @@ BEGIN
             RAISE EXCEPTION 'no webhook is called %', p_trigger.target USING ERRCODE = 'no_data_found';
         END IF;
         error := CASE
-            WHEN hook.disabled_at IS NOT NULL THEN concat_ws(': ', 'the webhook is off', hook.disabled_reason)
+            WHEN hook.disabled_at IS NOT NULL THEN concat_ws(': ', 'the webhook is disabled', hook.disabled_reason)
             WHEN hook.tenant_id IS NOT NULL AND tenant IS DISTINCT FROM hook.tenant_id
-                THEN 'the webhook is another tenant''s'
+                THEN 'the webhook belongs to another tenant'
             WHEN p_scope #>> '{event,name}' = 'job.failed' AND p_scope #>> '{event,data,job_type}' = 'webhook'
-                THEN 'a message that cannot be delivered is not delivered' END;
+                THEN 'no message is sent about a message that could not be delivered' END;
         IF error IS NOT NULL THEN
             outcome := 'skipped';
             RETURN;
@@ -834,7 +814,7 @@ BEGIN
         SELECT id INTO video FROM videos WHERE id = (payload ->> 'video_id')::uuid;
         IF NOT FOUND AND (p_trigger.action = 'run'
                           OR (SELECT one_per_video FROM job_types WHERE name = p_trigger.target)) THEN
-            RAISE EXCEPTION 'there is no video %', payload ->> 'video_id' USING ERRCODE = 'no_data_found';
+            RAISE EXCEPTION 'video % does not exist', payload ->> 'video_id' USING ERRCODE = 'no_data_found';
         END IF;
     END IF;
     IF p_trigger.action = 'run' THEN
@@ -850,7 +830,7 @@ BEGIN
                      'video_id', p_scope #> '{event,video_id}', 'job_id', p_scope #> '{event,job_id}',
                      'run_id', p_scope #> '{event,run_id}')) || (p_scope #> '{event,data}')
                  ELSE (p_scope -> 'schedule') || (p_scope -> 'trigger') END,
-            -- one event is one message to a receiver, however many triggers say so
+            -- a receiver gets one message for each event, even if several triggers send it
             'msg_' || md5(concat_ws('|', p_trigger.target, coalesce(p_scope #>> '{event,id}',
                                         p_trigger.name || (p_scope #>> '{schedule,instant}')))),
             coalesce((p_scope #>> '{event,created_at}')::timestamptz,
@@ -870,17 +850,17 @@ BEGIN
     outcome := CASE WHEN is_new THEN 'fired' ELSE 'in flight' END;
 END
 $$;
+COMMENT ON FUNCTION cortana.act_for_trigger IS
+    'Carries out the action of a trigger; errors are not caught. For cortana.run_trigger() only.';
 
--- Fires a trigger once for an instant or an event (both null: by hand). What is wrong with it is noted;
--- what may pass by itself is raised. Null: that was done before. Not for use outside.
-CREATE FUNCTION run_trigger(
+CREATE FUNCTION cortana.run_trigger(
     p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_event_id uuid, p_instant timestamptz,
     p_correlation_id uuid, p_now timestamptz) RETURNS trigger_firings
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    most CONSTANT int := 20;               -- times that one cause may come round to a trigger in an hour
+    most CONSTANT int := 20;               -- times that one cause may fire the same trigger in an hour
     firing trigger_firings;
     problem text;
 BEGIN
@@ -894,7 +874,7 @@ BEGIN
         IF (SELECT count(*) FROM trigger_firings f
             WHERE f.correlation_id = p_correlation_id AND f.trigger_id = p_trigger.id
               AND f.fired_at > p_now - interval '1 hour') > most THEN
-            RAISE EXCEPTION 'it leads to itself: % times in an hour for one cause', most
+            RAISE EXCEPTION 'the trigger causes itself: one cause has fired it % times in an hour', most
                 USING ERRCODE = 'program_limit_exceeded';
         END IF;
         SELECT a.outcome, a.job_id, a.run_id, a.error
@@ -924,10 +904,14 @@ BEGIN
     RETURN firing;
 END
 $$;
+COMMENT ON FUNCTION cortana.run_trigger IS
+    'Fires a trigger once for an instant or an event (both null: by hand). An error that may pass by itself is '
+    'raised; any other error is recorded in trigger_firings. Returns null if the trigger has already been fired for '
+    'it. For the functions of this schema only.';
 
--- What the templates of a schedule can name.
-CREATE FUNCTION schedule_scope(p_trigger job_triggers, p_instant timestamptz) RETURNS jsonb
-LANGUAGE sql STABLE AS
+CREATE FUNCTION cortana.schedule_scope(p_trigger job_triggers, p_instant timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT jsonb_build_object(
         'trigger', jsonb_build_object('name', p_trigger.name),
@@ -937,11 +921,12 @@ $$
             'date', to_char(p_instant AT TIME ZONE p_trigger.time_zone, 'YYYY-MM-DD'),
             'time_zone', p_trigger.time_zone))
 $$;
+COMMENT ON FUNCTION cortana.schedule_scope IS
+    'Returns the values that the templates of a schedule can name.';
 
--- The instants of a schedule that are to be fired now, by its policy for those that were missed.
-CREATE FUNCTION due_instants(p_trigger job_triggers, p_now timestamptz) RETURNS timestamptz[]
+CREATE FUNCTION cortana.due_instants(p_trigger job_triggers, p_now timestamptz) RETURNS timestamptz[]
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     late CONSTANT interval := '1 minute';
@@ -951,7 +936,7 @@ DECLARE
     at timestamptz;
     found timestamptz[];
 BEGIN
-    LOOP -- back from now as far as it takes, so that a long outage costs no more than a short one
+    LOOP -- backwards from now, only as far as needed, so that a long outage costs no more than a short one
         start := greatest(p_trigger.next_at - interval '1 microsecond', p_now - width);
         found := '{}';
         at := next_cron(p_trigger.cron, p_trigger.time_zone, start);
@@ -969,17 +954,17 @@ BEGIN
     RETURN found;
 END
 $$;
+COMMENT ON FUNCTION cortana.due_instants IS
+    'Returns the instants for which a schedule is to be fired now; catch_up decides which missed instants count.';
 
--- Fires the schedules that are due; each instant once, whoever calls this and however many at once.
--- Returns how often something was done, and how often that failed.
-CREATE FUNCTION fire_schedules(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
+CREATE FUNCTION cortana.fire_schedules(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
                                OUT fired int, OUT failed int)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     began CONSTANT timestamptz := clock_timestamp();
-    longest CONSTANT interval := '5 seconds'; -- then somebody else's turn; what is left is due at once
+    longest CONSTANT interval := '5 seconds'; -- then the next step of the tick runs; the remaining schedules are due at once
     schedule job_triggers;
     instant timestamptz;
     firing trigger_firings;
@@ -1001,7 +986,7 @@ BEGIN
             END LOOP;
             UPDATE job_triggers SET next_at = next_cron(cron, time_zone, p_now), tried_at = NULL
             WHERE id = schedule.id;
-        EXCEPTION WHEN OTHERS THEN -- it is tried again, behind the others
+        EXCEPTION WHEN OTHERS THEN -- try this schedule again later, after the others
             failed := failed + 1;
             UPDATE job_triggers SET tried_at = clock_timestamp(), last_error = left(SQLERRM, 1000),
                                     last_error_at = p_now
@@ -1010,12 +995,14 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION cortana.fire_schedules IS
+    'Fires the schedules that are due. Each instant is fired once, however many sessions call this at the same time. '
+    'Returns how many schedules were fired, and how many failed.';
 
--- Does what triggers want of events, oldest first, each event in one go with its removal.
-CREATE FUNCTION dispatch_events(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
+CREATE FUNCTION cortana.dispatch_events(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
                                 OUT dispatched int, OUT failed int)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     began CONSTANT timestamptz := clock_timestamp();
@@ -1056,14 +1043,15 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION cortana.dispatch_events IS
+    'Fires the triggers of waiting events, the oldest event first. Each event is deleted in the same transaction.';
 
--- One round of a scheduler: what is due now, and in how many milliseconds something is again (null: not
--- foreseen). One statement, so that no transaction waits for a client that is gone; a lock that does not
--- come is not waited for long, either.
+-- A scheduler calls this as a single statement, so that no transaction stays open when the scheduler dies.
+-- lock_timeout keeps it from waiting long for a lock.
 CREATE FUNCTION scheduler_tick(p_now timestamptz DEFAULT clock_timestamp(),
                                OUT fired int, OUT dispatched int, OUT failed int, OUT wait_ms bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET lock_timeout = '3s' AS
 $$
 DECLARE
@@ -1081,30 +1069,33 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION scheduler_tick IS
-    'Fires what is due; for the program scheduler, or for anything else that calls it every second.';
+    'Fires the schedules that are due, and the triggers of waiting events. The program scheduler calls it; any other '
+    'program may call it every second instead. wait_ms: in how many milliseconds the next schedule is due; null: '
+    'none is known.';
 
--- A schedule out of its turn. Raises when there is none of that name.
 CREATE FUNCTION fire_now(p_name text, p_now timestamptz DEFAULT clock_timestamp())
 RETURNS trigger_firings
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     schedule job_triggers;
 BEGIN
-    SELECT * INTO schedule FROM job_triggers WHERE name = p_name AND cron IS NOT NULL FOR NO KEY UPDATE;
+    SELECT * INTO schedule FROM job_triggers
+    WHERE id = find_trigger(p_name, NULL) AND cron IS NOT NULL FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'no schedule is called %', left(p_name, 100) USING ERRCODE = 'no_data_found',
-            HINT = 'A trigger is fired by its event: emit_event().';
+            HINT = 'To fire a trigger, emit its event with emit_event().';
     END IF;
     RETURN run_trigger(schedule, schedule_scope(schedule, p_now), NULL, NULL, NULL, gen_random_uuid(), p_now);
 END
 $$;
+COMMENT ON FUNCTION fire_now IS
+    'Fires a schedule now. Raises no_data_found if the schedule does not exist.';
 
--- ---- upkeep --------------------------------------------------------------------------------------
+-- ---- upkeep -------------------------------------------------------------------------------------
 
--- What has to be done from time to time, by whichever scheduler comes first.
-CREATE TABLE upkeep_tasks (
+CREATE TABLE cortana.upkeep_tasks (
     name text PRIMARY KEY,
     description text NOT NULL,
     every interval NOT NULL CHECK (every > '0'),
@@ -1113,6 +1104,13 @@ CREATE TABLE upkeep_tasks (
     took_ms bigint,
     last_error text
 );
+COMMENT ON TABLE cortana.upkeep_tasks IS
+    'Tasks that are repeated at intervals. Any scheduler may carry out a task that is due.';
+
+ALTER TABLE cortana.upkeep_tasks ENABLE ROW LEVEL SECURITY;
+CREATE POLICY upkeep_tasks_service ON cortana.upkeep_tasks TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.upkeep_tasks TO service_role;
+
 INSERT INTO upkeep_tasks (name, description, every) VALUES
     ('expired_leases', 'jobs of workers that are gone, and retries that are due', '5 seconds'),
     ('sessions', 'interactive sessions that have ended', '1 minute'),
@@ -1120,11 +1118,11 @@ INSERT INTO upkeep_tasks (name, description, every) VALUES
     ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour'),
     ('search_words', 'words that no line holds any more', '1 day');
 
--- Does one task that is due and says which; null: none is, or somebody else is at it. Who holds the lock
--- is the leader for as long as the statement takes; the next one needs no permission of a dead one.
-CREATE FUNCTION run_upkeep(p_now timestamptz DEFAULT clock_timestamp()) RETURNS text
+INSERT INTO locks (name) VALUES ('upkeep');
+
+CREATE FUNCTION cortana.run_upkeep(p_now timestamptz DEFAULT clock_timestamp()) RETURNS text
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET lock_timeout = '3s' AS
 $$
 DECLARE
@@ -1132,7 +1130,8 @@ DECLARE
     began timestamptz := clock_timestamp();
     problem text;
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(hashtext('run_upkeep')) THEN
+    PERFORM FROM locks WHERE name = 'upkeep' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     SELECT * INTO task FROM upkeep_tasks WHERE due_at <= p_now ORDER BY due_at, name LIMIT 1;
@@ -1154,7 +1153,7 @@ BEGIN
         WHEN 'search_words' THEN
             PERFORM search_words_prune();
         ELSE
-            RAISE EXCEPTION 'nobody knows how to do this';
+            RAISE EXCEPTION 'the upkeep task has no implementation';
         END CASE;
     EXCEPTION WHEN OTHERS THEN
         problem := left(SQLERRM, 1000);
@@ -1166,13 +1165,14 @@ BEGIN
     RETURN task.name;
 END
 $$;
+COMMENT ON FUNCTION cortana.run_upkeep IS
+    'Carries out one upkeep task that is due, and returns its name; null: no task is due, or another scheduler is '
+    'carrying it out. A lock on the task is held only during the statement, so that a dead scheduler never blocks '
+    'the others.';
 
--- ---- the schedules that come with the system -----------------------------------------------------
-
--- Brings back those that are missing; what an operator has changed or paused stays so.
 CREATE FUNCTION restore_default_schedules() RETURNS bigint
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     made bigint;
@@ -1187,80 +1187,27 @@ BEGIN
         ('prune-embeddings', 'vectors of texts that are gone are forgotten', '45 4 * * sun', '{}')
     ) AS d (name, description, cron, payload)
     WHERE EXISTS (SELECT FROM job_types WHERE name = 'command')
-    ON CONFLICT (name) DO NOTHING;
+    ON CONFLICT (tenant_id, name) DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
     RETURN made;
 END
 $$;
+COMMENT ON FUNCTION restore_default_schedules IS
+    'Adds those schedules of the system that are missing. Schedules that an operator has changed or paused stay as '
+    'they are. Returns how many were added.';
+
 SELECT restore_default_schedules();
 
--- ---- views ---------------------------------------------------------------------------------------
+-- ---- who may call what --------------------------------------------------------------------------
 
-CREATE INDEX jobs_webhook ON jobs ((coalesce(payload ->> 'webhook', payload #>> '{original_payload,webhook}')),
-                                   created_at)
-    WHERE job_type = 'webhook';
-CREATE VIEW webhook_overview WITH (security_invoker = true) AS
-SELECT w.name, w.url, w.description, w.tenant_id, w.created_at, w.disabled_at, w.disabled_reason,
-       (SELECT count(*) FROM webhook_secrets s
-        WHERE s.webhook = w.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()))
-           AS valid_secrets,
-       (SELECT string_agg(coalesce(t.event, t.cron), ', ' ORDER BY t.name) FROM job_triggers t
-        WHERE t.action = 'webhook' AND t.target = w.name) AS events,
-       last.id AS last_job_id, last.status AS last_status, last.finished_at AS last_at,
-       last.payload #>> '{error,message}' AS last_error
-FROM webhooks w
-LEFT JOIN LATERAL (
-    SELECT j.id, j.status, j.finished_at, j.payload FROM jobs j
-    WHERE j.job_type = 'webhook'
-      AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
-    ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
-COMMENT ON VIEW webhook_overview IS 'One row a webhook, with its last message; no secrets.';
-
-CREATE VIEW trigger_overview WITH (security_invoker = true) AS
-SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.time_zone, t.catch_up,
-       t.action, t.target, t.next_at, t.paused_at, t.pause_reason, f.fired_at AS last_at,
-       f.instant AS last_instant, f.outcome AS last_outcome, f.job_id AS last_job_id,
-       f.run_id AS last_run_id, t.last_error, t.last_error_at
-FROM job_triggers t
-LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
-                   ORDER BY f.id DESC LIMIT 1) AS f ON true;
-COMMENT ON VIEW trigger_overview IS 'One row a trigger or schedule, with what it did last.';
-
--- ---- who may do what -----------------------------------------------------------------------------
-
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['job_triggers', 'trigger_firings', 'trigger_windows', 'event_outbox',
-                                'upkeep_tasks', 'webhooks', 'webhook_secrets'] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
-        EXECUTE format('CREATE POLICY %I ON %I TO service_role USING (true) WITH CHECK (true)',
-                       name || '_service', name);
-        EXECUTE format('REVOKE ALL ON %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT ALL ON %I TO service_role', name);
-    END LOOP;
-    FOREACH name IN ARRAY ARRAY['check_trigger_template', 'resolve_strictly', 'pause_trigger',
-                                'resume_trigger', 'note_event', 'note_ended_jobs', 'emit_event',
-                                'is_passing',
-                                'act_for_trigger', 'run_trigger', 'schedule_scope', 'due_instants',
-                                'fire_schedules', 'dispatch_events', 'scheduler_tick', 'fire_now',
-                                'run_upkeep', 'restore_default_schedules', 'new_webhook_secret',
-                                'add_webhook', 'rotate_webhook', 'disable_webhook', 'enable_webhook',
-                                'webhook_to_call', 'send_webhook'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
-    END LOOP;
-    FOREACH name IN ARRAY ARRAY['cron_field', 'parse_cron', 'cron_next_local', 'zone_offset', 'zone_change',
-                                'local_instants', 'next_cron', 'next_crons', 'check_time_zone'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role, cortana_app', name);
-    END LOOP;
-END
-$$;
-GRANT EXECUTE ON FUNCTION emit_event TO cortana_app;
-REVOKE ALL ON trigger_overview, webhook_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON trigger_overview, webhook_overview TO service_role;
--- Who may execute a trigger's function may put it on a table of their own, and act as its owner.
-REVOKE ALL ON FUNCTION job_triggers_before_write(), runs_inserted(), videos_ready()
-    FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION next_cron, next_crons, pause_trigger, resume_trigger, emit_event, scheduler_tick,
+    fire_now, restore_default_schedules FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_next_local,
+    cortana.zone_offset, cortana.zone_change, cortana.local_instants, next_cron, next_crons,
+    cortana.check_time_zone, emit_event TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly, pause_trigger,
+    resume_trigger, cortana.find_trigger, cortana.note_event, cortana.note_dead_jobs, cortana.is_passing,
+    cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
+    cortana.fire_schedules, cortana.dispatch_events, scheduler_tick, fire_now, cortana.run_upkeep,
+    restore_default_schedules TO service_role;

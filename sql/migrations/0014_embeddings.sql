@@ -1,36 +1,55 @@
--- Search by meaning: each distinct text (text_hash) is embedded once a model, whichever videos show it,
--- and kept as a unit vector. With pgvector an index finds neighbours; without it the vectors are
--- real[], pre-selected by the signs of their numbers and then compared exactly.
+-- Search by meaning: each distinct text (text_hash) is embedded once a model, whichever videos show it, and kept
+-- as a vector of length 1. With pgvector an index finds neighbours; without it the vectors are real[], pre-selected
+-- by the signs of their numbers and then compared exactly.
 
 CREATE TABLE embedding_models (
     name text PRIMARY KEY CHECK (name ~ '^[[:alnum:]][[:alnum:]._:/@-]{0,99}$'),
     dimensions int NOT NULL CHECK (dimensions BETWEEN 2 AND 16000),
     created_at timestamptz NOT NULL DEFAULT now()
 );
+COMMENT ON TABLE embedding_models IS 'Models whose vectors are stored.';
+COMMENT ON COLUMN embedding_models.name IS 'Name of the model, as the endpoint knows it.';
+COMMENT ON COLUMN embedding_models.dimensions IS 'Numbers in each of its vectors.';
+COMMENT ON COLUMN embedding_models.created_at IS 'When its first vector was stored.';
 
-CREATE TABLE text_embeddings (
+ALTER TABLE embedding_models ENABLE ROW LEVEL SECURITY;
+CREATE POLICY embedding_models_read ON embedding_models FOR SELECT TO authenticated USING (true);
+CREATE POLICY embedding_models_service ON embedding_models TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON embedding_models FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON embedding_models TO authenticated;
+GRANT DELETE, SELECT ON embedding_models TO service_role;
+
+CREATE TABLE cortana.text_embeddings (
     model text NOT NULL REFERENCES embedding_models ON DELETE CASCADE,
     text_hash text NOT NULL,
-    signs varbit,                          -- one bit a number; null where pgvector keeps the vector
-    embedding real[] NOT NULL,             -- of length 1; `vector` after use_pgvector()
+    signs varbit,
+    embedding real[] NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (model, text_hash)
 );
-COMMENT ON TABLE text_embeddings IS
-    'What a model makes of a text: a function of the two, so it may be kept whoever computed it.';
+COMMENT ON TABLE cortana.text_embeddings IS
+    'The vector of each text from each model. It depends only on text and model, so that all tenants can share it.';
+COMMENT ON COLUMN cortana.text_embeddings.signs IS
+    'Signs of the numbers of the vector, one bit each; null if pgvector stores the vector.';
+COMMENT ON COLUMN cortana.text_embeddings.embedding IS 'Of length 1; `vector` after use_pgvector().';
 
-CREATE FUNCTION has_pgvector() RETURNS boolean
+ALTER TABLE cortana.text_embeddings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY text_embeddings_service ON text_embeddings TO service_role USING (true) WITH CHECK (true);
+GRANT DELETE, SELECT ON cortana.text_embeddings TO service_role;
+
+CREATE FUNCTION cortana.has_pgvector() RETURNS boolean
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT format_type(atttypid, NULL) = 'vector' FROM pg_attribute
-    WHERE attrelid = 'public.text_embeddings'::regclass AND attname = 'embedding'
+    WHERE attrelid = 'cortana.text_embeddings'::regclass AND attname = 'embedding'
 $$;
+COMMENT ON FUNCTION cortana.has_pgvector IS
+    'True when embeddings are stored as vectors of the extension pgvector.';
 
--- An index of one model's neighbours, made while the table is still empty of it. Longer vectors than an
--- index can hold are compared one by one.
-CREATE FUNCTION index_embedding_model(p_model text, p_dimensions int) RETURNS void
-LANGUAGE plpgsql AS
+CREATE FUNCTION cortana.index_embedding_model(p_model text, p_dimensions int) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     longest_indexed CONSTANT int := 2000;
@@ -45,12 +64,15 @@ BEGIN
                    name, p_dimensions, p_model);
 END
 $$;
+COMMENT ON FUNCTION cortana.index_embedding_model IS
+    'An index of one model''s neighbours, made while the table is still empty of it. Longer vectors than '
+    'an index can hold are compared one by one.';
 
 -- Turns the arrays into vectors where the extension is there to be had; safe to call again, and after
 -- it was installed later. Returns whether vectors are in use now.
 CREATE FUNCTION use_pgvector() RETURNS boolean
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     known embedding_models;
@@ -62,7 +84,7 @@ BEGIN
         RETURN false;
     END IF;
     BEGIN
-        CREATE EXTENSION IF NOT EXISTS vector SCHEMA public;
+        CREATE EXTENSION IF NOT EXISTS vector SCHEMA extensions;
     EXCEPTION WHEN insufficient_privilege THEN
         RETURN false;
     END;
@@ -74,17 +96,18 @@ BEGIN
     RETURN true;
 END
 $$;
-COMMENT ON FUNCTION use_pgvector() IS
-    'Keeps embeddings as pgvector''s vectors where that extension is available; returns whether it is.';
+COMMENT ON FUNCTION use_pgvector IS
+    'Keeps embeddings as vectors of the extension pgvector where it is installed. Returns whether vectors '
+    'are in use.';
+
 SELECT use_pgvector();
 
--- ---- writing -------------------------------------------------------------------------------------
+-- ---- writing ------------------------------------------------------------------------------------
 
--- The texts of a video that a model has not seen: one spelling of each, in a fixed order.
-CREATE FUNCTION texts_to_embed(p_video_id uuid, p_model text, p_limit int)
+CREATE FUNCTION cortana.texts_to_embed(p_video_id uuid, p_model text, p_limit int)
 RETURNS TABLE (text_hash text, text text)
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT s.text_hash, min(s.text COLLATE "C")
     FROM segments s
@@ -95,11 +118,12 @@ $$
     ORDER BY s.text_hash
     LIMIT p_limit
 $$;
+COMMENT ON FUNCTION cortana.texts_to_embed IS
+    'The texts of a video that a model has not seen: one spelling of each, in a fixed order.';
 
--- Keeps vectors: [{"text_hash": …, "embedding": [numbers]}], of length 1. What is there already stays.
-CREATE FUNCTION store_embeddings(p_model text, p_embeddings jsonb) RETURNS bigint
+CREATE FUNCTION cortana.store_embeddings(p_model text, p_embeddings jsonb) RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     given_dimensions int;
@@ -119,17 +143,16 @@ BEGIN
     SELECT dimensions INTO known_dimensions FROM embedding_models WHERE name = p_model;
     IF EXISTS (SELECT FROM jsonb_array_elements(p_embeddings) AS e
                WHERE jsonb_array_length(e -> 'embedding') <> known_dimensions) THEN
-        RAISE EXCEPTION 'model % gave vectors of % numbers, its earlier ones have %', p_model,
+        RAISE EXCEPTION 'model % returned vectors of % numbers, but its earlier vectors have %', p_model,
             given_dimensions, known_dimensions
             USING ERRCODE = 'check_violation',
-                  HINT = 'Give a model that has changed another name, or delete it from embedding_models.';
+                  HINT = 'If the model has changed, use a new name for it, or delete it from embedding_models.';
     END IF;
     IF has_pgvector() THEN
-        INSERT INTO text_embeddings (model, text_hash, embedding)
-        SELECT p_model, e ->> 'text_hash', (e ->> 'embedding')::vector
-        FROM jsonb_array_elements(p_embeddings) AS e
-        ORDER BY e ->> 'text_hash'
-        ON CONFLICT DO NOTHING;
+        EXECUTE 'INSERT INTO text_embeddings (model, text_hash, embedding)'
+                ' SELECT $1, e ->> ''text_hash'', (e ->> ''embedding'')::vector FROM jsonb_array_elements($2) AS e'
+                ' ORDER BY e ->> ''text_hash'' ON CONFLICT DO NOTHING'
+            USING p_model, p_embeddings;
     ELSE
         INSERT INTO text_embeddings (model, text_hash, signs, embedding)
         SELECT p_model, e ->> 'text_hash', embedding_signs(numbers), numbers
@@ -142,23 +165,28 @@ BEGIN
     RETURN stored;
 END
 $$;
+COMMENT ON FUNCTION cortana.store_embeddings IS
+    'Stores vectors of length 1: [{"text_hash": …, "embedding": [numbers]}]. Existing vectors are not replaced.';
 
-CREATE FUNCTION embedding_signs(p_numbers real[]) RETURNS varbit
+CREATE FUNCTION cortana.embedding_signs(p_numbers real[]) RETURNS varbit
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$ SELECT string_agg(CASE WHEN n > 0 THEN '1' ELSE '0' END, '' ORDER BY place)::varbit
    FROM unnest(p_numbers) WITH ORDINALITY AS u (n, place) $$;
+COMMENT ON FUNCTION cortana.embedding_signs IS
+    'The signs of the numbers of a vector, one bit each: 1 for positive.';
 
--- How alike two vectors of length 1 are: their cosine, -1 to 1.
-CREATE FUNCTION embedding_cosine(p_a real[], p_b real[]) RETURNS real
+CREATE FUNCTION cortana.embedding_cosine(p_a real[], p_b real[]) RETURNS real
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$ SELECT sum(a::double precision * b)::real FROM unnest(p_a, p_b) AS u (a, b) $$;
+COMMENT ON FUNCTION cortana.embedding_cosine IS
+    'How alike two vectors of length 1 are: their cosine, -1 to 1.';
 
 -- Vectors of texts that no segment holds any more; returns how many went.
 CREATE FUNCTION prune_embeddings() RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     pruned bigint;
@@ -169,16 +197,14 @@ BEGIN
     RETURN pruned;
 END
 $$;
-COMMENT ON FUNCTION prune_embeddings() IS 'Forgets the vectors of texts that are gone from the library.';
+COMMENT ON FUNCTION prune_embeddings IS 'Deletes the vectors of texts that no segment contains any more.';
 
--- ---- searching -----------------------------------------------------------------------------------
+-- ---- searching ----------------------------------------------------------------------------------
 
--- The texts nearest to a vector of length 1, nearest first. Without pgvector: by the signs that differ
--- (a popcount a row), twenty times as many as are wanted, and of these by the exact cosine.
-CREATE FUNCTION nearest_texts(p_model text, p_vector real[], p_limit int)
+CREATE FUNCTION cortana.nearest_texts(p_model text, p_vector real[], p_limit int)
 RETURNS TABLE (text_hash text, similarity real)
 LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET jit = off AS
 $$
 DECLARE
@@ -187,7 +213,7 @@ DECLARE
     length int := cardinality(p_vector);
 BEGIN
     IF length IS DISTINCT FROM (SELECT dimensions FROM embedding_models WHERE name = p_model) THEN
-        RAISE EXCEPTION 'no texts are embedded with model % and % numbers', p_model, length
+        RAISE EXCEPTION 'there are no embeddings of model % with % numbers', p_model, length
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF has_pgvector() THEN
@@ -211,15 +237,15 @@ BEGIN
     LIMIT p_limit;
 END
 $$;
+COMMENT ON FUNCTION cortana.nearest_texts IS
+    'The texts nearest to a vector of length 1, nearest first. Without pgvector: by the signs that differ '
+    '(a popcount a row), twenty times as many as are wanted, and of these by the exact cosine.';
 
--- Segments with the texts nearest to a vector. Reads past the policies, so that the nearest texts of
--- others cannot crowd out the reader's own, and applies the same rule itself. More and more texts are
--- looked at until enough of their segments fit.
-CREATE FUNCTION semantic_candidates(p_model text, p_vector real[], p_terms search_terms, p_video uuid,
+CREATE FUNCTION cortana.semantic_candidates(p_model text, p_vector real[], p_terms search_terms, p_video uuid,
                                     p_limit int)
 RETURNS TABLE (segment_id uuid, similarity real)
 LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET jit = off AS
 $$
 DECLARE
@@ -254,15 +280,19 @@ BEGIN
     RETURN QUERY SELECT * FROM unnest(ids, similarities);
 END
 $$;
+COMMENT ON FUNCTION cortana.semantic_candidates IS
+    'Segments with the texts nearest to a vector. Reads past the policies, so that the nearest texts of '
+    'others cannot crowd out the reader''s own, and applies the same rule itself. More and more texts are '
+    'looked at until enough of their segments fit.';
 
--- What a vector stands for, near or far: segments whose text means something like it, best first.
+-- Returns the segments whose text is nearest in meaning to a vector, the nearest first.
 CREATE FUNCTION search_semantic(
     vector real[], model text, filter text DEFAULT NULL, video uuid DEFAULT NULL,
     max_results int DEFAULT 50)
 RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
                bounding_box jsonb, confidence real, language text, rank real, match_kind text)
 LANGUAGE plpgsql STABLE
-SECURITY INVOKER SET search_path = pg_catalog, public
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET jit = off AS
 $$
 DECLARE
@@ -281,9 +311,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION search_semantic IS
-    'Segments near in meaning to a vector of length 1 that the given model made; filter: fields of a search.';
+    'Searches by meaning: segments whose text is near to a vector of length 1 that the given model made. '
+    'The filter has fields of search_segments() alone.';
 
--- ---- the stage -----------------------------------------------------------------------------------
+-- ---- the stage ----------------------------------------------------------------------------------
 
 INSERT INTO job_types (name, description, base_priority, time_limit, is_public, cpu_weight) VALUES
     ('embed', 'texts to vectors, for search by meaning', 3, '1 hour', false, 1);
@@ -292,7 +323,7 @@ INSERT INTO job_types (name, description, base_priority, time_limit, is_public, 
 -- version of the workflow; runs under way keep theirs. Returns the version in use.
 CREATE FUNCTION embed_videos_with(p_model text) RETURNS int
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     current workflows;
@@ -310,24 +341,26 @@ BEGIN
     RETURN change_workflow(current.name, steps);
 END
 $$;
-COMMENT ON FUNCTION embed_videos_with(text) IS
-    'Embeds the text of videos with this model from the next run on; null: no more.';
+COMMENT ON FUNCTION embed_videos_with IS
+    'Embeds the text of videos with this model, from the next run on; null: no more. Returns the version '
+    'of the workflow.';
 
--- The model that the pipeline embeds with; null: it does not.
 CREATE FUNCTION embedding_model_in_use() RETURNS text
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT step #>> '{params,model}'
     FROM workflows w, jsonb_array_elements(w.steps) AS step
     WHERE w.name = 'video_pipeline' AND w.is_active AND step ->> 'job_type' = 'embed'
 $$;
+COMMENT ON FUNCTION embedding_model_in_use IS
+    'Returns the model with which the pipeline embeds texts; null: it embeds none.';
 
 -- Jobs for videos that are indexed already and have texts new to the model (null: the one in use);
 -- returns how many there are to do.
 CREATE FUNCTION embed_videos(p_model text DEFAULT NULL, p_video_id uuid DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     with_model text := coalesce(p_model, embedding_model_in_use());
@@ -335,7 +368,7 @@ DECLARE
 BEGIN
     IF with_model IS NULL THEN
         RAISE EXCEPTION 'no model is in use' USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Name one, or call embed_videos_with(model) first.';
+            HINT = 'Name a model, or call embed_videos_with(model) first.';
     END IF;
     SELECT count(*) INTO jobs_to_do
     FROM videos v, enqueue_job('embed', jsonb_build_object('video_id', v.id, 'model', with_model), v.id,
@@ -345,35 +378,16 @@ BEGIN
     RETURN jobs_to_do;
 END
 $$;
-COMMENT ON FUNCTION embed_videos(text, uuid) IS
-    'Enqueues the embedding of one video, or of all that have texts the model has not seen.';
+COMMENT ON FUNCTION embed_videos IS
+    'Enqueues jobs that embed the texts of one video, or of all videos with texts that the model has not embedded.';
 
--- ---- who may do what -----------------------------------------------------------------------------
+-- ---- who may call what --------------------------------------------------------------------------
 
-ALTER TABLE embedding_models ENABLE ROW LEVEL SECURITY;
-ALTER TABLE text_embeddings ENABLE ROW LEVEL SECURITY;
-CREATE POLICY embedding_models_read ON embedding_models FOR SELECT TO authenticated USING (true);
-CREATE POLICY embedding_models_service ON embedding_models TO service_role USING (true) WITH CHECK (true);
-CREATE POLICY text_embeddings_service ON text_embeddings TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON embedding_models, text_embeddings FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON embedding_models TO authenticated;
-GRANT SELECT, DELETE ON embedding_models, text_embeddings TO service_role;
-DO $$
-DECLARE
-    signature text;
-BEGIN
-    FOREACH signature IN ARRAY ARRAY[
-        'has_pgvector()', 'index_embedding_model(text, int)', 'use_pgvector()',
-        'texts_to_embed(uuid, text, int)', 'store_embeddings(text, jsonb)', 'embedding_signs(real[])',
-        'embedding_cosine(real[], real[])', 'prune_embeddings()', 'nearest_texts(text, real[], int)',
-        'semantic_candidates(text, real[], search_terms, uuid, int)',
-        'search_semantic(real[], text, text, uuid, int)', 'embed_videos_with(text)',
-        'embedding_model_in_use()', 'embed_videos(text, uuid)'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, anon, authenticated', signature);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO service_role', signature);
-    END LOOP;
-END
-$$;
-GRANT EXECUTE ON FUNCTION embedding_model_in_use(),
-    semantic_candidates(text, real[], search_terms, uuid, int),
-    search_semantic(real[], text, text, uuid, int) TO authenticated;
+REVOKE ALL ON FUNCTION use_pgvector, prune_embeddings, search_semantic, embed_videos_with,
+    embedding_model_in_use, embed_videos FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.semantic_candidates, search_semantic, embedding_model_in_use TO
+    authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.has_pgvector, cortana.index_embedding_model, use_pgvector,
+    cortana.texts_to_embed, cortana.store_embeddings, cortana.embedding_signs, cortana.embedding_cosine,
+    prune_embeddings, cortana.nearest_texts, embed_videos_with, embed_videos TO service_role;

@@ -1,9 +1,125 @@
--- Finished jobs to the store as JSON Lines, and back. What anything in here still rests on stays: dead
--- jobs wait for somebody's decision, the newest run of a video says what has been made of it, a clip's
--- job leads to its object, and a parent is asked for by whatever may still be run behind it.
+-- History to the store and back: months of events, and ended jobs, as JSON Lines.
 
--- What has been archived: one row a file.
-CREATE TABLE job_archives (
+-- ---- events -------------------------------------------------------------------------------------
+
+CREATE TABLE cortana.event_archives (
+    partition text PRIMARY KEY CHECK (partition ~ '^task_events_[0-9]{4}_[0-9]{2}$'),
+    key text NOT NULL,
+    rows bigint NOT NULL,
+    checksum text NOT NULL,
+    archived_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE cortana.event_archives IS
+    'Months of task_events that lie in the object store: one row a partition.';
+
+ALTER TABLE cortana.event_archives ENABLE ROW LEVEL SECURITY;
+CREATE POLICY event_archives_service ON cortana.event_archives TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.event_archives TO service_role;
+
+CREATE FUNCTION event_partitions_before(p_days int) RETURNS SETOF text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'public.task_events'::regclass AND c.relname ~ '^task_events_[0-9]{4}_[0-9]{2}$'
+      AND (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC'
+          <= least(now() - make_interval(days => p_days), date_trunc('month', now() AT TIME ZONE 'UTC')
+                                                          AT TIME ZONE 'UTC')
+    ORDER BY 1
+$$;
+COMMENT ON FUNCTION event_partitions_before IS
+    'Returns the partitions of task_events whose month ended at least p_days days ago. Nothing is written '
+    'to them any more.';
+
+CREATE FUNCTION export_events(p_partition text, p_after bigint DEFAULT 0, p_limit int DEFAULT 10000)
+RETURNS TABLE (id bigint, line text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF p_partition !~ '^task_events_[0-9]{4}_[0-9]{2}$' THEN
+        RAISE EXCEPTION '% is not a partition of task_events', left(p_partition, 100)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY EXECUTE format(
+        'SELECT e.id, to_jsonb(e)::text FROM cortana.%I e WHERE e.id > $1 ORDER BY e.id LIMIT $2',
+        p_partition) USING p_after, p_limit;
+END
+$$;
+COMMENT ON FUNCTION export_events IS
+    'Returns the events of a partition with ids above p_after, one JSON object a row, as restore_events() '
+    'takes them.';
+
+CREATE FUNCTION drop_archived_events(p_partition text, p_key text, p_rows bigint, p_checksum text)
+RETURNS boolean
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    present bigint;
+BEGIN
+    IF NOT EXISTS (SELECT FROM event_partitions_before(0) AS p WHERE p = p_partition) THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('LOCK TABLE cortana.%I IN ACCESS EXCLUSIVE MODE', p_partition);
+    EXECUTE format('SELECT count(*) FROM cortana.%I', p_partition) INTO present;
+    IF present <> p_rows THEN
+        RETURN false;
+    END IF;
+    INSERT INTO event_archives AS a (partition, key, rows, checksum)
+    VALUES (p_partition, p_key, p_rows, p_checksum)
+    ON CONFLICT (partition) DO UPDATE SET key = excluded.key, rows = excluded.rows,
+        checksum = excluded.checksum, archived_at = now();
+    EXECUTE format('DROP TABLE cortana.%I', p_partition);
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION drop_archived_events IS
+    'Notes an archive and drops the partition, if it still holds what was archived.';
+
+CREATE FUNCTION restore_events(p_lines jsonb) RETURNS bigint
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    month timestamp;
+    restored bigint;
+BEGIN
+    FOR month IN SELECT DISTINCT date_trunc('month', (l ->> 'ts')::timestamptz AT TIME ZONE 'UTC')
+                 FROM jsonb_array_elements(p_lines) AS l LOOP
+        IF to_regclass('cortana.task_events_' || to_char(month, 'YYYY_MM')) IS NULL
+           AND NOT EXISTS (SELECT FROM task_events_default d
+                           WHERE d.ts >= month AT TIME ZONE 'UTC'
+                             AND d.ts < (month + interval '1 month') AT TIME ZONE 'UTC') THEN
+            EXECUTE format('CREATE TABLE cortana.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)',
+                           'task_events_' || to_char(month, 'YYYY_MM'), month AT TIME ZONE 'UTC',
+                           (month + interval '1 month') AT TIME ZONE 'UTC');
+            EXECUTE format('ALTER TABLE cortana.%I ENABLE ROW LEVEL SECURITY',
+                           'task_events_' || to_char(month, 'YYYY_MM'));
+        END IF;
+    END LOOP;
+    INSERT INTO task_events (id, ts, job_id, video_id, correlation_id, run_id, source, level, type,
+                             message, data)
+    SELECT l.id, l.ts, l.job_id, l.video_id, l.correlation_id, l.run_id, l.source, l.level, l.type,
+           l.message, l.data
+    FROM jsonb_to_recordset(p_lines) AS l (id bigint, ts timestamptz, job_id uuid, video_id uuid,
+             correlation_id uuid, run_id uuid, source text, level text, type text, message text,
+             data jsonb)
+    WHERE NOT EXISTS (SELECT FROM task_events e
+                      WHERE e.ts = l.ts AND e.id = l.id AND e.job_id IS NOT DISTINCT FROM l.job_id);
+    GET DIAGNOSTICS restored = ROW_COUNT;
+    RETURN restored;
+END
+$$;
+COMMENT ON FUNCTION restore_events IS
+    'Writes events that export_events() returned back to the timeline, each once however often it is '
+    'called. Returns how many are new.';
+
+-- ---- jobs ---------------------------------------------------------------------------------------
+-- What anything in here still rests on stays: dead jobs wait for somebody's decision, the newest run of a video says
+-- what has been made of it, a clip's job leads to its object, and a job that may still run asks for its parents.
+
+CREATE TABLE cortana.job_archives (
     key text PRIMARY KEY,
     jobs bigint NOT NULL,
     runs bigint NOT NULL,
@@ -12,19 +128,23 @@ CREATE TABLE job_archives (
     checksum text NOT NULL,
     archived_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE job_archives IS 'Files of the store that hold finished jobs; restore_jobs() takes their lines.';
+COMMENT ON TABLE cortana.job_archives IS
+    'Files in the object store that hold ended jobs; restore_jobs() takes their lines.';
 
--- A clip's object is found by its job until it is removed from the store.
-CREATE FUNCTION leads_to_clip(p_job jobs) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS
-$$
-    SELECT p_job.job_type = 'clip_generate' AND p_job.status = 'done'
-       AND coalesce(p_job.result ? 'clip_path' AND NOT p_job.result ? 'removed_at', false)
-$$;
+ALTER TABLE cortana.job_archives ENABLE ROW LEVEL SECURITY;
+CREATE POLICY job_archives_service ON job_archives TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.job_archives TO service_role;
 
--- Whether a job that may still run asks for one of these; those of one run come and go together.
-CREATE FUNCTION jobs_asked_for(p_job_ids uuid[]) RETURNS boolean
-LANGUAGE sql STABLE AS
+CREATE FUNCTION cortana.leads_to_clip(p_job jobs) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN p_job.job_type = 'clip_generate' AND p_job.status = 'done'
+       AND coalesce(p_job.result ? 'clip_path' AND NOT p_job.result ? 'removed_at', false);
+COMMENT ON FUNCTION cortana.leads_to_clip IS
+    'A clip''s object is found by its job until it is removed from the store.';
+
+CREATE FUNCTION cortana.jobs_asked_for(p_job_ids uuid[]) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     -- IS TRUE, so that it is a look into a hash table, whatever the statistics say.
     SELECT EXISTS (SELECT FROM jobs c CROSS JOIN unnest(c.depends_on) AS parent
@@ -32,10 +152,12 @@ $$
                      AND (parent IN (SELECT unnest(p_job_ids))) IS TRUE
                      AND c.id NOT IN (SELECT unnest(p_job_ids)))
 $$;
+COMMENT ON FUNCTION cortana.jobs_asked_for IS
+    'Whether a job that may still run asks for one of these; those of one run come and go together.';
 
--- Which versions of which rows an archive is of: each change of any of them gives another text.
-CREATE FUNCTION archive_fingerprint(p_run_ids uuid[], p_job_ids uuid[]) RETURNS text
-LANGUAGE sql STABLE AS
+CREATE FUNCTION cortana.archive_fingerprint(p_run_ids uuid[], p_job_ids uuid[]) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT md5(coalesce(string_agg(version, ' ' ORDER BY version COLLATE "C"), ''))
     FROM (SELECT concat_ws(',', 'run', id, xmin) FROM runs WHERE id = ANY (p_run_ids)
@@ -51,6 +173,8 @@ $$
           SELECT concat_ws(',', 'output', job_id, job_type, xmin) FROM job_outputs
           WHERE job_id = ANY (p_job_ids)) AS rows (version)
 $$;
+COMMENT ON FUNCTION cortana.archive_fingerprint IS
+    'Which versions of which rows an archive is of: each change of any of them gives another text.';
 
 -- Up to p_limit jobs that ended more than p_days ago, runs as a whole (so that the last may exceed it),
 -- and the fingerprint that drop_archived_jobs() wants to see again. Empty lists: there are none.
@@ -58,7 +182,7 @@ CREATE FUNCTION jobs_to_archive(
     p_days int, p_limit int DEFAULT 5000,
     OUT run_ids uuid[], OUT job_ids uuid[], OUT finished_until timestamptz, OUT fingerprint text)
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     before CONSTANT timestamptz := now() - make_interval(days => p_days);
@@ -106,13 +230,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION jobs_to_archive IS
-    'Ended jobs that nothing rests on any more, and the fingerprint that drop_archived_jobs() wants.';
+    'Returns up to p_limit jobs that ended more than p_days days ago and that nothing needs any more, '
+    'whole runs, and the fingerprint that drop_archived_jobs() asks for. Empty lists: there are none.';
 
--- The lines of an archive, from p_after on: {"run": row} first, then {"job": row, "attempts": [row, …],
--- "artifacts": […], "outputs": […]}.
 CREATE FUNCTION export_jobs(p_run_ids uuid[], p_job_ids uuid[], p_after int DEFAULT 0,
                             p_limit int DEFAULT 500) RETURNS TABLE (n int, line text)
-LANGUAGE sql STABLE AS
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT e.n::int, coalesce(
         (SELECT jsonb_build_object('run', to_jsonb(r)) FROM runs r WHERE r.id = e.id),
@@ -129,12 +253,14 @@ $$
     WHERE e.n > p_after AND e.n <= p_after + p_limit
     ORDER BY e.n
 $$;
+COMMENT ON FUNCTION export_jobs IS
+    'Returns the lines of an archive from number p_after on: {"run": row} first, then {"job": row, '
+    '"attempts": [row, …], "artifacts": […], "outputs": […]}.';
 
--- Notes an archive and deletes its rows, if they are still those that were archived.
 CREATE FUNCTION drop_archived_jobs(p_run_ids uuid[], p_job_ids uuid[], p_fingerprint text, p_key text,
                                    p_checksum text) RETURNS boolean
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     PERFORM FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id FOR UPDATE;
@@ -153,12 +279,12 @@ BEGIN
     RETURN true;
 END
 $$;
+COMMENT ON FUNCTION drop_archived_jobs IS
+    'Notes an archive and deletes its rows, if they are still those that were archived.';
 
--- Rows of an archive into their table; columns that the archive does not know get their defaults. Not
--- for use outside.
-CREATE FUNCTION insert_archived(p_table regclass, p_rows jsonb) RETURNS bigint
+CREATE FUNCTION cortana.insert_archived(p_table regclass, p_rows jsonb) RETURNS bigint
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     columns text;
@@ -176,12 +302,15 @@ BEGIN
     RETURN inserted;
 END
 $$;
+COMMENT ON FUNCTION cortana.insert_archived IS
+    'Rows of an archive into their table; columns that the archive does not know get their defaults. Not '
+    'for use outside.';
 
 -- Takes lines of export_jobs() back, each once however often it is called. Left out is what belongs to
 -- a video that was deleted since. Nothing that could run comes in.
 CREATE FUNCTION restore_jobs(p_lines jsonb, OUT restored bigint, OUT left_out bigint)
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     given bigint;
@@ -189,14 +318,14 @@ DECLARE
     fresh jsonb;
     unknown text;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('restore_jobs'));
+    PERFORM take_lock('restore_jobs');
     IF EXISTS (SELECT FROM jsonb_array_elements(p_lines) AS l
                WHERE l ? 'job' = l ? 'run'
                   OR coalesce(l #>> '{job,status}', l #>> '{run,status}', '') NOT IN ('done', 'canceled')
                   OR jsonb_path_exists(l, '$.attempts[*] ? (@.job_id != $.job.id || @.status == "running")')
                   OR jsonb_path_exists(l, '$.artifacts[*] ? (@.job_id != $.job.id)')
                   OR jsonb_path_exists(l, '$.outputs[*] ? (@.job_id != $.job.id)')) THEN
-        RAISE EXCEPTION 'a line is none of an ended job or run' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'a line does not describe a job or run that has ended' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT l #>> '{job,job_type}' INTO unknown FROM jsonb_array_elements(p_lines) AS l
     WHERE l ? 'job' AND NOT EXISTS (SELECT FROM job_types WHERE name = l #>> '{job,job_type}') LIMIT 1;
@@ -228,20 +357,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION restore_jobs IS
-    'Takes a list of an archive''s lines back; what belongs to deleted videos is left out.';
+    'Writes jobs that export_jobs() returned back, each once however often it is called. Jobs of videos '
+    'that were deleted since are left out.';
 
-ALTER TABLE job_archives ENABLE ROW LEVEL SECURITY;
-REVOKE ALL ON job_archives FROM PUBLIC, anon, authenticated;
-GRANT ALL ON job_archives TO service_role;
-CREATE POLICY job_archives_service ON job_archives TO service_role USING (true) WITH CHECK (true);
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOREACH name IN ARRAY ARRAY['jobs_asked_for', 'archive_fingerprint', 'jobs_to_archive', 'leads_to_clip',
-                                'export_jobs', 'drop_archived_jobs', 'insert_archived', 'restore_jobs'] LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC, anon, authenticated', name);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO service_role', name);
-    END LOOP;
-END
-$$;
+-- ---- who may call what --------------------------------------------------------------------------
+
+REVOKE ALL ON FUNCTION event_partitions_before, export_events, drop_archived_events, restore_events,
+    jobs_to_archive, export_jobs, drop_archived_jobs, restore_jobs FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION event_partitions_before, export_events, drop_archived_events, restore_events,
+    cortana.leads_to_clip, cortana.jobs_asked_for, cortana.archive_fingerprint, jobs_to_archive,
+    export_jobs, drop_archived_jobs, cortana.insert_archived, restore_jobs TO service_role;

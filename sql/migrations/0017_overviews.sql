@@ -1,17 +1,157 @@
--- What is seen from outside: how much waits for whom, how workers do, which programs may work on this
--- schema; and a role that may read that and nothing else.
+-- What people, exporters and programs look at. Views show what their reader may see; those that hold no data of
+-- users read with the rights of their owner, so that the role cortana_metrics needs no table.
 
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'cortana_metrics') THEN
-        CREATE ROLE cortana_metrics NOLOGIN;
-    END IF;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN
-    NULL; -- another database of this cluster is being migrated at the same moment
-END
-$$;
+CREATE VIEW pipeline_stages WITH (security_invoker = true) AS
+SELECT DISTINCT ON (j.video_id, j.step)
+       j.video_id, j.step, j.id AS job_id, j.job_type, j.status, j.progress, j.progress_message,
+       j.attempt, j.retry_count, j.started_at, j.finished_at,
+       CASE WHEN j.status = 'failed' THEN j.scheduled_for END AS retry_at,
+       j.payload #>> '{error,type}' AS error_type,
+       j.payload #>> '{error,message}' AS error_message,
+       round(extract(epoch FROM coalesce(j.finished_at, clock_timestamp()) - j.started_at) * 1000)::bigint
+           AS running_ms
+FROM jobs j
+WHERE j.exclusive AND j.video_id IS NOT NULL
+ORDER BY j.video_id, j.step, j.sequence DESC, j.created_at DESC, j.id;
+COMMENT ON VIEW pipeline_stages IS 'The newest job of each stage of each video.';
+REVOKE ALL ON pipeline_stages FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON pipeline_stages TO authenticated, service_role;
 
--- ---- how much waits ------------------------------------------------------------------------------
+CREATE VIEW job_overview WITH (security_invoker = true) AS
+SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.video_id::text, 8)) AS video,
+       j.status, j.priority, j.progress, j.progress_message, j.attempt, j.retry_count, j.max_retries,
+       j.created_at, j.started_at, j.finished_at, j.locked_by, j.scheduled_for, j.cancel_requested_at,
+       CASE WHEN j.status = 'failed' AND j.scheduled_for IS NOT NULL THEN 'retry'
+            WHEN j.status = 'processing' AND j.cancel_requested_at IS NOT NULL THEN 'stopping'
+            WHEN j.status = 'processing' AND j.locked_until < clock_timestamp() THEN 'lost'
+            ELSE j.status::text END AS state,
+       j.payload #>> '{error,type}' AS error_type,
+       j.payload #>> '{error,message}' AS error_message,
+       round(extract(epoch FROM coalesce(j.finished_at, clock_timestamp()) - j.started_at) * 1000)::bigint
+           AS running_ms,
+       j.sequence
+FROM jobs j LEFT JOIN videos v ON v.id = j.video_id;
+COMMENT ON VIEW job_overview IS 'One row a job, with the name of its video and its state in words.';
+REVOKE ALL ON job_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON job_overview TO authenticated, service_role;
+
+CREATE VIEW run_overview WITH (security_invoker = true) AS
+SELECT r.id, r.workflow, r.version, r.video_id,
+       coalesce(v.original_name, v.title, left(r.video_id::text, 8)) AS video, r.status, r.priority,
+       r.created_at, r.finished_at, j.jobs, j.done, j.progress, j.current_steps, j.failed_step,
+       j.error_type, j.error_message,
+       round(extract(epoch FROM coalesce(r.finished_at, clock_timestamp()) - r.created_at) * 1000)::bigint
+           AS running_ms
+FROM runs r
+LEFT JOIN videos v ON v.id = r.video_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs, count(*) FILTER (WHERE status = 'done') AS done,
+           coalesce(avg(progress), 0)::real AS progress,
+           string_agg(DISTINCT step, ', ') FILTER (
+               WHERE status = 'processing' OR status = 'queued' AND unmet_dependencies = 0)
+               AS current_steps,
+           min(step) FILTER (WHERE status = 'failed' AND scheduled_for IS NULL) AS failed_step,
+           min(payload #>> '{error,type}') FILTER (WHERE status = 'failed' AND scheduled_for IS NULL)
+               AS error_type,
+           min(payload #>> '{error,message}') FILTER (WHERE status = 'failed' AND scheduled_for IS NULL)
+               AS error_message
+    FROM jobs WHERE run_id = r.id) AS j;
+COMMENT ON VIEW run_overview IS 'One row a run, with its progress (0..1) and the steps it is at.';
+REVOKE ALL ON run_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON run_overview TO authenticated, service_role;
+
+CREATE VIEW worker_overview AS
+SELECT w.id, w.host, w.version, array_to_string(w.job_types, ',') AS job_types, w.slots, w.running,
+       w.started_at, w.last_seen,
+       round(extract(epoch FROM clock_timestamp() - w.last_seen))::bigint AS silent_seconds,
+       CASE WHEN w.state <> 'stopped' AND w.last_seen < clock_timestamp() - interval '5 minutes'
+            THEN 'stale' ELSE w.state END AS state
+FROM workers w;
+COMMENT ON VIEW worker_overview IS
+    'One row a worker. A worker that was silent for longer than a lease lasts is stale: others claim its '
+    'jobs.';
+REVOKE ALL ON worker_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON worker_overview TO cortana_metrics, service_role;
+
+CREATE VIEW job_counts AS
+SELECT t.name AS job_type, t.paused_at IS NOT NULL AS is_paused, c.ready, c.waiting, c.running, c.dead,
+       c.retrying, round(extract(epoch FROM clock_timestamp() - c.oldest_ready))::bigint
+           AS oldest_ready_seconds,
+       t.max_running
+FROM job_types t
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE status = 'queued' AND is_ready) AS ready,
+           count(*) FILTER (WHERE status = 'queued' AND NOT is_ready) AS waiting,
+           count(*) FILTER (WHERE status = 'processing') AS running,
+           count(*) FILTER (WHERE status = 'failed' AND scheduled_for IS NULL) AS dead,
+           count(*) FILTER (WHERE status = 'failed' AND scheduled_for IS NOT NULL) AS retrying,
+           min(created_at) FILTER (WHERE status = 'queued' AND is_ready) AS oldest_ready
+    FROM jobs j
+    WHERE j.job_type = t.name AND j.status IN ('queued', 'processing', 'failed')) AS c;
+COMMENT ON VIEW job_counts IS 'What is open of each type; reads no finished job.';
+REVOKE ALL ON job_counts FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON job_counts TO cortana_metrics, service_role;
+
+CREATE VIEW worker_activity AS
+SELECT worker_id, count(*) AS attempts, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
+       count(*) FILTER (WHERE status IN ('failed', 'timeout', 'crashed')) AS failed,
+       round(avg(extract(epoch FROM finished_at - started_at)) * 1000)::bigint AS average_ms,
+       round(sum(cpu_seconds)::numeric, 1) AS cpu_seconds
+FROM job_attempts
+WHERE started_at > now() - interval '24 hours'
+GROUP BY worker_id;
+COMMENT ON VIEW worker_activity IS 'What each worker did in the last 24 hours.';
+REVOKE ALL ON worker_activity FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON worker_activity TO cortana_metrics, service_role;
+
+CREATE VIEW job_failures AS
+SELECT j.job_type, a.error_type, count(*) AS attempts, count(DISTINCT a.job_id) AS jobs,
+       max(a.finished_at) AS last_at
+FROM job_attempts a JOIN jobs j ON j.id = a.job_id
+WHERE a.status IN ('failed', 'timeout', 'crashed') AND a.started_at > now() - interval '24 hours'
+GROUP BY j.job_type, a.error_type;
+COMMENT ON VIEW job_failures IS 'Failed attempts of the last 24 hours by type and error.';
+REVOKE ALL ON job_failures FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON job_failures TO cortana_metrics, service_role;
+
+CREATE VIEW host_overview AS
+SELECT name AS host, cpu_budget, disk_level, disk_used_percent, disk_checked_at FROM hosts;
+COMMENT ON VIEW host_overview IS 'How full the scratch disk of each host was found.';
+REVOKE ALL ON host_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON host_overview TO cortana_metrics, service_role;
+
+CREATE VIEW trigger_overview WITH (security_invoker = true) AS
+SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.time_zone, t.catch_up,
+       t.action, t.target, t.next_at, t.paused_at, t.pause_reason, f.fired_at AS last_at,
+       f.instant AS last_instant, f.outcome AS last_outcome, f.job_id AS last_job_id,
+       f.run_id AS last_run_id, t.last_error, t.last_error_at
+FROM job_triggers t
+LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
+                   ORDER BY f.id DESC LIMIT 1) AS f ON true;
+COMMENT ON VIEW trigger_overview IS 'One row a trigger or schedule, with what it did last.';
+REVOKE ALL ON trigger_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON trigger_overview TO service_role;
+
+CREATE VIEW webhook_overview WITH (security_invoker = true) AS
+SELECT w.name, w.url, w.description, w.tenant_id, w.created_at, w.disabled_at, w.disabled_reason,
+       (SELECT count(*) FROM webhook_secrets s
+        WHERE s.webhook = w.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()))
+           AS valid_secrets,
+       (SELECT string_agg(coalesce(t.event, t.cron), ', ' ORDER BY t.name) FROM job_triggers t
+        WHERE t.action = 'webhook' AND t.target = w.name) AS events,
+       last.id AS last_job_id, last.status AS last_status, last.finished_at AS last_at,
+       last.payload #>> '{error,message}' AS last_error
+FROM webhooks w
+LEFT JOIN LATERAL (
+    SELECT j.id, j.status, j.finished_at, j.payload FROM jobs j
+    WHERE j.job_type = 'webhook'
+      AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
+    ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
+COMMENT ON VIEW webhook_overview IS 'One row a webhook, with its last message; no secrets.';
+REVOKE ALL ON webhook_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON webhook_overview TO service_role;
+
+-- ---- how much waits -----------------------------------------------------------------------------
 
 -- The jobs of one type by what they wait for, a row each, zeros too:
 --   queued     a worker that came now could claim it
@@ -25,10 +165,10 @@ $$;
 -- The rules are those of claim_room() and promote_due_jobs(), but for what depends on the host that
 -- asks (its budget, its disk). `oldest_seconds`: how long the oldest of them has waited (queued, held:
 -- for a worker; running: since it was claimed; dead: since it failed); null where none is.
-CREATE FUNCTION queue_depth_of(p_job_type text)
+CREATE FUNCTION cortana.queue_depth_of(p_job_type text)
 RETURNS TABLE (status text, depth bigint, oldest_seconds double precision)
 LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
@@ -100,17 +240,15 @@ BEGIN
     WHERE j.job_type = p_job_type AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for IS NULL;
 END
 $$;
-COMMENT ON FUNCTION queue_depth_of IS 'The jobs of a type by what they wait for.';
+COMMENT ON FUNCTION cortana.queue_depth_of IS 'The jobs of a type by what they wait for.';
 
 CREATE VIEW queue_depth AS
 SELECT t.name::text AS job_type, d.status, d.depth, d.oldest_seconds
 FROM job_types t CROSS JOIN LATERAL queue_depth_of(t.name) AS d;
 COMMENT ON VIEW queue_depth IS
     'How many jobs of each type wait for what; a stage scales on the sum of its ''queued'' and ''running''.';
-
--- ---- what goes on --------------------------------------------------------------------------------
-
-CREATE INDEX task_events_ts ON task_events USING brin (ts) WITH (autosummarize = on);
+REVOKE ALL ON queue_depth FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON queue_depth TO cortana_metrics, service_role;
 
 -- What became of jobs in the last five minutes. `event`: enqueued, claimed, done, released (given
 -- back, uncounted), retry (failed, tried again), dead, canceled.
@@ -126,24 +264,28 @@ FROM (SELECT data ->> 'job_type' AS job_type,
       WHERE ts > clock_timestamp() - interval '5 minutes' AND job_id IS NOT NULL AND type = 'status') AS e
 GROUP BY e.job_type, e.event;
 COMMENT ON VIEW job_flow IS 'What became of jobs in the last five minutes, by type.';
+REVOKE ALL ON job_flow FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON job_flow TO cortana_metrics, service_role;
 
--- ---- which programs may work here ------------------------------------------------------------------
+-- ---- which programs may work here ---------------------------------------------------------------
 
--- Programs are older or newer than the database while a release is rolled out. A database that holds
--- all migrations that a program knows, and more, is good for it, until a migration takes away what it
--- uses: that one says so here.
-CREATE TABLE schema_floor (
+CREATE TABLE cortana.schema_floor (
     one_row boolean PRIMARY KEY DEFAULT true CHECK (one_row),
-    oldest_program int NOT NULL,           -- programs must know this migration
+    oldest_program int NOT NULL,
     reason text NOT NULL,
     set_at timestamptz NOT NULL DEFAULT now()
 );
-ALTER TABLE schema_floor ENABLE ROW LEVEL SECURITY;
-REVOKE ALL ON schema_floor FROM PUBLIC, anon, authenticated;
+COMMENT ON TABLE cortana.schema_floor IS
+    'Programs are older or newer than the database while a release is rolled out. A database that holds '
+    'all migrations that a program knows, and more, is good for it, until a migration takes away what it '
+    'uses: that one says so here.';
+COMMENT ON COLUMN cortana.schema_floor.oldest_program IS 'Programs must know this migration.';
 
--- For migrations that contract: from now on only programs that know migration p_version may work.
-CREATE FUNCTION require_program(p_version int, p_reason text) RETURNS void
-LANGUAGE plpgsql AS
+ALTER TABLE cortana.schema_floor ENABLE ROW LEVEL SECURITY;
+
+CREATE FUNCTION cortana.require_program(p_version int, p_reason text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     INSERT INTO schema_floor AS f (oldest_program, reason) VALUES (p_version, p_reason)
@@ -153,11 +295,12 @@ BEGIN
     PERFORM pg_notify('cv_schema', '');
 END
 $$;
-REVOKE ALL ON FUNCTION require_program(int, text) FROM PUBLIC, anon, authenticated, service_role;
+COMMENT ON FUNCTION cortana.require_program IS
+    'For migrations that contract: from now on only programs that know migration p_version may work.';
 
-CREATE FUNCTION schema_state(OUT versions int[], OUT oldest_program int, OUT reason text)
+CREATE FUNCTION cortana.schema_state(OUT versions int[], OUT oldest_program int, OUT reason text)
 LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public AS
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     SELECT array_agg(m.version ORDER BY m.version) INTO versions FROM schema_migrations m;
@@ -165,26 +308,10 @@ BEGIN
     oldest_program := coalesce(oldest_program, 0);
 END
 $$;
-COMMENT ON FUNCTION schema_state IS 'The migrations that were applied, and which ones a program has to know.';
+COMMENT ON FUNCTION cortana.schema_state IS
+    'The migrations that were applied, and which ones a program has to know.';
 
--- ---- who may read --------------------------------------------------------------------------------
+-- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION queue_depth_of(text), schema_state() FROM PUBLIC, anon, authenticated;
-GRANT EXECUTE ON FUNCTION queue_depth_of(text), schema_state() TO service_role, cortana_metrics;
-REVOKE ALL ON queue_depth, job_flow FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON queue_depth, job_flow TO service_role, cortana_metrics;
-
--- Those of the fleet that show no user's data read with their owner's rights, so that the role needs
--- no table.
-ALTER VIEW job_counts SET (security_invoker = false);
-ALTER VIEW worker_activity SET (security_invoker = false);
-ALTER VIEW job_failures SET (security_invoker = false);
-ALTER VIEW worker_overview SET (security_invoker = false);
-CREATE VIEW host_overview AS
-SELECT name AS host, cpu_budget, disk_level, disk_used_percent, disk_checked_at FROM hosts;
-COMMENT ON VIEW host_overview IS 'How full the scratch disk of each host was found.';
-REVOKE ALL ON host_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON host_overview TO service_role;
-GRANT SELECT ON job_counts, worker_activity, job_failures, worker_overview, host_overview
-    TO cortana_metrics;
-GRANT USAGE ON SCHEMA public TO cortana_metrics;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.queue_depth_of, cortana.schema_state TO cortana_metrics, service_role;

@@ -1,0 +1,194 @@
+-- Roles and their rights, and the schemas.
+--
+-- Schemas: `public` holds what applications use (tables, functions, views, types); `cortana` holds what only
+-- this system's own functions and programs use; `extensions` holds PostgreSQL's extensions; `auth` holds the
+-- functions that return the current user; `api` holds what the HTTP API calls.
+--
+-- The role that applies the migrations owns the schema. This role need not be a superuser. It must own the database
+-- (CREATE EXTENSION, CREATE SCHEMA, ALTER DATABASE), and have CREATEROLE if one of the seven roles below is missing.
+
+-- ---- roles -----------------------------------------------------------------------------------------------
+-- Supabase brings the roles anon, authenticated and service_role; on a plain PostgreSQL they are created here. The
+-- cortana_ roles are granted to the roles that programs log in with. A member of cortana_gateway may switch to the
+-- role that a token names (SET ROLE); until then it has none of those rights, because cortana_gateway is NOINHERIT.
+
+DO $$
+DECLARE
+    role_name text;
+BEGIN
+    FOREACH role_name IN ARRAY ARRAY['anon', 'authenticated', 'service_role', 'cortana_app', 'cortana_worker',
+                                     'cortana_metrics', 'cortana_gateway'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);
+                IF role_name = 'cortana_gateway' THEN
+                    ALTER ROLE cortana_gateway NOINHERIT;
+                    GRANT anon, authenticated, cortana_app, service_role TO cortana_gateway;
+                END IF;
+            EXCEPTION
+                WHEN duplicate_object OR unique_violation THEN
+                    NULL; -- a migration of another database of this cluster has just created the role
+                WHEN insufficient_privilege THEN
+                    RAISE EXCEPTION 'role % does not exist, and % may not create it', role_name, current_user
+                        USING ERRCODE = 'insufficient_privilege',
+                              HINT = format('As a superuser: CREATE ROLE %I NOLOGIN, or ALTER ROLE %I CREATEROLE.',
+                                            role_name, current_user);
+            END;
+        END IF;
+    END LOOP;
+    IF NOT pg_has_role('cortana_app', 'authenticated', 'USAGE') THEN
+        GRANT authenticated TO cortana_app;
+    END IF;
+    IF NOT pg_has_role('cortana_worker', 'service_role', 'USAGE') THEN
+        GRANT service_role TO cortana_worker;
+    END IF;
+EXCEPTION WHEN unique_violation OR object_in_use THEN
+    NULL; -- a migration of another database of this cluster has just granted the role
+END
+$$;
+
+-- ---- schemas ---------------------------------------------------------------------------------------------
+
+CREATE SCHEMA IF NOT EXISTS cortana;
+COMMENT ON SCHEMA cortana IS 'What only cortana''s own functions and programs use; it may change with any release.';
+CREATE SCHEMA IF NOT EXISTS extensions;
+CREATE SCHEMA IF NOT EXISTS auth;
+GRANT USAGE ON SCHEMA auth TO anon, authenticated, service_role;
+GRANT USAGE ON SCHEMA public, cortana, extensions TO anon, authenticated, service_role, cortana_metrics;
+
+CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA extensions;
+CREATE EXTENSION IF NOT EXISTS fuzzystrmatch SCHEMA extensions;
+
+CREATE FUNCTION cortana.secure_database() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    path CONSTANT text := 'public, cortana, extensions, pg_temp';
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
+                   WHERE d.datname = current_database() AND s.setrole = 0
+                     AND 'search_path=' || path = ANY (s.setconfig)) THEN
+        EXECUTE format('ALTER DATABASE %I SET search_path = %s', current_database(), path);
+    END IF;
+    IF EXISTS (SELECT FROM pg_database d, aclexplode(coalesce(d.datacl, acldefault('d', d.datdba))) AS a
+               WHERE d.datname = current_database() AND a.grantee = 0 AND a.privilege_type = 'TEMPORARY') THEN
+        EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.secure_database() IS
+    'Sets the search_path of the database, so that every connection finds cortana''s names whatever its role and '
+    'pooler; and leaves the right to create temporary objects to the owner alone, because a temporary object could '
+    'take the place of one of cortana''s. Both settings belong to the database, not to its schema, and are lost '
+    'when a database is copied or restored: every run of "cortana migrate" calls this function.';
+SELECT cortana.secure_database();
+
+-- A database that was created before PostgreSQL 15 lets everybody create objects in `public`.
+DO $$
+BEGIN
+    IF has_schema_privilege('public', 'public', 'CREATE') THEN
+        REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+    END IF;
+END
+$$;
+
+-- ---- the user ----------------------------------------------------------------------------------------------
+-- Supabase brings auth.uid() and auth.jwt(). On a plain PostgreSQL they are created here with the same meaning. An
+-- API sets request.jwt.claims to the claims of the user's verified token before it runs a statement.
+
+DO $$
+BEGIN
+    IF to_regprocedure('auth.jwt()') IS NULL THEN
+        CREATE FUNCTION auth.jwt() RETURNS jsonb
+        LANGUAGE sql STABLE
+        RETURN coalesce(nullif(current_setting('request.jwt.claims', true), ''), '{}')::jsonb;
+        COMMENT ON FUNCTION auth.jwt() IS 'The claims of the user''s token.';
+    END IF;
+    IF to_regprocedure('auth.uid()') IS NULL THEN
+        CREATE FUNCTION auth.uid() RETURNS uuid
+        LANGUAGE sql STABLE
+        RETURN nullif(auth.jwt() ->> 'sub', '')::uuid;
+        COMMENT ON FUNCTION auth.uid() IS 'The user: the claim "sub" of the token.';
+    END IF;
+END
+$$;
+
+-- The teams in the user's token: `team_id` (one) and `team_ids` (a list), at the top level or under
+-- app_metadata. user_metadata is ignored, because users write it themselves. A value that is not a UUID is
+-- ignored.
+CREATE FUNCTION cortana.current_team_ids() RETURNS uuid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT coalesce(array_agg(DISTINCT team::uuid), '{}')
+    FROM (VALUES (auth.jwt()), (auth.jwt() -> 'app_metadata')) AS claims (object)
+    CROSS JOIN LATERAL (
+        SELECT claims.object ->> 'team_id'
+        UNION ALL
+        SELECT jsonb_array_elements_text(
+            CASE WHEN jsonb_typeof(claims.object -> 'team_ids') = 'array'
+                 THEN claims.object -> 'team_ids' ELSE '[]' END)
+    ) AS named (team)
+    WHERE team ~* '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$'
+$$;
+COMMENT ON FUNCTION cortana.current_team_ids IS 'Teams of the user whose token is in request.jwt.claims.';
+
+CREATE FUNCTION cortana.acts_for_everyone() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN pg_has_role(CASE current_setting('role') WHEN 'none' THEN session_user
+                                                ELSE current_setting('role')::name END,
+                   'service_role', 'USAGE')
+    OR has_schema_privilege(CASE current_setting('role') WHEN 'none' THEN session_user
+                                                         ELSE current_setting('role')::name END,
+                            'cortana', 'CREATE');
+COMMENT ON FUNCTION cortana.acts_for_everyone IS
+    'Whether the caller acts for the whole service: it is a member of service_role, or may create objects in the '
+    'schema cortana, as its owner. Inside a SECURITY DEFINER function, too, this looks at the role of the session, '
+    'not at the owner of the function. One expression without a sub-select, so that the planner can inline it.';
+
+CREATE FUNCTION cortana.may_touch(p_tenant_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT acts_for_everyone()
+           OR coalesce(p_tenant_id = auth.uid() OR p_tenant_id = ANY (current_team_ids()), false)
+$$;
+COMMENT ON FUNCTION cortana.may_touch IS
+    'Whether the caller may change what belongs to a tenant: the caller is the service, the tenant itself, or a '
+    'member of the team that is the tenant.';
+
+-- ---- locks -------------------------------------------------------------------------------------------------
+
+CREATE TABLE cortana.locks (
+    name text PRIMARY KEY
+);
+COMMENT ON TABLE cortana.locks IS
+    'Rows that take_lock() locks until the transaction ends. Advisory locks would not do, because every role that '
+    'may connect can hold one, even a role that may only read.';
+ALTER TABLE cortana.locks ENABLE ROW LEVEL SECURITY;
+CREATE POLICY locks_service ON cortana.locks TO service_role USING (true) WITH CHECK (true);
+GRANT SELECT, INSERT, UPDATE ON cortana.locks TO service_role;
+
+CREATE FUNCTION cortana.take_lock(p_name text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+SET lock_timeout = '3s' AS
+$$
+BEGIN
+    PERFORM FROM locks WHERE name = p_name FOR UPDATE;
+    IF NOT FOUND THEN
+        INSERT INTO locks (name) VALUES (p_name) ON CONFLICT DO NOTHING;
+        PERFORM FROM locks WHERE name = p_name FOR UPDATE;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.take_lock IS
+    'Waits until no other transaction holds the lock of this name, at most 3 s (then lock_not_available), and '
+    'holds the lock until the transaction ends. Use few names: each leaves a row in cortana.locks for good.';
+
+-- ---- who may call what --------------------------------------------------------------------------
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.current_team_ids TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.acts_for_everyone, cortana.may_touch, cortana.take_lock TO service_role;

@@ -1,0 +1,136 @@
+-- Videos: their owners, their original files, and what the pipeline made of them.
+
+CREATE TYPE video_status AS ENUM ('new', 'processing', 'ready', 'failed', 'duplicate');
+COMMENT ON TYPE video_status IS 'State of a video: new, processing, ready, failed, or duplicate of another video.';
+
+CREATE FUNCTION cortana.search_source(p_file text, p_title text, p_platform text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT replace(lower(normalize(concat_ws(E'\n', p_file, p_title, p_platform), NFKC)
+                         COLLATE "und-x-icu"), U&'\00DF', 'ss')
+$$;
+COMMENT ON FUNCTION cortana.search_source IS
+    'Returns file name, title and platform as one text for searching, one a line, without differences of case '
+    'and width, as in normalized text.';
+
+CREATE TABLE videos (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    owner_id uuid,
+    team_id uuid,
+    platform text,
+    title text,
+    resolution text,
+    fps double precision CHECK (fps >= 0),
+    duration double precision CHECK (duration >= 0),
+    s3_original_path text,
+    s3_proxy_path text,
+    s3_thumb_path text,
+    status video_status NOT NULL DEFAULT 'new',
+    original_name text,
+    original_size bigint CHECK (original_size >= 0),
+    original_sha256 text CHECK (original_sha256 ~ '^[0-9a-f]{64}$'),
+    original_etag text,
+    original_state text CHECK (original_state IN ('present', 'replaced', 'missing')),
+    original_state_at timestamptz,
+    replaced_etag text,
+    duplicate_of uuid REFERENCES videos ON DELETE SET NULL,
+    registered_at timestamptz,
+    ready_at timestamptz,
+    container text,
+    video_codec text,
+    pixel_format text,
+    rotation int CHECK (rotation IN (0, 90, 180, 270)),
+    variable_frame_rate boolean,
+    audio_codec text,
+    audio_channels int,
+    audio_sample_rate int,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE videos IS 'One row a video: its owner, its original file, and what the pipeline made of it.';
+COMMENT ON COLUMN videos.duration IS 'Seconds.';
+COMMENT ON COLUMN videos.rotation IS 'By how many degrees clockwise a player turns the stored picture.';
+COMMENT ON COLUMN videos.original_etag IS
+    'ETag that the store gave to the bytes from which the results were made.';
+COMMENT ON COLUMN videos.original_state IS
+    'What the scanner found last: present, replaced (the object holds other bytes than those the results were made '
+    'from) or missing; null: the scanner has not seen the original yet.';
+COMMENT ON COLUMN videos.replaced_etag IS 'ETag of the bytes that replaced those of original_etag.';
+COMMENT ON COLUMN videos.duplicate_of IS
+    'The video of the same owner with the same bytes. A duplicate is not processed (status duplicate).';
+COMMENT ON COLUMN videos.registered_at IS 'When the scanner found the original complete and started its run.';
+COMMENT ON COLUMN videos.ready_at IS
+    'When the text of the video was last stored; null: never. A video that has text never becomes failed.';
+COMMENT ON COLUMN videos.id IS 'Identifier, also part of every object key of the video.';
+COMMENT ON COLUMN videos.owner_id IS
+    'The user who owns the video, as in auth.uid(); null: without a team, only the service sees the video.';
+COMMENT ON COLUMN videos.team_id IS 'The team that the video belongs to; its members can read the video, too.';
+COMMENT ON COLUMN videos.platform IS 'Where the video comes from, as its owner calls it.';
+COMMENT ON COLUMN videos.title IS 'The title shown to people.';
+COMMENT ON COLUMN videos.resolution IS 'Width and height of the upright picture in pixels: 1080x1920.';
+COMMENT ON COLUMN videos.fps IS
+    'Frames per second of the source; an average where variable_frame_rate is true.';
+COMMENT ON COLUMN videos.s3_original_path IS 'Object key of the original.';
+COMMENT ON COLUMN videos.s3_proxy_path IS 'Object key of the HLS playlist.';
+COMMENT ON COLUMN videos.s3_thumb_path IS 'Object key of the poster frame.';
+COMMENT ON COLUMN videos.status IS
+    'new, processing, ready, failed or duplicate: the state of the video, not of its last job.';
+COMMENT ON COLUMN videos.original_name IS 'File name of the upload.';
+COMMENT ON COLUMN videos.original_size IS 'Bytes of the original.';
+COMMENT ON COLUMN videos.original_sha256 IS
+    'SHA-256 of the original in hexadecimal; null: not computed, because nothing has needed it yet.';
+COMMENT ON COLUMN videos.original_state_at IS 'When original_state was set.';
+COMMENT ON COLUMN videos.container IS 'Container format of the original, as FFmpeg names it.';
+COMMENT ON COLUMN videos.video_codec IS 'Codec of the pictures, as FFmpeg names it.';
+COMMENT ON COLUMN videos.pixel_format IS 'Pixel format of the pictures, as FFmpeg names it.';
+COMMENT ON COLUMN videos.variable_frame_rate IS 'Whether the time between two frames of the source varies.';
+COMMENT ON COLUMN videos.audio_codec IS 'Codec of the sound, as FFmpeg names it; null: no sound.';
+COMMENT ON COLUMN videos.audio_channels IS 'Channels of the sound.';
+COMMENT ON COLUMN videos.audio_sample_rate IS 'Samples per second of the sound.';
+COMMENT ON COLUMN videos.created_at IS 'When the row was made.';
+COMMENT ON COLUMN videos.updated_at IS 'When the row was last changed.';
+
+CREATE INDEX videos_owner ON videos (owner_id);
+CREATE INDEX videos_team ON videos (team_id) WHERE team_id IS NOT NULL;
+CREATE INDEX videos_original_sha256 ON videos (original_sha256) WHERE original_sha256 IS NOT NULL;
+CREATE INDEX videos_source ON videos
+    USING gin (search_source(original_name, title, platform) gin_trgm_ops);
+-- The scanner reads rows by the key of their original, in the order in which a store lists keys.
+CREATE INDEX videos_original_key ON videos (s3_original_path COLLATE "C");
+-- The scanner looks here for other originals of the same size, which may hold the same bytes.
+CREATE INDEX videos_original_size ON videos (original_size, owner_id) WHERE original_size IS NOT NULL;
+CREATE INDEX videos_duplicates ON videos (duplicate_of) WHERE duplicate_of IS NOT NULL;
+-- Rows that were inserted before their upload arrived.
+CREATE INDEX videos_awaited ON videos (created_at) WHERE registered_at IS NULL AND status = 'new';
+
+ALTER TABLE videos ENABLE ROW LEVEL SECURITY;
+CREATE POLICY videos_read ON videos FOR SELECT TO authenticated
+    USING (owner_id = (SELECT auth.uid())
+           OR team_id = ANY ((SELECT current_team_ids())::uuid[]));
+CREATE POLICY videos_service ON videos TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON videos FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON videos TO authenticated;
+GRANT ALL ON videos TO service_role;
+
+CREATE FUNCTION cortana.videos_before_update() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    NEW.updated_at := now();
+    IF NEW.status = 'ready' AND NEW.ready_at IS NULL THEN
+        NEW.ready_at := clock_timestamp();
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION cortana.videos_before_update IS
+    'Trigger: sets videos.updated_at, and ready_at when a video becomes ready for the first time.';
+CREATE TRIGGER videos_before_update BEFORE UPDATE ON videos
+    FOR EACH ROW EXECUTE FUNCTION videos_before_update();
+
+-- ---- who may call what --------------------------------------------------------------------------
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.search_source TO service_role;

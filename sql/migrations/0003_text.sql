@@ -1,0 +1,243 @@
+-- The text found in videos, and the pictures of lines that it was read from.
+
+CREATE TABLE segments (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
+    owner_id uuid,
+    team_id uuid,
+    text text NOT NULL,
+    normalized_text text NOT NULL,
+    text_hash text NOT NULL,
+    language text,
+    confidence real NOT NULL CHECK (confidence BETWEEN 0 AND 1),
+    t_start int NOT NULL CHECK (t_start >= 0),
+    t_end int NOT NULL,
+    bounding_box jsonb,
+    end_box jsonb,
+    detected_by text,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    CHECK (t_end >= t_start)
+);
+COMMENT ON TABLE segments IS 'Text that was on screen: one row for each line and each time it was visible.';
+COMMENT ON COLUMN segments.t_start IS 'When the text was first completely visible, in milliseconds.';
+COMMENT ON COLUMN segments.t_end IS 'When the text was no longer completely visible, in milliseconds.';
+COMMENT ON COLUMN segments.bounding_box IS '{"x","y","width","height"} in pixels of the upright original frame.';
+COMMENT ON COLUMN segments.end_box IS
+    'Where the text was at t_end, if it moved; null: it stayed in bounding_box.';
+COMMENT ON COLUMN segments.detected_by IS
+    'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel.';
+COMMENT ON COLUMN segments.id IS
+    'Computed from video, text, start and place, so that the same reading always has the same id.';
+COMMENT ON COLUMN segments.video_id IS 'The video.';
+COMMENT ON COLUMN segments.owner_id IS 'videos.owner_id.';
+COMMENT ON COLUMN segments.team_id IS 'videos.team_id.';
+COMMENT ON COLUMN segments.text IS 'The line as it was read.';
+COMMENT ON COLUMN segments.normalized_text IS
+    'The line in the normal form by which texts are compared: NFKC, case folded, white space collapsed.';
+COMMENT ON COLUMN segments.text_hash IS 'SHA-256 of normalized_text in hexadecimal.';
+COMMENT ON COLUMN segments.language IS 'Tesseract model that read the line.';
+COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1.';
+COMMENT ON COLUMN segments.created_at IS 'When the row was made.';
+
+CREATE INDEX segments_video_time ON segments (video_id, t_start, id);
+CREATE INDEX segments_text_hash ON segments (text_hash);
+
+ALTER TABLE segments ENABLE ROW LEVEL SECURITY;
+CREATE POLICY segments_read ON segments FOR SELECT TO authenticated
+    USING (owner_id = (SELECT auth.uid())
+           OR team_id = ANY ((SELECT current_team_ids())::uuid[]));
+CREATE POLICY segments_service ON segments TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON segments FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON segments TO authenticated;
+GRANT ALL ON segments TO service_role;
+
+CREATE FUNCTION cortana.segment_id(p_video_id uuid, p_text_hash text, p_t_start int, p_bounding_box jsonb)
+RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN md5(concat_ws('|', p_video_id, p_text_hash, p_t_start,
+                         p_bounding_box ->> 'x', p_bounding_box ->> 'y',
+                         p_bounding_box ->> 'width', p_bounding_box ->> 'height'))::uuid;
+COMMENT ON FUNCTION cortana.segment_id IS
+    'Computes the id of a segment, so that the same detection has the same id however often a stage runs.';
+
+CREATE TABLE entity_types (
+    name text PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_]{0,30}$'),
+    description text NOT NULL
+);
+COMMENT ON TABLE entity_types IS 'The kinds of entities. A new kind needs only a new row.';
+COMMENT ON COLUMN entity_types.name IS 'Name of the kind, as in entities.entity_type.';
+COMMENT ON COLUMN entity_types.description IS 'What the kind is.';
+ALTER TABLE entity_types ENABLE ROW LEVEL SECURITY;
+CREATE POLICY entity_types_read ON entity_types FOR SELECT TO authenticated USING (true);
+CREATE POLICY entity_types_service ON entity_types TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON entity_types FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON entity_types TO authenticated;
+GRANT SELECT, INSERT, UPDATE, DELETE ON entity_types TO service_role;
+INSERT INTO entity_types (name, description) VALUES
+    ('mention', '@name'), ('hashtag', '#name, in letters of any script'), ('url', 'an address on the web'),
+    ('emoji', 'an emoji, with its whole sequence'),
+    ('number', 'a price, a percentage, a phone number or a count, with its currency or unit');
+
+CREATE TABLE entities (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    segment_id uuid NOT NULL REFERENCES segments ON DELETE CASCADE,
+    entity_type text NOT NULL REFERENCES entity_types ON UPDATE CASCADE,
+    value text NOT NULL,
+    normalized_value text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE entities IS 'Mentions, hashtags, URLs, emoji and numbers found in segments.';
+COMMENT ON COLUMN entities.id IS 'Identifier.';
+COMMENT ON COLUMN entities.segment_id IS 'The segment that contains the entity.';
+COMMENT ON COLUMN entities.entity_type IS 'The kind of entity, from entity_types.';
+COMMENT ON COLUMN entities.value IS 'The entity as it is written in the text.';
+COMMENT ON COLUMN entities.normalized_value IS
+    'Normal form of the value; two entities are equal if this form is equal.';
+COMMENT ON COLUMN entities.created_at IS 'When the row was made.';
+
+CREATE INDEX entities_segment ON entities (segment_id);
+CREATE INDEX entities_value ON entities (entity_type, normalized_value);
+
+ALTER TABLE entities ENABLE ROW LEVEL SECURITY;
+CREATE POLICY entities_read ON entities FOR SELECT TO authenticated
+    USING (EXISTS (SELECT FROM segments s WHERE s.id = segment_id));
+CREATE POLICY entities_service ON entities TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON entities FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON entities TO authenticated;
+GRANT ALL ON entities TO service_role;
+
+CREATE TABLE cortana.line_packs (
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
+    key text NOT NULL,
+    read_by text,
+    size_bytes bigint NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (video_id, key)
+);
+COMMENT ON TABLE cortana.line_packs IS
+    'Objects that hold the pictures of the lines from which the text of a video was read.';
+COMMENT ON COLUMN cortana.line_packs.key IS 'Key of the object: lines/{video_id}/….';
+COMMENT ON COLUMN cortana.line_packs.read_by IS 'Step and part of the run, as segments.detected_by.';
+
+ALTER TABLE cortana.line_packs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY line_packs_service ON line_packs TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.line_packs TO service_role;
+
+CREATE TABLE cortana.pending_readings (
+    video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
+    detections jsonb NOT NULL
+);
+COMMENT ON TABLE cortana.pending_readings IS
+    'Text that a new run has read in a video. It is kept here until segment_index replaces the old text with it.';
+COMMENT ON COLUMN cortana.pending_readings.detections IS
+    'The detections as JSON; the members have the names of the columns of segments.';
+
+ALTER TABLE cortana.pending_readings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY pending_readings_service ON pending_readings TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.pending_readings TO service_role;
+
+CREATE TYPE cortana.incoming_segment AS (
+    id uuid, hash text, text text, normalized_text text, language text, confidence real, t_start int,
+    t_end int, bounding_box jsonb, end_box jsonb, entities jsonb
+);
+COMMENT ON TYPE cortana.incoming_segment IS 'A segment as replace_video_text() receives it.';
+
+CREATE FUNCTION replace_video_text(p_video_id uuid, p_segments jsonb,
+                                   OUT segment_count bigint, OUT entity_count bigint)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    incoming incoming_segment[];
+BEGIN
+    PERFORM FROM videos WHERE id = p_video_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'video % does not exist', p_video_id USING ERRCODE = 'foreign_key_violation';
+    END IF;
+    incoming := ARRAY(
+        SELECT DISTINCT ON (s.id) ROW(s.*)::incoming_segment
+        FROM (SELECT segment_id(p_video_id, hash, t_start, bounding_box) AS id, hash, t.*
+              FROM jsonb_to_recordset(p_segments) AS t (
+                       text text, normalized_text text, language text, confidence real, t_start int,
+                       t_end int, bounding_box jsonb, end_box jsonb, entities jsonb),
+                   LATERAL encode(sha256(convert_to(t.normalized_text, 'UTF8')), 'hex') AS hash) AS s
+        ORDER BY s.id, s.t_end DESC, s.text);
+
+    DELETE FROM segments s
+    WHERE s.video_id = p_video_id AND s.id NOT IN (SELECT i.id FROM unnest(incoming) AS i);
+    INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash,
+                               language, confidence, t_start, t_end, bounding_box, end_box)
+    SELECT i.id, v.id, v.owner_id, v.team_id, i.text, i.normalized_text, i.hash, i.language,
+           i.confidence, i.t_start, i.t_end, i.bounding_box, i.end_box
+    FROM unnest(incoming) AS i, videos v
+    WHERE v.id = p_video_id
+    ON CONFLICT (id) DO UPDATE SET
+        owner_id = excluded.owner_id, team_id = excluded.team_id, text = excluded.text,
+        normalized_text = excluded.normalized_text, text_hash = excluded.text_hash,
+        language = excluded.language, confidence = excluded.confidence, t_end = excluded.t_end,
+        bounding_box = excluded.bounding_box, end_box = excluded.end_box
+    WHERE (s.owner_id, s.team_id, s.text, s.normalized_text, s.text_hash, s.language, s.confidence,
+           s.t_end, s.bounding_box, s.end_box)
+          IS DISTINCT FROM
+          (excluded.owner_id, excluded.team_id, excluded.text, excluded.normalized_text,
+           excluded.text_hash, excluded.language, excluded.confidence, excluded.t_end,
+           excluded.bounding_box, excluded.end_box);
+
+    WITH found AS MATERIALIZED (
+        SELECT md5(concat_ws('|', i.id, e.type, e.number, e.value))::uuid AS id, i.id AS segment_id,
+               e.type, e.value, e.normalized_value
+        FROM unnest(incoming) AS i,
+             ROWS FROM (jsonb_to_recordset(i.entities) AS (type text, value text, normalized_value text))
+                 WITH ORDINALITY AS e (type, value, normalized_value, number)
+    ), gone AS (
+        DELETE FROM entities e USING segments s
+        WHERE s.video_id = p_video_id AND e.segment_id = s.id AND e.id NOT IN (SELECT f.id FROM found f)
+    ), kept AS (
+        INSERT INTO entities AS e (id, segment_id, entity_type, value, normalized_value)
+        SELECT f.id, f.segment_id, f.type, f.value, f.normalized_value FROM found f
+        ON CONFLICT (id) DO UPDATE SET normalized_value = excluded.normalized_value
+        WHERE e.normalized_value <> excluded.normalized_value
+    )
+    SELECT cardinality(incoming), count(*) INTO segment_count, entity_count FROM found;
+    PERFORM refresh_search_materialized(p_video_id);
+    UPDATE videos SET status = 'ready', ready_at = clock_timestamp() WHERE id = p_video_id AND status <> 'ready';
+END
+$$;
+COMMENT ON FUNCTION replace_video_text IS
+    'Replaces the segments and entities of a video with those of p_segments, a list of {text, normalized_text, '
+    'language, confidence, t_start, t_end, bounding_box, end_box, entities: [{type, value, '
+    'normalized_value}]}, and makes them searchable. Rows that are already the same are not written. The id of a '
+    'row is computed from its content, so that calling this again with the same list changes nothing.';
+
+-- Other systems read this export, so its form does not change: video, segments, entities; times in milliseconds.
+CREATE FUNCTION video_export(p_video_id uuid) RETURNS json
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT json_build_object(
+        'video', row_to_json(v),
+        'segments', coalesce((
+            SELECT json_agg(json_build_object(
+                       'id', s.id, 'text', s.text, 'normalized_text', s.normalized_text,
+                       't_start', s.t_start, 't_end', s.t_end, 'confidence', s.confidence,
+                       'language', s.language, 'bounding_box', s.bounding_box)
+                   ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id)
+            FROM segments s WHERE s.video_id = v.id), '[]'),
+        'entities', coalesce((
+            SELECT json_agg(json_build_object(
+                       'type', e.entity_type, 'value', e.value, 'normalized_value', e.normalized_value,
+                       'segment_id', e.segment_id, 't_start', s.t_start, 't_end', s.t_end)
+                   ORDER BY s.t_start, e.segment_id, e.entity_type, e.value, e.id)
+            FROM entities e JOIN segments s ON s.id = e.segment_id WHERE s.video_id = v.id), '[]'))
+    FROM videos v WHERE v.id = p_video_id
+$$;
+COMMENT ON FUNCTION video_export IS
+    'Returns a video with its segments and entities as one JSON object, with times in milliseconds. Returns null '
+    'if the video does not exist.';
+
+-- ---- who may call what --------------------------------------------------------------------------
+
+REVOKE ALL ON FUNCTION replace_video_text, video_export FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION video_export TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.segment_id, replace_video_text TO service_role;

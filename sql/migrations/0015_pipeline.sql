@@ -1,0 +1,310 @@
+-- What is done with videos: the pipeline, clips, long videos, reading again.
+
+INSERT INTO workflows (name, version, description, steps) VALUES
+    ('video_pipeline', 1, 'an original to playback, frames, text and search', '[
+        {"key": "transcode", "job_type": "transcode",
+         "params": {"s3_original_path": "{{video.s3_original_path}}"}},
+        {"key": "sample", "job_type": "sample", "depends_on": ["transcode"]},
+        {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
+        {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');
+INSERT INTO workflows (name, version, description, steps) VALUES
+    ('reindex', 1, 'the kept pictures of lines to text and search, once more', '[
+        {"key": "ocr", "job_type": "ocr"},
+        {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');
+
+-- ---- what jobs mean for their videos ---------------------------------------------------------------------
+-- The queue does not know about videos. A trigger on jobs therefore updates the video of a job.
+
+CREATE FUNCTION cortana.video_follows_job() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    is_broken CONSTANT boolean := NEW.status = 'canceled'
+                                  OR NEW.status = 'failed' AND NEW.scheduled_for IS NULL;
+BEGIN
+    IF NEW.status = 'done' AND NEW.job_type = 'clip_generate' THEN
+        PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
+                               'clip_id', NEW.payload -> 'clip_id', 'clip_path', NEW.result -> 'clip_path',
+                               't_start', NEW.payload -> 't_start', 't_end', NEW.payload -> 't_end')),
+                           NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);
+    END IF;
+    -- A video that is read again keeps its text until the new text is there: it stays ready.
+    IF NEW.exclusive AND (is_broken OR NEW.status = 'processing')
+       AND NOT EXISTS (SELECT FROM runs WHERE id = NEW.run_id AND workflow = 'reindex') THEN
+        UPDATE videos SET status = CASE WHEN NOT is_broken THEN 'processing'
+                                        WHEN ready_at IS NOT NULL THEN 'ready' ELSE 'failed' END::video_status
+        WHERE id = NEW.video_id AND status <> 'duplicate'
+          AND status <> CASE WHEN NOT is_broken THEN 'processing'
+                             WHEN ready_at IS NOT NULL THEN 'ready' ELSE 'failed' END::video_status;
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION cortana.video_follows_job IS
+    'Trigger: sets videos.status by what becomes of the jobs of its stages, and notes the event clip.created. A '
+    'video that has its text is ready whatever becomes of a job; only while a stage works on it anew it is '
+    'processing.';
+CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
+    FOR EACH ROW WHEN (NEW.video_id IS NOT NULL AND NEW.status <> OLD.status
+                       AND NEW.status <> 'queued')
+    EXECUTE FUNCTION video_follows_job();
+
+-- ---- clips --------------------------------------------------------------------------------------
+-- The same range of the same video with the same options is one clip_id, hence one object, whoever asks for it
+-- and however often.
+
+-- The options of a clip in one form: what is the default anyway is left out. Values are checked by the
+-- worker, which knows the video; a name that nobody knows is a mistake that would go unnoticed there.
+CREATE FUNCTION cortana.clip_options(p_options jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    defaults CONSTANT jsonb := '{"mode": "smart", "format": "mp4", "mute": false}';
+    given jsonb := jsonb_strip_nulls(coalesce(p_options, '{}'));
+    unknown text;
+BEGIN
+    IF jsonb_typeof(given) <> 'object' THEN
+        RAISE EXCEPTION 'the options of a clip must be a JSON object'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT string_agg(quote_ident(key), ', ' ORDER BY key) INTO unknown
+    FROM jsonb_object_keys(given) AS key
+    WHERE key NOT IN ('mode', 'format', 'max_height', 'mute', 'crop');
+    IF unknown IS NOT NULL THEN
+        RAISE EXCEPTION 'unknown options of a clip: %', unknown
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'The options are mode, format, max_height, mute and crop.';
+    END IF;
+    RETURN coalesce((SELECT jsonb_object_agg(key, value) FROM jsonb_each(given)
+                     WHERE value IS DISTINCT FROM defaults -> key), '{}');
+END
+$$;
+COMMENT ON FUNCTION cortana.clip_options IS 'Returns the options of a clip without those that have their default value.';
+
+-- What a clip is called, where it will lie, and the payload of the job that makes it. A picture of one
+-- moment (format jpg) has no end and no padding.
+CREATE FUNCTION plan_clip(
+    p_video_id uuid,
+    p_t_start int,                           -- ms
+    p_t_end int DEFAULT NULL,
+    p_padding_ms int DEFAULT 2000,           -- added on both sides
+    p_options jsonb DEFAULT NULL,
+    OUT clip_id uuid,
+    OUT clip_path text,
+    OUT payload jsonb)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    options CONSTANT jsonb := clip_options(p_options);
+    format CONSTANT text := coalesce(options ->> 'format', 'mp4');
+    original text;
+BEGIN
+    SELECT s3_original_path INTO original FROM videos WHERE id = p_video_id;
+    IF original IS NULL THEN
+        RAISE EXCEPTION 'video % has no original', p_video_id USING ERRCODE = 'no_data_found';
+    END IF;
+    IF format !~ '^[a-z0-9]{1,8}$' THEN
+        RAISE EXCEPTION '% is not a valid format of a clip', quote_literal(format)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF format = 'jpg' THEN
+        p_t_end := p_t_start + 1;
+        p_padding_ms := 0;
+    END IF;
+    IF p_t_start IS NULL OR p_t_end IS NULL OR p_t_start < 0 OR p_t_end <= p_t_start THEN
+        RAISE EXCEPTION 'a clip must start at 0 or later and end after its start'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    clip_id := md5(concat_ws('|', 'clip', p_video_id, p_t_start, p_t_end, p_padding_ms,
+                             nullif(options::text, '{}')))::uuid;
+    clip_path := concat('videos/clips/', p_video_id, '/', clip_id, '.', format);
+    payload := jsonb_build_object(
+        'video_id', p_video_id, 'clip_id', clip_id, 't_start', p_t_start, 't_end', p_t_end,
+        'padding_ms', p_padding_ms, 's3_original_path', original) || options;
+END
+$$;
+COMMENT ON FUNCTION plan_clip IS
+    'Returns what a clip is called, its object key, and the payload of the job that makes it. The same '
+    'request gives the same answer.';
+
+-- Has a clip made, in the caller's transaction. While its job waits or runs, the same request gets that
+-- job; afterwards the job finds the object and has nothing to do.
+CREATE FUNCTION request_clip(
+    p_video_id uuid,
+    p_t_start int,
+    p_t_end int DEFAULT NULL,
+    p_padding_ms int DEFAULT 2000,
+    p_options jsonb DEFAULT NULL,
+    p_priority int DEFAULT NULL,
+    OUT job_id uuid,
+    OUT clip_id uuid,
+    OUT clip_path text,
+    OUT is_new boolean)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    payload jsonb;
+BEGIN
+    SELECT plan.clip_id, plan.clip_path, plan.payload INTO clip_id, clip_path, payload
+    FROM plan_clip(p_video_id, p_t_start, p_t_end, p_padding_ms, p_options) AS plan;
+    SELECT job.job_id, job.is_new INTO job_id, is_new
+    FROM enqueue_job('clip_generate', payload, p_video_id, p_priority,
+                     p_dedupe_key => 'clip:' || clip_id) AS job;
+END
+$$;
+COMMENT ON FUNCTION request_clip IS
+    'Enqueues the job of a clip, or returns the one that is queued or processing for the same clip.';
+
+-- ---- long videos --------------------------------------------------------------------------------
+
+-- Splits videos that are longer than this many minutes, from the next run on (null: no more), as a new
+-- version of the workflow; runs under way keep theirs. Returns the version in use.
+CREATE FUNCTION split_videos(p_minutes numeric) RETURNS int
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    current workflows;
+    whole jsonb;
+    params jsonb;
+    others jsonb;
+    steps jsonb;
+BEGIN
+    IF p_minutes IS NOT NULL AND (p_minutes * 60 < 8 OR p_minutes > 24 * 60) THEN
+        RAISE EXCEPTION 'a chunk must last between 8 seconds and 24 hours' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT * INTO STRICT current FROM workflows WHERE name = 'video_pipeline' AND is_active;
+    SELECT step INTO STRICT whole FROM jsonb_array_elements(current.steps) AS step
+    WHERE step ->> 'key' = 'transcode';
+    SELECT coalesce(jsonb_agg(step ORDER BY place), '[]') INTO others
+    FROM jsonb_array_elements(current.steps) WITH ORDINALITY AS s (step, place)
+    WHERE step ->> 'key' NOT IN ('transcode', 'transcode_plan', 'transcode_chunk');
+
+    params := coalesce(whole -> 'params', '{}') - 'split';
+    whole := whole - 'depends_on' || jsonb_build_object('params', params);
+    steps := jsonb_build_array(whole);
+    IF p_minutes IS NOT NULL THEN
+        steps := jsonb_build_array(
+            jsonb_build_object('key', 'transcode_plan', 'job_type', 'transcode', 'params',
+                params || jsonb_build_object('split', 'plan',
+                                             'split_seconds', ceil(p_minutes * 60)::int)),
+            jsonb_build_object('key', 'transcode_chunk', 'job_type', 'transcode',
+                'depends_on', '["transcode_plan"]'::jsonb,
+                'params', params || '{"split": "chunk"}',
+                'fan_out', '{"over": ["chunks"], "size": 1}'::jsonb),
+            whole || jsonb_build_object(
+                'depends_on', '["transcode_plan", "transcode_chunk"]'::jsonb,
+                'params', params || '{"split": "join"}'));
+    END IF;
+    steps := steps || others;
+    RETURN change_workflow(current.name, steps);
+END
+$$;
+COMMENT ON FUNCTION split_videos IS
+    'Encodes videos that are longer than this many minutes in chunks, from the next run on; null: in one '
+    'piece. Returns the version of the workflow.';
+
+-- ---- reading again ------------------------------------------------------------------------------
+-- The pictures of the lines of a video are kept in the store, and a run of the workflow reindex reads them with other
+-- languages or another model. The old text stays until the new text is complete.
+
+CREATE FUNCTION cortana.last_ocr_jobs(p_video_id uuid) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT j.* FROM jobs j,
+        (SELECT id, run_id, step FROM jobs
+         WHERE video_id = p_video_id AND job_type = 'ocr' AND status = 'done'
+         ORDER BY finished_at DESC, id LIMIT 1) AS newest
+    WHERE j.id = newest.id
+       OR j.run_id = newest.run_id AND j.step = newest.step AND j.status = 'done'
+    ORDER BY j.part
+$$;
+COMMENT ON FUNCTION cortana.last_ocr_jobs IS
+    'The finished ocr jobs that a video''s text, or the reading before it, came from.';
+
+CREATE FUNCTION cortana.video_languages(p_video_id uuid) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT coalesce(payload -> 'languages', to_jsonb(string_to_array(result ->> 'languages', '+')))
+    FROM last_ocr_jobs(p_video_id) LIMIT 1
+$$;
+COMMENT ON FUNCTION cortana.video_languages IS
+    'The models that a video was last read with: those of the payload, else those of the ocr stage''s '
+    'default that were there; null when it was not read yet, or that is not known.';
+
+-- Starts to read a video again from what is kept of it: 'lines', the pictures of its lines, or
+-- 'frames', the whole frames, where it was read before lines were kept; source_key is the first object
+-- that will be read. Languages that are null stay as they are. is_new is false when a run is under way
+-- for the video: it is left alone.
+CREATE FUNCTION reindex_video(p_video_id uuid, p_languages text[] DEFAULT NULL, p_priority int DEFAULT 1,
+                              OUT run_id uuid, OUT is_new boolean, OUT source text, OUT source_key text)
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    video videos;
+    input jsonb;
+    packs text[];
+BEGIN
+    SELECT * INTO video FROM videos
+    WHERE id = p_video_id AND may_touch(coalesce(team_id, owner_id)) FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'video % does not exist', p_video_id USING ERRCODE = 'no_data_found';
+    END IF;
+    IF video.duplicate_of IS NOT NULL THEN
+        RAISE EXCEPTION 'video % is a duplicate of video %, and only the latter is processed', p_video_id,
+            video.duplicate_of USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    packs := ARRAY(SELECT key FROM line_packs WHERE video_id = p_video_id ORDER BY key);
+    SELECT jsonb_strip_nulls(jsonb_build_object(
+               'languages', coalesce(to_jsonb(p_languages), video_languages(p_video_id)),
+               'min_confidence', (array_agg(payload -> 'min_confidence' ORDER BY part))[1]))
+        INTO input FROM last_ocr_jobs(p_video_id);
+    IF cardinality(packs) > 0 THEN
+        source := 'lines';
+        source_key := packs[1];
+        input := input || jsonb_build_object('line_paths', packs);
+    ELSE
+        SELECT input || jsonb_strip_nulls(jsonb_build_object(
+                   'frame_paths', jsonb_agg(p.path ORDER BY j.part, p.number),
+                   'frames', CASE WHEN bool_and(j.payload ? 'frames')
+                                  THEN jsonb_agg(j.payload -> 'frames' -> (p.number - 1)::int
+                                                 ORDER BY j.part, p.number) END,
+                   'again', true))
+            INTO input
+        FROM last_ocr_jobs(p_video_id) AS j,
+             jsonb_array_elements_text(j.payload -> 'frame_paths') WITH ORDINALITY AS p (path, number);
+        source := 'frames';
+        source_key := input #>> '{frame_paths,0}';
+        IF source_key IS NULL THEN
+            RAISE EXCEPTION 'the pictures from which the text of video % was read are no longer stored', p_video_id
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                      HINT = 'To process the video again from its original: SELECT reprocess_video(id).';
+        END IF;
+    END IF;
+    -- A run that failed holds the video's place until somebody restarts it: this is a new beginning.
+    PERFORM cancel_run(r.id) FROM runs r
+    WHERE r.video_id = p_video_id AND r.workflow = 'reindex' AND r.status = 'failed';
+    SELECT r.run_id, r.is_new INTO run_id, is_new
+    FROM start_run('reindex', input, p_video_id, p_priority) AS r;
+END
+$$;
+COMMENT ON FUNCTION reindex_video IS
+    'Starts to read a video again from what is kept of it: the pictures of its lines, or whole frames '
+    'where it was read before lines were kept. p_languages null: with the same models. is_new is false '
+    'when a run for the video is under way already.';
+
+-- ---- who may call what --------------------------------------------------------------------------
+
+REVOKE ALL ON FUNCTION plan_clip, request_clip, split_videos, reindex_video FROM PUBLIC, anon,
+    authenticated;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.clip_options, plan_clip, request_clip, reindex_video TO cortana_app,
+    service_role;
+GRANT EXECUTE ON FUNCTION split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;

@@ -1,0 +1,685 @@
+-- What the HTTP API calls: one function for each operation of gateway/openapi.json. Each takes the checked parameters
+-- of a request as one jsonb, runs under the role and the claims of the caller's token, and returns the answer. Row
+-- security decides what the caller sees. Whoever runs PostgREST or Supabase may expose the same schema.
+
+CREATE SCHEMA api;
+COMMENT ON SCHEMA api IS 'What the HTTP API calls: one function an operation, under the caller''s role and claims.';
+GRANT USAGE ON SCHEMA api TO anon, authenticated, service_role, cortana_gateway;
+
+-- The gateway's own role sees no row. It needs names on the path, and to know whether the schema suits it.
+GRANT USAGE ON SCHEMA public, cortana, extensions TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION cortana.schema_state TO cortana_gateway;
+
+CREATE TYPE api.answer AS (status int, etag text, headers jsonb, body jsonb);
+COMMENT ON TYPE api.answer IS
+    'An answer: HTTP status; ETag, null for none; further headers as an object of texts, or null; body.';
+
+CREATE FUNCTION api.ok(p_body jsonb) RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN ROW(200, NULL, NULL, p_body)::api.answer;
+COMMENT ON FUNCTION api.ok IS 'The answer 200 with this body.';
+
+CREATE FUNCTION api.not_found() RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    RAISE EXCEPTION 'there is nothing here that you may see' USING ERRCODE = 'no_data_found';
+END
+$$;
+COMMENT ON FUNCTION api.not_found IS
+    'Refuses what does not exist and what the caller may not see, in the same words.';
+
+CREATE FUNCTION api.is_service() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN current_setting('role') = 'service_role';
+COMMENT ON FUNCTION api.is_service IS
+    'Whether the request acts for the whole service. It reads the role that SET ROLE has set, so that a SECURITY '
+    'DEFINER function may ask, too.';
+
+-- ---- cursors -----------------------------------------------------------------------------------------------
+-- A list's cursor is base64url of {"k": the last row's sort key, "f": a hash of the filters}. It holds nothing that
+-- its reader did not see, and is not signed: whoever forges one moves within rows that they may read anyway.
+
+CREATE FUNCTION api.filters_hash(p jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN left(md5((p - 'cursor' - 'limit')::text), 12);
+COMMENT ON FUNCTION api.filters_hash IS 'Tells apart lists with different filters.';
+
+CREATE FUNCTION api.make_cursor(p jsonb, p_keys jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN rtrim(translate(encode(convert_to(
+    jsonb_build_object('k', p_keys, 'f', api.filters_hash(p))::text, 'UTF8'), 'base64'), E'+/\n', '-_'), '=');
+COMMENT ON FUNCTION api.make_cursor IS 'The cursor behind the row with this sort key, for a list with these filters.';
+
+CREATE FUNCTION api.read_cursor(p jsonb, p_count int) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    encoded CONSTANT text := translate(p ->> 'cursor', '-_', '+/');
+    content jsonb;
+BEGIN
+    IF encoded IS NULL THEN
+        RETURN NULL;
+    END IF;
+    BEGIN
+        content := convert_from(decode(rpad(encoded, (length(encoded) + 3) / 4 * 4, '='), 'base64'), 'UTF8')::jsonb;
+    EXCEPTION WHEN data_exception THEN
+        content := NULL;
+    END;
+    IF jsonb_typeof(content -> 'k') IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION 'the cursor is not valid: take it from an answer of this list' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF content ->> 'f' IS DISTINCT FROM api.filters_hash(p) OR jsonb_array_length(content -> 'k') <> p_count THEN
+        RAISE EXCEPTION 'the cursor belongs to a list with other filters: keep the filters, or begin without a cursor'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN content -> 'k';
+END
+$$;
+COMMENT ON FUNCTION api.read_cursor IS
+    'The sort key (p_count values) in the parameter "cursor"; null without one. Refuses another list''s cursor.';
+
+CREATE FUNCTION api.page(p jsonb, p_limit int, p_rows jsonb[], p_keys jsonb[]) RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN api.ok(jsonb_build_object(
+    'items', to_jsonb(coalesce(p_rows[:p_limit], '{}')),
+    'next', CASE WHEN cardinality(p_rows) > p_limit THEN api.make_cursor(p, p_keys[p_limit]) END));
+COMMENT ON FUNCTION api.page IS
+    'A page of a list: p_rows and their sort keys hold one row more than p_limit where there are more.';
+
+-- ---- who asks ----------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.me(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.ok(jsonb_build_object(
+        'user_id', auth.uid(),
+        'team_ids', current_team_ids(),
+        'role', CASE current_setting('role')
+                    WHEN 'service_role' THEN 'service'
+                    WHEN 'cortana_app' THEN CASE auth.jwt() #>> '{app_metadata,cortana_role}'
+                                                WHEN 'admin' THEN 'admin' ELSE 'editor' END
+                    ELSE 'viewer' END,
+        'features', jsonb_build_object('semantic_search', EXISTS (SELECT FROM embedding_models))))
+$$;
+COMMENT ON FUNCTION api.me IS 'GET /me: who the caller is.';
+
+-- ---- videos ------------------------------------------------------------------------------------------------
+
+-- A tenant's newest videos, and the service's, are read in the order of an index, however many there are.
+CREATE INDEX videos_owner_newest ON videos (owner_id, created_at, id);
+CREATE INDEX videos_team_newest ON videos (team_id, created_at, id) WHERE team_id IS NOT NULL;
+CREATE INDEX videos_newest ON videos (created_at, id);
+
+CREATE FUNCTION api.video_object(v videos) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'id', v.id, 'title', coalesce(v.title, v.original_name), 'name', v.original_name, 'status', v.status,
+    'owner_id', v.owner_id, 'team_id', v.team_id, 'platform', v.platform,
+    'duration_ms', round(v.duration * 1000), 'fps', v.fps, 'resolution', v.resolution,
+    'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
+    'duplicate_of', v.duplicate_of, 'created_at', v.created_at, 'updated_at', v.updated_at);
+COMMENT ON FUNCTION api.video_object IS 'A video as the API shows it: no object keys, which are the store''s own matter.';
+
+CREATE FUNCTION api.newest_videos(p_status video_status, p_after timestamptz, p_before timestamptz, p_id uuid,
+                                  p_limit int) RETURNS SETOF videos
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF api.is_service() THEN
+        RETURN QUERY
+        SELECT v.* FROM videos v
+        WHERE (v.created_at, v.id) < (p_before, p_id) AND v.created_at >= p_after
+          AND (p_status IS NULL OR v.status = p_status)
+        ORDER BY v.created_at DESC, v.id DESC LIMIT p_limit;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT v.* FROM (
+        (SELECT o.* FROM videos o
+         WHERE o.owner_id = auth.uid() AND (o.created_at, o.id) < (p_before, p_id) AND o.created_at >= p_after
+           AND (p_status IS NULL OR o.status = p_status)
+         ORDER BY o.created_at DESC, o.id DESC LIMIT p_limit)
+        UNION
+        SELECT t.* FROM unnest(current_team_ids()) AS team (id) CROSS JOIN LATERAL (
+            SELECT o.* FROM videos o
+            WHERE o.team_id = team.id AND (o.created_at, o.id) < (p_before, p_id) AND o.created_at >= p_after
+              AND (p_status IS NULL OR o.status = p_status)
+            ORDER BY o.created_at DESC, o.id DESC LIMIT p_limit) AS t) AS v
+    ORDER BY v.created_at DESC, v.id DESC LIMIT p_limit;
+END
+$$;
+COMMENT ON FUNCTION api.newest_videos IS
+    'The caller''s newest videos before (p_before, p_id) and not before p_after: their own and those of each team, '
+    'each in the order of an index.';
+
+CREATE FUNCTION api.videos(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    SELECT array_agg(api.video_object(v) ORDER BY v.created_at DESC, v.id DESC),
+           array_agg(jsonb_build_array(v.created_at, v.id) ORDER BY v.created_at DESC, v.id DESC)
+    INTO found_rows, found_keys
+    FROM api.newest_videos((p ->> 'status')::video_status,
+                           coalesce((p ->> 'after')::timestamptz, '-infinity'),
+                           coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
+                           coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'), wanted + 1) AS v;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.videos IS 'GET /videos: the newest first.';
+
+CREATE FUNCTION api.video(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    video videos;
+    version text;
+BEGIN
+    SELECT v.xmin::text INTO version FROM videos v WHERE v.id = (p ->> 'id')::uuid;
+    SELECT v.* INTO video FROM videos v WHERE v.id = (p ->> 'id')::uuid;
+    IF video.id IS NULL THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN ROW(200, 'W/"' || version || '"', NULL, api.video_object(video))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.video IS 'GET /videos/{id}.';
+
+CREATE FUNCTION api.require_video(p_id uuid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF NOT EXISTS (SELECT FROM videos WHERE id = p_id) THEN
+        PERFORM api.not_found();
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION api.require_video IS 'Refuses a video that the caller may not see, as one that does not exist.';
+
+CREATE FUNCTION api.stages(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    items jsonb;
+BEGIN
+    PERFORM api.require_video((p ->> 'id')::uuid);
+    SELECT coalesce(jsonb_agg(jsonb_build_object(
+               'step', s.step, 'job_id', s.job_id, 'job_type', s.job_type, 'status', s.status,
+               'progress', s.progress, 'message', s.progress_message, 'attempt', s.attempt,
+               'retry_count', s.retry_count, 'started_at', s.started_at, 'finished_at', s.finished_at,
+               'retry_at', s.retry_at, 'running_ms', s.running_ms, 'error_type', s.error_type,
+               'error_message', s.error_message) ORDER BY s.started_at NULLS LAST, s.step), '[]')
+    INTO items FROM pipeline_stages s WHERE s.video_id = (p ->> 'id')::uuid;
+    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+END
+$$;
+COMMENT ON FUNCTION api.stages IS 'GET /videos/{id}/stages: the newest job of each stage.';
+
+-- ---- text --------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.segment_object(s segments) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'id', s.id, 'text', s.text, 't_start', s.t_start, 't_end', s.t_end, 'box', s.bounding_box,
+    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language);
+COMMENT ON FUNCTION api.segment_object IS 'A line of text as the API shows it; times in ms of the video.';
+
+CREATE FUNCTION api.segments(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 500);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    PERFORM api.require_video((p ->> 'id')::uuid);
+    SELECT array_agg(api.segment_object(s) ORDER BY s.t_start, s.id),
+           array_agg(jsonb_build_array(s.t_start, s.id) ORDER BY s.t_start, s.id)
+    INTO found_rows, found_keys
+    FROM (SELECT l.* FROM segments l
+          WHERE l.video_id = (p ->> 'id')::uuid
+            AND (l.t_start, l.id) > (coalesce((keys ->> 0)::int, -1),
+                                     coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'))
+            AND l.t_end >= coalesce((p ->> 'from_ms')::int, 0)
+            AND l.t_start <= coalesce((p ->> 'to_ms')::int, 2147483647)
+            AND l.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
+            AND (p ->> 'lang' IS NULL OR l.language = p ->> 'lang')
+            AND (p ->> 'q' IS NULL OR position(lower(normalize(p ->> 'q', NFKC)) IN l.normalized_text) > 0)
+            AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = l.id
+                                                 AND e.entity_type = p ->> 'kind'))
+          ORDER BY l.t_start, l.id LIMIT wanted + 1) AS s;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.segments IS 'GET /videos/{id}/segments: the lines of a video by time.';
+
+CREATE FUNCTION api.entities(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    PERFORM api.require_video((p ->> 'id')::uuid);
+    SELECT array_agg(jsonb_build_object('kind', g.entity_type, 'value', g.value, 'normalized_value',
+                                        g.normalized_value, 'count', g.n, 'places', g.places)
+                     ORDER BY g.entity_type, g.normalized_value),
+           array_agg(jsonb_build_array(g.entity_type, g.normalized_value)
+                     ORDER BY g.entity_type, g.normalized_value)
+    INTO found_rows, found_keys
+    FROM (SELECT e.entity_type, e.normalized_value, min(e.value) AS value, count(*) AS n,
+                 to_jsonb((array_agg(jsonb_build_object('segment_id', s.id, 't_start', s.t_start, 't_end', s.t_end)
+                                     ORDER BY s.t_start, s.id))[:20]) AS places
+          FROM segments s JOIN entities e ON e.segment_id = s.id
+          WHERE s.video_id = (p ->> 'id')::uuid
+            AND (p ->> 'kind' IS NULL OR e.entity_type = p ->> 'kind')
+            AND (p ->> 'q' IS NULL OR position(lower(normalize(p ->> 'q', NFKC)) IN e.normalized_value) > 0)
+            AND (keys IS NULL OR (e.entity_type, e.normalized_value) > (keys ->> 0, keys ->> 1))
+          GROUP BY e.entity_type, e.normalized_value
+          ORDER BY e.entity_type, e.normalized_value LIMIT wanted + 1) AS g;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.entities IS
+    'GET /videos/{id}/entities: distinct mentions, hashtags, URLs, emoji and numbers, with up to 20 places each.';
+
+-- ---- search ------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.marked(p_snippet text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT coalesce(jsonb_agg(jsonb_build_object('text', piece.text, 'hit', piece.hit)
+                              ORDER BY part.n, NOT piece.hit), '[]')
+    FROM regexp_split_to_table(p_snippet, E'\x02') WITH ORDINALITY AS part (text, n)
+    CROSS JOIN LATERAL (
+        VALUES (split_part(part.text, E'\x03', 1), part.n > 1),
+               (CASE WHEN part.n > 1 THEN split_part(part.text, E'\x03', 2) ELSE '' END, false)) AS piece (text, hit)
+    WHERE piece.text <> ''
+$$;
+COMMENT ON FUNCTION api.marked IS
+    'A snippet whose hits stand between the characters 2 and 3, as a list of {text, hit}: no HTML for a page to parse.';
+
+CREATE FUNCTION api.search(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    most CONSTANT int := 1000;     -- of search_segments
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 20);
+    keys CONSTANT jsonb := api.read_cursor(p, 5);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    SELECT array_agg(jsonb_build_object(
+               'segment_id', h.segment_id, 'video_id', h.video_id,
+               'video_title', (SELECT coalesce(v.title, v.original_name) FROM videos v WHERE v.id = h.video_id),
+               'text', h.text, 'snippet', api.marked(h.snippet), 't_start', h.t_start, 't_end', h.t_end,
+               'box', h.bounding_box, 'confidence', h.confidence, 'language', h.language, 'rank', h.rank,
+               'match', h.match_kind,
+               'kinds', (SELECT coalesce(jsonb_agg(DISTINCT e.entity_type), '[]') FROM entities e
+                         WHERE e.segment_id = h.segment_id))
+                     ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start, h.segment_id),
+           array_agg(jsonb_build_array(h.rank, h.confidence, h.video_id, h.t_start, h.segment_id)
+                     ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start, h.segment_id)
+    INTO found_rows, found_keys
+    FROM (SELECT s.* FROM search_segments(p ->> 'q', (p ->> 'video')::uuid, most, E'\x02', E'\x03') AS s
+          WHERE s.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
+            AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = s.segment_id
+                                                 AND e.entity_type = p ->> 'kind'))
+            AND (keys IS NULL
+                 OR s.rank < (keys ->> 0)::real
+                 OR s.rank = (keys ->> 0)::real AND (s.confidence < (keys ->> 1)::real
+                    OR s.confidence = (keys ->> 1)::real
+                       AND (s.video_id, s.t_start, s.segment_id)
+                           > ((keys ->> 2)::uuid, (keys ->> 3)::int, (keys ->> 4)::uuid)))
+          ORDER BY s.rank DESC, s.confidence DESC, s.video_id, s.t_start, s.segment_id
+          LIMIT wanted + 1) AS h;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.search IS
+    'GET /search: the best 1000 lines for a query, a page at a time. Each page ranks the same 1000 anew, so that pages '
+    'fit together while lines come and go.';
+
+-- ---- jobs --------------------------------------------------------------------------------------------------
+
+-- A BRIN index, because a B-tree would cost every enqueue and every change of state.
+CREATE INDEX jobs_created ON jobs USING brin (created_at) WITH (autosummarize = on);
+CREATE INDEX jobs_clip ON jobs ((coalesce(payload ->> 'clip_id', payload #>> '{original_payload,clip_id}')), created_at)
+    WHERE job_type = 'clip_generate';
+
+CREATE FUNCTION api.job_state(j jobs) RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN j.status = 'failed' AND j.scheduled_for IS NOT NULL THEN 'retry'
+            WHEN j.status = 'processing' AND j.cancel_requested_at IS NOT NULL THEN 'stopping'
+            WHEN j.status = 'processing' AND j.locked_until < clock_timestamp() THEN 'lost'
+            ELSE j.status::text END;
+COMMENT ON FUNCTION api.job_state IS 'The state of a job in words, as job_overview has it.';
+
+CREATE FUNCTION api.job_states(p_wanted text) RETURNS text[]
+LANGUAGE sql IMMUTABLE
+RETURN CASE p_wanted
+    WHEN 'pending' THEN ARRAY['queued']
+    WHEN 'processing' THEN ARRAY['processing', 'stopping', 'lost']
+    WHEN 'running' THEN ARRAY['processing', 'stopping', 'lost']
+    WHEN 'completed' THEN ARRAY['done']
+    WHEN 'succeeded' THEN ARRAY['done']
+    WHEN 'error' THEN ARRAY['failed']
+    WHEN 'dead_letter' THEN ARRAY['failed']
+    WHEN 'retrying' THEN ARRAY['retry']
+    ELSE ARRAY[p_wanted] END;
+COMMENT ON FUNCTION api.job_states IS
+    'The states that the filter value "state" stands for; other queues'' words for them are understood.';
+
+CREATE FUNCTION api.job_object(j jobs) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'id', j.id, 'job_type', j.job_type, 'state', api.job_state(j), 'status', j.status, 'video_id', j.video_id,
+    'run_id', j.run_id, 'step', j.step, 'part', j.part, 'priority', j.priority, 'progress', j.progress,
+    'message', j.progress_message, 'attempt', j.attempt, 'retry_count', j.retry_count,
+    'max_retries', j.max_retries, 'correlation_id', j.correlation_id, 'created_at', j.created_at,
+    'scheduled_for', j.scheduled_for, 'started_at', j.started_at, 'finished_at', j.finished_at,
+    'worker', CASE WHEN api.is_service() THEN j.locked_by END,
+    'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
+                 'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END);
+COMMENT ON FUNCTION api.job_object IS 'A job as lists show it. Who works on it is for the service alone.';
+
+CREATE FUNCTION api.job_matches(j jobs, p jsonb) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (p ->> 'type' IS NULL OR j.job_type = p ->> 'type')
+   AND (p ->> 'state' IS NULL OR api.job_state(j) = ANY (api.job_states(p ->> 'state')))
+   AND (p ->> 'run' IS NULL OR j.run_id = (p ->> 'run')::uuid)
+   AND (p ->> 'created_after' IS NULL OR j.created_at >= (p ->> 'created_after')::timestamptz)
+   AND (p ->> 'created_before' IS NULL OR j.created_at < (p ->> 'created_before')::timestamptz);
+COMMENT ON FUNCTION api.job_matches IS 'Whether a job passes the filters of GET /jobs.';
+
+CREATE FUNCTION api.tenant_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    WITH own_videos AS MATERIALIZED (
+        SELECT v.id FROM videos v
+        WHERE (p ->> 'video' IS NULL OR v.id = (p ->> 'video')::uuid)
+          AND (v.owner_id = auth.uid() OR v.team_id = ANY (current_team_ids()))
+        ORDER BY v.created_at DESC LIMIT 2000
+    )
+    SELECT j.* FROM own_videos o CROSS JOIN LATERAL (
+        SELECT w.* FROM jobs w
+        WHERE w.video_id = o.id AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id)
+          AND api.job_matches(w, p)
+        ORDER BY w.created_at DESC, w.id DESC LIMIT p_limit) AS j
+    ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
+$$;
+COMMENT ON FUNCTION api.tenant_jobs IS
+    'The newest jobs of the caller''s 2,000 newest videos. SECURITY DEFINER, because the policy of jobs would look up '
+    'each job''s video; the condition on videos is that of their policy.';
+
+CREATE FUNCTION api.video_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT j.* FROM jobs j
+    WHERE j.video_id = (p ->> 'video')::uuid AND (j.created_at, j.id) < (p_before, p_id) AND api.job_matches(j, p)
+    ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
+$$;
+COMMENT ON FUNCTION api.video_jobs IS 'The newest jobs of the video in the filters.';
+
+CREATE FUNCTION api.window_jobs(p jsonb, p_low timestamptz, p_high timestamptz, p_before timestamptz, p_id uuid,
+                                p_limit int) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT j.* FROM jobs j
+    WHERE j.created_at > p_low AND j.created_at <= p_high AND (j.created_at, j.id) < (p_before, p_id)
+      AND api.job_matches(j, p)
+    ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
+$$;
+COMMENT ON FUNCTION api.window_jobs IS 'The newest jobs of a stretch of time, which is a range of the BRIN index.';
+
+CREATE FUNCTION api.all_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
+                             OUT found_rows jsonb[], OUT found_keys jsonb[], OUT looked_until timestamptz)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    time_limit CONSTANT interval := '1 second';
+    quick CONSTANT interval := '50 ms';     -- a stretch that took no longer is followed by one four times as long
+    began CONSTANT timestamptz := clock_timestamp();
+    window_began timestamptz;
+    width interval := '10 minutes';
+    high timestamptz := least(p_before, now() + interval '1 second');
+    low timestamptz;
+    some_rows jsonb[];
+    some_keys jsonb[];
+BEGIN
+    found_rows := '{}';
+    found_keys := '{}';
+    LOOP
+        low := CASE WHEN width > interval '20 years' THEN '-infinity' ELSE high - width END;
+        window_began := clock_timestamp();
+        SELECT array_agg(api.job_object(j) ORDER BY j.created_at DESC, j.id DESC),
+               array_agg(jsonb_build_array(j.created_at, j.id) ORDER BY j.created_at DESC, j.id DESC)
+        INTO some_rows, some_keys
+        FROM api.window_jobs(p, low, high, p_before, p_id, p_limit - cardinality(found_rows)) AS j;
+        found_rows := found_rows || coalesce(some_rows, '{}');
+        found_keys := found_keys || coalesce(some_keys, '{}');
+        EXIT WHEN cardinality(found_rows) >= p_limit OR low = '-infinity';
+        IF clock_timestamp() > began + time_limit THEN
+            looked_until := low;
+            EXIT;
+        END IF;
+        width := CASE WHEN clock_timestamp() < window_began + quick THEN width * 4 ELSE width END;
+        high := low;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION api.all_jobs IS
+    'The newest jobs that the caller sees, and their sort keys, by stretches of time that grow until the page is full. '
+    'Where few jobs pass the filters, it gives up after a second: looked_until says where, null that all were seen.';
+
+CREATE FUNCTION api.jobs(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    before_time CONSTANT timestamptz := coalesce((keys ->> 0)::timestamptz, (p ->> 'created_before')::timestamptz,
+                                                 'infinity');
+    before_id CONSTANT uuid := coalesce((keys ->> 1)::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+    found_rows jsonb[];
+    found_keys jsonb[];
+    looked_until timestamptz;
+BEGIN
+    IF api.is_service() AND p ->> 'video' IS NULL THEN
+        SELECT a.* INTO found_rows, found_keys, looked_until
+        FROM api.all_jobs(p, before_time, before_id, wanted + 1) AS a;
+        IF looked_until IS NOT NULL THEN
+            RETURN api.ok(jsonb_build_object('items', to_jsonb(found_rows), 'next', api.make_cursor(
+                p, jsonb_build_array(looked_until, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))));
+        END IF;
+    ELSIF api.is_service() THEN
+        SELECT array_agg(api.job_object(j) ORDER BY j.created_at DESC, j.id DESC),
+               array_agg(jsonb_build_array(j.created_at, j.id) ORDER BY j.created_at DESC, j.id DESC)
+        INTO found_rows, found_keys FROM api.video_jobs(p, before_time, before_id, wanted + 1) AS j;
+    ELSE
+        SELECT array_agg(api.job_object(j) ORDER BY j.created_at DESC, j.id DESC),
+               array_agg(jsonb_build_array(j.created_at, j.id) ORDER BY j.created_at DESC, j.id DESC)
+        INTO found_rows, found_keys FROM api.tenant_jobs(p, before_time, before_id, wanted + 1) AS j;
+    END IF;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.jobs IS
+    'GET /jobs: the newest first; of a tenant those of their videos. A page may hold fewer jobs than asked for, or none, '
+    'and still have a next one.';
+
+CREATE FUNCTION api.job(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    job jobs;
+BEGIN
+    SELECT * INTO job FROM jobs WHERE id = (p ->> 'id')::uuid;
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN ROW(200, 'W/"' || left(md5(job::text), 16) || '"', NULL,
+               api.job_object(job) || jsonb_build_object(
+                   'payload', coalesce(job.payload -> 'original_payload', job.payload), 'result', job.result,
+                   'depends_on', coalesce(job.depends_on, '{}'), 'dedupe_key', job.dedupe_key))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.job IS 'GET /jobs/{id}: a job with its payload and result, which the gateway redacts as logs are.';
+
+CREATE FUNCTION api.changed_job(p_id uuid, p_outcome text, p_refusal text) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    job jobs;
+BEGIN
+    SELECT * INTO job FROM jobs WHERE id = p_id;
+    IF NOT FOUND OR p_outcome = 'not_found' THEN
+        RETURN api.not_found();
+    ELSIF p_outcome = 'duplicate' THEN
+        RAISE EXCEPTION 'another job for the same work waits or runs already'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    ELSIF p_outcome = 'wrong_state' THEN
+        RAISE EXCEPTION 'this job is %; %', api.job_state(job), p_refusal
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN api.ok(api.job_object(job));
+END
+$$;
+COMMENT ON FUNCTION api.changed_job IS 'The answer of an operation that changes a job: the job, or why it was refused.';
+
+CREATE FUNCTION api.cancel_job(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    outcome text;
+BEGIN
+    outcome := public.cancel_job((p ->> 'id')::uuid);
+    RETURN api.changed_job((p ->> 'id')::uuid, outcome, 'only jobs that wait or run can be canceled');
+END
+$$;
+COMMENT ON FUNCTION api.cancel_job IS 'POST /jobs/{id}/cancel: a waiting job ends, a running one is asked to stop.';
+
+CREATE FUNCTION api.retry_job(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    outcome text;
+BEGIN
+    outcome := public.retry_job((p ->> 'id')::uuid);
+    RETURN api.changed_job((p ->> 'id')::uuid, outcome, 'only failed and canceled jobs are tried again');
+END
+$$;
+COMMENT ON FUNCTION api.retry_job IS 'POST /jobs/{id}/retry: a failed or canceled job waits for a worker again.';
+
+CREATE FUNCTION api.job_types(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.ok(jsonb_build_object('items', coalesce(jsonb_agg(jsonb_build_object(
+               'name', t.name, 'description', t.description, 'base_priority', t.base_priority,
+               'time_limit_ms', round(extract(epoch FROM t.time_limit) * 1000), 'is_public', t.is_public,
+               'paused_at', t.paused_at, 'pause_reason', t.pause_reason) ORDER BY t.name), '[]'), 'next', NULL))
+    FROM job_types t
+$$;
+COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the kinds of work there are.';
+
+-- ---- clips -------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.clip_object(j jobs) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'id', coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'), 'job_id', j.id,
+    'video_id', j.video_id, 'state', api.job_state(j), 'progress', j.progress, 'message', j.progress_message,
+    't_start', coalesce(j.payload -> 't_start', j.payload #> '{original_payload,t_start}'),
+    't_end', coalesce(j.payload -> 't_end', j.payload #> '{original_payload,t_end}'),
+    'created_at', j.created_at, 'finished_at', j.finished_at, 'removed_at', j.result -> 'removed_at',
+    'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
+                 'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END);
+COMMENT ON FUNCTION api.clip_object IS 'A clip, as the newest job that makes it knows it.';
+
+CREATE FUNCTION api.clip(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    job jobs;
+BEGIN
+    SELECT j.* INTO job FROM jobs j
+    WHERE j.job_type = 'clip_generate'
+      AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = lower(p ->> 'id')
+    ORDER BY j.created_at DESC, j.id DESC LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.ok(api.clip_object(job));
+END
+$$;
+COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: how far a clip is.';
+
+CREATE FUNCTION api.request_clip(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    plan record;
+    job jobs;
+    made uuid;
+BEGIN
+    PERFORM api.require_video((p ->> 'video_id')::uuid);
+    SELECT * INTO plan FROM plan_clip((p ->> 'video_id')::uuid, (p ->> 't_start')::int, (p ->> 't_end')::int,
+                                      coalesce((p ->> 'padding_ms')::int, 2000), p -> 'options');
+    SELECT j.* INTO job FROM jobs j
+    WHERE j.job_type = 'clip_generate'
+      AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = plan.clip_id::text
+      AND (j.status IN ('queued', 'processing') OR j.status = 'done' AND NOT j.result ? 'removed_at')
+    ORDER BY j.created_at DESC, j.id DESC LIMIT 1;
+    IF FOUND THEN
+        RETURN api.ok(api.clip_object(job));
+    END IF;
+    SELECT r.job_id INTO made
+    FROM public.request_clip((p ->> 'video_id')::uuid, (p ->> 't_start')::int, (p ->> 't_end')::int,
+                             coalesce((p ->> 'padding_ms')::int, 2000), p -> 'options') AS r;
+    SELECT j.* INTO job FROM jobs j WHERE j.id = made; -- a statement of its own, which sees the new row
+    RETURN ROW(202, NULL, jsonb_build_object('Location', '/api/v1/clips/' || plan.clip_id),
+               api.clip_object(job))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.request_clip IS
+    'POST /clips: 202 with a new clip, 200 with the one that is there or under way for the same request.';
+
+-- ---- who may call what -------------------------------------------------------------------------------------
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO authenticated, service_role;
+REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip FROM authenticated;
+GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip TO cortana_app;
