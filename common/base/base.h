@@ -1,19 +1,22 @@
 /* What every other folder stands on: errors, locals that clean themselves up, cancellation, logs,
- * configuration, text buffers, time, and the byte source that lets media read from any store.
+ * configuration, text buffers, JSON, time, and the byte source that lets media read from any store.
  *
  * Conventions of the whole tree
+ *
  *   Return values  0 is success. A negative value is a failure: `error` says what happened, and the
  *                  value is passed up unchanged. A positive value is a named outcome of that very
- *                  function (CV_STORE_NOT_FOUND, CV_LEASE_LOST) and is handled by its direct
- * caller. Errors         the last parameter is `struct cv_error *error`, never NULL; it is written
- * only on failure. Results        parameters named `ret_…` are written only on success. Ownership
- * `new/free` for the heap, `init/deinit` for the caller's memory, `open/close` for what holds a
- * resource. Every destructor accepts NULL. Threads        nothing is shared between threads unless
- * its comment says so.
+ *                  function (CV_STORE_NOT_FOUND, CV_LEASE_LOST); its direct caller handles it.
+ *   Errors         The last parameter is `struct cv_error *error`, never NULL. It is written only
+ *                  on failure.
+ *   Results        Parameters named `ret_…` are written only on success.
+ *   Ownership      `new/free` for the heap, `init/deinit` for the caller's memory, `open/close` for
+ *                  what holds a resource. Every destructor accepts NULL.
+ *   Threads        Nothing is shared between threads unless its comment says so.
  */
 #pragma once
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +45,7 @@ enum cv_error_type {
     CV_ERROR_INTERNAL,
     CV_ERROR_INVALID_PAYLOAD,
     CV_ERROR_OBJECT_NOT_FOUND,
+    CV_ERROR_NOT_FOUND,
     CV_ERROR_INVALID_KEY,
     CV_ERROR_NOT_A_VIDEO,
     CV_ERROR_UNSUPPORTED_MEDIA,
@@ -75,6 +79,7 @@ enum cv_error_type {
 struct cv_error {
     enum cv_error_type type;
     enum cv_verdict verdict;
+    bool environment;       /* see cv_error_suspect_environment */
     int64_t retry_after_ms; /* the other side's wish: not before; 0: none */
     char message[768];
 };
@@ -83,15 +88,20 @@ struct cv_error {
 CV_MUST_CHECK int cv_fail(struct cv_error *error, enum cv_error_type type, const char *format, ...)
     CV_PRINTF(3, 4);
 
-/* Like cv_fail, type chosen from an errno value (ENOSPC → disk full, ENOMEM → out of memory, …),
- * and
- * ": <strerror>" put behind the message. */
+/* Like cv_fail, with the type chosen by an errno value (ENOSPC is disk full, ENOMEM out of memory) and
+ * ": <strerror>" appended to the message. */
 CV_MUST_CHECK int cv_fail_errno(struct cv_error *error, int error_number, const char *format, ...)
     CV_PRINTF(3, 4);
 
 /* Puts "<context>: " in front of the message of a failure on its way up; returns `result`. */
 CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char *format, ...)
     CV_PRINTF(3, 4);
+
+/* Says of a failure that what the work stands on refused (a store, a disk, a key, a clock), and not
+ * the work itself. The verdict becomes CV_VERDICT_RETRY. It is a suspicion, because whoever raises an
+ * error may be wrong or may lie: a worker looks at its store and disks by itself before it gives a
+ * job back without counting the attempt. */
+void cv_error_suspect_environment(struct cv_error *error);
 
 /* "InvalidPayload", "S3ObjectNotFound", …: static text, never NULL. */
 const char *cv_error_type_name(enum cv_error_type type);
@@ -115,26 +125,26 @@ enum cv_exit {
 
 /* CV_DEFINE_CLEANUP(struct x *, x_free) makes the destructor that `cv_auto(x_free) struct x *x`
  * runs when x goes out of scope and is not zero. errno survives it. */
-#define CV_DEFINE_CLEANUP(type, function)                 \
-    static inline void function##_cleanup(type *cv_local) \
-    {                                                     \
-        if (*cv_local) {                                  \
-            int cv_saved_errno = errno;                   \
-            function(*cv_local);                          \
-            errno = cv_saved_errno;                       \
-        }                                                 \
+#define CV_DEFINE_CLEANUP(type, function)                                         \
+    __attribute__((unused)) static inline void function##_cleanup(type *cv_local) \
+    {                                                                             \
+        if (*cv_local) {                                                          \
+            int cv_saved_errno = errno;                                           \
+            function(*cv_local);                                                  \
+            errno = cv_saved_errno;                                               \
+        }                                                                         \
     }
 
 /* The same for values in the caller's memory and for destructors that take the address. */
-#define CV_DEFINE_CLEANUP_ADDRESS(type, function)         \
-    static inline void function##_cleanup(type *cv_local) \
-    {                                                     \
-        int cv_saved_errno = errno;                       \
-        function(cv_local);                               \
-        errno = cv_saved_errno;                           \
+#define CV_DEFINE_CLEANUP_ADDRESS(type, function)                                 \
+    __attribute__((unused)) static inline void function##_cleanup(type *cv_local) \
+    {                                                                             \
+        int cv_saved_errno = errno;                                               \
+        function(cv_local);                                                       \
+        errno = cv_saved_errno;                                                   \
     }
 
-#define cv_auto(function) __attribute__((cleanup(function##_cleanup)))
+#define cv_auto(function) __attribute__((cleanup(function##_cleanup), unused))
 
 /* Hands a pointer over: yields it and leaves NULL behind. */
 #define cv_take(pointer)                             \
@@ -151,7 +161,7 @@ static inline void cv_free_cleanup(void *pointer)
     free(*(void **)pointer);
     errno = saved_errno;
 }
-#define cv_auto_free __attribute__((cleanup(cv_free_cleanup)))
+#define cv_auto_free __attribute__((cleanup(cv_free_cleanup), unused))
 
 /* A file descriptor that closes itself; -1 is "none". */
 static inline void cv_close_fd_cleanup(int *fd)
@@ -162,7 +172,7 @@ static inline void cv_close_fd_cleanup(int *fd)
         errno = saved_errno;
     }
 }
-#define cv_auto_fd __attribute__((cleanup(cv_close_fd_cleanup)))
+#define cv_auto_fd __attribute__((cleanup(cv_close_fd_cleanup), unused))
 
 static inline int cv_take_fd(int *fd)
 {
@@ -179,7 +189,14 @@ static inline void cv_fclose_cleanup(FILE **file)
         errno = saved_errno;
     }
 }
-#define cv_auto_file __attribute__((cleanup(cv_fclose_cleanup)))
+#define cv_auto_file __attribute__((cleanup(cv_fclose_cleanup), unused))
+
+/* Every JSON value that a local owns: cv_auto(json_decref) json_t *value = …; */
+CV_DEFINE_CLEANUP(json_t *, json_decref)
+
+/* Text that may hold any bytes (what a program prints, a decoder's words about a hostile file) as a JSON
+ * string: where it is not UTF-8, every byte above 0x7f becomes '?'. NULL: out of memory. */
+json_t *cv_json_text(const char *text);
 
 /* ---- cancellation ---------------------------------------------------------------------------- */
 
@@ -216,7 +233,9 @@ struct cv_log_context {
     const char *worker_id;
     const char *job_type;
     const char *job_id;
+    const char *status; /* of the job */
     const char *video_id;
+    const char *tenant_id;
     int attempt; /* 0: left out */
 };
 
@@ -227,15 +246,28 @@ void cv_log_set_level(enum cv_log_level level);
 void cv_log_set_context(const struct cv_log_context *context);
 
 /* One JSON object on one line of standard error: ts, level, message and the context; one write(2),
- * so that lines of several processes do not mix. Secrets in URLs are redacted. Thread-safe. */
+ * so that lines of several processes do not mix. Secrets are redacted (cv_redact). Thread-safe. */
 void cv_log(enum cv_log_level level, const char *format, ...) CV_PRINTF(2, 3);
 
 /* Logs a failure once, at the top: "<what>: <message>", with error_type. */
 void cv_log_error(const struct cv_error *error, const char *what);
 
-/* Replaces in place, with '*', the password of every URL (user:password@), the value of
- * password=/secret=/token=/signature= style parameters and AWS secret keys in `text`. */
+/* ---- secrets --------------------------------------------------------------------------------- */
+
+/* Replaces every secret in `text` by '*', a byte for a byte. Known secrets are: what is assigned to a
+ * name such as password, token, secret, authorization, cookie or signature, be it in JSON, in a
+ * header, in XML, in a URL's query, in libpq's form, or as an option's value (`--password x`); the
+ * password in a URL; bearer tokens and JWTs; private keys; and keys that say by their beginning whose
+ * they are (AWS, GitHub, webhooks, …). A text that was redacted stays as it is when it is redacted
+ * again. Everything that people see passes here: logs, tails, messages, payloads, results. */
 void cv_redact(char *text);
+
+/* A copy of a JSON value in which members with such names are "***" (but for null, true and false), as
+ * is what follows a list's "--password", and every other string has passed cv_redact. */
+CV_MUST_CHECK int cv_redacted_json(const json_t *value, json_t **ret_value, struct cv_error *error);
+
+/* The same for text that may be JSON (an object or a list) or not; free(*ret_text). */
+CV_MUST_CHECK int cv_redacted_text(const char *text, char **ret_text, struct cv_error *error);
 
 /* ---- text buffers ---------------------------------------------------------------------------- */
 
@@ -295,14 +327,14 @@ bool cv_is_uuid(const char *text);
 /* The variable's value, or `fallback` when it is unset or empty. Borrowed from the environment. */
 const char *cv_env(const char *name, const char *fallback);
 
-/* A number within [low, high] from the environment; an unreadable value is CV_ERROR_CONFIGURATION.
- */
+/* A number within [low, high] from the environment; an unreadable value is
+ * CV_ERROR_CONFIGURATION. */
 CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high,
                              int64_t *ret_value, struct cv_error *error);
 
-/* The path of a program that lies beside this binary (`relative` to its directory); false when there
- * is none. */
-bool cv_beside_binary(const char *relative, char *path, size_t size);
+/* The path of another program of this installation, `relative` to the directory of the program that
+ * runs; false when no executable file is there. */
+bool cv_sibling_program(const char *relative, char *path, size_t size);
 
 /* ---- byte source ----------------------------------------------------------------------------- */
 

@@ -52,6 +52,7 @@ void cv_buffer_text(struct cv_buffer *buffer, const char *text)
     cv_buffer_append(buffer, text, strlen(text));
 }
 
+CV_PRINTF(2, 0)
 static void buffer_vprintf(struct cv_buffer *buffer, const char *format, va_list arguments)
 {
     va_list again;

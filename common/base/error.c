@@ -9,6 +9,7 @@ static const struct {
     [CV_ERROR_INTERNAL] = {"InternalError", CV_VERDICT_RETRY},
     [CV_ERROR_INVALID_PAYLOAD] = {"InvalidPayload", CV_VERDICT_PERMANENT},
     [CV_ERROR_OBJECT_NOT_FOUND] = {"S3ObjectNotFound", CV_VERDICT_PERMANENT},
+    [CV_ERROR_NOT_FOUND] = {"NotFound", CV_VERDICT_PERMANENT},
     [CV_ERROR_INVALID_KEY] = {"InvalidObjectKey", CV_VERDICT_PERMANENT},
     [CV_ERROR_NOT_A_VIDEO] = {"NotAVideo", CV_VERDICT_PERMANENT},
     [CV_ERROR_UNSUPPORTED_MEDIA] = {"UnsupportedMedia", CV_VERDICT_PERMANENT},
@@ -39,15 +40,25 @@ static const struct {
 static const struct {
     int error_number;
     enum cv_error_type type;
+    bool environment;
 } errno_types[] = {
-    {ENOENT, CV_ERROR_OBJECT_NOT_FOUND}, {ENOMEM, CV_ERROR_OUT_OF_MEMORY},
-    {ENOSPC, CV_ERROR_DISK_FULL},        {EDQUOT, CV_ERROR_DISK_FULL},
-    {EFBIG, CV_ERROR_LIMIT_EXCEEDED},    {EACCES, CV_ERROR_AUTHORIZATION},
-    {EPERM, CV_ERROR_AUTHORIZATION},     {EROFS, CV_ERROR_AUTHORIZATION},
-    {ETIMEDOUT, CV_ERROR_TIMEOUT},       {ECONNRESET, CV_ERROR_CONNECTION},
-    {ECONNREFUSED, CV_ERROR_CONNECTION}, {EPIPE, CV_ERROR_CONNECTION},
-    {EINVAL, CV_ERROR_INTERNAL},         {ENAMETOOLONG, CV_ERROR_INVALID_KEY},
-    {ECANCELED, CV_ERROR_CANCELED},
+    {ENOENT, CV_ERROR_NOT_FOUND, false},
+    {ENOMEM, CV_ERROR_OUT_OF_MEMORY, false},
+    {ENOSPC, CV_ERROR_DISK_FULL, true},
+    {EDQUOT, CV_ERROR_DISK_FULL, true},
+    {EROFS, CV_ERROR_AUTHORIZATION, true},
+    {EIO, CV_ERROR_IO, true},
+    {ESTALE, CV_ERROR_IO, true},
+    {EFBIG, CV_ERROR_LIMIT_EXCEEDED, false},
+    {EACCES, CV_ERROR_AUTHORIZATION, false},
+    {EPERM, CV_ERROR_AUTHORIZATION, false},
+    {ETIMEDOUT, CV_ERROR_TIMEOUT, false},
+    {ECONNRESET, CV_ERROR_CONNECTION, false},
+    {ECONNREFUSED, CV_ERROR_CONNECTION, false},
+    {EPIPE, CV_ERROR_CONNECTION, false},
+    {EINVAL, CV_ERROR_INTERNAL, false},
+    {ENAMETOOLONG, CV_ERROR_INVALID_KEY, false},
+    {ECANCELED, CV_ERROR_CANCELED, false},
 };
 
 /* One line, so that a message can stand in a log line or a table cell. */
@@ -68,6 +79,7 @@ static void raise_error(struct cv_error *error, enum cv_error_type type)
 {
     error->type = type;
     error->verdict = error_types[type].verdict;
+    error->environment = false;
     error->retry_after_ms = 0;
     flatten(error->message);
 }
@@ -95,13 +107,24 @@ int cv_fail_errno(struct cv_error *error, int error_number, const char *format, 
     }
 
     enum cv_error_type type = CV_ERROR_IO;
+    bool environment = false;
     for (size_t i = 0; i < CV_COUNT(errno_types); i++) {
         if (errno_types[i].error_number == error_number) {
             type = errno_types[i].type;
+            environment = errno_types[i].environment;
         }
     }
     raise_error(error, type);
+    if (environment) {
+        cv_error_suspect_environment(error);
+    }
     return -1;
+}
+
+void cv_error_suspect_environment(struct cv_error *error)
+{
+    error->environment = true;
+    error->verdict = CV_VERDICT_RETRY;
 }
 
 int cv_fail_context(struct cv_error *error, int result, const char *format, ...)

@@ -13,7 +13,9 @@ static struct {
     char worker_id[160];
     char job_type[64];
     char job_id[40];
+    char status[16];
     char video_id[40];
+    char tenant_id[40];
     int attempt;
 } log_context;
 
@@ -49,34 +51,16 @@ void cv_log_set_context(const struct cv_log_context *context)
     keep(log_context.worker_id, sizeof(log_context.worker_id), context->worker_id);
     keep(log_context.job_type, sizeof(log_context.job_type), context->job_type);
     keep(log_context.job_id, sizeof(log_context.job_id), context->job_id);
+    keep(log_context.status, sizeof(log_context.status), context->status);
+    keep(log_context.tenant_id, sizeof(log_context.tenant_id), context->tenant_id);
     keep(log_context.video_id, sizeof(log_context.video_id), context->video_id);
     log_context.attempt = context->attempt;
-}
-
-/* Text that may hold anything (a decoder's words about a hostile file) as a JSON string; bytes that
- * are not UTF-8 become '?'. */
-static json_t *json_text(const char *text)
-{
-    json_t *value = json_string(text);
-    if (value) {
-        return value;
-    }
-    cv_auto_free char *ascii = strdup(text);
-    if (!ascii) {
-        return NULL;
-    }
-    for (char *c = ascii; *c; c++) {
-        if ((unsigned char)*c >= 0x80) {
-            *c = '?';
-        }
-    }
-    return json_string(ascii);
 }
 
 static void set_text(json_t *line, const char *key, const char *text)
 {
     if (text && text[0]) {
-        (void)json_object_set_new(line, key, json_text(text));
+        (void)json_object_set_new(line, key, cv_json_text(text));
     }
 }
 
@@ -94,7 +78,9 @@ static void write_line(enum cv_log_level level, const char *message, const char 
     set_text(line, "worker_id", log_context.worker_id);
     set_text(line, "job_type", log_context.job_type);
     set_text(line, "job_id", log_context.job_id);
+    set_text(line, "status", log_context.status);
     set_text(line, "video_id", log_context.video_id);
+    set_text(line, "tenant_id", log_context.tenant_id);
     if (log_context.attempt > 0) {
         (void)json_object_set_new(line, "attempt", json_integer(log_context.attempt));
     }

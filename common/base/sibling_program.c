@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
-bool cv_beside_binary(const char *relative, char *path, size_t size)
+bool cv_sibling_program(const char *relative, char *path, size_t size)
 {
     char self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);

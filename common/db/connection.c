@@ -1,3 +1,4 @@
+/* Connecting, waiting for the server, and notifications. */
 #include "common/db/connection.h"
 
 #include <ctype.h>
@@ -7,20 +8,26 @@
 enum {
     CONNECT_TIMEOUT_MS = 10 * 1000,
     STATEMENT_TIMEOUT_MS = 5 * 60 * 1000,
-    /* Pauses between tries: from 100 ms, so that a restart is over soon, to 10 s, so that a server
-     * that comes back is not met by everybody at once. */
+    /* Pauses between attempts to connect: 100 ms at first, because a restart is often over soon, and
+     * up to 10 s, so that a server that comes back is not flooded with connections. */
     PAUSE_LEAST_MS = 100,
     PAUSE_MOST_MS = 10 * 1000,
+    /* After a drain the cancel descriptor stays readable for good. Waits then check the cancel
+     * level this often instead: an abort is noticed soon, and the wait does not spin. */
+    DRAIN_LOOK_MS = 50,
+    LONGEST_POLL_MS = 60 * 60 * 1000,
 };
 
-/* A silent network is noticed within 30 s, well within a lease of minutes. The connection text may
- * say otherwise. */
+/* A dead network is noticed within 30 s, well before a lease of minutes ends. The connection text
+ * may set other values. */
 #define USER_TIMEOUT_MS "30000"
 #define KEEPALIVE_IDLE_S "15"
 #define KEEPALIVE_INTERVAL_S "5"
 #define KEEPALIVE_COUNT "3"
 
+CV_DEFINE_CLEANUP(PGconn *, PQfinish)
 CV_DEFINE_CLEANUP(PQconninfoOption *, PQconninfoFree)
+CV_DEFINE_CLEANUP(PGnotify *, PQfreemem)
 
 static int copy_text(char **ret_text, const char *text, struct cv_error *error)
 {
@@ -37,8 +44,9 @@ static bool is_port_list(const char *text)
     return text[strspn(text, "0123456789,")] == '\0';
 }
 
-/* libpq quotes what it cannot read, and half of a password with an unescaped '@' or '/' is read as
- * host or port: such texts are refused here, in words that quote nothing. */
+/* When a password holds an unescaped '@' or '/', libpq takes part of the password for the host or
+ * the port and quotes it in its error message. Such connection texts are refused here with a message
+ * that quotes nothing. */
 static int check_conninfo(const char *conninfo, struct cv_error *error)
 {
     if (!strchr(conninfo, '=') && !strstr(conninfo, "://")) {
@@ -59,16 +67,18 @@ static int check_conninfo(const char *conninfo, struct cv_error *error)
                     option->val[0] != '@' && strchr(option->val, '@');
         bool port = strcmp(option->keyword, "port") == 0 && !is_port_list(option->val);
         if (host || port) {
-            return cv_fail(error, CV_ERROR_CONFIGURATION,
-                           "the connection URL has no readable %s; in a user name or password "
-                           "write '@' as %%40, ':' as %%3A and '/' as %%2F",
-                           option->keyword);
+            return cv_fail(
+                error, CV_ERROR_CONFIGURATION,
+                "the %s in the connection URL cannot be read; in a user name or password "
+                "write '@' as %%40, ':' as %%3A and '/' as %%2F",
+                option->keyword);
         }
     }
     return 0;
 }
 
-/* With PQERRORS_VERBOSE a refusal reads "FATAL:  28P01: …": the only way to a SQLSTATE here. */
+/* The SQLSTATE of a refused connection, and the text after it. libpq gives it only inside the message,
+ * as "FATAL:  28P01: …", and only with PQERRORS_VERBOSE. */
 static bool find_sqlstate(const char *message, char ret_sqlstate[CV_SQLSTATE_SIZE],
                           const char **ret_text)
 {
@@ -98,15 +108,90 @@ static int fail_connect(struct cv_db *db, PGconn *connection, struct cv_error *e
 
     const char *text = NULL;
     if (find_sqlstate(message, db->sqlstate, &text)) {
-        size_t length = strcspn(text, "\n"); /* the lines after it name PostgreSQL's source */
-        return cv_fail(error, cv_db_error_type(db->sqlstate), "the database refuses us:%.*s",
-                       (int)length, text);
+        size_t length = strcspn(text, "\n"); /* later lines name PostgreSQL's source files */
+        return cv_fail(error, cv_db_error_type(db->sqlstate),
+                       "the database refuses the connection:%.*s", (int)length, text);
     }
     if (PQconnectionNeedsPassword(connection)) {
-        return cv_fail(error, CV_ERROR_AUTHENTICATION, "the database wants a password: %s",
+        return cv_fail(error, CV_ERROR_AUTHENTICATION, "the database asks for a password: %s",
                        message);
     }
     return cv_fail(error, CV_ERROR_CONNECTION, "no connection to the database: %s", message);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static int slice_ms(const struct cv_db_wait *wait, bool draining)
+{
+    int64_t left = wait->deadline_ms - cv_monotonic_ms();
+    if (left < 0) {
+        return 0;
+    }
+    int64_t longest = draining ? DRAIN_LOOK_MS : LONGEST_POLL_MS;
+    return (int)(left < longest ? left : longest);
+}
+
+int cv_db_wait(int fd, short events, const struct cv_db_wait *wait, struct cv_error *error)
+{
+    while (true) {
+        enum cv_cancel_level level = cv_cancel_level(wait->cancel);
+        if (level == CV_CANCEL_ABORT) {
+            return CV_DB_ABORTED;
+        }
+        bool watch = wait->cancel && level == CV_CANCEL_NONE;
+        struct pollfd polled[] = {
+            {.fd = fd, .events = events},
+            {.fd = watch ? cv_cancel_fd(wait->cancel) : -1, .events = POLLIN},
+        };
+        int count = poll(polled, CV_COUNT(polled), slice_ms(wait, level == CV_CANCEL_DRAIN));
+        if (count < 0 && errno != EINTR) {
+            return cv_fail_errno(error, errno, "cannot wait for the database connection");
+        }
+        if (count > 0 && polled[0].revents) {
+            return CV_DB_READY;
+        }
+        if (cv_monotonic_ms() >= wait->deadline_ms) {
+            return CV_DB_TIMED_OUT;
+        }
+    }
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+void cv_db_drop(struct cv_db *db)
+{
+    PQfinish(db->connection);
+    db->connection = NULL;
+    cv_db_forget_prepared(&db->prepared);
+}
+
+int cv_db_fail_connection(struct cv_db *db, struct cv_error *error)
+{
+    char message[sizeof(error->message)];
+    (void)snprintf(message, sizeof(message), "%s",
+                   db->connection ? PQerrorMessage(db->connection) : "not connected");
+    cv_redact(message);
+    cv_db_drop(db);
+    return cv_fail(error, CV_ERROR_CONNECTION, "the connection to the database is lost: %s",
+                   message);
+}
+
+static int send_listen(struct cv_db *db, const char *channel, struct cv_error *error)
+{
+    if (!cv_db_is_connected(db)) {
+        return cv_db_fail_connection(db, error);
+    }
+    char *quoted = PQescapeIdentifier(db->connection, channel, strlen(channel));
+    if (!quoted) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "%s is not a valid name of a channel", channel);
+    }
+    char statement[160];
+    int length = snprintf(statement, sizeof(statement), "LISTEN %s", quoted);
+    PQfreemem(quoted);
+    if (length < 0 || (size_t)length >= sizeof(statement)) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "the name of a channel is too long");
+    }
+    return cv_db_script(db, statement, error);
 }
 
 static int poll_connection(struct cv_db *db, PGconn *connection, int64_t timeout_ms,
@@ -125,7 +210,7 @@ static int poll_connection(struct cv_db *db, PGconn *connection, int64_t timeout
                            (long long)timeout_ms);
         }
         if (result == CV_DB_ABORTED) {
-            return cv_fail(error, CV_ERROR_CANCELED, "stopped while connecting to the database");
+            return cv_fail(error, CV_ERROR_CANCELED, "canceled while connecting to the database");
         }
         if (result) {
             return result;
@@ -141,9 +226,10 @@ static void take_notice(void *unused, const char *message)
     cv_log(CV_LOG_DEBUG, "database: %s", message);
 }
 
-int cv_db_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error)
+/* Connects once and repeats every LISTEN. The caller has closed the previous connection. */
+static int try_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error)
 {
-    /* What stands before dbname yields to the connection text, what stands behind it does not. */
+    /* The connection text (dbname) overrides the keywords before it; those after it override the text. */
     const char *const keywords[] = {
         "tcp_user_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count",
         "dbname",           "client_encoding", "application_name",    NULL,
@@ -168,21 +254,13 @@ int cv_db_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error)
     }
     db->connection = cv_take(connection);
     for (size_t i = 0; i < db->channel_count; i++) {
-        result = cv_db_send_listen(db, db->channels[i], error);
+        result = send_listen(db, db->channels[i], error);
         if (result) {
             cv_db_drop(db);
             return result;
         }
     }
     return 0;
-}
-
-void cv_db_drop(struct cv_db *db)
-{
-    PQfinish(db->connection);
-    db->connection = NULL;
-    db->way = CV_DB_WAY_UNKNOWN;
-    cv_db_forget_repeated(db);
 }
 
 int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db, struct cv_error *error)
@@ -207,7 +285,7 @@ int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db, struct 
         result = copy_text(&db->application_name, name, error);
     }
     if (result == 0) {
-        result = cv_db_connect(db, db->connect_timeout_ms, error);
+        result = try_connect(db, db->connect_timeout_ms, error);
     }
     if (result) {
         return result;
@@ -251,6 +329,14 @@ static int64_t next_pause(int64_t previous)
     return pause < PAUSE_MOST_MS ? pause : PAUSE_MOST_MS;
 }
 
+int cv_db_port(const struct cv_db *db)
+{
+    const char *host = PQhost(db->connection), *port = PQport(db->connection);
+    int64_t number = 0;
+    bool is_local = !host || host[0] == '/' || host[0] == '@';
+    return !is_local && port && cv_parse_int(port, 1, UINT16_MAX, &number) ? (int)number : 0;
+}
+
 int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error)
 {
     if (cv_db_is_connected(db)) {
@@ -262,7 +348,7 @@ int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error
     while (true) {
         int64_t left = deadline - cv_monotonic_ms();
         int64_t one_try = left < db->connect_timeout_ms ? left : db->connect_timeout_ms;
-        int result = cv_db_connect(db, one_try > 1 ? one_try : 1, error);
+        int result = try_connect(db, one_try > 1 ? one_try : 1, error);
         if (result == 0 || !may_come_back(error)) {
             return result;
         }
@@ -280,7 +366,61 @@ int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error
             return result;
         }
         if (result == CV_DB_ABORTED) {
-            return cv_fail(error, CV_ERROR_CANCELED, "stopped while the database was away");
+            return cv_fail(error, CV_ERROR_CANCELED, "canceled while the database was away");
         }
     }
+}
+
+/* ---- notifications --------------------------------------------------------------------------- */
+
+int cv_db_listen(struct cv_db *db, const char *channel, struct cv_error *error)
+{
+    for (size_t i = 0; i < db->channel_count; i++) {
+        if (strcmp(db->channels[i], channel) == 0) {
+            return 0;
+        }
+    }
+    char **channels = reallocarray(db->channels, db->channel_count + 1, sizeof(*channels));
+    if (!channels) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a channel");
+    }
+    db->channels = channels;
+    cv_auto_free char *name = strdup(channel);
+    if (!name) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a channel");
+    }
+    int result = send_listen(db, channel, error);
+    if (result) {
+        return result;
+    }
+    db->channels[db->channel_count++] = cv_take(name);
+    return 0;
+}
+
+int cv_db_fd(const struct cv_db *db)
+{
+    return db->connection ? PQsocket(db->connection) : -1;
+}
+
+int cv_db_notification(struct cv_db *db, char **ret_channel, char **ret_payload,
+                       struct cv_error *error)
+{
+    if (!cv_db_is_connected(db)) {
+        return cv_db_fail_connection(db, error);
+    }
+    if (!PQconsumeInput(db->connection)) {
+        return cv_db_fail_connection(db, error);
+    }
+    cv_auto(PQfreemem) PGnotify *notification = PQnotifies(db->connection);
+    if (!notification) {
+        return 0;
+    }
+    cv_auto_free char *channel = strdup(notification->relname);
+    cv_auto_free char *payload = strdup(notification->extra);
+    if (!channel || !payload) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a notification");
+    }
+    *ret_channel = cv_take(channel);
+    *ret_payload = cv_take(payload);
+    return 1;
 }

@@ -1,9 +1,9 @@
 /* PostgreSQL through libpq: one connection, parameters as text, rows by column name, transactions,
  * notifications, and one table that says what each SQLSTATE means for a job (sqlstate.c).
  *
- * Waiting is never blind: every wait looks at the connection's cancel object and its time-out. No
- * session state is relied on but LISTEN, so that everything else works behind a transaction-pooling
- * PgBouncer. A connection is used by one thread at a time.
+ * Every wait ends at a time-out, and earlier when the connection's cancel object aborts. Only LISTEN
+ * needs a session of its own; everything else works behind a PgBouncer that pools transactions. One
+ * thread at a time may use a connection.
  */
 #pragma once
 
@@ -14,25 +14,29 @@
 struct cv_db;
 
 struct cv_db_params {
-    const char *conninfo;         /* URL or key=value text; NULL: DATABASE_URL, else PG* */
+    const char *conninfo;         /* URL or key=value pairs; NULL: DATABASE_URL, else PG* */
     const char *application_name; /* shown in pg_stat_activity; NULL: "cortana" */
     struct cv_cancel *cancel;     /* borrowed; an abort ends waits with CV_ERROR_CANCELED */
-    int64_t connect_timeout_ms;   /* one try; 0 = 10 s */
-    int64_t statement_timeout_ms; /* one statement, kept by the client; 0 = 5 min */
+    int64_t connect_timeout_ms;   /* one attempt; 0 = 10 s */
+    int64_t statement_timeout_ms; /* one statement, measured by the client; 0 = 5 min */
 };
 
-/* Connects once; CV_ERROR_CONNECTION when the server is away, CV_ERROR_AUTHENTICATION when it does
- * not let us in, CV_ERROR_CONFIGURATION for an unreadable connection text or an unknown database. No
- * message ever holds a password. */
+/* Connects once. CV_ERROR_CONNECTION when the server cannot be reached, CV_ERROR_AUTHENTICATION when
+ * it refuses the login, CV_ERROR_CONFIGURATION for a connection text that cannot be parsed or an
+ * unknown database. No message holds a password. */
 CV_MUST_CHECK int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db,
                              struct cv_error *error);
 void cv_db_close(struct cv_db *db);
 CV_DEFINE_CLEANUP(struct cv_db *, cv_db_close)
 
-/* Connects again if the connection is broken; tries with growing, jittered pauses until it
- * succeeds, `timeout_ms` have passed (CV_ERROR_CONNECTION) or the cancel object aborts. LISTENs are
- * repeated. An authentication failure is not tried again. */
+/* Connects again if the connection is broken, and repeats its LISTENs. Tries with growing, jittered
+ * pauses until it succeeds, `timeout_ms` have passed (CV_ERROR_CONNECTION) or the cancel object
+ * aborts (CV_ERROR_CANCELED). Does not try again after an error that time does not mend, such as a
+ * wrong password. */
 CV_MUST_CHECK int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error);
+
+/* The TCP port of the server; 0 for a server behind a Unix socket. */
+int cv_db_port(const struct cv_db *db);
 
 /* False after a lost connection, until cv_db_reconnect. */
 bool cv_db_is_connected(const struct cv_db *db);
@@ -44,40 +48,50 @@ struct cv_db_result;
 void cv_db_result_free(struct cv_db_result *result);
 CV_DEFINE_CLEANUP(struct cv_db_result *, cv_db_result_free)
 
-/* Runs one statement with `count` text parameters ($1…; NULL is SQL NULL). `ret_result` may be NULL
- * when no rows are wanted. After a time-out (CV_ERROR_TIMEOUT) or an abort the server was asked to
- * stop the statement; if it did not answer either, the connection is closed. A lost connection is
- * CV_ERROR_CONNECTION, and every statement fails so until cv_db_reconnect. */
-CV_MUST_CHECK int cv_db_query(struct cv_db *db, const char *sql, size_t count,
-                              const char *const *parameters, struct cv_db_result **ret_result,
-                              struct cv_error *error);
+/* One statement and its parameters as text ($1…; NULL is SQL NULL). Borrows everything. */
+struct cv_db_statement {
+    const char *sql;
+    size_t count; /* of parameters */
+    const char *const *parameters;
+};
 
-/* cv_db_run(db, &result, error, "SELECT …$1…", text, …): cv_db_query with the parameters in place.
- */
-#define cv_db_run(db, ret_result, error, sql, ...)                                                \
-    cv_db_query(db, sql, sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1, \
-                (const char *const[]){NULL, ##__VA_ARGS__} + 1, ret_result, error)
+/* A pointer to a struct cv_db_statement made in place: CV_DB_STATEMENT("SELECT …$1…", text, …). */
+#define CV_DB_STATEMENT(sql, ...)                                                     \
+    (&(const struct cv_db_statement){                                                 \
+        sql, sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1, \
+        (const char *const[]){NULL, ##__VA_ARGS__} + 1})
 
-/* cv_db_query for a statement (a literal text, with the same parameters' types each time) that a
- * connection runs again and again, and whose plan does not depend on its parameters: a call of a
- * function, say. Straight to a server, and outside of a transaction, its text is parsed and planned
- * once a connection and not with every call; behind a pooler, whose sessions are not ours to keep
- * anything in, and within a transaction, it is cv_db_query. A migration that makes the kept plan
- * useless is not seen by the caller. */
-CV_MUST_CHECK int cv_db_repeat(struct cv_db *db, const char *sql, size_t count,
-                               const char *const *parameters, struct cv_db_result **ret_result,
-                               struct cv_error *error);
+/* Runs one statement. `ret_result` may be NULL when the rows do not matter. After a time-out
+ * (CV_ERROR_TIMEOUT) or an abort (CV_ERROR_CANCELED) the server has been asked to stop the statement;
+ * if it did not answer that either, the connection is closed. After a lost connection
+ * (CV_ERROR_CONNECTION) every statement fails until cv_db_reconnect. */
+CV_MUST_CHECK int cv_db_query(struct cv_db *db, const struct cv_db_statement *statement,
+                              struct cv_db_result **ret_result, struct cv_error *error);
 
-/* Several statements in one text, no parameters, no rows (migrations). */
+/* cv_db_run(db, &result, error, "SELECT …$1…", text, …): cv_db_query with the parameters in place. */
+#define cv_db_run(db, ret_result, error, sql, ...) \
+    cv_db_query(db, CV_DB_STATEMENT(sql, ##__VA_ARGS__), ret_result, error)
+
+/* cv_db_query for a statement that the connection runs often: the server parses and plans it once
+ * per connection. The text and the types of its parameters must be the same each time, and a good
+ * plan must not depend on their values (calls of functions, for example). Within a transaction, and
+ * behind a pooler, whose sessions are shared, it does the same as cv_db_query. When a migration
+ * invalidates the prepared statement, it is run again as a new one. */
+CV_MUST_CHECK int cv_db_query_prepared(struct cv_db *db, const struct cv_db_statement *statement,
+                                       struct cv_db_result **ret_result, struct cv_error *error);
+
+/* Runs several statements in one text, without parameters or rows (migrations, for example). Outside
+ * of a transaction they are one transaction. */
 CV_MUST_CHECK int cv_db_script(struct cv_db *db, const char *sql, struct cv_error *error);
 
+/* How many rows there are. */
 int cv_db_rows(const struct cv_db_result *result);
 
-/* Value of a column by name; NULL for SQL NULL; borrowed from the result. An unknown column is a
- * defect of the caller and asserts. */
+/* The value of a column by name, borrowed from the result; NULL for SQL NULL. A row or column that
+ * does not exist is a defect of the caller and asserts. */
 const char *cv_db_text(const struct cv_db_result *result, int row, const char *column);
 
-/* Numbers of a column; `fallback` for SQL NULL. */
+/* The same as a number or a truth value; `fallback`, or false, for SQL NULL. */
 int64_t cv_db_int(const struct cv_db_result *result, int row, const char *column, int64_t fallback);
 double cv_db_double(const struct cv_db_result *result, int row, const char *column,
                     double fallback);
@@ -85,10 +99,10 @@ bool cv_db_bool(const struct cv_db_result *result, int row, const char *column);
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-/* Between its statements a transaction may stand idle as long as one statement may take
- * (statement_timeout_ms); then the server ends it, so that a client behind a dead network holds no
- * lock. A commit that fails with CV_ERROR_CONNECTION may have happened or not. A commit after a failed
- * statement is CV_ERROR_INTERNAL: PostgreSQL makes it a rollback without a word. */
+/* A transaction may be idle between its statements for statement_timeout_ms; then the server ends it,
+ * so that a client that has lost its network does not keep its locks. After a commit that fails with
+ * CV_ERROR_CONNECTION, the transaction may or may not have been committed. A commit after a failed
+ * statement is CV_ERROR_INTERNAL, because PostgreSQL rolls the transaction back without an error. */
 CV_MUST_CHECK int cv_db_begin(struct cv_db *db, struct cv_error *error);
 CV_MUST_CHECK int cv_db_commit(struct cv_db *db, struct cv_error *error);
 /* True between begin and commit or rollback, also after a statement in between has failed. */
@@ -101,20 +115,19 @@ void cv_db_rollback(struct cv_db *db);
 /* LISTEN; remembered and repeated after a reconnect. `channel` is an identifier, quoted here. */
 CV_MUST_CHECK int cv_db_listen(struct cv_db *db, const char *channel, struct cv_error *error);
 
-/* The socket to poll for input, -1 when not connected. */
+/* The socket to poll for input; -1 when not connected. */
 int cv_db_fd(const struct cv_db *db);
 
-/* Any statement may read notifications along with its own answer: call this until it says 0 before
- * waiting on cv_db_fd. What was sent while the connection was away is lost.
- *
- * Takes the next notification that has arrived: 1 and *ret_channel, *ret_payload (free() both), or
- * 0 when there is none. Reads what lies in the socket without waiting. */
+/* Takes the next notification that has arrived: 1 and *ret_channel, *ret_payload (free() both), or 0
+ * when there is none. Reads from the socket without waiting. Every statement may have read
+ * notifications together with its answer, so call this until it returns 0 before waiting on cv_db_fd.
+ * Notifications sent while the connection was lost never arrive. */
 CV_MUST_CHECK int cv_db_notification(struct cv_db *db, char **ret_channel, char **ret_payload,
                                      struct cv_error *error);
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* SQLSTATE of the last failed statement, "" when there was none or it never reached the server. */
+/* The SQLSTATE of the last statement; "" when it succeeded or never reached the server. */
 const char *cv_db_sqlstate(const struct cv_db *db);
 
 /* The error type that a SQLSTATE (5 characters) stands for; see the table in sqlstate.c. */

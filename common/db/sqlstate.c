@@ -1,9 +1,10 @@
+/* What each SQLSTATE means for a job. */
 #include "common/db/db.h"
 
 #include <string.h>
 
-/* What each SQLSTATE means for a job. A row names a class (2 characters), a family (3) or one code
- * (5); the longest match decides. Codes: PostgreSQL manual, appendix A. */
+/* A prefix is a class (2 characters), several codes of a class (3) or one code (5); the longest match
+ * decides. Codes: PostgreSQL manual, appendix A. */
 static const struct {
     const char *prefix;
     enum cv_error_type type;
@@ -12,8 +13,8 @@ static const struct {
     {"21", CV_ERROR_INVALID_PAYLOAD},  /* cardinality violation */
     {"22", CV_ERROR_INVALID_PAYLOAD},  /* a value that its column cannot hold */
     {"23", CV_ERROR_CONSTRAINT},       /* integrity constraint violation */
-    {"25006", CV_ERROR_SERVER},        /* read-only: we reached a standby, a failover runs */
-    {"25P03", CV_ERROR_CONNECTION},    /* idle in transaction for too long: session ended */
+    {"25006", CV_ERROR_SERVER},        /* read-only: this is a standby, as during a failover */
+    {"25P03", CV_ERROR_CONNECTION},    /* idle in transaction for too long: the session was ended */
     {"28", CV_ERROR_AUTHENTICATION},   /* invalid authorization */
     {"3D", CV_ERROR_CONFIGURATION},    /* no such database */
     {"40", CV_ERROR_CONFLICT},         /* serialization failure, deadlock: rolled back */
@@ -29,7 +30,7 @@ static const struct {
     {"57014", CV_ERROR_TIMEOUT},       /* statement canceled, most often by statement_timeout */
     {"57P", CV_ERROR_CONNECTION},      /* shutdown, crash, starting up, session time-out */
     {"57P04", CV_ERROR_CONFIGURATION}, /* the database was dropped */
-    {"58", CV_ERROR_SERVER},           /* system error below PostgreSQL */
+    {"58", CV_ERROR_SERVER},           /* error of the operating system */
     {"XX", CV_ERROR_SERVER},           /* internal error */
 };
 

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 void cv_embeddings_deinit(struct cv_embeddings *embeddings)
 {
     free(embeddings->values);

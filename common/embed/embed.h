@@ -6,6 +6,8 @@
  *   EMBED_MODEL       the model when none is named
  *   EMBED_API_KEY     sent as a bearer token
  *   EMBED_TIMEOUT_MS  one request (60000)
+ *   EMBED_ALLOW       networks that the endpoint's name may lead to although they are not public; an
+ *                     address or "localhost" in EMBED_URL itself needs no permission
  */
 #pragma once
 

@@ -1,4 +1,5 @@
 #include "common/embed/answer.h"
+#include "common/http/http.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -6,73 +7,81 @@
 #include <string.h>
 
 enum {
-    ANSWER_MAX = 64 << 20,
-    CONNECT_TIMEOUT_MS = 10000,
+    ANSWER_MAX = 64 << 20, /* bytes */
     TIMEOUT_MS = 60000,
     TIMEOUT_MAX_MS = 3600000,
 };
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-CV_DEFINE_CLEANUP(struct curl_slist *, curl_slist_free_all)
+static const char allow_setting[] = "EMBED_ALLOW";
 
 struct cv_embedder {
-    CURL *easy;
-    const char *url; /* borrowed from the environment, as is the key */
-    const char *api_key;
+    struct cv_http_client *client;
+    struct cv_http_networks allowed;
+    const char *url;     /* borrowed from the environment */
+    char *authorization; /* the header's line; NULL: none */
     int64_t timeout_ms;
 };
 
-struct exchange {
-    struct cv_buffer body;
-    struct cv_cancel *cancel;
-    bool is_too_long;
-};
+/* ---- settings -------------------------------------------------------------------------------- */
 
-static void exchange_deinit(struct exchange *exchange)
-{
-    cv_buffer_deinit(&exchange->body);
-}
-CV_DEFINE_CLEANUP_ADDRESS(struct exchange, exchange_deinit)
+CV_DEFINE_CLEANUP(CURLU *, curl_url_cleanup)
+CV_DEFINE_CLEANUP(char *, curl_free)
 
-static int check_url(const char *url, struct cv_error *error)
+/* The URL is the operator's own word: an address that stands in it may be called, but a name that
+ * leads to an address that is not public may not, unless EMBED_ALLOW says so. */
+static int read_url(struct cv_embedder *embedder, struct cv_error *error)
 {
-    CURLU *parts = curl_url();
-    char *scheme = NULL;
-    char *user = NULL;
-    bool good = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+    cv_auto(curl_url_cleanup) CURLU *parts = curl_url();
+    cv_auto(curl_free) char *scheme = NULL;
+    cv_auto(curl_free) char *user = NULL;
+    cv_auto(curl_free) char *host = NULL;
+    bool good = parts && curl_url_set(parts, CURLUPART_URL, embedder->url, 0) == CURLUE_OK &&
                 curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
                 (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
-    bool has_user = good && curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK;
-    curl_free(user);
-    curl_free(scheme);
-    curl_url_cleanup(parts);
-    if (has_user) {
+    if (!good) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "EMBED_URL is no http or https URL");
+    }
+    if (curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "EMBED_URL holds a user's name: give the key as EMBED_API_KEY");
     }
-    return good ? 0 : cv_fail(error, CV_ERROR_CONFIGURATION, "EMBED_URL is no http or https URL");
+    if (host[0] == '[') { /* curl keeps the brackets of an IPv6 address */
+        host[strlen(host) - 1] = '\0';
+    }
+    (void)cv_http_networks_add_host(&embedder->allowed, host + (host[0] == '['));
+    return 0;
+}
+
+static int read_settings(struct cv_embedder *embedder, struct cv_error *error)
+{
+    const char *key = cv_env("EMBED_API_KEY", NULL);
+    embedder->url = cv_env("EMBED_URL", NULL);
+    if (!embedder->url) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "EMBED_URL is not set: the endpoint that embeds texts");
+    }
+    if (!cv_http_networks_parse(cv_env(allow_setting, ""), &embedder->allowed)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s must be networks like 10.0.0.0/8,fd00::/8", allow_setting);
+    }
+    int result = read_url(embedder, error);
+    if (result == 0 && key) {
+        result = cv_format(&embedder->authorization, error, "Authorization: Bearer %s", key);
+    }
+    return result ? result
+                  : cv_env_int("EMBED_TIMEOUT_MS", TIMEOUT_MS, 1, TIMEOUT_MAX_MS,
+                               &embedder->timeout_ms, error);
 }
 
 int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_error *error)
 {
-    const char *url = cv_env("EMBED_URL", NULL);
-    if (!url) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "EMBED_URL is not set: the endpoint that embeds texts");
-    }
-    int result = check_url(url, error);
-    if (result) {
-        return result;
-    }
     cv_auto(cv_embedder_close) struct cv_embedder *embedder = calloc(1, sizeof(*embedder));
-    if (!embedder || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
-        !(embedder->easy = curl_easy_init())) {
+    if (!embedder) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an HTTP client");
     }
-    embedder->url = url;
-    embedder->api_key = cv_env("EMBED_API_KEY", NULL);
-    result =
-        cv_env_int("EMBED_TIMEOUT_MS", TIMEOUT_MS, 1, TIMEOUT_MAX_MS, &embedder->timeout_ms, error);
+    int result = read_settings(embedder, error);
+    result = result ? result : cv_http_client_open(&embedder->client, error);
     if (result == 0) {
         *ret_embedder = cv_take(embedder);
     }
@@ -81,33 +90,11 @@ int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_error *error)
 
 void cv_embedder_close(struct cv_embedder *embedder)
 {
-    curl_easy_cleanup(embedder->easy);
-    free(embedder);
-}
-
-/* ---- what curl calls ------------------------------------------------------------------------- */
-
-static size_t take_body(char *data, size_t size, size_t count, void *opaque)
-{
-    struct exchange *exchange = opaque;
-    size_t length = size * count;
-    exchange->is_too_long = exchange->body.length + length > ANSWER_MAX;
-    if (exchange->is_too_long) {
-        return 0;
+    if (embedder) {
+        cv_http_client_close(embedder->client);
+        free(embedder->authorization);
+        free(embedder);
     }
-    cv_buffer_append(&exchange->body, data, length);
-    return exchange->body.failed ? 0 : length;
-}
-
-static int look_up(void *opaque, curl_off_t download_size, curl_off_t downloaded,
-                   curl_off_t upload_size, curl_off_t uploaded)
-{
-    (void)download_size;
-    (void)downloaded;
-    (void)upload_size;
-    (void)uploaded;
-    const struct exchange *exchange = opaque;
-    return exchange->cancel && cv_cancel_level(exchange->cancel) != CV_CANCEL_NONE;
 }
 
 /* ---- one request ----------------------------------------------------------------------------- */
@@ -139,91 +126,40 @@ static int make_request(const char *model, const char *const *texts, size_t coun
     return *ret_body ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
 }
 
-static bool add_line(struct curl_slist **lines, const char *line)
-{
-    struct curl_slist *longer = curl_slist_append(*lines, line);
-    *lines = longer ? longer : *lines;
-    return longer != NULL;
-}
-
-#define SET(option, value) good = good && curl_easy_setopt(easy, option, value) == CURLE_OK
-
-static bool set_options(const struct cv_embedder *embedder, struct exchange *exchange,
-                        struct curl_slist *lines, const char *body)
-{
-    CURL *easy = embedder->easy;
-    bool good = true;
-    SET(CURLOPT_URL, embedder->url);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L); /* the key is for the host that was named */
-    SET(CURLOPT_POSTFIELDS, body);
-    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    SET(CURLOPT_HTTPHEADER, lines);
-    SET(CURLOPT_USERAGENT, "cortana-vision/" CV_VERSION);
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_WRITEFUNCTION, take_body);
-    SET(CURLOPT_WRITEDATA, exchange);
-    SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_XFERINFOFUNCTION, look_up);
-    SET(CURLOPT_XFERINFODATA, exchange);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    SET(CURLOPT_TIMEOUT_MS, (long)embedder->timeout_ms);
-    return good;
-}
-
-static int judge(CURLcode code, const struct exchange *exchange, struct cv_error *error)
-{
-    if (exchange->body.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the endpoint's answer");
-    }
-    if (exchange->is_too_long) {
-        return cv_fail(error, CV_ERROR_SERVER,
-                       "the embedding endpoint's answer is longer than %d MiB", ANSWER_MAX >> 20);
-    }
-    if (code == CURLE_ABORTED_BY_CALLBACK) {
-        return cv_fail(error, CV_ERROR_CANCELED, "stopped while texts were embedded");
-    }
-    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "the embedding endpoint's certificate: %s",
-                       curl_easy_strerror(code));
-    }
-    enum cv_error_type type =
-        code == CURLE_OPERATION_TIMEDOUT ? CV_ERROR_TIMEOUT : CV_ERROR_CONNECTION;
-    return code == CURLE_OK
-               ? 0
-               : cv_fail(error, type, "the embedding endpoint: %s", curl_easy_strerror(code));
-}
-
 int cv_embed(struct cv_embedder *embedder, const char *model, const char *const *texts,
              size_t count, struct cv_cancel *cancel, struct cv_embeddings *ret_embeddings,
              struct cv_error *error)
 {
     assert(count >= 1 && count <= CV_EMBED_BATCH);
-    cv_auto_free char *request = NULL;
-    int result = make_request(model, texts, count, &request, error);
+    cv_auto_free char *body = NULL;
+    cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {.status = 0};
+    int result = make_request(model, texts, count, &body, error);
     if (result) {
         return result;
     }
-    cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
-    cv_auto(cv_buffer_deinit) struct cv_buffer key = CV_BUFFER_INIT;
-    bool good = add_line(&lines, "Content-Type: application/json");
-    if (embedder->api_key) {
-        cv_buffer_printf(&key, "Authorization: Bearer %s", embedder->api_key);
-        good = good && !key.failed && add_line(&lines, key.data);
+    const char *const headers[] = {"Content-Type: application/json", embedder->authorization, NULL};
+    const struct cv_http_request request = {
+        .url = embedder->url,
+        .headers = headers,
+        .body = body,
+        .body_length = strlen(body),
+        .answer_max = ANSWER_MAX,
+        .timeout_ms = embedder->timeout_ms,
+        .allowed = &embedder->allowed,
+        .allow_setting = allow_setting,
+        .cancel = cancel,
+    };
+    result = cv_http_post(embedder->client, &request, &answer, error);
+    if (result) {
+        return cv_fail_context(error, result, "the embedding endpoint");
     }
-    cv_auto(exchange_deinit) struct exchange exchange = {.body = CV_BUFFER_INIT, .cancel = cancel};
-    if (!good || !set_options(embedder, &exchange, lines, request)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
+    if (answer.is_cut) {
+        return cv_fail(error, CV_ERROR_SERVER,
+                       "the embedding endpoint's answer is longer than %d MiB", ANSWER_MAX >> 20);
     }
-    result = judge(curl_easy_perform(embedder->easy), &exchange, error);
-    long status = 0;
-    if (result || curl_easy_getinfo(embedder->easy, CURLINFO_RESPONSE_CODE, &status) != CURLE_OK) {
-        return result ? result : cv_fail(error, CV_ERROR_INTERNAL, "curl knows no status");
-    }
-    if (status / 100 != 2) {
-        return cv_embed_read_refusal(status, exchange.body.data, exchange.body.length, model,
+    if (answer.status / 100 != 2) {
+        return cv_embed_read_refusal(answer.status, answer.body.data, answer.body.length, model,
                                      error);
     }
-    return cv_embed_read_answer(exchange.body.data, exchange.body.length, count, ret_embeddings,
-                                error);
+    return cv_embed_read_answer(answer.body.data, answer.body.length, count, ret_embeddings, error);
 }

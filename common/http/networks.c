@@ -1,6 +1,6 @@
 /* Which addresses are public: IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890 and its
  * successors) are the source of the tables. */
-#include "workers/webhook/webhook.h"
+#include "common/http/http.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,7 +23,8 @@ static const struct network special_v4[] = {
     {"224.0.0.0", 4},     {"240.0.0.0", 4},
 };
 
-/* Of what is routed at all, 2000::/3: protocols, tunnels that carry an IPv4 address, and examples. */
+/* Within 2000::/3, which is all that is routed: protocols, tunnels that carry an IPv4 address, and
+ * addresses for examples. */
 static const struct network special_v6[] = {
     {"2001::", 23}, {"2001:db8::", 32}, {"2002::", 16}, {"2620:4f:8000::", 48}, {"3fff::", 20},
 };
@@ -63,7 +64,7 @@ static bool is_public(const unsigned char address[ADDRESS_BYTES])
            !is_among(address, AF_INET6, special_v6, CV_COUNT(special_v6));
 }
 
-/* As IPv6, IPv4 in its mapped form. */
+/* The address as IPv6; an IPv4 address in its mapped form. */
 static bool read_address(const struct sockaddr *given, unsigned char address[ADDRESS_BYTES])
 {
     if (given->sa_family == AF_INET) {
@@ -106,9 +107,9 @@ static bool parse_network(const char *text, unsigned char address[ADDRESS_BYTES]
     return true;
 }
 
-bool webhook_allowed_parse(const char *text, struct webhook_allowed *ret_allowed)
+bool cv_http_networks_parse(const char *text, struct cv_http_networks *ret_networks)
 {
-    struct webhook_allowed allowed = {.count = 0};
+    struct cv_http_networks allowed = {.count = 0};
     for (const char *part = text; *part;) {
         char one[NETWORK_TEXT_MAX];
         size_t length = strcspn(part, ",");
@@ -126,20 +127,56 @@ bool webhook_allowed_parse(const char *text, struct webhook_allowed *ret_allowed
             return false;
         }
     }
-    *ret_allowed = allowed;
+    *ret_networks = allowed;
     return true;
 }
 
-bool webhook_may_call(const struct webhook_allowed *allowed, const struct sockaddr *given)
+static bool is_in(const struct cv_http_networks *networks, const unsigned char *address)
 {
-    unsigned char address[ADDRESS_BYTES];
-    if (!read_address(given, address)) {
-        return false;
-    }
-    for (size_t i = 0; i < allowed->count; i++) {
-        if (is_within(address, allowed->networks[i].address, allowed->networks[i].bits)) {
+    for (size_t i = 0; i < networks->count; i++) {
+        if (is_within(address, networks->networks[i].address, networks->networks[i].bits)) {
             return true;
         }
     }
-    return is_public(address);
+    return false;
+}
+
+static bool is_link_local(const unsigned char address[ADDRESS_BYTES])
+{
+    static const struct network v4 = {"169.254.0.0", 16};
+    static const struct network v6 = {"fe80::", 10};
+    return memcmp(address, mapped_prefix, sizeof(mapped_prefix)) == 0
+               ? is_among(address + sizeof(mapped_prefix), AF_INET, &v4, 1)
+               : is_among(address, AF_INET6, &v6, 1);
+}
+
+static bool add_network(struct cv_http_networks *networks, const char *text)
+{
+    unsigned char address[ADDRESS_BYTES];
+    int bits = 0;
+    if (networks->count == CV_COUNT(networks->networks) || !parse_network(text, address, &bits) ||
+        is_link_local(address)) {
+        return false;
+    }
+    memcpy(networks->networks[networks->count].address, address, ADDRESS_BYTES);
+    networks->networks[networks->count++].bits = bits;
+    return true;
+}
+
+bool cv_http_networks_add_host(struct cv_http_networks *networks, const char *host)
+{
+    struct cv_http_networks added = *networks;
+    bool is_loopback = strcmp(host, "localhost") == 0;
+    bool good = is_loopback ? add_network(&added, "127.0.0.0/8") && add_network(&added, "::1")
+                            : !strchr(host, '/') && add_network(&added, host);
+    if (good) {
+        *networks = added;
+    }
+    return good;
+}
+
+bool cv_http_may_call(const struct cv_http_networks *allowed, const struct sockaddr *given)
+{
+    unsigned char address[ADDRESS_BYTES];
+    return read_address(given, address) && (is_in(allowed, address) || is_public(address));
 }

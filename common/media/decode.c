@@ -1,9 +1,9 @@
-#include "common/media/averror.h"
-#include "common/media/cleanup.h"
-#include "common/media/deinterlace.h"
-#include "common/media/frame_clock.h"
-#include "common/media/input.h"
-#include "common/media/upright.h"
+#include "common/media/decode.h"
+
+#include "common/media/cadence.h"
+#include "common/media/demux.h"
+#include "common/media/filters.h"
+#include "common/media/libav.h"
 
 #include <libavutil/pixdesc.h>
 #include <string.h>
@@ -37,7 +37,7 @@ struct cv_decoder {
     int64_t key_us; /* of the first key frame sent since the last seek; INT64_MIN: none yet */
     bool holds, input_started, input_ended, video_ended;
     int64_t frames, damaged;
-    bool key_frames_only, whole, sound_alone;
+    bool whole, sound_alone;
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -55,8 +55,8 @@ static void share_out_threads(AVCodecContext *context, int threads)
     }
 }
 
-static int open_codec(struct cv_decoder *decoder, AVStream *stream, int threads,
-                      AVCodecContext **ret_codec, struct cv_error *error)
+static int open_codec(const AVStream *stream, int threads, AVCodecContext **ret_codec,
+                      struct cv_error *error)
 {
     const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
     cv_auto(cv_av_codec_free) AVCodecContext *context = avcodec_alloc_context3(codec);
@@ -66,9 +66,6 @@ static int open_codec(struct cv_decoder *decoder, AVStream *stream, int threads,
     context->pkt_timebase = stream->time_base;
     share_out_threads(context, threads);
     context->max_pixels = CV_MEDIA_AREA_MAX;
-    if (decoder->key_frames_only && stream == decoder->input->video) {
-        context->skip_frame = AVDISCARD_NONKEY;
-    }
     int result = avcodec_open2(context, codec, NULL);
     if (result < 0) {
         enum cv_error_type type =
@@ -87,7 +84,7 @@ static void open_tracks(struct cv_decoder *decoder, int wanted)
     int found = info->track_count, kept = 0;
     for (int i = 0; i < found && kept < wanted; i++) {
         struct cv_error ignored;
-        if (open_codec(decoder, input->tracks[i], 1, &decoder->audio[kept], &ignored) != 0) {
+        if (open_codec(input->tracks[i], 1, &decoder->audio[kept], &ignored) != 0) {
             if (i == 0) {
                 break; /* what info says of the sound is the best track's */
             }
@@ -109,14 +106,13 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     struct cv_input *input = decoder->input;
     int threads = params->threads < 1 ? 1 : params->threads;
     threads = threads > THREADS_MAX ? THREADS_MAX : threads;
-    int result = open_codec(decoder, input->video, threads, &decoder->video, error);
+    int result = open_codec(input->video, threads, &decoder->video, error);
     if (result != 0) {
         return result;
     }
     if (params->sound_alone) {
         input->video->discard = AVDISCARD_ALL;
-    } else if (params->key_frames_only) {
-        input->video->discard = AVDISCARD_NONKEY;
+        input->timeline.sound_alone = true;
     }
     if (params->sound) {
         open_tracks(decoder, params->all_sound ? CV_MEDIA_TRACKS_MAX : 1);
@@ -139,7 +135,6 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
         !decoder->sound) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
     }
-    decoder->key_frames_only = params->key_frames_only;
     decoder->whole = params->whole;
     decoder->sound_alone = decoder->video_ended = params->sound_alone;
     decoder->key_us = INT64_MIN;
@@ -181,6 +176,11 @@ const struct cv_media_info *cv_decoder_info(const struct cv_decoder *decoder)
     return &decoder->input->info;
 }
 
+double cv_decoder_consumed(const struct cv_decoder *decoder)
+{
+    return cv_input_consumed(decoder->input);
+}
+
 int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder)
 {
     return decoder->damaged;
@@ -218,8 +218,9 @@ static int64_t last_duration(const struct cv_decoder *decoder)
 {
     int64_t duration = decoder->held_source_duration_us;
     int64_t end = decoder->input->info.duration_us;
+    int64_t limit = cv_timeline_limit_us(&decoder->input->timeline);
     bool beyond = end > 0 && decoder->held_us + duration > end + decoder->last_interval_us;
-    if (duration >= SHORTEST_CLAIM_US && !beyond) {
+    if (duration >= SHORTEST_CLAIM_US && !beyond && decoder->held_us + duration <= limit) {
         return duration;
     }
     int64_t nominal = decoder->clock.interval_us;
@@ -376,7 +377,8 @@ static int receive_track(struct cv_decoder *decoder, int track, struct cv_sound 
             decoder->audio_ended[track] = true;
             break;
         }
-        if (result == 0 && decoder->sound->nb_samples > 0 && decoder->sound->sample_rate > 0) {
+        if (result == 0 && decoder->sound->nb_samples > 0 &&
+            decoder->sound->sample_rate >= CV_SOURCE_RATE_MIN) {
             *ret_sound = (struct cv_sound){
                 .samples = decoder->sound,
                 .pts_us = cv_input_time_us(decoder->input, decoder->input->tracks[track],

@@ -1,13 +1,19 @@
 /* A container opened over a byte source: which streams there are, when the presentation starts,
- * packets one by one. Private to common/media.
+ * packets one by one.
  *
  * Nothing but the byte source is ever opened: containers that name other files (playlists, concat
  * lists) are not on the list of formats, and opening anything else is refused. */
 #pragma once
 
-#include "common/media/media.h"
+#include "common/media/info.h"
+#include "common/media/timeline.h"
 
 #include <libavformat/avformat.h>
+
+enum {
+    CV_INPUT_AHEAD_MAX = 64,   /* packets that are read to judge the times of the one before them */
+    CV_SOURCE_RATE_MIN = 2000, /* samples a second; sound of fewer would grow to hours of it */
+};
 
 /* How the coded picture is to be turned to stand upright. */
 struct cv_orientation {
@@ -31,9 +37,12 @@ struct cv_input {
     AVStream *tracks[CV_MEDIA_TRACKS_MAX]; /* as in info; the first is `audio` */
     struct cv_orientation orientation;
     struct cv_media_info info;
-    int64_t zero_us;  /* the container's time of the presentation's start */
-    int64_t shift_us; /* added after the container's clock has jumped */
-    int64_t last_dts_us[1 + CV_MEDIA_TRACKS_MAX]; /* video, tracks; AV_NOPTS_VALUE: none yet */
+    int64_t zero_us; /* the container's time of the presentation's start */
+    struct cv_timeline timeline;
+    AVPacket *ahead[CV_INPUT_AHEAD_MAX]; /* the next packets, in file order */
+    size_t ahead_count, ahead_bytes;
+    bool ended;
+    int64_t packet_bytes; /* of all packets so far */
 };
 
 /* Errors as for cv_decoder_open. */
@@ -44,7 +53,8 @@ CV_DEFINE_CLEANUP(struct cv_input *, cv_input_close)
 
 enum cv_input_outcome { CV_INPUT_PACKET = 0, CV_INPUT_END = 1 };
 
-/* The next packet of the chosen streams in file order. Damaged stretches are passed over. */
+/* The next packet of the chosen streams in file order. Damaged stretches are passed over. Times that
+ * are not believed (timeline.h) are taken away or moved. */
 CV_MUST_CHECK int cv_input_read(struct cv_input *input, AVPacket *packet, struct cv_error *error);
 
 /* Goes to the last key frame at or before `time_us`, to the beginning when the container cannot
@@ -53,6 +63,9 @@ CV_MUST_CHECK int cv_input_seek(struct cv_input *input, int64_t time_us, struct 
 
 /* The track that a stream is; -1: none. */
 int cv_input_track(const struct cv_input *input, const AVStream *stream);
+
+/* The part of the file, 0..1, that the packets read since it was opened make up. */
+double cv_input_consumed(const struct cv_input *input);
 
 /* A stream's timestamp on the presentation's axis; AV_NOPTS_VALUE stays as it is. */
 int64_t cv_input_time_us(const struct cv_input *input, const AVStream *stream, int64_t timestamp);

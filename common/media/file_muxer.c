@@ -1,6 +1,6 @@
-#include "common/media/averror.h"
-#include "common/media/cleanup.h"
-#include "common/media/sink.h"
+#include "common/media/file_muxer.h"
+
+#include "common/media/libav.h"
 
 #include <libavutil/opt.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Where encoded packets go: a file of one kind. Private to common/media. */
+/* Where encoded packets go: a file of one kind. */
 #pragma once
 
-#include "common/media/media.h"
+#include "common/media/info.h"
 
 #include <libavcodec/avcodec.h>
 

@@ -1,7 +1,14 @@
-/* Woven half-pictures made whole. Private to common/media. */
+/* Pictures through libavfilter: half-pictures made whole, pictures turned upright, palettes for GIF.
+ * Private to common/media. */
 #pragma once
 
-#include "common/media/media.h"
+#include "common/media/decode.h"
+#include "common/media/demux.h"
+#include "common/media/info.h"
+
+#include <libavutil/frame.h>
+
+/* ---- half-pictures made whole ---------------------------------------------------------------- */
 
 struct cv_deinterlacer;
 
@@ -24,3 +31,31 @@ enum cv_deinterlacer_outcome { CV_DEINTERLACER_FRAME = 0, CV_DEINTERLACER_NEEDS_
  * the next call. One comes out for each that was sent, some calls later. */
 CV_MUST_CHECK int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer,
                                           struct cv_video_frame *ret_frame, struct cv_error *error);
+
+/* ---- upright --------------------------------------------------------------------------------- */
+
+struct cv_upright;
+
+CV_MUST_CHECK int cv_upright_new(const struct cv_orientation *orientation,
+                                 struct cv_upright **ret_upright, struct cv_error *error);
+void cv_upright_free(struct cv_upright *upright);
+CV_DEFINE_CLEANUP(struct cv_upright *, cv_upright_free)
+
+/* Moves `frame` into `ret_frame` (which must be empty), turned; properties are kept. Follows a
+ * change of size or format from one frame to the next. */
+CV_MUST_CHECK int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_frame,
+                                  struct cv_error *error);
+
+/* ---- palettes -------------------------------------------------------------------------------- */
+
+struct cv_palette;
+
+/* `first`: the size, format and colours of all pictures. */
+CV_MUST_CHECK int cv_palette_new(const AVFrame *first, struct cv_palette **ret_palette,
+                                 struct cv_error *error);
+void cv_palette_free(struct cv_palette *palette);
+CV_DEFINE_CLEANUP(struct cv_palette *, cv_palette_free)
+
+/* Replaces *frame by the same picture with a palette (AV_PIX_FMT_PAL8). */
+CV_MUST_CHECK int cv_palette_apply(struct cv_palette *palette, AVFrame **frame,
+                                   struct cv_error *error);

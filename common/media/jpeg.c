@@ -1,15 +1,18 @@
-#include "common/media/cleanup.h"
-#include "common/media/jpeg_colour.h"
+#include "common/media/jpeg.h"
+
+#include "common/media/info.h"
+#include "common/media/libav.h"
 #include "common/media/scale.h"
-#include "common/media/tone.h"
 
 #include <jpeglib.h>
+#include <libavutil/pixdesc.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of luma that belong to one row of macroblocks with halved chroma; without, half as many. */
-enum { STRIP = 2 * DCTSIZE };
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 /* libjpeg reports a failure by calling back, and the call may not return. */
 struct failure {
@@ -25,11 +28,270 @@ static void on_failure(j_common_ptr context)
     longjmp(failure->back, 1);
 }
 
-static void on_warning(j_common_ptr context, int level)
+/* A warning (level -1) while reading means that libjpeg has made up what is missing. */
+static void on_message(j_common_ptr context, int level)
 {
-    (void)context;
-    (void)level;
+    if (level < 0 && context->is_decompressor) {
+        on_failure(context);
+    }
 }
+
+/* ---- brightness ------------------------------------------------------------------------------ */
+
+/* Limited-range video puts black at 16 and white at 235 (ITU-R BT.601, BT.709). With 7 fractional
+ * bits the stretch by 255/219 fits 16-bit arithmetic, which compilers turn into SIMD; it is right
+ * to within one step. */
+enum { BLACK = 16, STRETCH = 149, STRETCH_BITS = 7, STRETCH_HALF = 64 };
+
+static uint8_t stretch(uint8_t sample)
+{
+    uint16_t above = sample < BLACK ? 0 : (uint16_t)(sample - BLACK);
+    uint16_t wide = (uint16_t)((above * STRETCH + STRETCH_HALF) >> STRETCH_BITS);
+    return wide > 255 ? 255 : (uint8_t)wide;
+}
+
+static void row_from_8_bits(const uint8_t *restrict source, uint8_t *restrict luma, int width,
+                            bool full_range)
+{
+    if (full_range) {
+        (void)memcpy(luma, source, (size_t)width);
+        return;
+    }
+    for (int x = 0; x < width; x++) {
+        luma[x] = stretch(source[x]);
+    }
+}
+
+static void row_from_16_bits(const uint16_t *restrict source, uint8_t *restrict luma, int width,
+                             int shift, bool full_range)
+{
+    for (int x = 0; x < width; x++) {
+        luma[x] = (uint8_t)(source[x] >> shift);
+    }
+    if (!full_range) {
+        for (int x = 0; x < width; x++) {
+            luma[x] = stretch(luma[x]);
+        }
+    }
+}
+
+/* Formats whose first plane is nothing but luma, in bytes or little-endian words. */
+static bool has_plain_luma(const AVPixFmtDescriptor *description)
+{
+    const AVComponentDescriptor *luma = &description->comp[0];
+    uint64_t excluded = AV_PIX_FMT_FLAG_RGB | AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM |
+                        AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_BAYER |
+                        AV_PIX_FMT_FLAG_FLOAT | AV_PIX_FMT_FLAG_ALPHA;
+    if ((description->flags & excluded) != 0 || luma->plane != 0 || luma->offset != 0) {
+        return false;
+    }
+    return (luma->depth == 8 && luma->step == 1) ||
+           (luma->depth > 8 && luma->depth <= 16 && luma->step == 2);
+}
+
+int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int stride, struct cv_error *error)
+{
+    const AVPixFmtDescriptor *description = av_pix_fmt_desc_get(picture->format);
+    if (!description || picture->width <= 0 || picture->height <= 0 || stride < picture->width) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no picture to take the luma of");
+    }
+    const AVFrame *from = picture;
+    bool full_range = cv_is_full_range(picture);
+    cv_auto(cv_av_frame_free) AVFrame *grey = NULL;
+    if (!has_plain_luma(description)) {
+        cv_auto(sws_freeContext) struct SwsContext *cache = NULL;
+        int result = cv_scale_picture(picture, picture->width, picture->height, AV_PIX_FMT_GRAY8,
+                                      true, &cache, &grey, error);
+        if (result != 0) {
+            return result;
+        }
+        from = grey;
+        full_range = true;
+        description = av_pix_fmt_desc_get(AV_PIX_FMT_GRAY8);
+    } else if (description->nb_components == 1 && picture->color_range != AVCOL_RANGE_MPEG) {
+        full_range = true; /* grey pictures are full range unless they say otherwise */
+    }
+
+    const AVComponentDescriptor *component = &description->comp[0];
+    int shift = component->shift + component->depth - 8;
+    for (int y = 0; y < from->height; y++) {
+        const uint8_t *row = from->data[0] + (ptrdiff_t)y * from->linesize[0];
+        uint8_t *target = luma + (ptrdiff_t)y * stride;
+        if (component->step == 1) {
+            row_from_8_bits(row, target, from->width, full_range);
+        } else {
+            row_from_16_bits((const uint16_t *)(const void *)row, target, from->width, shift,
+                             full_range);
+        }
+    }
+    return 0;
+}
+
+/* ---- colours as JFIF wants them -------------------------------------------------------------- */
+
+/* From another matrix and range, in fixed point. Luma takes a share of both chroma samples; chroma
+ * takes none of luma, so that halved chroma can stay halved. */
+struct cv_jpeg_colour {
+    int luma_scale, luma_offset;
+    int y_cb, y_cr, cb_cb, cb_cr, cr_cb, cr_cr;
+};
+
+struct cv_jpeg_colour cv_jpeg_colour_of(const AVFrame *picture);
+
+/* A row of luma. With `halved`, each chroma sample belongs to two of luma. */
+void cv_jpeg_luma_row(const struct cv_jpeg_colour *colour, const uint8_t *y, const uint8_t *cb,
+                      const uint8_t *cr, bool halved, uint8_t *out, int width);
+
+/* A row of both chroma planes, `width` samples each. */
+void cv_jpeg_chroma_row(const struct cv_jpeg_colour *colour, const uint8_t *cb, const uint8_t *cr,
+                        uint8_t *out_cb, uint8_t *out_cr, int width);
+
+enum { FIXED_BITS = 12, HALF = 1 << (FIXED_BITS - 1), MIDDLE = 128 };
+
+static void luma_coefficients(enum AVColorSpace space, double *red, double *blue)
+{
+    switch (space) {
+    case AVCOL_SPC_BT709:
+        *red = 0.2126, *blue = 0.0722;
+        break;
+    case AVCOL_SPC_BT2020_NCL:
+    case AVCOL_SPC_BT2020_CL:
+        *red = 0.2627, *blue = 0.0593;
+        break;
+    case AVCOL_SPC_SMPTE240M:
+        *red = 0.212, *blue = 0.087;
+        break;
+    default:
+        *red = 0.299, *blue = 0.114;
+        break;
+    }
+}
+
+static int fixed(double value)
+{
+    return (int)(value * (1 << FIXED_BITS) + (value < 0 ? -0.5 : 0.5));
+}
+
+struct cv_jpeg_colour cv_jpeg_colour_of(const AVFrame *picture)
+{
+    double red, blue, kr = 0.299, kb = 0.114;
+    luma_coefficients(picture->colorspace, &red, &blue);
+    bool full = cv_is_full_range(picture);
+    double luma = full ? 1.0 : 255.0 / 219.0;
+    double chroma = full ? 1.0 : 255.0 / 224.0;
+
+    /* R = Y + rv·Cr, B = Y + bu·Cb, G = Y + gu·Cb + gv·Cr of the source, weighed anew. */
+    double rv = 2 * (1 - red), bu = 2 * (1 - blue), green = 1 - red - blue;
+    double gu = -blue * bu / green, gv = -red * rv / green;
+    double y_cb = kb * bu + (1 - kr - kb) * gu, y_cr = kr * rv + (1 - kr - kb) * gv;
+    return (struct cv_jpeg_colour){
+        .luma_scale = fixed(luma),
+        .luma_offset = full ? 0 : 16,
+        .y_cb = fixed(y_cb * chroma),
+        .y_cr = fixed(y_cr * chroma),
+        .cb_cb = fixed((bu - y_cb) / (2 * (1 - kb)) * chroma),
+        .cb_cr = fixed(-y_cr / (2 * (1 - kb)) * chroma),
+        .cr_cb = fixed(-y_cb / (2 * (1 - kr)) * chroma),
+        .cr_cr = fixed((rv - y_cr) / (2 * (1 - kr)) * chroma),
+    };
+}
+
+static uint8_t clip(int value)
+{
+    return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)value;
+}
+
+#if defined(__SSE2__)
+enum { LANES = 8 };
+
+/* The lanes do the same sums as the plain loops; every factor is far below 8, so it fits a word. */
+static __m128i load_words(const uint8_t *source, int offset)
+{
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)source);
+    return _mm_sub_epi16(_mm_unpacklo_epi8(bytes, _mm_setzero_si128()),
+                         _mm_set1_epi16((short)offset));
+}
+
+/* 4 samples, each twice. */
+static __m128i load_doubled(const uint8_t *source, int offset)
+{
+    int32_t four;
+    memcpy(&four, source, sizeof(four));
+    __m128i bytes = _mm_cvtsi32_si128(four);
+    return _mm_sub_epi16(_mm_unpacklo_epi8(_mm_unpacklo_epi8(bytes, bytes), _mm_setzero_si128()),
+                         _mm_set1_epi16((short)offset));
+}
+
+/* The two factors of one pair of words. */
+static __m128i factors(int first, int second)
+{
+    return _mm_unpacklo_epi16(_mm_set1_epi16((short)first), _mm_set1_epi16((short)second));
+}
+
+/* Words (p·f1 + q·f2 + r·f3 + half) >> FIXED_BITS, where f12 and f3h are pairs of factors. */
+static __m128i weigh(__m128i p, __m128i q, __m128i r, __m128i f12, __m128i f3h)
+{
+    __m128i one = _mm_set1_epi16(1);
+    __m128i low = _mm_add_epi32(_mm_madd_epi16(_mm_unpacklo_epi16(p, q), f12),
+                                _mm_madd_epi16(_mm_unpacklo_epi16(r, one), f3h));
+    __m128i high = _mm_add_epi32(_mm_madd_epi16(_mm_unpackhi_epi16(p, q), f12),
+                                 _mm_madd_epi16(_mm_unpackhi_epi16(r, one), f3h));
+    return _mm_packs_epi32(_mm_srai_epi32(low, FIXED_BITS), _mm_srai_epi32(high, FIXED_BITS));
+}
+
+static void store_clipped(uint8_t *target, __m128i words)
+{
+    _mm_storel_epi64((__m128i *)target, _mm_packus_epi16(words, words));
+}
+#endif
+
+void cv_jpeg_luma_row(const struct cv_jpeg_colour *colour, const uint8_t *y, const uint8_t *cb,
+                      const uint8_t *cr, bool halved, uint8_t *out, int width)
+{
+    const struct cv_jpeg_colour c = *colour;
+    int x = 0;
+#if defined(__SSE2__)
+    const __m128i y_cb = factors(c.luma_scale, c.y_cb), cr_half = factors(c.y_cr, HALF);
+    for (; x + LANES <= width; x += LANES) {
+        __m128i blue = halved ? load_doubled(cb + x / 2, MIDDLE) : load_words(cb + x, MIDDLE);
+        __m128i red = halved ? load_doubled(cr + x / 2, MIDDLE) : load_words(cr + x, MIDDLE);
+        store_clipped(out + x, weigh(load_words(y + x, c.luma_offset), blue, red, y_cb, cr_half));
+    }
+#endif
+    for (; x < width; x++) {
+        int at = halved ? x / 2 : x;
+        int sum = c.luma_scale * (y[x] - c.luma_offset) + c.y_cb * (cb[at] - MIDDLE) +
+                  c.y_cr * (cr[at] - MIDDLE);
+        out[x] = clip((sum + HALF) >> FIXED_BITS);
+    }
+}
+
+void cv_jpeg_chroma_row(const struct cv_jpeg_colour *colour, const uint8_t *cb, const uint8_t *cr,
+                        uint8_t *out_cb, uint8_t *out_cr, int width)
+{
+    const struct cv_jpeg_colour c = *colour;
+    int x = 0;
+#if defined(__SSE2__)
+    const __m128i zero = _mm_setzero_si128(), middle = _mm_set1_epi16(MIDDLE);
+    const __m128i cb_1 = factors(0, c.cb_cb), cb_2 = factors(c.cb_cr, HALF);
+    const __m128i cr_1 = factors(0, c.cr_cb), cr_2 = factors(c.cr_cr, HALF);
+    for (; x + LANES <= width; x += LANES) {
+        __m128i blue = load_words(cb + x, MIDDLE), red = load_words(cr + x, MIDDLE);
+        store_clipped(out_cb + x, _mm_add_epi16(weigh(zero, blue, red, cb_1, cb_2), middle));
+        store_clipped(out_cr + x, _mm_add_epi16(weigh(zero, blue, red, cr_1, cr_2), middle));
+    }
+#endif
+    for (; x < width; x++) {
+        int blue = cb[x] - MIDDLE, red = cr[x] - MIDDLE;
+        out_cb[x] = clip(((c.cb_cb * blue + c.cb_cr * red + HALF) >> FIXED_BITS) + MIDDLE);
+        out_cr[x] = clip(((c.cr_cb * blue + c.cr_cr * red + HALF) >> FIXED_BITS) + MIDDLE);
+    }
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Rows of luma that belong to one row of macroblocks with halved chroma; without, half as many. */
+enum { STRIP = 2 * DCTSIZE };
 
 /* Sixteen rows of a picture, converted. Widths are rounded up to whole macroblocks. */
 struct strip {
@@ -141,7 +403,7 @@ static int encode(struct strip *strip, int quality, unsigned char **ret_data,
     struct failure failure;
     encoder.err = jpeg_std_error(&failure.manager);
     failure.manager.error_exit = on_failure;
-    failure.manager.emit_message = on_warning;
+    failure.manager.emit_message = on_message;
     if (setjmp(failure.back) != 0) {
         jpeg_destroy_compress(&encoder);
         return cv_fail(error, CV_ERROR_ENCODE, "cannot write a %d×%d JPEG: %s",
@@ -211,5 +473,148 @@ int cv_picture_jpeg(const AVFrame *picture, int quality, int max_side, void **re
     }
     *ret_data = data;
     *ret_size = size;
+    return 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+enum { PIXEL = 4 }; /* bytes of a pixel as libjpeg writes it here: red, green, blue, nothing */
+
+/* Weights of BT.601 in 256ths. */
+enum { RED_SHARE = 77, GREEN_SHARE = 150, BLUE_SHARE = 29, SHARE_HALF = 128, SHARE_BITS = 8 };
+
+#if defined(__SSE2__)
+/* One byte of each of 8 pixels, as words. */
+static __m128i pick(__m128i low, __m128i high, int shift)
+{
+    __m128i mask = _mm_set1_epi32(0xff);
+    return _mm_packs_epi32(_mm_and_si128(_mm_srli_epi32(low, shift), mask),
+                           _mm_and_si128(_mm_srli_epi32(high, shift), mask));
+}
+
+static void store_bytes(uint8_t *target, __m128i words)
+{
+    _mm_storel_epi64((__m128i *)target, _mm_packus_epi16(words, words));
+}
+#endif
+
+/* A row of pixels into the four planes at `at`. */
+static void take_row(const uint8_t *pixels, struct cv_jpeg_picture *picture, size_t at)
+{
+    uint8_t *red = picture->plane[0] + at, *green = picture->plane[1] + at;
+    uint8_t *blue = picture->plane[2] + at, *luma = picture->plane[3] + at;
+    int x = 0;
+#if defined(__SSE2__)
+    for (; x + 8 <= picture->width; x += 8) {
+        const __m128i *words = (const __m128i *)(const void *)(pixels + (ptrdiff_t)x * PIXEL);
+        __m128i low = _mm_loadu_si128(words), high = _mm_loadu_si128(words + 1);
+        __m128i r = pick(low, high, 0), g = pick(low, high, 8), b = pick(low, high, 16);
+        __m128i sum = _mm_add_epi16(_mm_mullo_epi16(r, _mm_set1_epi16(RED_SHARE)),
+                                    _mm_mullo_epi16(g, _mm_set1_epi16(GREEN_SHARE)));
+        sum = _mm_add_epi16(sum, _mm_mullo_epi16(b, _mm_set1_epi16(BLUE_SHARE)));
+        sum = _mm_srli_epi16(_mm_add_epi16(sum, _mm_set1_epi16(SHARE_HALF)), SHARE_BITS);
+        store_bytes(red + x, r);
+        store_bytes(green + x, g);
+        store_bytes(blue + x, b);
+        store_bytes(luma + x, sum);
+    }
+#endif
+    for (; x < picture->width; x++) {
+        const uint8_t *pixel = pixels + (ptrdiff_t)x * PIXEL;
+        red[x] = pixel[0];
+        green[x] = pixel[1];
+        blue[x] = pixel[2];
+        luma[x] = (uint8_t)((RED_SHARE * pixel[0] + GREEN_SHARE * pixel[1] + BLUE_SHARE * pixel[2] +
+                             SHARE_HALF) >>
+                            SHARE_BITS);
+    }
+}
+
+/* Reads the header and sets the size of the result. */
+static const char *read_header(struct jpeg_decompress_struct *decoder, int area_max,
+                               struct cv_jpeg_picture *picture)
+{
+    (void)jpeg_read_header(decoder, TRUE);
+    if (decoder->image_width > CV_MEDIA_SIDE_MAX || decoder->image_height > CV_MEDIA_SIDE_MAX) {
+        return "too large";
+    }
+    int reduction = 1;
+    int64_t area = (int64_t)decoder->image_width * decoder->image_height;
+    while (reduction < 8 && area / (reduction * reduction) > area_max) {
+        reduction *= 2;
+    }
+    decoder->scale_num = 1;
+    decoder->scale_denom = (unsigned)reduction;
+    decoder->out_color_space = JCS_EXT_RGBX;
+    jpeg_calc_output_dimensions(decoder);
+    picture->reduction = reduction;
+    picture->width = (int)decoder->output_width;
+    picture->height = (int)decoder->output_height;
+    return NULL;
+}
+
+/* The caller's `picture` keeps what is allocated when libjpeg jumps back. */
+static int decode(const void *data, size_t size, int area_max, struct cv_jpeg_picture *picture,
+                  uint8_t **row, struct cv_error *error)
+{
+    struct jpeg_decompress_struct decoder = {0};
+    struct failure failure;
+    decoder.err = jpeg_std_error(&failure.manager);
+    failure.manager.error_exit = on_failure;
+    failure.manager.emit_message = on_message;
+    if (setjmp(failure.back) != 0) {
+        jpeg_destroy_decompress(&decoder);
+        return cv_fail(error, CV_ERROR_DECODE, "the JPEG is damaged or cut off: %s",
+                       failure.message);
+    }
+    jpeg_create_decompress(&decoder);
+    jpeg_mem_src(&decoder, data, size);
+    if (read_header(&decoder, area_max, picture) != NULL) {
+        unsigned width = decoder.image_width, height = decoder.image_height;
+        jpeg_destroy_decompress(&decoder);
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
+                       "the JPEG has %u × %u pixels, more than %d on a side", width, height,
+                       CV_MEDIA_SIDE_MAX);
+    }
+    size_t width = (size_t)picture->width, area = width * (size_t)picture->height;
+    *row = malloc(PIXEL + width * PIXEL);
+    picture->plane[0] = malloc(4 * area);
+    if (!*row || !picture->plane[0]) {
+        jpeg_destroy_decompress(&decoder);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a picture of %d × %d pixels",
+                       picture->width, picture->height);
+    }
+    for (int i = 1; i < 4; i++) {
+        picture->plane[i] = picture->plane[0] + (size_t)i * area;
+    }
+    /* To an aligned row libjpeg-turbo writes past the caches, and it is read at once. */
+    uint8_t *pixels = *row + PIXEL;
+    (void)jpeg_start_decompress(&decoder);
+    while (decoder.output_scanline < decoder.output_height) {
+        size_t at = width * decoder.output_scanline;
+        JSAMPROW rows[] = {pixels};
+        (void)jpeg_read_scanlines(&decoder, rows, 1);
+        take_row(pixels, picture, at);
+    }
+    (void)jpeg_finish_decompress(&decoder);
+    jpeg_destroy_decompress(&decoder);
+    return 0;
+}
+
+int cv_jpeg_read(const void *data, size_t size, int area_max, struct cv_jpeg_picture *ret_picture,
+                 struct cv_error *error)
+{
+    static const uint8_t start[] = {0xff, 0xd8, 0xff};
+    if (size <= sizeof(start) || memcmp(data, start, sizeof(start)) != 0) {
+        return cv_fail(error, CV_ERROR_DECODE, "not a JPEG picture");
+    }
+    struct cv_jpeg_picture picture = {0};
+    cv_auto_free uint8_t *row = NULL;
+    int result = decode(data, size, area_max, &picture, &row, error);
+    if (result != 0) {
+        free(picture.plane[0]);
+        return result;
+    }
+    *ret_picture = picture;
     return 0;
 }

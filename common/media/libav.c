@@ -1,4 +1,4 @@
-#include "common/media/averror.h"
+#include "common/media/libav.h"
 
 #include <libavutil/error.h>
 #include <libavutil/log.h>
@@ -45,7 +45,11 @@ int cv_fail_av(struct cv_error *error, int av_error, enum cv_error_type data_err
     (void)vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
     char reason[AV_ERROR_MAX_STRING_SIZE];
-    (void)av_make_error_string(reason, sizeof(reason), av_error);
+    if (av_error == AVERROR_PATCHWELCOME) {
+        (void)snprintf(reason, sizeof(reason), "FFmpeg does not know this variant of the format");
+    } else {
+        (void)av_make_error_string(reason, sizeof(reason), av_error);
+    }
     return cv_fail(error, type, "%s: %s", message, reason);
 }
 

@@ -1,4 +1,4 @@
-/* Destructors of FFmpeg's objects as self-cleaning locals. Private to common/media. */
+/* FFmpeg's errors as ours, its log in ours, its objects as self-cleaning locals. */
 #pragma once
 
 #include "common/base/base.h"
@@ -8,6 +8,16 @@
 #include <libavformat/avformat.h>
 #include <libavutil/dict.h>
 #include <libswscale/swscale.h>
+
+/* Raises an AVERROR code: one table (libav.c) says what each code means. A code that only says
+ * "something about the data was wrong" becomes `data_error`, which the caller knows best: at
+ * opening that is CV_ERROR_NOT_A_VIDEO, at decoding CV_ERROR_DECODE, at writing CV_ERROR_ENCODE.
+ * ": <FFmpeg's words>" is put behind the message. */
+CV_MUST_CHECK int cv_fail_av(struct cv_error *error, int av_error, enum cv_error_type data_error,
+                             const char *format, ...) CV_PRINTF(4, 5);
+
+/* Sends FFmpeg's log to ours at debug level. Thread-safe; costs nothing after the first call. */
+void cv_media_capture_log(void);
 
 static inline void cv_av_frame_free(AVFrame *frame)
 {

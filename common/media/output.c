@@ -1,12 +1,153 @@
-#include "common/media/averror.h"
-#include "common/media/cleanup.h"
-#include "common/media/output_internal.h"
+#include "common/media/output.h"
+
+#include "common/media/cadence.h"
+#include "common/media/file_muxer.h"
+#include "common/media/filters.h"
+#include "common/media/libav.h"
+#include "common/media/packet_queue.h"
+#include "common/media/scale.h"
+#include "common/media/sound_encoder.h"
 #include "common/media/video_encoder.h"
+
+enum {
+    EARLY_MAX = 4096, /* stretches of sound kept until the first frame is known */
+    IN_FLIGHT = 512,  /* frames inside the encoder at most */
+};
+
+struct shown {
+    int64_t ticks, duration;
+};
+
+struct early_sound {
+    AVFrame *samples;
+    int64_t pts_us;
+};
+
+struct cv_output {
+    const struct cv_sink_type *type;
+    void *sink;
+    const struct cv_media_info *source;
+    char *path;
+    struct cv_cancel *cancel;
+    int threads;
+    struct cv_fit *fit;
+    struct cv_palette *palette; /* NULL but for GIF */
+    enum cv_output_kind kind;
+    struct cv_cadence cadence;
+    int width, height;
+    AVRational clock;      /* the pictures' time base */
+    AVCodecContext *video; /* NULL before the first frame */
+    struct cv_sound_encoder *sound;
+    struct cv_packet_queue video_packets, sound_packets;
+    bool video_done, sound_done;
+    AVFrame *last; /* the newest picture, as encoded */
+    AVPacket *packet;
+    int64_t origin_us; /* the output's time 0 on the source's axis */
+    int64_t last_ticks;
+    int64_t video_end_us; /* where the newest frame ends */
+    int64_t frames;
+    struct shown shown[IN_FLIGHT]; /* a ring by number of frame */
+    struct early_sound early[EARLY_MAX];
+    size_t early_count;
+};
+
+/* ---- packets on their way into the file ------------------------------------------------------ */
+
+/* By decoding time; a key picture by its presentation time, so that the sound of the segment before
+ * a cut is written before the cut. */
+static bool sound_is_next(const struct cv_output *output, const AVPacket *video,
+                          const AVPacket *sound)
+{
+    int64_t time = video->flags & AV_PKT_FLAG_KEY ? video->pts : video->dts;
+    return av_compare_ts(sound->dts, (AVRational){1, CV_SOUND_RATE}, time, output->clock) < 0;
+}
+
+static int write_packets(struct cv_output *output, struct cv_error *error)
+{
+    for (;;) {
+        const AVPacket *video = cv_packet_queue_peek(&output->video_packets);
+        const AVPacket *sound = cv_packet_queue_peek(&output->sound_packets);
+        bool more_video = !video && !output->video_done;
+        bool more_sound = !sound && output->sound && !output->sound_done;
+        if (more_video || more_sound || (!video && !sound)) {
+            return 0;
+        }
+        bool is_video = !sound || (video && !sound_is_next(output, video, sound));
+        cv_auto(cv_av_packet_free) AVPacket *packet =
+            cv_packet_queue_pop(is_video ? &output->video_packets : &output->sound_packets);
+        int result = output->type->write(output->sink, packet, is_video, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+static int64_t duration_of(const struct cv_output *output, int64_t ticks)
+{
+    int64_t oldest = output->frames > IN_FLIGHT ? output->frames - IN_FLIGHT : 0;
+    for (int64_t i = output->frames - 1; i >= oldest; i--) {
+        if (output->shown[i % IN_FLIGHT].ticks == ticks) {
+            return output->shown[i % IN_FLIGHT].duration;
+        }
+    }
+    return 0;
+}
+
+static int collect_video(struct cv_output *output, struct cv_error *error)
+{
+    for (;;) {
+        int result = avcodec_receive_packet(output->video, output->packet);
+        if (result == AVERROR(EAGAIN)) {
+            return 0;
+        }
+        if (result == AVERROR_EOF) {
+            output->video_done = true;
+            return 0;
+        }
+        if (result < 0) {
+            return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
+        }
+        output->packet->duration = duration_of(output, output->packet->pts);
+        result = cv_packet_queue_push(&output->video_packets, output->packet, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+static int collect_sound(struct cv_output *output, struct cv_error *error)
+{
+    while (output->sound && !output->sound_done) {
+        int result = cv_sound_encoder_packet(output->sound, output->packet, error);
+        if (result == CV_SOUND_END) {
+            output->sound_done = true;
+        }
+        if (result != CV_SOUND_PACKET) {
+            return result < 0 ? result : 0;
+        }
+        result = cv_packet_queue_push(&output->sound_packets, output->packet, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* Moves what the encoders have ready into the sink, in order; packets wait until there is one, which
+ * is with the first frame. */
+static int pump(struct cv_output *output, struct cv_error *error)
+{
+    int result = collect_sound(output, error);
+    if (result != 0 || !output->video) {
+        return result;
+    }
+    result = collect_video(output, error);
+    return result ? result : write_packets(output, error);
+}
 
 enum {
     SOUND_BEHIND_US = 10 * 1000 * 1000, /* no sound this long after its time: silence */
     SOUND_BEYOND_US = 1000 * 1000, /* sound this much longer than the pictures is worth keeping */
-    SILENCE_STEP_US = 1000 * 1000,
 };
 
 static const struct cv_sink_type *const sinks[] = {
@@ -42,6 +183,7 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
     output->type = sinks[params->kind];
     output->clock = clock_of(params->kind, source->time_base);
     output->source = source;
+    output->cancel = params->cancel;
     output->threads = params->threads < 1 ? 1 : params->threads;
     output->last_ticks = INT64_MIN;
     int64_t frame_us = params->max_frame_rate > 0 ? AV_TIME_BASE / params->max_frame_rate : 0;
@@ -114,29 +256,13 @@ static int write_early(struct cv_output *output, struct cv_error *error)
     return result;
 }
 
-/* Silence up to `until_us`, a second at a time, so that hours of it do not pile up in memory. */
-static int pad_sound(struct cv_output *output, int64_t until_us, struct cv_error *error)
-{
-    int64_t end_us;
-    while ((end_us = cv_sound_encoder_end_us(output->sound)) < until_us - SILENCE_STEP_US) {
-        int result = cv_sound_encoder_pad(output->sound, end_us + SILENCE_STEP_US, error);
-        result = result ? result : cv_output_pump(output, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-    return 0;
-}
-
 int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, struct cv_error *error)
 {
     if (!output->sound) {
         return keep_early(output, sound, error);
     }
-    int64_t gap_end_us = sound->pts_us == AV_NOPTS_VALUE ? INT64_MIN / 2 : sound->pts_us;
-    int result = pad_sound(output, gap_end_us, error);
-    result = result ? result : cv_sound_encoder_write(output->sound, sound, error);
-    return result ? result : cv_output_pump(output, error);
+    int result = cv_sound_encoder_write(output->sound, sound, error);
+    return result ? result : pump(output, error);
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -154,14 +280,25 @@ static int open_pictures(struct cv_output *output, const struct cv_video_encoder
     }
 }
 
+static int drain_sound(void *opaque, struct cv_error *error)
+{
+    return pump(opaque, error);
+}
+
 static int open_sound(struct cv_output *output, struct cv_error *error)
 {
     if (output->kind == CV_OUTPUT_GIF || output->source->audio_codec[0] == '\0') {
         return 0;
     }
-    int result = output->kind == CV_OUTPUT_WEBM
-                     ? cv_sound_encoder_new_opus(output->origin_us, &output->sound, error)
-                     : cv_sound_encoder_new(output->origin_us, true, &output->sound, error);
+    struct cv_sound_encoder_params params = {
+        .origin_us = output->origin_us,
+        .opus = output->kind == CV_OUTPUT_WEBM,
+        .global_header = true,
+        .cancel = output->cancel,
+        .drain = drain_sound,
+        .opaque = output,
+    };
+    int result = cv_sound_encoder_new(&params, &output->sound, error);
     return result ? result : write_early(output, error);
 }
 
@@ -216,8 +353,9 @@ static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
     }
-    result = output->sound ? pad_sound(output, pts_us - SOUND_BEHIND_US, error) : 0;
-    return result ? result : cv_output_pump(output, error);
+    result =
+        output->sound ? cv_sound_encoder_pad(output->sound, pts_us - SOUND_BEHIND_US, error) : 0;
+    return result ? result : pump(output, error);
 }
 
 int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,
@@ -277,14 +415,13 @@ int cv_output_finish(struct cv_output *output, int64_t end_us,
     int result = 0;
     stretch_last(output, end_us);
     if (output->sound) {
-        result = pad_sound(output, end_us, error);
-        result = result ? result : cv_sound_encoder_finish(output->sound, end_us, error);
+        result = cv_sound_encoder_finish(output->sound, end_us, error);
     }
     int flushed = avcodec_send_frame(output->video, NULL);
     if (result == 0 && flushed < 0) {
         result = cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
     }
-    result = result ? result : cv_output_pump(output, error);
+    result = result ? result : pump(output, error);
     result =
         result ? result : output->type->finish(output->sink, end_us - output->origin_us, error);
     if (result != 0) {

@@ -1,4 +1,4 @@
-/* Encoded packets that wait for their turn. Private to common/media. */
+/* Encoded packets that wait for their turn. */
 #pragma once
 
 #include "common/base/base.h"

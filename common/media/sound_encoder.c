@@ -1,7 +1,6 @@
 #include "common/media/sound_encoder.h"
 
-#include "common/media/averror.h"
-#include "common/media/cleanup.h"
+#include "common/media/libav.h"
 
 #include <libavutil/audio_fifo.h>
 #include <libavutil/channel_layout.h>
@@ -11,21 +10,23 @@
 
 enum {
     CHANNELS = 2,
-    BIT_RATE = 128 * 1000,     /* stereo AAC-LC: transparent for speech and interface sounds */
-    JITTER_US = 40 * 1000,     /* timestamps this far off are jitter; sound is not torn for it */
-    SILENCE_CHUNK = 8192,      /* samples written at a time */
-    CHANNELS_MAX = 64,         /* what a header may claim */
-    HOLD_BACK = CV_SOUND_RATE, /* samples kept back, so that an end in the past can be cut */
+    BIT_RATE = 128 * 1000,        /* stereo AAC-LC: transparent for speech and interface sounds */
+    JITTER_US = 40 * 1000,        /* timestamps this far off are jitter; sound is not torn for it */
+    SILENCE_CHUNK = 8192,         /* samples written at a time */
+    SILENCE_STEP = CV_SOUND_RATE, /* samples between two looks at the cancel object */
+    HOLD_BACK = CV_SOUND_RATE,    /* samples kept back, so that an end in the past can be cut */
 };
 
+#define SAMPLES_MAX (INT64_C(3600) * CV_SOUND_RATE * CV_MEDIA_HOURS_MAX)
+
 struct cv_sound_encoder {
+    struct cv_sound_encoder_params params;
     AVCodecContext *codec;
     SwrContext *resampler; /* NULL until the first sound, and after a change of format */
     AVAudioFifo *fifo;     /* samples [encoded, position) */
     AVFrame *frame;
     uint8_t *scratch[CHANNELS];
     int scratch_samples;
-    int64_t origin_us;
     int64_t position;      /* samples that have come in, silence included */
     int64_t encoded;       /* samples that went to the codec */
     int64_t skip;          /* samples still to be left out */
@@ -33,16 +34,22 @@ struct cv_sound_encoder {
     int64_t input_samples; /* … and how many of its samples have come since */
     int rate, format;
     AVChannelLayout layout;
+    bool is_muted; /* sound of this kind cannot be resampled */
     bool finished;
 };
 
-static int open_encoder(const AVCodec *codec, enum AVSampleFormat format, int64_t origin_us,
-                        bool global_header, struct cv_sound_encoder **ret_encoder,
-                        struct cv_error *error)
+int cv_sound_encoder_new(const struct cv_sound_encoder_params *params,
+                         struct cv_sound_encoder **ret_encoder, struct cv_error *error)
 {
+    const AVCodec *codec = params->opus ? avcodec_find_encoder_by_name("libopus")
+                                        : avcodec_find_encoder(AV_CODEC_ID_AAC);
+    if (!codec) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "this FFmpeg has no encoder for %s",
+                       params->opus ? "Opus (libopus)" : "AAC");
+    }
     cv_auto(cv_sound_encoder_free) struct cv_sound_encoder *encoder = calloc(1, sizeof(*encoder));
     if (encoder) {
-        encoder->origin_us = origin_us;
+        encoder->params = *params;
         encoder->codec = avcodec_alloc_context3(codec);
         encoder->frame = av_frame_alloc();
         encoder->fifo = av_audio_fifo_alloc(AV_SAMPLE_FMT_FLTP, CHANNELS, SILENCE_CHUNK);
@@ -51,12 +58,12 @@ static int open_encoder(const AVCodec *codec, enum AVSampleFormat format, int64_
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a sound encoder");
     }
     encoder->codec->sample_rate = CV_SOUND_RATE;
-    encoder->codec->sample_fmt = format;
+    encoder->codec->sample_fmt = params->opus ? AV_SAMPLE_FMT_FLT : AV_SAMPLE_FMT_FLTP;
     encoder->codec->bit_rate = BIT_RATE;
     encoder->codec->time_base = (AVRational){1, CV_SOUND_RATE};
     av_channel_layout_default(&encoder->codec->ch_layout, CHANNELS);
     encoder->codec->thread_count = 1;
-    if (global_header) {
+    if (params->global_header || params->opus) {
         encoder->codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     }
     int result = avcodec_open2(encoder->codec, codec, NULL);
@@ -66,23 +73,6 @@ static int open_encoder(const AVCodec *codec, enum AVSampleFormat format, int64_
     }
     *ret_encoder = cv_take(encoder);
     return 0;
-}
-
-int cv_sound_encoder_new(int64_t origin_us, bool global_header,
-                         struct cv_sound_encoder **ret_encoder, struct cv_error *error)
-{
-    return open_encoder(avcodec_find_encoder(AV_CODEC_ID_AAC), AV_SAMPLE_FMT_FLTP, origin_us,
-                        global_header, ret_encoder, error);
-}
-
-int cv_sound_encoder_new_opus(int64_t origin_us, struct cv_sound_encoder **ret_encoder,
-                              struct cv_error *error)
-{
-    const AVCodec *codec = avcodec_find_encoder_by_name("libopus");
-    if (!codec) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "this FFmpeg has no libopus");
-    }
-    return open_encoder(codec, AV_SAMPLE_FMT_FLT, origin_us, true, ret_encoder, error);
 }
 
 void cv_sound_encoder_free(struct cv_sound_encoder *encoder)
@@ -105,12 +95,12 @@ const AVCodecContext *cv_sound_encoder_codec(const struct cv_sound_encoder *enco
 
 static int64_t to_samples(const struct cv_sound_encoder *encoder, int64_t time_us)
 {
-    return av_rescale(time_us - encoder->origin_us, CV_SOUND_RATE, AV_TIME_BASE);
+    return av_rescale(time_us - encoder->params.origin_us, CV_SOUND_RATE, AV_TIME_BASE);
 }
 
 int64_t cv_sound_encoder_end_us(const struct cv_sound_encoder *encoder)
 {
-    return encoder->origin_us + av_rescale(encoder->position, AV_TIME_BASE, CV_SOUND_RATE);
+    return encoder->params.origin_us + av_rescale(encoder->position, AV_TIME_BASE, CV_SOUND_RATE);
 }
 
 /* ---- what comes in --------------------------------------------------------------------------- */
@@ -139,6 +129,10 @@ static int append(struct cv_sound_encoder *encoder, int samples, struct cv_error
         planes[i] = (float *)(void *)encoder->scratch[i] + skipped;
     }
     int count = samples - (int)skipped;
+    if (encoder->position + count > SAMPLES_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the sound goes on for more than %d hours",
+                       CV_MEDIA_HOURS_MAX);
+    }
     if (count > 0 && av_audio_fifo_write(encoder->fifo, planes, count) < count) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
     }
@@ -149,11 +143,21 @@ static int append(struct cv_sound_encoder *encoder, int samples, struct cv_error
 static int append_silence(struct cv_sound_encoder *encoder, int64_t samples, struct cv_error *error)
 {
     int result = reserve(encoder, SILENCE_CHUNK, error);
+    int64_t undrained = 0;
     while (result == 0 && samples > 0) {
         int count = samples < SILENCE_CHUNK ? (int)samples : SILENCE_CHUNK;
         (void)av_samples_set_silence(encoder->scratch, 0, count, CHANNELS, AV_SAMPLE_FMT_FLTP);
         result = append(encoder, count, error);
         samples -= count;
+        undrained += count;
+        if (result == 0 && undrained >= SILENCE_STEP) {
+            undrained = 0;
+            result =
+                cv_cancel_level(encoder->params.cancel) >= CV_CANCEL_ABORT
+                    ? cv_fail(error, CV_ERROR_CANCELED, "stopped while filling up with silence")
+                    : encoder->params.drain(encoder->params.opaque, error);
+            result = result ? result : reserve(encoder, SILENCE_CHUNK, error);
+        }
     }
     return result;
 }
@@ -183,25 +187,48 @@ static int drain_resampler(struct cv_sound_encoder *encoder, struct cv_error *er
     return result;
 }
 
+/* Sets a resampler up for sound of `layout`. `first_two`: the first channels are all that is taken. */
+static int try_resampler(struct cv_sound_encoder *encoder, const AVFrame *samples,
+                         AVChannelLayout *layout, bool first_two)
+{
+    static const int map[CHANNELS] = {0, 1};
+    AVChannelLayout used = {0};
+    swr_free(&encoder->resampler);
+    int result =
+        swr_alloc_set_opts2(&encoder->resampler, &encoder->codec->ch_layout, AV_SAMPLE_FMT_FLTP,
+                            CV_SOUND_RATE, layout, samples->format, samples->sample_rate, 0, NULL);
+    if (result >= 0 && first_two) {
+        av_channel_layout_default(&used, layout->nb_channels < CHANNELS ? 1 : CHANNELS);
+        result = av_opt_set_chlayout(encoder->resampler, "used_chlayout", &used, 0);
+        result = result < 0 ? result : swr_set_channel_mapping(encoder->resampler, map);
+    }
+    return result < 0 ? result : swr_init(encoder->resampler);
+}
+
+/* Sound of a kind that cannot be resampled is left out: its pictures are still worth having. */
 static int open_resampler(struct cv_sound_encoder *encoder, const AVFrame *samples,
                           struct cv_error *error)
 {
     AVChannelLayout layout = {0};
-    if (samples->ch_layout.nb_channels < 1 || samples->ch_layout.nb_channels > CHANNELS_MAX) {
-        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "sound with %d channels",
-                       samples->ch_layout.nb_channels);
-    }
+    int result = 0;
     if (samples->ch_layout.order == AV_CHANNEL_ORDER_UNSPEC) {
         av_channel_layout_default(&layout, samples->ch_layout.nb_channels);
-    } else if (av_channel_layout_copy(&layout, &samples->ch_layout) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
+    } else {
+        result = av_channel_layout_copy(&layout, &samples->ch_layout);
     }
-    int result =
-        swr_alloc_set_opts2(&encoder->resampler, &encoder->codec->ch_layout, AV_SAMPLE_FMT_FLTP,
-                            CV_SOUND_RATE, &layout, samples->format, samples->sample_rate, 0, NULL);
-    result = result < 0 ? result : swr_init(encoder->resampler);
+    if (result >= 0) {
+        result = try_resampler(encoder, samples, &layout, false);
+        result = result < 0 ? try_resampler(encoder, samples, &layout, true) : result;
+        encoder->is_muted = result < 0 && result != AVERROR(ENOMEM);
+    }
     av_channel_layout_uninit(&layout);
     av_channel_layout_uninit(&encoder->layout);
+    if (encoder->is_muted) {
+        swr_free(&encoder->resampler);
+        cv_log(CV_LOG_WARN, "sound with %d channels at %d Hz cannot be resampled: it is left out",
+               samples->ch_layout.nb_channels, samples->sample_rate);
+        result = 0;
+    }
     result = result < 0 ? result : av_channel_layout_copy(&encoder->layout, &samples->ch_layout);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot resample the sound");
@@ -216,12 +243,16 @@ static int64_t input_end_us(const struct cv_sound_encoder *encoder)
     return encoder->input_us + av_rescale(encoder->input_samples, AV_TIME_BASE, encoder->rate);
 }
 
+static bool is_same_kind(const struct cv_sound_encoder *encoder, const AVFrame *samples)
+{
+    return (encoder->resampler || encoder->is_muted) && samples->sample_rate == encoder->rate &&
+           samples->format == encoder->format &&
+           av_channel_layout_compare(&samples->ch_layout, &encoder->layout) == 0;
+}
+
 static bool follows(const struct cv_sound_encoder *encoder, const AVFrame *samples, int64_t pts_us)
 {
-    return encoder->resampler && samples->sample_rate == encoder->rate &&
-           samples->format == encoder->format &&
-           av_channel_layout_compare(&samples->ch_layout, &encoder->layout) == 0 &&
-           llabs(pts_us - input_end_us(encoder)) < JITTER_US;
+    return is_same_kind(encoder, samples) && llabs(pts_us - input_end_us(encoder)) < JITTER_US;
 }
 
 int cv_sound_encoder_write(struct cv_sound_encoder *encoder, const struct cv_sound *sound,
@@ -229,6 +260,10 @@ int cv_sound_encoder_write(struct cv_sound_encoder *encoder, const struct cv_sou
 {
     const AVFrame *samples = sound->samples;
     int64_t pts_us = sound->pts_us;
+    if (encoder->is_muted && is_same_kind(encoder, samples)) {
+        return 0;
+    }
+    encoder->is_muted = false;
     if (pts_us == AV_NOPTS_VALUE) {
         pts_us = encoder->resampler ? input_end_us(encoder) : cv_sound_encoder_end_us(encoder);
     }
@@ -245,7 +280,7 @@ int cv_sound_encoder_write(struct cv_sound_encoder *encoder, const struct cv_sou
         encoder->input_us = pts_us;
         encoder->input_samples = 0;
     }
-    if (result != 0) {
+    if (result != 0 || encoder->is_muted) {
         return result;
     }
     encoder->input_samples += samples->nb_samples;

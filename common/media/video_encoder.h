@@ -1,9 +1,10 @@
-/* H.264 through libx264, and what other files than MP4 hold. Private to common/media. */
+/* H.264 through libx264, and what other files than MP4 hold. */
 #pragma once
 
-#include "common/media/media.h"
+#include "common/media/info.h"
 
 #include <libavcodec/avcodec.h>
+#include <libavutil/frame.h>
 
 struct cv_video_encoder_params {
     int width, height;

@@ -178,10 +178,10 @@ static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error 
 /* Folders show people where things go; the store makes and removes them as it needs them. */
 static int make_folders(struct cv_store *store, struct cv_error *error)
 {
-    static const char mark[] = CV_OBJECT_INBOX "put videos here.txt";
+    static const char mark[] = CV_KEYS_INBOX "put videos here.txt";
     static const char text[] =
         "A video that is put here is taken in: it moves to its place, and its text becomes\n"
-        "searchable. inbox/OWNER/ (a UUID) makes it that user's.\n";
+        "searchable. " CV_KEYS_INBOX "OWNER/ (a UUID) makes it that user's.\n";
     return cv_store_put(store, mark, text, sizeof(text) - 1, NULL, NULL, error);
 }
 

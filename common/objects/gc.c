@@ -7,6 +7,7 @@ enum { MS_PER_DAY = 24 * 60 * 60 * 1000 };
 static const char *const kind_names[CV_GC_KIND_COUNT] = {
     [CV_GC_ORPHAN] = "orphan",
     [CV_GC_OLD_CLIP] = "old clip",
+    [CV_GC_LEFTOVER] = "leftover",
     [CV_GC_UNREGISTERED] = "not taken in yet",
     [CV_GC_STRAY] = "stray",
     [CV_GC_LOST_ORIGINAL] = "original gone",
@@ -33,12 +34,16 @@ void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const char *v
 
 /* What the tables say of the videos of one page. */
 struct page_videos {
-    struct cv_db_result *rows; /* ids that no row has; is_removed: it was deleted */
+    struct cv_db_result *rows;      /* ids that no row has; is_removed: it was deleted */
+    struct cv_db_result *suspects;  /* ids that unsuccessful attempts may have left something of */
+    struct cv_db_result *leftovers; /* keys of that */
 };
 
 static void page_videos_deinit(struct page_videos *videos)
 {
     cv_db_result_free(videos->rows);
+    cv_db_result_free(videos->suspects);
+    cv_db_result_free(videos->leftovers);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct page_videos, page_videos_deinit)
 
@@ -59,12 +64,15 @@ static int look_up(struct gc *gc, enum cv_object_place place, const struct cv_ob
     if (ids.failed) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of videos");
     }
-    return cv_db_run(gc->db, &videos->rows, error,
-                     "SELECT given.id, r.video_id IS NOT NULL AS is_removed"
-                     " FROM unnest($1::uuid[]) AS given (id)"
-                     " LEFT JOIN object_removals r ON r.video_id = given.id"
-                     " WHERE NOT EXISTS (SELECT FROM videos v WHERE v.id = given.id)",
-                     ids.data);
+    int result = cv_db_run(gc->db, &videos->rows, error,
+                           "SELECT given.id, r.video_id IS NOT NULL AS is_removed"
+                           " FROM unnest($1::uuid[]) AS given (id)"
+                           " LEFT JOIN object_removals r ON r.video_id = given.id"
+                           " WHERE NOT EXISTS (SELECT FROM videos v WHERE v.id = given.id)",
+                           ids.data);
+    result = result ? result : gc_find_suspects(gc, place, ids.data, &videos->suspects, error);
+    return result ? result
+                  : gc_find_leftovers(gc, place, page, videos->suspects, &videos->leftovers, error);
 }
 
 /* True when no row has the video; *ret_removed: because it was deleted. */
@@ -96,6 +104,9 @@ static enum cv_gc_kind judge(const struct gc *gc, enum cv_object_place place,
         }
         return age_ms >= gc->params->min_age_ms ? CV_GC_ORPHAN : CV_GC_KIND_COUNT;
     }
+    if (gc_is_leftover(videos->leftovers, entry->key)) {
+        return CV_GC_LEFTOVER;
+    }
     bool is_old = place == CV_OBJECT_CLIPS && gc->params->clip_days > 0 &&
                   age_ms >= gc->params->clip_days * MS_PER_DAY;
     return is_old ? CV_GC_OLD_CLIP : CV_GC_KIND_COUNT;
@@ -116,10 +127,13 @@ static int remove_one_page(struct gc *gc, const char *const *keys, size_t count,
     return result;
 }
 
+/* *ret_look_on: the page's last video may have more that is to go, behind this page. */
 static int check_objects(struct gc *gc, enum cv_object_place place,
-                         const struct cv_object_list *page, struct cv_error *error)
+                         const struct cv_object_list *page, bool *ret_look_on,
+                         struct cv_error *error)
 {
     cv_auto(page_videos_deinit) struct page_videos videos = {NULL};
+    int64_t orphans = gc->summary.found[CV_GC_ORPHAN];
     const char *doomed[CV_STORE_PAGE_MAX];
     size_t count = 0;
     int result = look_up(gc, place, page, &videos, error);
@@ -134,11 +148,16 @@ static int check_objects(struct gc *gc, enum cv_object_place place,
             continue;
         }
         gc_tell(gc, kind, entry->key, id, entry->size);
-        if (kind == CV_GC_ORPHAN || kind == CV_GC_OLD_CLIP) {
+        if (kind == CV_GC_ORPHAN || kind == CV_GC_OLD_CLIP || kind == CV_GC_LEFTOVER) {
             gc->summary.bytes += entry->size;
             doomed[count++] = entry->key;
         }
     }
+    char last[CV_OBJECT_ID_SIZE];
+    *ret_look_on =
+        gc->summary.found[CV_GC_ORPHAN] > orphans ||
+        (page->count > 0 && cv_object_video(place, page->entries[page->count - 1].key, last) &&
+         gc_is_suspect(videos.suspects, last));
     gc->summary.objects += (int64_t)page->count;
     return count > 0 && gc->params->remove_objects
                ? remove_one_page(gc, doomed, count, place, error)
@@ -156,13 +175,6 @@ static int next_start(enum cv_object_place place, const struct cv_object_list *p
     /* '0' is the character behind '/'. */
     return may_skip ? cv_format(ret_start, error, "%s%s0", cv_object_prefix(place), id)
                     : cv_format(ret_start, error, "%s", last);
-}
-
-/* The last video of a page that goes on may be an orphan with more objects on the next: its page is
- * then not skipped. */
-static bool ends_in_orphan(const struct gc *gc, int64_t orphans_before)
-{
-    return gc->summary.found[CV_GC_ORPHAN] > orphans_before;
 }
 
 struct place_walk {
@@ -207,9 +219,9 @@ static int walk_page(struct gc *gc, struct place_walk *walk, struct cv_error *er
 {
     cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
     char id[CV_OBJECT_ID_SIZE];
-    int64_t orphans = gc->summary.found[CV_GC_ORPHAN];
+    bool look_on = false;
     int result = list_page(gc, walk, &page, error);
-    result = result ? result : check_objects(gc, walk->place, &page, error);
+    result = result ? result : check_objects(gc, walk->place, &page, &look_on, error);
     if (result != 0) {
         return result;
     }
@@ -233,9 +245,8 @@ static int walk_page(struct gc *gc, struct place_walk *walk, struct cv_error *er
         return result;
     }
     free(cv_take(walk->start));
-    return ends_in_orphan(gc, orphans)
-               ? cv_format(&walk->start, error, "%s", page.entries[page.count - 1].key)
-               : next_start(walk->place, &page, &walk->start, error);
+    return look_on ? cv_format(&walk->start, error, "%s", page.entries[page.count - 1].key)
+                   : next_start(walk->place, &page, &walk->start, error);
 }
 
 static int walk_place(struct gc *gc, enum cv_object_place place, struct cv_error *error)

@@ -29,5 +29,19 @@ bool gc_has_rows(enum cv_object_place place);
 CV_MUST_CHECK int gc_check_rows(struct gc *gc, const struct gc_range *range,
                                 struct cv_error *error);
 
+/* Of the videos in the array `ids`, those at which unsuccessful attempts may have left objects under a
+ * place: rows of "id". NULL where the place has no such thing. */
+CV_MUST_CHECK int gc_find_suspects(struct gc *gc, enum cv_object_place place, const char *ids,
+                                   struct cv_db_result **ret_rows, struct cv_error *error);
+bool gc_is_suspect(const struct cv_db_result *suspects, const char *video_id);
+
+/* Of a page, the objects of suspects that nothing refers to and that are old enough: rows of "key". NULL:
+ * none. */
+CV_MUST_CHECK int gc_find_leftovers(struct gc *gc, enum cv_object_place place,
+                                    const struct cv_object_list *page,
+                                    const struct cv_db_result *suspects,
+                                    struct cv_db_result **ret_rows, struct cv_error *error);
+bool gc_is_leftover(const struct cv_db_result *leftovers, const char *key);
+
 /* Raises CV_ERROR_CONFLICT when store and database cannot belong together. */
 CV_MUST_CHECK int gc_check_pair(struct gc *gc, struct cv_error *error);

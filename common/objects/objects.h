@@ -1,12 +1,7 @@
-/* Videos and their objects: which keys belong to which video, the removal of all that belongs to one,
- * clips that have had their time, objects that no row knows, and what a bucket is to look like.
+/* Videos and their objects: the removal of all that belongs to one, clips that have had their time, objects
+ * that no row knows, and what a bucket is to look like. Where objects lie says common/store/keys.h.
  *
- *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that have no place yet
- *   videos/original/{video}/master.{ext}       videos/proxy/{video}/…
- *   videos/clips/{video}/{clip}.mp4            frames/{video}/…        thumbs/{video}/…
- *   lines/{video}/…
- *
- * The rules for rows live in SQL (sql/migrations/0007_objects.sql). Functions are as thread-bound as
+ * The rules for rows live in SQL (sql/migrations/0010_objects.sql). Functions are as thread-bound as
  * the connection and the store that they are given.
  */
 #pragma once
@@ -14,51 +9,6 @@
 #include "common/base/base.h"
 #include "common/db/db.h"
 #include "common/store/store.h"
-
-enum { CV_OBJECT_ID_SIZE = 37 }; /* a UUID as text */
-
-/* ---- keys ------------------------------------------------------------------------------------ */
-
-/* Where objects of videos lie; the order is the one in which a removed video's go: what others play
- * last, so that a removal that is interrupted leaves no playlist without its segments. */
-enum cv_object_place {
-    CV_OBJECT_CLIPS,
-    CV_OBJECT_THUMBS,
-    CV_OBJECT_FRAMES,
-    CV_OBJECT_LINES,
-    CV_OBJECT_PROXY,
-    CV_OBJECT_ORIGINAL,
-    CV_OBJECT_PLACE_COUNT,
-};
-
-#define CV_OBJECT_INBOX "inbox/"
-
-/* "videos/clips/", …: static text with a '/' at its end. */
-const char *cv_object_prefix(enum cv_object_place place);
-
-/* The video that a key under the place's prefix belongs to, in lower case; false for a key that no
- * video can own (no UUID in it, or none in lower case as we write them). */
-CV_MUST_CHECK bool cv_object_video(enum cv_object_place place, const char *key,
-                                   char ret_video_id[CV_OBJECT_ID_SIZE]);
-
-/* Whether a key is videos/original/{video}/master.{ext}. */
-CV_MUST_CHECK bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]);
-
-/* What a key under inbox/ says. */
-struct cv_inbox_key {
-    char owner_id[CV_OBJECT_ID_SIZE]; /* "" when the key names none */
-    char team_id[CV_OBJECT_ID_SIZE];
-    char extension[12]; /* lower case: "mp4" */
-    const char *name;   /* the last segment; points into the key */
-};
-
-enum cv_inbox_verdict {
-    CV_INBOX_VIDEO = 0,
-    CV_INBOX_OTHER = 1,    /* no video by its extension: nobody's business here */
-    CV_INBOX_NO_OWNER = 2, /* its first folder is no UUID */
-};
-
-enum cv_inbox_verdict cv_inbox_read(const char *key, struct cv_inbox_key *ret_key);
 
 /* ---- removal --------------------------------------------------------------------------------- */
 
@@ -87,6 +37,7 @@ CV_MUST_CHECK int cv_clips_expire(struct cv_db *db, struct cv_store *store, int6
 enum cv_gc_kind {
     CV_GC_ORPHAN,        /* an object of a video that there is not: removed */
     CV_GC_OLD_CLIP,      /* a clip beyond its time: removed */
+    CV_GC_LEFTOVER,      /* what an attempt without success left, and nothing refers to: removed */
     CV_GC_UNREGISTERED,  /* an original that the scanner has not taken yet: left alone */
     CV_GC_STRAY,         /* a key that no video can own: left alone */
     CV_GC_LOST_ORIGINAL, /* a row whose original, playlist or poster is gone */

@@ -50,8 +50,7 @@ int cv_objects_remove_video(struct cv_store *store, const char *video_id, struct
     int64_t removed = 0;
     for (int place = 0; place < CV_OBJECT_PLACE_COUNT; place++) {
         cv_auto_free char *prefix = NULL;
-        int result = cv_format(&prefix, error, "%s%s/",
-                               cv_object_prefix((enum cv_object_place)place), video_id);
+        int result = cv_object_folder((enum cv_object_place)place, video_id, &prefix, error);
         result = result ? result
                         : remove_prefix(store, prefix, cancel, progress, opaque, &removed, error);
         if (result != 0) {

@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { BACKLOG = 32, ADDRESS_MAX = 128 };
+enum {
+    BACKLOG = 512, /* a burst of connections does not make a probe wait for its second SYN */
+    ADDRESS_MAX = 128,
+};
 
 CV_DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
 

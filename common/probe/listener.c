@@ -1,39 +1,30 @@
 #include "common/probe/probe_internal.h"
 
 #include <microhttpd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 enum {
-    CONNECTIONS_MAX = 32,         /* a kubelet, two Prometheus and some that hang */
-    CONNECTION_MS = 5000,         /* a whole request, answer included */
+    CONNECTIONS_MAX = 128,    /* the oldest gives way to the next: an answer takes a millisecond */
+    CONNECTIONS_CLOSING = 32, /* that have given way and are not closed yet */
+    SILENCE_S = 5,            /* a connection without a byte is closed */
     CONNECTION_BYTES = 8 * 1024,  /* of header; the answer is not among it */
     CONNECTION_BYTES_STEP = 1024, /* grows by */
-    TURN_MS = 1000,               /* the thread looks at what is overdue at least this often */
     REASON_MAX = 512,
 };
 
-struct connection {
-    int fd; /* -1: free */
-    int64_t until;
-};
-
 struct cv_probe {
-    struct MHD_Daemon *daemon;
-    pthread_t thread;
-    bool has_thread;
-    int stop_fd;
+    struct MHD_Daemon *daemon; /* has a thread of its own */
     int port;
     int64_t stall_ms;
     _Atomic int64_t beat_at;
     atomic_bool is_draining;
     struct cv_metrics *metrics;
-    struct connection connections[CONNECTIONS_MAX]; /* the thread's alone */
+    int connections[CONNECTIONS_MAX]; /* descriptors, the oldest first; the daemon's thread alone */
+    size_t connection_count;
 
     pthread_mutex_t mutex; /* everything below */
     char reason[REASON_MAX];
@@ -58,7 +49,7 @@ static const struct cv_metric ready = {
 };
 static const struct cv_metric dropped = {
     .name = "cortana_series_dropped_total",
-    .help = "Numbers that found no room.",
+    .help = "Series that were not kept because a family had too many.",
     .kind = CV_METRIC_COUNTER,
 };
 
@@ -199,10 +190,22 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     return result;
 }
 
-/* ---- the thread ------------------------------------------------------------------------------ */
+/* ---- connections ------------------------------------------------------------------------------- */
 
-/* The library's own time-out begins anew with every byte: who sends one every few seconds would
- * keep a connection for an hour, and 32 of them would keep the probes out. */
+static void forget_connection(struct cv_probe *probe, int fd)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < probe->connection_count; i++) {
+        if (probe->connections[i] != fd) {
+            probe->connections[kept++] = probe->connections[i];
+        }
+    }
+    probe->connection_count = kept;
+}
+
+/* The library's time-out begins anew with every byte, and at its limit it takes no more connections:
+ * clients that send a byte now and then would keep the probes out. Here the oldest connection makes
+ * room for a new one, so that a client who asks and reads at once is answered whoever else is there. */
 static void on_connection(void *opaque, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -213,49 +216,16 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
     if (!info) {
         return;
     }
-    bool begins = code == MHD_CONNECTION_NOTIFY_STARTED;
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-        struct connection *held = &probe->connections[i];
-        if (held->fd == (begins ? -1 : info->connect_fd)) {
-            *held = begins
-                        ? (struct connection){info->connect_fd, cv_monotonic_ms() + CONNECTION_MS}
-                        : (struct connection){-1, 0};
-            return;
-        }
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        forget_connection(probe, info->connect_fd);
+        return;
     }
-}
-
-static void cut_overdue(struct cv_probe *probe)
-{
-    int64_t now = cv_monotonic_ms();
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-        struct connection *held = &probe->connections[i];
-        if (held->fd >= 0 && now >= held->until) {
-            (void)shutdown(held->fd, SHUT_RDWR); /* the library sees the end and closes it */
-        }
+    if (probe->connection_count == CONNECTIONS_MAX) {
+        (void)shutdown(probe->connections[0],
+                       SHUT_RDWR); /* the library sees the end and closes it */
+        forget_connection(probe, probe->connections[0]);
     }
-}
-
-static void *serve(void *argument)
-{
-    struct cv_probe *probe = argument;
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(probe->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    struct pollfd polls[] = {
-        {.fd = probe->stop_fd, .events = POLLIN},
-        {.fd = info ? info->epoll_fd : -1, .events = POLLIN},
-    };
-    for (;;) {
-        MHD_UNSIGNED_LONG_LONG soon = TURN_MS;
-        if (MHD_get_timeout(probe->daemon, &soon) != MHD_YES || soon > TURN_MS) {
-            soon = TURN_MS;
-        }
-        (void)poll(polls, CV_COUNT(polls), (int)soon);
-        if (polls[0].revents) {
-            return NULL;
-        }
-        cut_overdue(probe);
-        (void)MHD_run(probe->daemon);
-    }
+    probe->connections[probe->connection_count++] = info->connect_fd;
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -275,39 +245,25 @@ static int start_daemon(struct cv_probe *probe, const char *address, struct cv_e
     if (result < 0) {
         return result;
     }
-    probe->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, probe,
-                         MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL, MHD_OPTION_LISTEN_SOCKET,
-                         fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(CONNECTION_MS / 1000),
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)CONNECTION_BYTES_STEP,
-                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, probe, MHD_OPTION_END);
+    probe->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, probe,
+        MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS_MAX + CONNECTIONS_CLOSING),
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT,
+        (size_t)CONNECTION_BYTES_STEP, MHD_OPTION_NOTIFY_CONNECTION, on_connection, probe,
+        MHD_OPTION_END);
     if (!probe->daemon) {
         return cv_fail(error, CV_ERROR_INTERNAL, "the HTTP listener at %s does not start", address);
     }
     (void)cv_take_fd(&fd); /* the daemon closes it */
-    int error_number = pthread_create(&probe->thread, NULL, serve, probe);
-    if (error_number != 0) {
-        return cv_fail_errno(error, error_number, "no thread for the HTTP listener");
-    }
-    probe->has_thread = true;
     return 0;
 }
 
 static void probe_free(struct cv_probe *probe)
 {
-    if (probe->has_thread) {
-        uint64_t one = 1;
-        ssize_t written = write(probe->stop_fd, &one, sizeof(one));
-        (void)written;
-        (void)pthread_join(probe->thread, NULL);
-    }
     if (probe->daemon) {
         MHD_stop_daemon(probe->daemon);
-    }
-    if (probe->stop_fd >= 0) {
-        close(probe->stop_fd);
     }
     cv_metrics_free(probe->metrics);
     cv_metrics_free(probe->published);
@@ -328,13 +284,6 @@ int cv_probe_start(const struct cv_probe_params *params, struct cv_probe **ret_p
     probe->stall_ms = params->stall_ms;
     probe->beat_at = cv_monotonic_ms();
     (void)snprintf(probe->reason, sizeof(probe->reason), "starting");
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-        probe->connections[i].fd = -1;
-    }
-    probe->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (probe->stop_fd < 0) {
-        return cv_fail_errno(error, errno, "no descriptor for the HTTP listener");
-    }
     int result = cv_metrics_new(&probe->metrics, error);
     if (result < 0) {
         return result;

@@ -5,8 +5,9 @@
  *   GET /metrics   the numbers, in Prometheus' text format 0.0.4
  *
  * The listener runs on a thread of its own, answers from memory, and asks neither the database nor
- * the store: no request makes the process wait. Whoever asks is bounded: GET and HEAD alone, 32
- * connections, one request each, 5 s from the first byte to the last, 8 KiB of header. Nothing is
+ * the store: no request makes the process wait. Whoever asks is bounded: GET and HEAD alone, one
+ * request a connection, 8 KiB of header, 5 s of silence, and 128 connections, of which the oldest gives
+ * way to the next: slow clients do not keep others from an answer. Nothing is
  * authenticated: bind it where only those that may read it can reach it. What it says is redacted
  * as log lines are.
  *

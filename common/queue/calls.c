@@ -1,12 +1,8 @@
+/* Calls of the SQL functions, and texts that PostgreSQL can store. */
 #include "common/queue/calls.h"
 
 #include <string.h>
 #include <utf8proc.h>
-
-/* Of each stream of a stage process; enough for a traceback, little enough for a million rows. */
-enum { TAIL_BYTES = 8 * 1024 };
-
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 static const struct {
     const char *word;
@@ -28,11 +24,10 @@ static const struct {
     {"drain", CV_QUEUE_DRAIN},
 };
 
-int cv_queue_call(struct cv_db *db, struct cv_error *error, const char *sql, size_t count,
-                  const char *const *parameters)
+int cv_queue_call(struct cv_db *db, const struct cv_db_statement *statement, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_repeat(db, sql, count, parameters, &rows, error);
+    int result = cv_db_query_prepared(db, statement, &rows, error);
     if (result) {
         return result;
     }
@@ -42,8 +37,11 @@ int cv_queue_call(struct cv_db *db, struct cv_error *error, const char *sql, siz
             return outcomes[i].outcome;
         }
     }
-    return cv_fail(error, CV_ERROR_DATABASE, "the queue answers %s; program and database differ",
-                   word ? word : "nothing");
+    return cv_fail(
+        error, CV_ERROR_DATABASE,
+        "a function of the queue returned %s, which this program does not know; update the "
+        "program, or run cortana migrate",
+        word ? word : "no row");
 }
 
 struct cv_queue_number cv_queue_number(int64_t value)
@@ -62,7 +60,7 @@ int cv_queue_clean_text(const char *text, size_t limit, char **ret_text, struct 
     size_t length = strlen(text);
     if (length > limit) {
         text += length - limit;
-        while (((unsigned char)*text & 0xC0) == 0x80) { /* the rest of a character cut in two */
+        while (((unsigned char)*text & 0xC0) == 0x80) { /* the rest of a character that was cut */
             text++;
         }
         length = strlen(text);
@@ -99,35 +97,4 @@ int cv_queue_dump(const json_t *value, char **ret_text, struct cv_error *error)
     }
     *ret_text = text;
     return 0;
-}
-
-static int set_tail(json_t *object, const char *key, const char *text, struct cv_error *error)
-{
-    cv_auto_free char *clean = NULL;
-    int result = cv_queue_clean_text(text, TAIL_BYTES, &clean, error);
-    if (result == 0 && clean && json_object_set_new(object, key, json_string(clean))) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a report");
-    }
-    return result;
-}
-
-int cv_queue_dump_report(const struct cv_attempt_report *report, char **ret_text,
-                         struct cv_error *error)
-{
-    if (!report) {
-        *ret_text = NULL;
-        return 0;
-    }
-    cv_auto(json_decref) json_t *object =
-        json_pack("{s:i, s:f, s:I}", "exit_code", report->exit_code, "cpu_seconds",
-                  report->cpu_seconds, "peak_memory_bytes", (json_int_t)report->peak_memory_bytes);
-    if (!object ||
-        (report->pid > 0 && json_object_set_new(object, "pid", json_integer(report->pid)))) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a report");
-    }
-    int result = set_tail(object, "stdout_tail", report->stdout_tail, error);
-    if (result == 0) {
-        result = set_tail(object, "stderr_tail", report->stderr_tail, error);
-    }
-    return result ? result : cv_queue_dump(object, ret_text, error);
 }

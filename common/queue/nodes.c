@@ -1,3 +1,4 @@
+/* Workers and the machines they run on: their rows, their disks, and waking nodes that sleep. */
 #include "common/queue/calls.h"
 
 #include <arpa/inet.h>
@@ -12,18 +13,54 @@
 
 enum {
     MAC_BYTES = 6,
-    MAC_REPEATS = 16, /* of the address in a magic packet, behind six bytes of 0xFF */
+    /* A magic packet is six bytes of 0xFF and the address 16 times (AMD, "Magic Packet Technology",
+     * publication 20213, 1995). */
+    MAC_REPEATS = 16,
     PACKET_BYTES = MAC_BYTES * (MAC_REPEATS + 1),
     SCRIPT_MS = 30 * 1000, /* a script that takes longer is killed */
     SCRIPT_LOOK_MS = 20,
     SCRIPT_WORDS_MAX = 64,
 };
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 CV_DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
 
-/* What both callers need of a node. */
+/* What wake() reads. */
 #define COLUMNS "name, host, wake_method, mac, broadcast, port, to_json(script) AS script"
+
+/* ---- rows of workers and disks --------------------------------------------------------------- */
+
+void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size)
+{
+    char boot[40] = "unknown";
+    cv_auto_file FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && fgets(boot, sizeof(boot), file)) {
+        boot[strcspn(boot, "\n")] = '\0';
+    }
+    host[host_size - 1] = '\0';
+    if (gethostname(host, host_size - 1) != 0) {
+        (void)snprintf(host, host_size, "unknown");
+    }
+    (void)snprintf(id, id_size, "%s:%d:%s", host, (int)getpid(), boot);
+}
+
+int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,
+                           struct cv_error *error)
+{
+    return cv_queue_run(db, error,
+                        "SELECT report_worker($1, $2, $3, ARRAY[$4], $5::int, $6::int, $7)"
+                        " AS outcome",
+                        state->id, state->host, CV_VERSION, state->job_type,
+                        cv_queue_number(state->slots).text, cv_queue_number(state->running).text,
+                        state->state);
+}
+
+int cv_queue_report_disk(struct cv_db *db, const struct cv_disk_state *state,
+                         struct cv_error *error)
+{
+    return cv_db_run(db, NULL, error, "SELECT report_disk($1, $2, $3::bigint, $4::bigint)",
+                     state->host, state->path, cv_queue_number(state->total_bytes).text,
+                     cv_queue_number(state->free_bytes).text);
+}
 
 /* ---- Wake-on-LAN ----------------------------------------------------------------------------- */
 
@@ -36,7 +73,7 @@ static bool parse_mac(const char *text, unsigned char mac[MAC_BYTES])
         if (end != pair + 2) {
             return false;
         }
-        text += i + 1 < MAC_BYTES ? 3 : 2; /* the table's check has seen to the separators */
+        text += i + 1 < MAC_BYTES ? 3 : 2; /* the table's CHECK ensures the separators */
     }
     return *text == '\0';
 }
@@ -47,7 +84,7 @@ static int send_packet(const char *mac_text, const char *broadcast, const char *
     unsigned char packet[PACKET_BYTES];
     unsigned char mac[MAC_BYTES];
     if (!parse_mac(mac_text, mac)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is no MAC address", mac_text);
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is not a MAC address", mac_text);
     }
     memset(packet, 0xFF, MAC_BYTES);
     for (size_t i = 1; i <= MAC_REPEATS; i++) {
@@ -57,7 +94,7 @@ static int send_packet(const char *mac_text, const char *broadcast, const char *
     cv_auto(freeaddrinfo) struct addrinfo *address = NULL;
     int failure = getaddrinfo(broadcast, port, &hints, &address);
     if (failure) {
-        return cv_fail(error, CV_ERROR_CONNECTION, "%s:%s: %s", broadcast, port,
+        return cv_fail(error, CV_ERROR_CONNECTION, "cannot resolve %s:%s: %s", broadcast, port,
                        gai_strerror(failure));
     }
     cv_auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -87,8 +124,8 @@ static int wait_for_script(pid_t pid, const char *program, struct cv_error *erro
         if (cv_monotonic_ms() >= until) {
             (void)kill(-pid, SIGKILL);
             (void)waitpid(pid, &status, 0);
-            return cv_fail(error, CV_ERROR_TIMEOUT, "%s took more than %d s", program,
-                           SCRIPT_MS / 1000);
+            return cv_fail(error, CV_ERROR_TIMEOUT, "%s did not end within %d s and was killed",
+                           program, SCRIPT_MS / 1000);
         }
         const struct timespec pause = {.tv_nsec = SCRIPT_LOOK_MS * 1000000L};
         (void)nanosleep(&pause, NULL);
@@ -101,20 +138,21 @@ static int wait_for_script(pid_t pid, const char *program, struct cv_error *erro
     return 0;
 }
 
-/* Program and arguments as they stand, no shell; nothing of our environment, where secrets are. */
+/* Runs the program without a shell, and with an environment of its own: ours holds secrets. */
 static int run_script(const json_t *words, const char *node, const char *host,
                       struct cv_error *error)
 {
     char *arguments[SCRIPT_WORDS_MAX + 1] = {NULL};
     size_t count = json_array_size(words);
     if (count == 0 || count > SCRIPT_WORDS_MAX) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "a script has 1 to %d words",
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "a node's script must have 1 to %d words",
                        SCRIPT_WORDS_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         arguments[i] = (char *)json_string_value(json_array_get(words, i));
         if (!arguments[i]) {
-            return cv_fail(error, CV_ERROR_CONFIGURATION, "word %zu of the script is NULL", i + 1);
+            return cv_fail(error, CV_ERROR_CONFIGURATION, "word %zu of the node's script is NULL",
+                           i + 1);
         }
     }
     cv_auto_free char *name_variable = NULL;

@@ -1,12 +1,13 @@
 /* The job queue over PostgreSQL. The rules (states, leases, retries, fencing, history) live in SQL
- * functions (sql/migrations), so that any language can use the queue; this is their face in C.
+ * functions (sql/migrations), so that any language can use the queue; these functions call them.
  *
- * A claim hands out a lease: `token` is the fencing token, which only grows. Every call that
- * settles, renews or reports names job and token, and is refused with CV_LEASE_LOST once another
- * claim has taken the job: then the worker aborts and drops its output.
+ * A claim gives a job to a worker for the time of its lease. Its `token` is a fencing token, which
+ * grows with every claim. Every call that renews the lease, reports or settles names job and token,
+ * and returns CV_LEASE_LOST once another claim has taken the job: the worker then aborts and discards
+ * its output.
  *
- * All functions use the connection they are given and no other state; thread rules are those of
- * db.h.
+ * The functions keep no state of their own. A connection is used by one thread at a time (db.h). They
+ * return 0, another enum cv_queue_outcome where the comment names it, or -1 and `error`.
  */
 #pragma once
 
@@ -15,18 +16,17 @@
 
 #include <jansson.h>
 
-/* Named outcomes. */
 enum cv_queue_outcome {
     CV_QUEUE_OK = 0,
-    CV_LEASE_LOST = 1,      /* the token is not the job's any more: abort, drop the output */
+    CV_LEASE_LOST = 1,      /* the token is no longer the job's: abort, discard the output */
     CV_QUEUE_EMPTY = 2,     /* nothing to claim */
-    CV_QUEUE_DUPLICATE = 3, /* enqueue: such a job is queued or processing; its id is returned */
-    CV_QUEUE_CANCEL = 4,    /* the lease holds, but somebody wants the job stopped */
+    CV_QUEUE_DUPLICATE = 3, /* the same job is already queued or processing; its id is returned */
+    CV_QUEUE_CANCEL = 4,    /* the lease holds, but the job is to be stopped */
     CV_QUEUE_NO_SUCH_JOB = 5,
-    CV_QUEUE_WRONG_STATE = 6, /* cancel or retry of a job whose state forbids it */
-    CV_QUEUE_DRAIN = 7,       /* report_worker: somebody wants this worker to finish and go */
-    CV_QUEUE_RETRY = 9,       /* fail: the job will be tried again */
-    CV_QUEUE_SCHEMA = 8,      /* check_schema: the database is not of this program's kind */
+    CV_QUEUE_WRONG_STATE = 6, /* cancel or retry: the job's state forbids it */
+    CV_QUEUE_DRAIN = 7,       /* report_worker: this worker is to finish its jobs and exit */
+    CV_QUEUE_RETRY = 9,       /* fail: the job will be retried */
+    CV_QUEUE_SCHEMA = 8,      /* check_schema: the schema does not fit this program */
 };
 
 enum { CV_UUID_SIZE = 37 };
@@ -35,12 +35,13 @@ enum { CV_UUID_SIZE = 37 };
 struct cv_job {
     char id[CV_UUID_SIZE];
     char video_id[CV_UUID_SIZE];       /* "" when the job has no video */
-    char correlation_id[CV_UUID_SIZE]; /* handed on to successors */
+    char tenant_id[CV_UUID_SIZE];      /* "" when the job has no tenant */
+    char correlation_id[CV_UUID_SIZE]; /* the same for all successors */
     char *job_type;
-    json_t *payload; /* JSON null when it could not be read */
+    json_t *payload; /* JSON null when it could not be parsed */
     int64_t token;
-    int64_t sequence;  /* the run's place in the global order */
-    int64_t waited_ms; /* from when it could be claimed to the claim */
+    int64_t sequence;  /* of the run, in the order of all runs */
+    int64_t waited_ms; /* between the moment it became claimable and the claim */
     int priority;      /* 0..10 */
     int attempt;       /* 1 for the first */
     int retry_count;
@@ -62,20 +63,21 @@ struct cv_enqueue_params {
     const char *video_id;       /* NULL: none */
     const json_t *payload;      /* an object */
     int priority;               /* 0..10; -1: the type's base priority */
-    const char *scheduled_for;  /* a timestamp PostgreSQL reads; NULL: now */
+    const char *scheduled_for;  /* a timestamp as PostgreSQL accepts it; NULL: now */
     const char *dedupe_key;     /* NULL: none */
     const char *correlation_id; /* NULL: a new one */
-    int64_t sequence;           /* 0: the end of the global order */
+    int64_t sequence;           /* 0: after all others */
 };
 
-/* Part of the caller's transaction when one is open. CV_QUEUE_DUPLICATE is an outcome. */
+/* Enqueues one job; part of the caller's transaction when one is open. CV_QUEUE_DUPLICATE is an
+ * outcome. */
 CV_MUST_CHECK int cv_queue_enqueue(struct cv_db *db, const struct cv_enqueue_params *params,
                                    char ret_job_id[CV_UUID_SIZE], struct cv_error *error);
 
-/* Gives `payload` to the next stage, inside the transaction that ends `job`. In a run it waits for
- * the steps of that type behind the job's; a job on its own enqueues the next at once, with the
- * same video, run order, priority and correlation id, where one that waits or runs already counts
- * as success. CV_LEASE_LOST is an outcome. */
+/* Enqueues the next stage with `payload`, in the transaction that completes `job`. When the job belongs
+ * to a run, the payload goes to the later jobs of that type in the run. Otherwise a job is enqueued
+ * with the same video, sequence, priority and correlation id; that such a job is already queued or
+ * processing counts as success. CV_LEASE_LOST is an outcome. */
 CV_MUST_CHECK int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_job *job,
                                              const char *job_type, const json_t *payload,
                                              struct cv_error *error);
@@ -88,47 +90,68 @@ struct cv_run_params {
 };
 
 /* Starts the active version of a workflow with all its jobs; part of the caller's transaction when
- * one is open. CV_QUEUE_DUPLICATE when the video is on its way already: the id is that run's. */
+ * one is open. CV_QUEUE_DUPLICATE when the video already has a run that has not ended; *ret_run_id is
+ * that run's id. */
 CV_MUST_CHECK int cv_queue_start_run(struct cv_db *db, const struct cv_run_params *params,
                                      char ret_run_id[CV_UUID_SIZE], struct cv_error *error);
 
-/* The failed and canceled steps of a run once more; *ret_count says how many.
- * CV_QUEUE_NO_SUCH_JOB when there is no such run. */
+/* Retries the failed and canceled jobs of a run; *ret_count is their number. CV_QUEUE_NO_SUCH_JOB
+ * when there is no such run. */
 CV_MUST_CHECK int cv_queue_restart_run(struct cv_db *db, const char *run_id, int64_t *ret_count,
                                        struct cv_error *error);
 
-/* Stops every job of a run that is not done. */
+/* Cancels every job of a run that is not done. */
 CV_MUST_CHECK int cv_queue_cancel_run(struct cv_db *db, const char *run_id, struct cv_error *error);
 
 /* ---- claim and lease ------------------------------------------------------------------------- */
 
-/* Claims up to `limit` jobs of one type in one statement and starts an attempt of each. Also brings
- * due retries and expired leases of that type back first. CV_QUEUE_EMPTY is an outcome. */
-CV_MUST_CHECK int cv_queue_claim(struct cv_db *db, const char *worker_id, const char *job_type,
-                                 int limit, int64_t lease_ms, struct cv_job_list *ret_list,
+struct cv_claim_params {
+    const char *worker_id;
+    const char *job_type;
+    int limit; /* jobs, at least 1 */
+    int64_t lease_ms;
+};
+
+/* Claims up to `limit` jobs of one type in one statement and starts an attempt of each. First makes
+ * claimable again the jobs of that type whose retry is due or whose lease has expired.
+ * CV_QUEUE_EMPTY is an outcome. */
+CV_MUST_CHECK int cv_queue_claim(struct cv_db *db, const struct cv_claim_params *params,
+                                 struct cv_job_list *ret_list, struct cv_error *error);
+
+/* What a worker holds of a claimed job; borrows the id. */
+struct cv_lease {
+    const char *job_id;
+    int64_t token;
+};
+
+/* Renews a lease for `lease_ms` from now: 0, CV_LEASE_LOST or CV_QUEUE_CANCEL. */
+CV_MUST_CHECK int cv_queue_renew(struct cv_db *db, const struct cv_lease *lease, int64_t lease_ms,
                                  struct cv_error *error);
 
-/* Renews one lease: 0, CV_LEASE_LOST or CV_QUEUE_CANCEL. */
-CV_MUST_CHECK int cv_queue_renew(struct cv_db *db, const char *job_id, int64_t token,
-                                 int64_t lease_ms, struct cv_error *error);
-
-/* Writes progress (0..1) and what is being done; same outcomes as cv_queue_renew. */
-CV_MUST_CHECK int cv_queue_progress(struct cv_db *db, const char *job_id, int64_t token,
-                                    double fraction, const char *doing, struct cv_error *error);
+/* Writes progress (0..1) and what the job is doing (NULL: unknown); same outcomes as cv_queue_renew. */
+CV_MUST_CHECK int cv_queue_progress(struct cv_db *db, const struct cv_lease *lease, double fraction,
+                                    const char *doing, struct cv_error *error);
 
 /* ---- settle ---------------------------------------------------------------------------------- */
 
-/* What is known of an attempt when it ends; goes to job_attempts. Texts may be NULL. */
+/* What is known about an attempt when it ends; stored in job_attempts. Texts may be NULL. */
 struct cv_attempt_report {
-    int exit_code; /* of the stage process; -1: killed by a signal or never started */
+    /* Of the stage, or of the program that the stage ran; -1: a signal ended it, or it never started. */
+    int exit_code;
     int64_t pid;
     double cpu_seconds;
     int64_t peak_memory_bytes;
-    const char *stdout_tail; /* up to 8 KiB each */
+    const char *stdout_tail; /* the last 8 KiB of each are stored, without secrets */
     const char *stderr_tail;
 };
 
-/* Locks the job's row and checks the token; first statement of a commit. Needs a transaction. */
+/* The log of a job: a JSON text (free() it) with the job, its attempts and its events, without secrets.
+ * CV_ERROR_OBJECT_NOT_FOUND when the job does not exist. */
+CV_MUST_CHECK int cv_queue_job_log(struct cv_db *db, const char *job_id, char **ret_text,
+                                   struct cv_error *error);
+
+/* Locks the job's row until the transaction ends and checks the token: the first statement of a
+ * transaction that commits a job's output. Needs an open transaction. */
 CV_MUST_CHECK int cv_queue_fence(struct cv_db *db, const struct cv_job *job,
                                  struct cv_error *error);
 
@@ -137,17 +160,18 @@ CV_MUST_CHECK int cv_queue_complete(struct cv_db *db, const struct cv_job *job,
                                     const json_t *result, const struct cv_attempt_report *report,
                                     struct cv_error *error);
 
-/* Many at once, without reports; *ret_completed counts those whose token still held. */
+/* Completes many jobs at once, without results and reports; *ret_completed counts those whose token
+ * was still valid. */
 CV_MUST_CHECK int cv_queue_complete_batch(struct cv_db *db, const struct cv_job_list *list,
                                           size_t *ret_completed, struct cv_error *error);
 
-/* processing → failed. CV_QUEUE_RETRY when the verdict allows another try and retries are left; 0: a
- * dead letter, or canceled where somebody had asked for that. */
+/* processing → failed. CV_QUEUE_RETRY when the verdict of `failure` allows a retry and retries are
+ * left. 0 when the job becomes a dead letter, or canceled because that had been requested. */
 CV_MUST_CHECK int cv_queue_fail(struct cv_db *db, const struct cv_job *job,
                                 const struct cv_error *failure,
                                 const struct cv_attempt_report *report, struct cv_error *error);
 
-/* Gives the job back at once; the attempt does not count. */
+/* processing → queued, at once; the attempt does not count as a retry. */
 CV_MUST_CHECK int cv_queue_release(struct cv_db *db, const struct cv_job *job, const char *reason,
                                    const struct cv_attempt_report *report, struct cv_error *error);
 
@@ -156,21 +180,22 @@ CV_MUST_CHECK int cv_queue_settle_canceled(struct cv_db *db, const struct cv_job
                                            const struct cv_attempt_report *report,
                                            struct cv_error *error);
 
-/* Rows of task_artifacts; `artifacts` is a list of {kind, key, size, content_type, checksum}. */
+/* Writes rows of task_artifacts; `artifacts` is an array of
+ * {kind, key, size, content_type, checksum}. */
 CV_MUST_CHECK int cv_queue_record_artifacts(struct cv_db *db, const struct cv_job *job,
                                             const char *bucket, const json_t *artifacts,
                                             struct cv_error *error);
 
 /* ---- by hand --------------------------------------------------------------------------------- */
 
-/* A waiting job is canceled at once; a running one is asked to stop. */
+/* Cancels a waiting job at once; asks the worker of a running one to stop it. */
 CV_MUST_CHECK int cv_queue_cancel(struct cv_db *db, const char *job_id, struct cv_error *error);
 
-/* failed or canceled → queued, with a fresh set of retries and all its history; CV_QUEUE_DUPLICATE
- * when the same work waits or runs already. */
+/* failed or canceled → queued, with all its retries again and its history kept. CV_QUEUE_DUPLICATE
+ * when the same job is already queued or processing. */
 CV_MUST_CHECK int cv_queue_retry(struct cv_db *db, const char *job_id, struct cv_error *error);
 
-/* Every dead letter of a type; *ret_count says how many. */
+/* Retries every dead letter of a type; *ret_count is their number. */
 CV_MUST_CHECK int cv_queue_retry_failed(struct cv_db *db, const char *job_type, int64_t *ret_count,
                                         struct cv_error *error);
 
@@ -187,7 +212,7 @@ struct cv_worker_state {
 
 enum { CV_WORKER_HOST_SIZE = 64, CV_WORKER_ID_SIZE = 160 };
 
-/* What this process is called among the workers. */
+/* Names this process for cv_worker_state: the host, and "host:pid:boot id". */
 void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size);
 
 /* Writes the worker's row: on start, with every heartbeat, at the end. CV_QUEUE_DRAIN is an
@@ -195,18 +220,25 @@ void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size
 CV_MUST_CHECK int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,
                                          struct cv_error *error);
 
-/* Notes how full a disk of this host is, in its log. */
-CV_MUST_CHECK int cv_queue_report_disk(struct cv_db *db, const char *host, const char *path,
-                                       int64_t total_bytes, int64_t free_bytes,
+struct cv_disk_state {
+    const char *host;
+    const char *path; /* a directory on the disk */
+    int64_t total_bytes;
+    int64_t free_bytes;
+};
+
+/* Records how full the scratch disk of a host is. */
+CV_MUST_CHECK int cv_queue_report_disk(struct cv_db *db, const struct cv_disk_state *state,
                                        struct cv_error *error);
 
-/* Wakes the nodes that sleep and that jobs starting within five minutes need, each once in five
- * minutes whoever asks. `tell` hears of each: `failure` is NULL for one that was called. */
+/* Wakes the nodes without a running worker that jobs due within five minutes need, each node at most
+ * once in five minutes, whichever process asks. Calls `tell` for each node; `failure` is NULL when the
+ * packet was sent or the script succeeded. */
 typedef void cv_queue_wake_told(void *opaque, const char *node, const struct cv_error *failure);
 CV_MUST_CHECK int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, void *opaque,
                                       struct cv_error *error);
 
-/* Wakes one node by name, needed or not. CV_QUEUE_NO_SUCH_JOB: there is no such node. */
+/* Wakes one node by name, also when no job needs it. CV_QUEUE_NO_SUCH_JOB: there is no such node. */
 CV_MUST_CHECK int cv_queue_wake_node(struct cv_db *db, const char *name, struct cv_error *error);
 
 /* ---- migrations ------------------------------------------------------------------------------ */
@@ -216,18 +248,21 @@ struct cv_migration_status {
     int pending; /* in this binary and not in the database */
 };
 
-/* Applies every pending migration, each in a transaction, under an advisory lock, with its
- * checksum; a migration whose text has changed since it was applied is CV_ERROR_CONFLICT. */
+/* Applies every pending migration, each in its own transaction, and records its checksum. Programs
+ * that migrate at the same time wait for each other: each transaction holds a lock that only the
+ * schema's owner may take. CV_ERROR_CONFLICT when the text of a migration has changed since it was
+ * applied, when the database holds migrations that this program does not know, and when its schema
+ * is from before the first release. */
 CV_MUST_CHECK int cv_migrate(struct cv_db *db, struct cv_migration_status *ret_status,
                              struct cv_error *error);
 
-/* What cv_migrate would do. */
+/* Counts without changing anything. */
 CV_MUST_CHECK int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
                                     struct cv_error *error);
 
-/* Whether this program may work on this schema: 0 when the database holds every migration that the
- * program knows, and none that has taken away what it uses, however many more there are. Else
- * CV_QUEUE_SCHEMA, and `reason` says which of both is to be brought up to date. */
+/* Whether this program can work with the database's schema: 0 when the database holds every
+ * migration that the program knows, and no later one that removed what the program uses. Else
+ * CV_QUEUE_SCHEMA, and `reason` says whether to update the program or to migrate the database. */
 enum { CV_SCHEMA_REASON_SIZE = 400 };
 CV_MUST_CHECK int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
                                         struct cv_error *error);

@@ -24,6 +24,8 @@ struct cv_store_reader_backend {
     int (*read)(struct cv_store_reader *reader, int64_t offset, void *data, size_t length,
                 size_t *ret_read, struct cv_error *error);
     void (*close)(struct cv_store_reader *reader);
+    /* The object as an open file, borrowed; NULL: it is none. */
+    int (*fd)(const struct cv_store_reader *reader);
 };
 
 /* A put or a get under way; the backend's own. */
@@ -86,15 +88,14 @@ struct cv_store_backend {
     /* NULL: nothing is waited for, nothing is read. */
     void (*set_cancel)(struct cv_store *store, struct cv_cancel *cancel);
     size_t (*read_paths)(const struct cv_store *store, const char *paths[CV_STORE_READ_PATHS_MAX]);
+    /* Fails when this handle reaches another place than the one that was opened (a directory that was
+     * unmounted or replaced). NULL: that cannot happen. */
+    int (*check_place)(struct cv_store *store, struct cv_error *error);
 };
 
-/* A directory as a store; made when it is missing. */
-CV_MUST_CHECK int cv_directory_store_open(const char *path, struct cv_store **ret_store,
-                                          struct cv_error *error);
-
-/* A bucket as a store; `url` "s3://BUCKET[/PREFIX]", or NULL: S3_BUCKET. Asks nobody yet. */
-CV_MUST_CHECK int cv_s3_store_open(const char *url, struct cv_store **ret_store,
-                                   struct cv_error *error);
+/* Passes the result of a call of a backend up. A failure that a store may raise because it refuses, is
+ * away or is set up wrongly is marked as the environment's (cv_error_suspect_environment). */
+CV_MUST_CHECK int cv_store_judge(int result, struct cv_error *error);
 
 /* The media type of a key by its extension; static, never NULL. */
 const char *cv_content_type_of_key(const char *key);
@@ -106,6 +107,11 @@ CV_MUST_CHECK int cv_object_list_add(struct cv_object_list *list, const char *ke
 /* Opens a regular file that is to be stored. */
 CV_MUST_CHECK int cv_store_open_file(const char *path, struct cv_store_input *ret_input,
                                      struct cv_error *error);
+
+/* Reads exactly `length` bytes of an open object at `offset`. CV_ERROR_CONFLICT when the file ends before:
+ * it was cut short after its size was taken. */
+CV_MUST_CHECK int cv_store_read_file(int fd, int64_t offset, void *data, size_t length,
+                                     size_t *ret_read, struct cv_error *error);
 
 /* Checks what a put was given besides the bytes. */
 CV_MUST_CHECK int cv_store_check_put(const struct cv_put_params *params, struct cv_error *error);

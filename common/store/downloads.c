@@ -57,8 +57,10 @@ static void begin_ahead(struct cv_downloads *downloads)
         *download = (struct download){.get = NULL};
         download->result = cv_store_check_key(key, &download->error);
         if (download->result == 0) {
-            download->result = downloads->store->backend->get_begin(
-                downloads->store, key, downloads->limit, &download->get, &download->error);
+            download->result = cv_store_judge(
+                downloads->store->backend->get_begin(downloads->store, key, downloads->limit,
+                                                     &download->get, &download->error),
+                &download->error);
         }
     }
 }
@@ -81,7 +83,8 @@ int cv_downloads_next(struct cv_downloads *downloads, void **ret_data, size_t *r
         return download->result;
     }
     size_t size = 0;
-    int result = backend->get_end(cv_take(download->get), ret_data, &size, error);
+    int result =
+        cv_store_judge(backend->get_end(cv_take(download->get), ret_data, &size, error), error);
     if (result == 0) {
         downloads->guess =
             size > downloads->guess || downloads->next == 1 ? size : downloads->guess;

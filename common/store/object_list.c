@@ -15,8 +15,8 @@ static int list_page(struct cv_store *store, const char *prefix, const char *sta
         return cv_fail(error, CV_ERROR_INVALID_KEY, "prefix or start of a list exceeds a key");
     }
     struct cv_object_list list = {0};
-    int result =
-        store->backend->list(store, prefix, start_after, continuation, limit, &list, error);
+    int result = cv_store_judge(
+        store->backend->list(store, prefix, start_after, continuation, limit, &list, error), error);
     if (result) {
         cv_object_list_deinit(&list);
         return result;

@@ -1,8 +1,26 @@
 #include "common/store/backend.h"
+#include "common/store/dir/dir.h"
+#include "common/store/s3/s3.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+
+int cv_store_judge(int result, struct cv_error *error)
+{
+    static const enum cv_error_type types[] = {
+        CV_ERROR_AUTHENTICATION, CV_ERROR_AUTHORIZATION, CV_ERROR_CONFIGURATION,
+        CV_ERROR_CONNECTION,     CV_ERROR_DISK_FULL,     CV_ERROR_IO,
+        CV_ERROR_NOT_FOUND,      CV_ERROR_SERVER,        CV_ERROR_THROTTLED,
+        CV_ERROR_TIMEOUT,
+    };
+    for (size_t i = 0; result < 0 && i < CV_COUNT(types); i++) {
+        if (error->type == types[i]) {
+            cv_error_suspect_environment(error);
+        }
+    }
+    return result;
+}
 
 int cv_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)
 {
@@ -59,7 +77,7 @@ int cv_store_head(struct cv_store *store, const char *key, struct cv_object_info
         return result;
     }
     struct cv_object_info info;
-    result = store->backend->head(store, key, &info, NULL, error);
+    result = cv_store_judge(store->backend->head(store, key, &info, NULL, error), error);
     if (result == 0 && ret_info) {
         *ret_info = info;
     }
@@ -75,7 +93,7 @@ int cv_store_head_metadata(struct cv_store *store, const char *key, struct cv_ob
     }
     struct cv_object_info info;
     cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
-    result = store->backend->head(store, key, &info, &metadata, error);
+    result = cv_store_judge(store->backend->head(store, key, &info, &metadata, error), error);
     if (result) {
         return result;
     }
@@ -104,7 +122,8 @@ int cv_store_get(struct cv_store *store, const char *key, size_t limit, void **r
 {
     int result = cv_store_check_key(key, error);
     if (result == 0 && store->backend->get) {
-        return store->backend->get(store, key, limit, ret_data, ret_size, error);
+        return cv_store_judge(store->backend->get(store, key, limit, ret_data, ret_size, error),
+                              error);
     }
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     result = result ? result : cv_store_reader_open(store, key, &reader, error);
@@ -144,7 +163,9 @@ static int put(struct cv_store *store, const char *key, const struct cv_store_in
     struct cv_object_info info;
     const struct cv_put_params *given = params ? params : &defaults;
     int result = cv_store_check_put(given, error);
-    result = result ? result : store->backend->put(store, key, input, given, &info, error);
+    result =
+        result ? result
+               : cv_store_judge(store->backend->put(store, key, input, given, &info, error), error);
     if (result == 0 && ret_info) {
         *ret_info = info;
     }
@@ -184,6 +205,27 @@ int cv_store_open_file(const char *path, struct cv_store_input *ret_input, struc
     return 0;
 }
 
+int cv_store_read_file(int fd, int64_t offset, void *data, size_t length, size_t *ret_read,
+                       struct cv_error *error)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t step = pread(fd, (char *)data + done, length - done, offset + (int64_t)done);
+        if (step < 0 && errno == EINTR) {
+            continue;
+        }
+        if (step < 0) {
+            return cv_fail_errno(error, errno, "read an object");
+        }
+        if (step == 0) {
+            return cv_fail(error, CV_ERROR_CONFLICT, "an object was cut short while it was read");
+        }
+        done += (size_t)step;
+    }
+    *ret_read = done;
+    return 0;
+}
+
 int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
                       const struct cv_put_params *params, struct cv_object_info *ret_info,
                       struct cv_error *error)
@@ -198,7 +240,7 @@ int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
 int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error)
 {
     int result = cv_store_check_key(key, error);
-    return result ? result : store->backend->delete (store, key, error);
+    return result ? result : cv_store_judge(store->backend->delete (store, key, error), error);
 }
 
 /* Deletes a batch; *ret_tried is how many keys that covers. */
@@ -224,7 +266,9 @@ static int delete_batch(struct cv_store *store, const char *const *keys, size_t 
     *ret_tried = at;
     struct cv_error other;
     int deleted =
-        valid_count > 0 ? store->backend->delete_many(store, valid, valid_count, &other) : 0;
+        valid_count > 0
+            ? cv_store_judge(store->backend->delete_many(store, valid, valid_count, &other), &other)
+            : 0;
     if (deleted < 0 && result == 0) {
         *error = other;
         return deleted;
@@ -264,7 +308,7 @@ static int transfer(transfer_function *function, struct cv_store *store, const c
         return cv_fail(error, CV_ERROR_INVALID_KEY, "cannot put %s in its own place", from);
     }
     struct cv_object_info info;
-    result = function(store, from, to, if_etag, &info, error);
+    result = cv_store_judge(function(store, from, to, if_etag, &info, error), error);
     if (result == 0 && ret_info) {
         *ret_info = info;
     }
@@ -306,7 +350,9 @@ int cv_store_reader_open(struct cv_store *store, const char *key,
                          struct cv_store_reader **ret_reader, struct cv_error *error)
 {
     int result = cv_store_check_key(key, error);
-    return result ? result : store->backend->open_reader(store, key, ret_reader, error);
+    return result
+               ? result
+               : cv_store_judge(store->backend->open_reader(store, key, ret_reader, error), error);
 }
 
 void cv_store_reader_close(struct cv_store_reader *reader)
@@ -334,8 +380,10 @@ static int read_source(void *opaque, int64_t offset, void *data, size_t length, 
         return 0;
     }
     uint64_t left = (uint64_t)(reader->info.size - offset);
-    return reader->backend->read(reader, offset, data, length < left ? length : (size_t)left,
-                                 ret_read, error);
+    return cv_store_judge(reader->backend->read(reader, offset, data,
+                                                length < left ? length : (size_t)left, ret_read,
+                                                error),
+                          error);
 }
 
 struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader)

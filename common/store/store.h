@@ -14,6 +14,7 @@
 #pragma once
 
 #include "common/base/base.h"
+#include "common/store/keys.h"
 
 struct cv_store;
 
@@ -27,7 +28,6 @@ enum cv_store_outcome {
 };
 
 enum {
-    CV_STORE_KEY_MAX = 1024, /* bytes; S3's own limit */
     CV_STORE_ETAG_SIZE = 80, /* buffer sizes, NUL included */
     CV_STORE_TYPE_SIZE = 96,
     CV_STORE_SHA256_SIZE = 65,
@@ -95,9 +95,6 @@ size_t cv_store_read_paths(const struct cv_store *store,
 
 /* What the bucket is called in task_artifacts and logs; borrowed. */
 const char *cv_store_name(const struct cv_store *store);
-
-/* Checks a key against the rules above. */
-CV_MUST_CHECK int cv_store_check_key(const char *key, struct cv_error *error);
 
 /* CV_STORE_NOT_FOUND, or 0 and *ret_info (may be NULL). */
 CV_MUST_CHECK int cv_store_head(struct cv_store *store, const char *key,
@@ -177,6 +174,21 @@ CV_MUST_CHECK int cv_store_list_after(struct cv_store *store, const char *prefix
                                       const char *start_after, size_t limit,
                                       struct cv_object_list *ret_list, struct cv_error *error);
 
+/* ---- logs of jobs: logs/pipeline/{job_id}.json -------------------------------------------------- */
+
+enum { CV_STORE_JOB_LOG_KEY_SIZE = 64 };
+
+/* CORTANA_LOG_DAYS: how many days logs of jobs are kept (30); 0: none are written. */
+CV_MUST_CHECK int cv_store_job_log_days(int64_t *ret_days, struct cv_error *error);
+
+/* The key of a job's log; `job_id` is a UUID. */
+void cv_store_job_log_key(const char *job_id, char key[CV_STORE_JOB_LOG_KEY_SIZE]);
+
+/* Removes logs that are older than `days`; *ret_removed counts. Reads the list of all of them. */
+CV_MUST_CHECK int cv_store_expire_job_logs(struct cv_store *store, int64_t days,
+                                           struct cv_cancel *cancel, int64_t *ret_removed,
+                                           struct cv_error *error);
+
 /* A request to the bucket itself, in S3's own language: `subresource` is "" (make it, look at it),
  * "lifecycle", "cors", "versioning" …, `body` NULL or XML. *ret_status is the server's answer (200,
  * 404, 501 …), *ret_body its text (free() it). CV_STORE_UNSUPPORTED for a store that is no bucket. */
@@ -188,6 +200,15 @@ CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store, const char *me
  * The directory store has file:// URLs for GET and refuses PUT (CV_ERROR_CONFIGURATION). */
 CV_MUST_CHECK int cv_store_presign(struct cv_store *store, const char *key, const char *method,
                                    int64_t seconds, char **ret_url, struct cv_error *error);
+
+/* ---- does it work? --------------------------------------------------------------------------- */
+
+enum cv_store_access { CV_STORE_READ, CV_STORE_WRITE };
+
+/* Whether the store does what it is there for at this moment: lists, and for CV_STORE_WRITE puts, gets
+ * and deletes a small object of a name of its own. The failure says what does not work. */
+CV_MUST_CHECK int cv_store_probe(struct cv_store *store, enum cv_store_access access,
+                                 struct cv_error *error);
 
 /* ---- reading with seeks ---------------------------------------------------------------------- */
 

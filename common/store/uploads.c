@@ -71,7 +71,7 @@ static int finish_oldest(struct cv_uploads *uploads, struct cv_error *error)
 {
     cv_auto(upload_deinit) struct upload upload = take_oldest(uploads);
     struct cv_object_info info;
-    int result = uploads->store->backend->put_end(upload.put, &info, error);
+    int result = cv_store_judge(uploads->store->backend->put_end(upload.put, &info, error), error);
     return result ? result : tell(uploads, upload.key, &info, error);
 }
 
@@ -107,8 +107,9 @@ static int put_now(struct cv_uploads *uploads, const struct upload *upload,
     struct cv_object_info info;
     int result = cv_uploads_wait(uploads, error);
     result = result ? result
-                    : uploads->store->backend->put(uploads->store, upload->key, input, params,
-                                                   &info, error);
+                    : cv_store_judge(uploads->store->backend->put(uploads->store, upload->key,
+                                                                  input, params, &info, error),
+                                     error);
     return result ? result : tell(uploads, upload->key, &info, error);
 }
 
@@ -123,8 +124,9 @@ static int begin(struct cv_uploads *uploads, struct upload *upload, const char *
     int result = cv_store_check_put(&params, error);
     result = result ? result : make_room(uploads, upload->data ? upload->size : 0, error);
     if (result == 0 && backend->put_begin) {
-        result =
-            backend->put_begin(uploads->store, upload->key, &input, &params, &upload->put, error);
+        result = cv_store_judge(
+            backend->put_begin(uploads->store, upload->key, &input, &params, &upload->put, error),
+            error);
     }
     if (result) {
         return result;

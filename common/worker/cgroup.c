@@ -2,7 +2,7 @@
  * and machines that have both use some of each. The process' own group is named in
  * /proc/self/cgroup; where that path is not the one that is mounted (a container that sees its
  * group as the root), the root is the group. Bounds of the groups above hold as well. */
-#include "common/worker/cgroup_internal.h"
+#include "common/worker/cgroup.h"
 
 #include <limits.h>
 #include <string.h>

@@ -15,6 +15,7 @@ struct cv_cgroup {
 void cv_cgroup_read(const char *root, const char *membership, struct cv_cgroup *ret_group);
 
 /* What a stage may hold of memory: `wanted`, or, where `slots` stages share a group that has less,
- * its share of what the supervisor leaves. The kernel kills a whole container that goes over its
+ * its share of what the supervisor and, with `has_broker`, its broker leave. The kernel kills a whole container that goes over its
  * bound; a stage that meets its own fails alone, and says why. */
-int64_t cv_cgroup_stage_memory(const struct cv_cgroup *group, int64_t wanted, int slots);
+int64_t cv_cgroup_stage_memory(const struct cv_cgroup *group, int64_t wanted, int slots,
+                               bool has_broker);

@@ -2,18 +2,20 @@
  * Nothing here waits. */
 #pragma once
 
-#include "common/worker/worker.h"
+#include "common/worker/stage.h"
 
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
 enum {
-    CV_OUTPUT_MAX = 256 << 20, /* a result: hours of OCR are tens of MiB */
-    CV_TAIL_MAX = 8 << 10,     /* what job_attempts keeps of each stream */
-    CV_LINE_MAX = 16 << 10,    /* a longer line of a stage's log comes in pieces */
-    CV_LINES_MAX = 10000,      /* lines of one attempt that are passed on; a decoder may complain of
+    CV_OUTPUT_MAX = 64 << 20, /* a result: hours of OCR are tens of MiB */
+    CV_TAIL_MAX = 8 << 10,    /* what job_attempts keeps of each stream */
+    CV_LINE_MAX = 16 << 10,   /* a longer line of a stage's log comes in pieces */
+    CV_LINES_MAX = 10000,     /* lines of one attempt that are passed on; a decoder may complain of
                                 * each frame of a broken file */
+    CV_LOG_BYTES_MAX = 4 << 20,   /* and of bytes */
+    CV_PROGRESS_MAX = 1000 * 1000 /* reports of one attempt: five a second for two days */
 };
 
 /* Lines out of a stream; a line longer than CV_LINE_MAX comes in pieces. */
@@ -48,6 +50,9 @@ struct cv_child {
     struct cv_buffer error_tail;
     struct cv_lines error_lines;
     int lines_passed_on;
+    int64_t bytes_passed_on;
+    bool log_is_full; /* nothing more is passed on */
+    int progress_count;
     struct cv_lines progress_lines;
     struct cv_progress progress;
     bool exited;
@@ -68,7 +73,8 @@ struct cv_child_params {
     const char *worker_id;
     const char *scratch;
     int threads;
-    int slots; /* stages that share this process' bounds */
+    int slots;                         /* stages that share this process' bounds */
+    const struct cv_broker_line *line; /* to the stage's broker; the ends are not closed here */
 };
 
 /* Starts the stage: this very program with --once, in a session of its own that dies with this
@@ -80,6 +86,9 @@ CV_MUST_CHECK int cv_child_start(struct cv_child *child, const struct cv_child_p
 /* Bytes of private memory that a stage gets where no container bounds it; see struct
  * cv_stage_limits. */
 int64_t cv_child_memory_limit(const struct cv_stage *stage);
+
+/* The largest file that a stage may write, and the largest object. */
+int64_t cv_stage_file_bytes(const struct cv_stage *stage);
 
 /* Kills what is left of the process, reaps it, closes and frees everything. */
 void cv_child_deinit(struct cv_child *child);

@@ -1,4 +1,4 @@
-#include "common/worker/supervisor_internal.h"
+#include "common/worker/supervisor.h"
 
 #include <string.h>
 
@@ -178,44 +178,6 @@ void cv_supervisor_read_notifications(struct cv_supervisor *supervisor)
     }
 }
 
-/* ---- the disk -------------------------------------------------------------------------------- */
-
-static void tell_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk)
-{
-    if (disk->level != supervisor->disk_level) {
-        cv_log(disk->level == CV_DISK_OK ? CV_LOG_INFO : CV_LOG_WARN,
-               "disk of %s: %s, %lld of %lld MiB are free%s", supervisor->scratch.path,
-               cv_disk_level_name(disk->level), (long long)disk->free_bytes >> 20,
-               (long long)disk->total_bytes >> 20,
-               disk->level == CV_DISK_EMERGENCY ? "; nothing is claimed" : "");
-    }
-    if (supervisor->disk_level == CV_DISK_EMERGENCY) {
-        supervisor->claim_at = 0; /* perhaps there is room again */
-    }
-    supervisor->disk_level = disk->level;
-}
-
-void cv_supervisor_watch_disk(struct cv_supervisor *supervisor, int64_t now)
-{
-    if (now < supervisor->disk_at) {
-        return;
-    }
-    supervisor->disk_at = now + supervisor->disk_watch_ms;
-    struct cv_disk disk;
-    struct cv_error error;
-    if (cv_disk_look(supervisor->scratch.path, &disk, &error) < 0) {
-        cv_log_error(&error, "disk watch");
-        return;
-    }
-    tell_disk(supervisor, &disk);
-    cv_supervisor_count_disk(supervisor, &disk);
-    if (cv_supervisor_is_connected(supervisor) &&
-        cv_queue_report_disk(supervisor->db, supervisor->host, supervisor->scratch.path,
-                             disk.total_bytes, disk.free_bytes, &error) < 0) {
-        cv_log(CV_LOG_DEBUG, "the disk's state is not noted: %s", error.message);
-    }
-}
-
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 int cv_supervisor_count_free(const struct cv_supervisor *supervisor)
@@ -268,7 +230,7 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
 {
     int free_slots = cv_supervisor_count_free(supervisor);
     if (supervisor->is_draining || free_slots == 0 || now < supervisor->claim_at ||
-        now < supervisor->pause_until || supervisor->disk_level == CV_DISK_EMERGENCY ||
+        now < supervisor->pause_until || !cv_supervisor_environment_works(supervisor) ||
         supervisor->schema_trouble[0] || !cv_supervisor_is_connected(supervisor) ||
         !supervisor->can_keep) {
         return 0;
@@ -276,8 +238,13 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
     cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
     supervisor->claim_at = next_poll(supervisor);
     int64_t asked_at = cv_monotonic_ms();
-    int r = cv_queue_claim(supervisor->db, supervisor->worker_id, supervisor->stage->job_type,
-                           free_slots, supervisor->lease_ms, &list, error);
+    const struct cv_claim_params params = {
+        .worker_id = supervisor->worker_id,
+        .job_type = supervisor->stage->job_type,
+        .limit = free_slots,
+        .lease_ms = supervisor->lease_ms,
+    };
+    int r = cv_queue_claim(supervisor->db, &params, &list, error);
     if (r < 0) {
         if (error->verdict != CV_VERDICT_RETRY) { /* the queue is not there, or not ours to use */
             cv_log_error(error, "cannot claim");

@@ -1,4 +1,4 @@
-#include "common/worker/stage_internal.h"
+#include "common/worker/stage.h"
 
 #include <math.h>
 #include <string.h>
@@ -55,6 +55,19 @@ void cv_stage_progress(struct cv_stage_context *context, double fraction, const 
     (void)written;
 }
 
+int cv_stage_note_program(struct cv_stage_context *context, const struct cv_program_end *end,
+                          struct cv_error *error)
+{
+    json_t *noted = json_pack("{s:I, s:i, s:o}", "pid", (json_int_t)end->pid, "exit_code",
+                              end->exit_code, "output", cv_json_text(end->output));
+    if (!noted) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a program's end");
+    }
+    json_decref(context->program);
+    context->program = noted;
+    return 0;
+}
+
 static const char *const kind_names[] = {
     [CV_ARTIFACT_INPUT] = "input",
     [CV_ARTIFACT_OUTPUT] = "output",
@@ -73,9 +86,10 @@ int cv_stage_artifact(struct cv_stage_context *context, enum cv_artifact_kind ki
     return 0;
 }
 
-static int missing_object(const char *key, struct cv_error *error)
+static int missing_object(const struct cv_store *store, const char *key, struct cv_error *error)
 {
-    return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "object %s does not exist in the store", key);
+    return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s does not exist in %s", key,
+                   cv_store_name(store));
 }
 
 int cv_stage_open_input(struct cv_stage_context *context, const char *key,
@@ -84,7 +98,7 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     int r = cv_store_reader_open(context->store, key, &reader, error);
     if (r != 0) {
-        return r < 0 ? r : missing_object(key, error);
+        return r < 0 ? r : missing_object(context->store, key, error);
     }
     r = cv_stage_artifact(context, CV_ARTIFACT_INPUT, key, cv_store_reader_info(reader), error);
     if (r < 0) {

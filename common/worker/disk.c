@@ -1,4 +1,4 @@
-#include "common/worker/disk_internal.h"
+#include "common/worker/disk.h"
 
 #include <sys/statvfs.h>
 

@@ -1,4 +1,4 @@
-#include "common/worker/keeper_internal.h"
+#include "common/worker/keeper.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -102,11 +102,12 @@ static int report_row(struct cv_keeper *keeper, const char *state, int running,
 static int call_queue(struct cv_keeper *keeper, const struct held *job, bool renew,
                       struct cv_error *error)
 {
+    const struct cv_lease lease = {job->job_id, job->token};
     if (renew) {
-        return cv_queue_renew(keeper->db, job->job_id, job->token, keeper->params.lease_ms, error);
+        return cv_queue_renew(keeper->db, &lease, keeper->params.lease_ms, error);
     }
-    return cv_queue_progress(keeper->db, job->job_id, job->token, job->progress.fraction,
-                             job->progress.doing, error);
+    return cv_queue_progress(keeper->db, &lease, job->progress.fraction, job->progress.doing,
+                             error);
 }
 
 static void learn(struct cv_keeper *keeper, struct held *held, bool renewed, int64_t asked_at,

@@ -3,7 +3,7 @@
  * learned; it never waits for the keeper, nor for the keeper's database. */
 #pragma once
 
-#include "common/worker/child_internal.h"
+#include "common/worker/child.h"
 
 struct cv_keeper;
 

@@ -1,8 +1,9 @@
-#include "common/worker/stage_internal.h"
-#include "common/worker/supervisor_internal.h"
+#include "common/worker/stage.h"
+#include "common/worker/supervisor.h"
 
 #include <getopt.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 static const char usage[] =
     "usage: %s [--slots N] [--poll-ms N] [--threads N] [--listen ADDR:PORT] [--no-listen]\n"
@@ -34,6 +35,8 @@ enum option_value {
     OPTION_SCRATCH,
     OPTION_THREADS,
     OPTION_PROGRESS_FD,
+    OPTION_BROKER,
+    OPTION_BROKER_HOST,
     OPTION_SLOTS,
     OPTION_POLL_MS,
     OPTION_LISTEN,
@@ -48,6 +51,8 @@ static const struct option long_options[] = {
     {"scratch", required_argument, NULL, OPTION_SCRATCH},
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"progress-fd", required_argument, NULL, OPTION_PROGRESS_FD},
+    {"broker", no_argument, NULL, OPTION_BROKER},
+    {"broker-host", no_argument, NULL, OPTION_BROKER_HOST},
     {"slots", required_argument, NULL, OPTION_SLOTS},
     {"poll-ms", required_argument, NULL, OPTION_POLL_MS},
     {"listen", required_argument, NULL, OPTION_LISTEN},
@@ -96,6 +101,12 @@ static enum parsed parse(const struct cv_stage *stage, int argc, char **argv,
         switch (option) {
         case OPTION_ONCE:
             options->once = true;
+            break;
+        case OPTION_BROKER: /* these two are what a supervisor says to its children */
+            options->has_broker = true;
+            break;
+        case OPTION_BROKER_HOST:
+            options->is_broker_host = true;
             break;
         case OPTION_SCRATCH:
             options->scratch = optarg;
@@ -159,6 +170,11 @@ int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
         return 0;
     case PARSED_RUN:
         break;
+    }
+    if (options.is_broker_host) {
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        cv_broker_host(CV_BROKER_HOST_FD);
+        return 0;
     }
     if (options.once) {
         limit_openmp(argv);

@@ -1,4 +1,4 @@
-#include "common/worker/supervisor_internal.h"
+#include "common/worker/supervisor.h"
 
 #include <string.h>
 #include <time.h>
@@ -98,6 +98,22 @@ static const struct cv_metric disk_free = {
 static const struct cv_metric disk_level = {
     .name = "cortana_disk_level",
     .help = "0 ok, 1 warning, 2 critical, 3 emergency: nothing is claimed.",
+    .kind = CV_METRIC_GAUGE,
+};
+static const struct cv_metric store_disk_free = {
+    .name = "cortana_store_disk_free_bytes",
+    .help = "What is free of a directory store's disk, where scratch lies on another.",
+    .kind = CV_METRIC_GAUGE,
+};
+static const struct cv_metric store_disk_level = {
+    .name = "cortana_store_disk_level",
+    .help = "How full that disk is, as cortana_disk_level.",
+    .kind = CV_METRIC_GAUGE,
+};
+static const struct cv_metric store_refuses = {
+    .name = "cortana_store_refuses",
+    .help =
+        "1 while the store cannot be used: nothing is claimed, and it is tried again and again.",
     .kind = CV_METRIC_GAUGE,
 };
 
@@ -205,6 +221,18 @@ void cv_supervisor_count_disk(struct cv_supervisor *supervisor, const struct cv_
     cv_metric_set(numbers, &disk_total, NULL, (double)disk->total_bytes);
     cv_metric_set(numbers, &disk_free, NULL, (double)disk->free_bytes);
     cv_metric_set(numbers, &disk_level, NULL, disk->level);
+}
+
+void cv_supervisor_count_store_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk)
+{
+    struct cv_metrics *numbers = cv_probe_metrics(supervisor->probe);
+    cv_metric_set(numbers, &store_disk_free, NULL, (double)disk->free_bytes);
+    cv_metric_set(numbers, &store_disk_level, NULL, disk->level);
+}
+
+void cv_supervisor_count_store(struct cv_supervisor *supervisor, bool refuses)
+{
+    cv_metric_set(cv_probe_metrics(supervisor->probe), &store_refuses, NULL, refuses);
 }
 
 void cv_supervisor_count_turn(struct cv_supervisor *supervisor)

@@ -1,6 +1,8 @@
-#include "common/worker/sandbox_internal.h"
-#include "common/worker/scratch_internal.h"
-#include "common/worker/stage_internal.h"
+#include "common/worker/child.h"
+#include "common/worker/sandbox.h"
+#include "common/worker/scratch.h"
+#include "common/worker/stage.h"
+#include "common/worker/variables.h"
 
 #include <signal.h>
 #include <string.h>
@@ -9,8 +11,6 @@
 
 /* A payload names objects; the longest is OCR's list of frames, some 60 bytes each. */
 enum { PAYLOAD_MAX = 64 << 20 };
-
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 static struct cv_cancel *stop_request;
 
@@ -65,41 +65,31 @@ static int read_payload(json_t **ret_payload, struct cv_error *error)
     return 0;
 }
 
-/* The directory of a directory store; NULL for a store elsewhere. */
-static const char *store_directory(void)
-{
-    const char *url = cv_env("STORE_URL", "");
-    if (strncmp(url, "dir:", 4) == 0) {
-        return url + 4;
-    }
-    return url[0] && !strstr(url, "://") ? url : NULL;
-}
-
 static int enter_sandbox(const struct cv_stage_context *context, struct cv_error *error)
 {
-    bool needs_store = context->stage->needs & CV_STAGE_NEEDS_STORE;
-    bool needs_database = context->stage->needs & CV_STAGE_NEEDS_DATABASE;
-    const char *directory = needs_store ? store_directory() : NULL;
-    const char *paths[CV_STORE_READ_PATHS_MAX];
-    struct cv_sandbox sandbox = {
-        .scratch = context->scratch,
-        .store_directory = directory,
-        .readable = paths,
-        .readable_count = needs_store ? cv_store_read_paths(context->store, paths) : 0,
-        .network = needs_database || (needs_store && !directory),
-    };
-    unsigned parts = 0;
-    int r = cv_sandbox_enter(&sandbox, &parts, error);
+    struct cv_sandbox sandbox = {.scratch = context->scratch};
+    unsigned layers = 0;
+    char text[CV_SANDBOX_TEXT_SIZE];
+    if (context->stage->needs & CV_STAGE_NEEDS_NETWORK) {
+        sandbox.families = CV_SANDBOX_INET;
+    } else if (context->db) {
+        /* It is connected; a statement that is canceled needs a second connection. */
+        int port = cv_db_port(context->db);
+        sandbox.families = port > 0 ? CV_SANDBOX_INET : CV_SANDBOX_UNIX;
+        sandbox.ports[0] = (uint16_t)port;
+        sandbox.port_count = 1;
+    }
+    int r = cv_sandbox_enter(&sandbox, &layers, error);
     if (r == 0) {
-        cv_log(CV_LOG_DEBUG, "sandbox: files %s, system calls %s",
-               parts & CV_SANDBOX_FILES ? "shut in" : "open",
-               parts & CV_SANDBOX_SYSTEM ? "filtered" : "open");
+        cv_sandbox_describe(layers, text);
+        cv_log(CV_LOG_DEBUG, "sandbox: %s", text);
     }
     return r;
 }
 
 /* Everything that needs more rights than the sandbox leaves is done before it. */
-static int prepare(struct cv_stage_context *context, struct cv_error *error)
+static int prepare(struct cv_stage_context *context, int broker_fd, int cancel_fd,
+                   struct cv_error *error)
 {
     int r = cv_cancel_new(&context->cancel, error);
     if (r < 0) {
@@ -107,7 +97,7 @@ static int prepare(struct cv_stage_context *context, struct cv_error *error)
     }
     r = catch_stop_signals(context->cancel, error);
     if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_STORE)) {
-        r = cv_store_open(NULL, &context->store, error);
+        r = cv_broker_store_open(broker_fd, cancel_fd, &context->store, error);
         if (r == 0) {
             cv_store_set_cancel(context->store, context->cancel);
         }
@@ -174,33 +164,46 @@ static int sort_artifacts(struct cv_stage_context *context, struct cv_error *err
     return 0;
 }
 
-static int run_stage(const struct cv_stage *stage, const struct cv_worker_options *options,
-                     const char *scratch, json_t **ret_result, struct cv_error *error)
+/* What one run of the stage is given. */
+struct run {
+    const struct cv_stage *stage;
+    const struct cv_worker_options *options;
+    const char *scratch;
+    json_t *payload; /* NULL: it is read from standard input */
+    int broker_fd, cancel_fd;
+};
+
+/* *ret_program is set in any case: how a program ended that the stage has run, or NULL. */
+static int run_stage(const struct run *run, json_t **ret_result, json_t **ret_program,
+                     struct cv_error *error)
 {
-    cv_auto(json_decref) json_t *payload = NULL;
-    int r = read_payload(&payload, error);
+    *ret_program = NULL;
+    cv_auto(json_decref) json_t *payload = json_incref(run->payload);
+    int r = payload ? 0 : read_payload(&payload, error);
     if (r < 0) {
         return r;
     }
+    int threads = run->options->threads;
     cv_auto(context_deinit) struct cv_stage_context context = {
-        .stage = stage,
-        .scratch = scratch,
-        .threads = options->threads > 0 ? options->threads : cv_worker_cpus(),
-        .progress_fd = options->progress_fd,
+        .stage = run->stage,
+        .scratch = run->scratch,
+        .threads = threads > 0 ? threads : cv_worker_cpus(),
+        .progress_fd = run->options->progress_fd,
     };
-    r = prepare(&context, error);
+    r = prepare(&context, run->broker_fd, run->cancel_fd, error);
     if (r < 0) {
         return r;
     }
     cv_auto(json_decref) json_t *result = NULL;
-    r = stage->run(&context, payload, &result, error);
+    r = run->stage->run(&context, payload, &result, error);
+    *ret_program = cv_take(context.program);
     r = r < 0 ? r : cv_stage_uploads_wait(&context, error);
     r = r < 0 ? r : sort_artifacts(&context, error);
     if (r < 0) {
         return r;
     }
     if (!json_is_object(result)) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "stage %s returned no object", stage->name);
+        return cv_fail(error, CV_ERROR_INTERNAL, "stage %s returned no object", run->stage->name);
     }
     if (json_object_set(result, "artifacts", context.artifacts) != 0) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
@@ -209,9 +212,14 @@ static int run_stage(const struct cv_stage *stage, const struct cv_worker_option
     return 0;
 }
 
-static enum cv_exit exit_code(enum cv_verdict verdict)
+/* A person must correct a wrong setting, even where the error may be retried. A supervisor decides by
+ * the printed error, not by this code. */
+static enum cv_exit exit_code(const struct cv_error *error)
 {
-    switch (verdict) {
+    if (error->type == CV_ERROR_CONFIGURATION) {
+        return CV_EXIT_STOP;
+    }
+    switch (error->verdict) {
     case CV_VERDICT_PERMANENT:
         return CV_EXIT_PERMANENT;
     case CV_VERDICT_STOP:
@@ -232,8 +240,9 @@ static json_t *error_object(struct cv_error *error)
     if (!message) {
         message = json_string(error->message);
     }
-    return json_pack("{s:{s:s, s:o, s:b, s:I}}", "error", "type", cv_error_type_name(error->type),
-                     "message", message, "retryable", error->verdict == CV_VERDICT_RETRY,
+    return json_pack("{s:{s:s, s:o, s:b, s:b, s:I}}", "error", "type",
+                     cv_error_type_name(error->type), "message", message, "retryable",
+                     error->verdict == CV_VERDICT_RETRY, "environment", error->environment,
                      "retry_after_ms", (json_int_t)error->retry_after_ms);
 }
 
@@ -270,32 +279,39 @@ static void set_log_context(void)
         .worker_id = cv_env("CORTANA_JOB_WORKER", NULL),
         .job_type = cv_env("CORTANA_JOB_TYPE", NULL),
         .job_id = cv_env("CORTANA_JOB_ID", NULL),
+        .status = cv_env("CORTANA_JOB_ID", NULL) ? "processing" : NULL,
         .video_id = cv_env("CORTANA_JOB_VIDEO", NULL),
+        .tenant_id = cv_env("CORTANA_JOB_TENANT", NULL),
         .attempt = (int)attempt,
     };
     cv_log_set_context(&context);
 }
 
-static int run_once(const struct cv_stage *stage, const struct cv_worker_options *options)
+static int run_once(const struct run *run)
 {
     set_log_context();
+    cv_variables_wipe(run->stage->needs);
     struct cv_error error;
     int output = divert_stdout(&error);
     if (output < 0) {
-        cv_log_error(&error, stage->name);
+        cv_log_error(&error, run->stage->name);
         return CV_EXIT_RETRY;
     }
     cv_auto(json_decref) json_t *object = NULL;
+    cv_auto(json_decref) json_t *program_end = NULL;
     enum cv_exit code = CV_EXIT_DONE;
-    if (run_stage(stage, options, options->scratch, &object, &error) < 0) {
-        code = exit_code(error.verdict);
+    if (run_stage(run, &object, &program_end, &error) < 0) {
+        code = exit_code(&error);
         object = error_object(&error);
-        if (options->progress_fd < 0) {
-            cv_log_error(&error, stage->name);
+        if (run->options->progress_fd < 0) {
+            cv_log_error(&error, run->stage->name);
         }
     }
+    if (object && program_end && json_object_set(object, "program", program_end) != 0) {
+        cv_log(CV_LOG_WARN, "%s: no memory to tell how the program ended", run->stage->name);
+    }
     if (!object || print_object(output, object) != 0) {
-        cv_log(CV_LOG_ERROR, "%s: cannot print the result: %s", stage->name, strerror(errno));
+        cv_log(CV_LOG_ERROR, "%s: cannot print the result: %s", run->stage->name, strerror(errno));
         return CV_EXIT_RETRY;
     }
     return code;
@@ -310,12 +326,16 @@ static void pass_signal_on(int number)
     (void)kill(stage_pid, number);
 }
 
-static int wait_for_stage(pid_t pid)
+static void pass_signals_on(pid_t pid)
 {
     stage_pid = pid;
-    struct sigaction action = {.sa_handler = pass_signal_on};
+    struct sigaction action = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGINT, &action, NULL);
+}
+
+static int wait_for_stage(pid_t pid)
+{
     int status = 0;
     while (waitpid(pid, &status, 0) < 0) {
         if (errno != EINTR) {
@@ -330,15 +350,33 @@ static int wait_for_stage(pid_t pid)
     return 128 + WTERMSIG(status); /* as a shell says it */
 }
 
-/* A person gets the scratch directory that a supervisor would give; from within its sandbox the
- * stage could not remove it, so that it runs in a process of its own here too. */
-static int run_in_own_scratch(const struct cv_stage *stage, const struct cv_worker_options *options,
-                              int *ret_code, struct cv_error *error)
+/* This process has no threads and is trusted, so that it is the stage's broker itself. */
+static int serve_stage(const struct run *run, pid_t pid, const json_t *grants,
+                       struct cv_broker_line *line)
 {
-    cv_auto(cv_scratch_close) struct cv_scratch scratch = CV_SCRATCH_INIT;
-    cv_auto_free char *path = NULL;
-    int r = cv_scratch_open(&scratch, error);
-    r = r < 0 ? r : cv_scratch_make(&scratch, "once", &path, error);
+    pass_signals_on(pid);
+    close(cv_take_fd(&line->stage_fd));
+    close(cv_take_fd(&line->stage_cancel_fd));
+    struct cv_broker broker = {
+        .fd = cv_take_fd(&line->broker_fd),
+        .cancel_fd = cv_take_fd(&line->broker_cancel_fd),
+        .grants = grants,
+        .scratch = run->scratch,
+        .file_bytes = cv_stage_file_bytes(run->stage),
+    };
+    cv_broker_serve(&broker);
+    return wait_for_stage(pid);
+}
+
+/* Runs the stage in a process of its own: from within its sandbox it could not remove its scratch
+ * directory, and it shall have neither the store nor the network. */
+static int run_child(struct run *run, struct cv_scratch *scratch, int *ret_code,
+                     struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *grants = NULL;
+    cv_auto(cv_broker_line_deinit) struct cv_broker_line line = CV_BROKER_LINE_INIT;
+    int r = cv_grants_make(run->stage->grants, run->payload, &grants, error);
+    r = r < 0 ? r : cv_broker_line_init(&line, error);
     if (r < 0) {
         return r;
     }
@@ -351,27 +389,52 @@ static int run_in_own_scratch(const struct cv_stage *stage, const struct cv_work
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
             _exit(CV_EXIT_RETRY);
         }
-        /* The directory and its lock are the parent's. */
-        cv_scratch_abandon(&scratch);
-        struct cv_worker_options child_options = *options;
-        child_options.scratch = path;
-        *ret_code = run_once(stage, &child_options);
+        close(cv_take_fd(&line.broker_fd));
+        close(cv_take_fd(&line.broker_cancel_fd));
+        cv_scratch_abandon(scratch); /* the directory and its lock are the parent's */
+        run->broker_fd = cv_take_fd(&line.stage_fd);
+        run->cancel_fd = cv_take_fd(&line.stage_cancel_fd);
+        *ret_code = run_once(run);
         return 0;
     }
-    *ret_code = wait_for_stage(pid);
+    *ret_code = serve_stage(run, pid, grants, &line);
     return 0;
+}
+
+/* A person gets the scratch directory and the broker that a supervisor would give. */
+static int run_by_hand(struct run *run, int *ret_code, struct cv_error *error)
+{
+    cv_auto(cv_scratch_close) struct cv_scratch scratch = CV_SCRATCH_INIT;
+    cv_auto_free char *path = NULL;
+    cv_auto(json_decref) json_t *payload = NULL;
+    int r = read_payload(&payload, error);
+    if (r == 0 && !run->scratch) {
+        r = cv_scratch_open(&scratch, error);
+        r = r < 0 ? r : cv_scratch_make(&scratch, "once", &path, error);
+        run->scratch = path;
+    }
+    run->payload = payload;
+    return r < 0 ? r : run_child(run, &scratch, ret_code, error);
 }
 
 int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options *options)
 {
-    if (options->scratch) {
-        return run_once(stage, options);
+    struct run run = {
+        .stage = stage,
+        .options = options,
+        .scratch = options->scratch,
+        .broker_fd = CV_STAGE_BROKER_FD,
+        .cancel_fd = CV_STAGE_CANCEL_FD,
+    };
+    bool needs_broker = stage->needs & CV_STAGE_NEEDS_STORE;
+    if (options->scratch && (options->has_broker || !needs_broker)) {
+        return run_once(&run);
     }
     struct cv_error error;
     int code = CV_EXIT_RETRY;
-    if (run_in_own_scratch(stage, options, &code, &error) < 0) {
+    if (run_by_hand(&run, &code, &error) < 0) {
         cv_log_error(&error, stage->name);
-        code = exit_code(error.verdict);
+        code = exit_code(&error);
         cv_auto(json_decref) json_t *object = error_object(&error);
         (void)print_object(STDOUT_FILENO, object);
     }

@@ -1,9 +1,7 @@
-#include "common/worker/child_internal.h"
+#include "common/worker/child.h"
 
 #include <math.h>
 #include <string.h>
-
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 enum { CHUNK = 64 << 10 };
 
@@ -75,6 +73,11 @@ static void keep_tail(struct cv_buffer *tail, const char *data, size_t length)
 
 static void take_progress(struct cv_child *child, const char *line)
 {
+    if (++child->progress_count > CV_PROGRESS_MAX) {
+        /* It would keep us busy for as long as it runs. */
+        close_end(&child->progress_fd);
+        return;
+    }
     json_error_t reason;
     cv_auto(json_decref) json_t *report = json_loads(line, 0, &reason);
     const json_t *fraction = json_object_get(report, "fraction");
@@ -87,23 +90,38 @@ static void take_progress(struct cv_child *child, const char *line)
     child->progress.is_new = true;
 }
 
+static bool may_pass_on(struct cv_child *child, const char *line)
+{
+    if (child->log_is_full) {
+        return false;
+    }
+    child->lines_passed_on++;
+    child->bytes_passed_on += (int64_t)strlen(line);
+    child->log_is_full =
+        child->lines_passed_on > CV_LINES_MAX || child->bytes_passed_on > CV_LOG_BYTES_MAX;
+    if (child->log_is_full) {
+        cv_log(CV_LOG_WARN, "the stage says more than %d lines or %d bytes, the rest is not shown",
+               CV_LINES_MAX, CV_LOG_BYTES_MAX);
+    }
+    return !child->log_is_full;
+}
+
 /* The stage's own log lines are passed on as they are; what its libraries print becomes one. */
 static void take_log_line(struct cv_child *child, const char *line)
 {
-    if (++child->lines_passed_on > CV_LINES_MAX) {
-        if (child->lines_passed_on == CV_LINES_MAX + 1) {
-            cv_log(CV_LOG_WARN, "the stage says more than %d lines, the rest is not shown",
-                   CV_LINES_MAX);
-        }
-        child->lines_passed_on = CV_LINES_MAX + 1;
+    if (!may_pass_on(child, line)) {
         return;
     }
     json_error_t reason;
     cv_auto(json_decref) json_t *object = line[0] == '{' ? json_loads(line, 0, &reason) : NULL;
-    cv_auto_free char *text = json_is_object(object) ? json_dumps(object, JSON_COMPACT) : NULL;
+    cv_auto(json_decref) json_t *shown = NULL;
+    struct cv_error error;
+    cv_auto_free char *text =
+        json_is_object(object) && cv_redacted_json(object, &shown, &error) == 0
+            ? json_dumps(shown, JSON_COMPACT)
+            : NULL;
     if (text) {
         size_t length = strlen(text);
-        cv_redact(text);
         text[length] = '\n';
         ssize_t written = write(STDERR_FILENO, text, length + 1);
         (void)written;

@@ -1,4 +1,4 @@
-#include "common/worker/scratch_internal.h"
+#include "common/worker/scratch.h"
 
 #include <dirent.h>
 #include <fcntl.h>

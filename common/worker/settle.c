@@ -1,4 +1,4 @@
-#include "common/worker/supervisor_internal.h"
+#include "common/worker/supervisor.h"
 
 #include <string.h>
 
@@ -10,8 +10,6 @@ enum {
 };
 
 CV_DEFINE_CLEANUP(struct cv_db *, cv_db_rollback)
-
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 /* What the API shows: the result's own "summary" where it has one, else its members but the lists:
  * those have become rows. */
@@ -76,7 +74,7 @@ static int settle(struct cv_supervisor *supervisor, struct cv_slot *slot, struct
         return cv_queue_release(supervisor->db, slot->job, "the worker was shut down",
                                 &slot->report, error);
     }
-    if (slot->stop == CV_STOP_NOT_STARTED) {
+    if (slot->stop == CV_STOP_NOT_STARTED || slot->stop == CV_STOP_ENVIRONMENT) {
         return cv_queue_release(supervisor->db, slot->job, slot->verdict.failure.message,
                                 &slot->report, error);
     }
@@ -91,10 +89,20 @@ static enum cv_end end_of(const struct cv_slot *slot, int outcome)
     if (slot->verdict.result) {
         return CV_END_DONE;
     }
-    if (slot->stop == CV_STOP_SHUTDOWN || slot->stop == CV_STOP_NOT_STARTED) {
+    if (slot->stop == CV_STOP_SHUTDOWN || slot->stop == CV_STOP_NOT_STARTED ||
+        slot->stop == CV_STOP_ENVIRONMENT) {
         return CV_END_RELEASED;
     }
     return outcome == CV_QUEUE_RETRY ? CV_END_RETRY : CV_END_DEAD;
+}
+
+/* What the job's status is from now on. */
+static const char *status_after(enum cv_end end)
+{
+    return end == CV_END_DONE       ? "done"
+           : end == CV_END_CANCELED ? "canceled"
+           : end == CV_END_RELEASED ? "queued"
+                                    : "failed";
 }
 
 static void log_end(const struct cv_slot *slot)
@@ -108,9 +116,27 @@ static void log_end(const struct cv_slot *slot)
         cv_log(CV_LOG_INFO, "given back after %.1f s: the worker shuts down", took);
     } else if (slot->stop == CV_STOP_NOT_STARTED) {
         cv_log_error(&slot->verdict.failure, "given back, could not be started here");
+    } else if (slot->stop == CV_STOP_ENVIRONMENT) {
+        cv_log_error(&slot->verdict.failure, "given back, the store or a disk refuses");
     } else {
         cv_log_error(&slot->verdict.failure, "failed");
     }
+}
+
+/* A job that is over keeps its log in the store. */
+static void keep_log(struct cv_supervisor *supervisor, const struct cv_slot *slot, enum cv_end end)
+{
+    char *text = NULL;
+    struct cv_error error;
+    bool is_over = end == CV_END_DONE || end == CV_END_DEAD || end == CV_END_CANCELED;
+    if (!supervisor->job_logs || !is_over) {
+        return;
+    }
+    if (cv_queue_job_log(supervisor->db, slot->job->id, &text, &error) != 0) {
+        cv_log(CV_LOG_DEBUG, "the job's log is not kept: %s", error.message);
+        return;
+    }
+    cv_job_logs_write(supervisor->job_logs, slot->job->id, text);
 }
 
 /* One stage that says so may have met a strange payload; several in a row mean a broken
@@ -162,11 +188,14 @@ static bool try_again(struct cv_supervisor *supervisor, int index, const struct 
     return true;
 }
 
-/* Nothing can be told to a database that is away: the result waits while its lease lives. */
+/* Nothing can be told to a database that is away, nor before it is known who is to blame for a failure:
+ * the result waits while its lease lives. */
 static bool must_wait(struct cv_supervisor *supervisor, int index)
 {
-    return supervisor->slots[index].stop != CV_STOP_LEASE_LOST &&
-           !cv_supervisor_is_connected(supervisor) &&
+    struct cv_slot *slot = &supervisor->slots[index];
+    bool must_wait =
+        cv_slot_is_in_doubt(supervisor, slot) || !cv_supervisor_is_connected(supervisor);
+    return must_wait && slot->stop != CV_STOP_LEASE_LOST &&
            cv_monotonic_ms() < cv_keeper_look(supervisor->keeper, index).lease_end;
 }
 
@@ -199,7 +228,9 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
             cv_log_error(&error, "the job could not be settled, its lease will run out");
         } else {
             end = end_of(slot, r);
+            cv_supervisor_log_job_as(supervisor, slot, status_after(end));
             log_end(slot);
+            keep_log(supervisor, slot, end);
             count_stops(supervisor, slot);
         }
     }

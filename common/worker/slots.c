@@ -1,4 +1,4 @@
-#include "common/worker/supervisor_internal.h"
+#include "common/worker/supervisor.h"
 
 #include <signal.h>
 #include <string.h>
@@ -18,6 +18,7 @@ static const char *const stop_words[] = {
     [CV_STOP_CANCELED] = "it was canceled",
     [CV_STOP_SHUTDOWN] = "the worker shuts down",
     [CV_STOP_NOT_STARTED] = "it could not be started",
+    [CV_STOP_ENVIRONMENT] = "the store or a disk refuses",
     [CV_STOP_LEASE_LOST] = "its lease is lost",
 };
 
@@ -38,6 +39,14 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
     if (r < 0) {
         return r;
     }
+    cv_auto(cv_broker_line_deinit) struct cv_broker_line line = CV_BROKER_LINE_INIT;
+    if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
+        r = cv_brokers_connect(&supervisor->brokers, supervisor->stage, slot->job,
+                               supervisor->worker_id, slot->scratch_path, &line, error);
+        if (r < 0) {
+            return r;
+        }
+    }
     int cpus = cv_worker_cpus() / supervisor->options.slots;
     int threads = supervisor->options.threads > 0 ? supervisor->options.threads : cpus;
     struct cv_child_params params = {
@@ -47,6 +56,7 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
         .scratch = slot->scratch_path,
         .threads = threads > 0 ? threads : 1,
         .slots = supervisor->options.slots,
+        .line = &line,
     };
     return cv_child_start(&slot->child, &params, error);
 }
@@ -62,6 +72,7 @@ void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_en
     slot->kill_at = 0;
     slot->settle_tries = 0;
     slot->settle_at = 0;
+    slot->store_question = 0;
     slot->report = (struct cv_attempt_report){.exit_code = -1};
     slot->verdict = (struct cv_verdict_result){.result = NULL};
     slot->child = (struct cv_child)CV_CHILD_INIT;
@@ -130,7 +141,8 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index)
         return INT64_MAX;
     }
     if (slot->phase == CV_SLOT_SETTLING) {
-        bool can_settle = cv_supervisor_is_connected(supervisor);
+        /* The store watch's answer wakes the loop. */
+        bool can_settle = cv_supervisor_is_connected(supervisor) && slot->store_question == 0;
         return can_settle ? slot->settle_at : cv_keeper_look(supervisor->keeper, index).lease_end;
     }
     if (slot->child.exited) {
@@ -170,10 +182,26 @@ static void make_report(struct cv_slot *slot)
     };
 }
 
+/* Of a stage that runs a program people want to know how the program ended. */
+static void report_program(struct cv_slot *slot)
+{
+    const json_t *program = slot->program;
+    const json_t *pid = json_object_get(program, "pid");
+    const json_t *code = json_object_get(program, "exit_code");
+    const char *output = json_string_value(json_object_get(program, "output"));
+    if (json_is_integer(pid) && json_is_integer(code) && output) {
+        slot->report.pid = (int)json_integer_value(pid);
+        slot->report.exit_code = (int)json_integer_value(code);
+        slot->report.stdout_tail = output;
+    }
+}
+
 /* A stage that was told to stop has no verdict of its own, unless it got done all the same. */
 static void read_verdict(struct cv_slot *slot)
 {
     cv_verdict_read(&slot->child, &slot->verdict);
+    json_decref(slot->program);
+    slot->program = cv_take(slot->verdict.program);
     if (slot->stop == CV_STOP_TIME_LIMIT) {
         cv_verdict_deinit(&slot->verdict);
         int r = cv_fail(&slot->verdict.failure, CV_ERROR_TIMEOUT,
@@ -221,10 +249,23 @@ void cv_slot_pump(struct cv_supervisor *supervisor, int index)
     if (cv_child_is_over(child)) {
         make_report(slot);
         read_verdict(slot);
+        if (supervisor->stage->needs & CV_STAGE_RUNS_PROGRAMS) {
+            report_program(slot);
+        }
+        cv_slot_doubt_environment(supervisor, slot);
         slot->phase = CV_SLOT_SETTLING;
         slot->settle_at = 0;
     }
     cv_supervisor_log_job(supervisor, NULL);
+}
+
+void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot)
+{
+    cv_auto_free char *path = cv_take(slot->scratch_path);
+    struct cv_error error;
+    if (path && cv_scratch_remove(&supervisor->scratch, slot->scratch_name, &error) < 0) {
+        cv_log_error(&error, "scratch directory left behind");
+    }
 }
 
 void cv_slot_clear(struct cv_supervisor *supervisor, int index)
@@ -233,13 +274,8 @@ void cv_slot_clear(struct cv_supervisor *supervisor, int index)
     cv_keeper_let_go(supervisor->keeper, index);
     cv_child_deinit(&slot->child);
     cv_verdict_deinit(&slot->verdict);
-    if (slot->scratch_path) {
-        struct cv_error error;
-        if (cv_scratch_remove(&supervisor->scratch, slot->scratch_name, &error) < 0) {
-            cv_log_error(&error, "scratch directory left behind");
-        }
-    }
-    free(slot->scratch_path);
+    json_decref(slot->program);
+    cv_slot_remove_scratch(supervisor, slot);
     cv_job_list_deinit(&slot->claimed);
     if (slot->stop == CV_STOP_NOT_STARTED) {
         supervisor->pause_until = cv_monotonic_ms() + START_PAUSE_MS;

@@ -1,6 +1,7 @@
 /* The inside of a stage process. */
 #pragma once
 
+#include "common/broker/broker.h"
 #include "common/worker/worker.h"
 
 /* What the command line said; see cv_worker_main. */
@@ -9,12 +10,17 @@ struct cv_worker_options {
     const char *scratch; /* --once: a directory made by the supervisor; NULL: make one */
     int threads;         /* --once: 0 = the CPUs this process may use */
     int progress_fd;     /* --once: -1 = no supervisor listens */
+    bool has_broker;     /* --once: a supervisor has set the descriptors below */
+    bool is_broker_host; /* the process that forks the supervisor's brokers */
     int slots;
     int64_t poll_ms;
     bool listen;               /* false behind a pooler that takes LISTEN and tells nothing */
     const char *probe_address; /* "": nobody may ask how it does */
     bool metrics_fleet;        /* /metrics shows the whole fleet, too */
 };
+
+/* Where a stage finds its broker's two sockets. */
+enum { CV_STAGE_BROKER_FD = 4, CV_STAGE_CANCEL_FD = 5 };
 
 struct cv_stage_context {
     const struct cv_stage *stage;
@@ -24,6 +30,7 @@ struct cv_stage_context {
     struct cv_cancel *cancel;
     const char *scratch;
     int threads;
+    json_t *program;   /* {pid, exit_code, output} of a program that was run; NULL: none */
     json_t *artifacts; /* list of {kind, key, size, content_type, checksum} */
     int progress_fd;
     int64_t progress_at; /* monotonic; when the last report was written */

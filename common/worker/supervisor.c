@@ -1,4 +1,6 @@
-#include "common/worker/supervisor_internal.h"
+#include "common/worker/supervisor.h"
+
+#include "common/worker/sandbox.h"
 
 #include <signal.h>
 #include <string.h>
@@ -24,12 +26,20 @@ int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor)
 
 void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct cv_slot *slot)
 {
+    cv_supervisor_log_job_as(supervisor, slot, slot && slot->job ? "processing" : NULL);
+}
+
+void cv_supervisor_log_job_as(const struct cv_supervisor *supervisor, const struct cv_slot *slot,
+                              const char *status)
+{
     const struct cv_job *job = slot ? slot->job : NULL;
     struct cv_log_context context = {
         .worker_id = supervisor->worker_id,
         .job_type = supervisor->stage->job_type,
         .job_id = job ? job->id : NULL,
+        .status = status,
         .video_id = job ? job->video_id : NULL,
+        .tenant_id = job ? job->tenant_id : NULL,
         .attempt = job ? job->attempt : 0,
     };
     cv_log_set_context(&context);
@@ -117,6 +127,10 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
     bool is_connected = cv_supervisor_is_connected(supervisor);
     polls[count++] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
     polls[count++] = (struct pollfd){.fd = cv_keeper_fd(supervisor->keeper), .events = POLLIN};
+    if (supervisor->store_watch) {
+        polls[count++] =
+            (struct pollfd){.fd = cv_store_watch_fd(supervisor->store_watch), .events = POLLIN};
+    }
     if (is_connected) {
         polls[count++] = (struct pollfd){.fd = cv_db_fd(supervisor->db), .events = POLLIN};
     }
@@ -133,7 +147,8 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
         own = now < supervisor->grace_end ? supervisor->grace_end : supervisor->give_up_at;
     } else if (is_connected && !supervisor->can_keep) {
         own = supervisor->give_way_at; /* the keeper's news wake us before */
-    } else if (is_connected && cv_supervisor_count_free(supervisor) > 0) {
+    } else if (is_connected && cv_supervisor_count_free(supervisor) > 0 &&
+               cv_supervisor_environment_works(supervisor)) {
         own = supervisor->claim_at > supervisor->pause_until ? supervisor->claim_at
                                                              : supervisor->pause_until;
     }
@@ -157,7 +172,7 @@ static void tell_probe(struct cv_supervisor *supervisor)
     if (!supervisor->probe) {
         return;
     }
-    char text[CV_SCHEMA_REASON_SIZE + 64] = "";
+    char text[CV_STORE_TROUBLE_SIZE + CV_SCHEMA_REASON_SIZE + 64] = "";
     char trouble[CV_TROUBLE_SIZE];
     cv_keeper_trouble(supervisor->keeper, trouble);
     if (!cv_supervisor_is_connected(supervisor)) {
@@ -167,6 +182,10 @@ static void tell_probe(struct cv_supervisor *supervisor)
         (void)snprintf(text, sizeof(text), "%s", supervisor->schema_trouble);
     } else if (trouble[0]) {
         (void)snprintf(text, sizeof(text), "the database does not answer: %s", trouble);
+    } else if (supervisor->environment_trouble[0]) {
+        (void)snprintf(text, sizeof(text), "%s", supervisor->environment_trouble);
+    } else if (supervisor->store_is_in_doubt) {
+        (void)snprintf(text, sizeof(text), "it is not known yet whether the store works");
     }
     cv_probe_set_reason(supervisor->probe, text[0] ? text : NULL);
     cv_supervisor_count_turn(supervisor);
@@ -175,7 +194,7 @@ static void tell_probe(struct cv_supervisor *supervisor)
 
 static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
 {
-    size_t fixed = 3;
+    size_t fixed = 4;
     cv_auto_free struct pollfd *polls =
         calloc(fixed + CV_CHILD_POLLS * (size_t)supervisor->options.slots, sizeof(*polls));
     if (!polls) {
@@ -185,7 +204,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
         int r = cv_supervisor_connect(supervisor, cv_monotonic_ms(), error);
         cv_supervisor_watch_keeper(supervisor, cv_monotonic_ms());
         cv_supervisor_check_schema(supervisor, cv_monotonic_ms());
-        cv_supervisor_watch_disk(supervisor, cv_monotonic_ms());
+        cv_supervisor_watch_environment(supervisor, cv_monotonic_ms());
         r = r < 0 ? r : cv_supervisor_claim(supervisor, cv_monotonic_ms(), error);
         if (r < 0) {
             return r;
@@ -239,20 +258,6 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     return r;
 }
 
-/* The store is opened here once only to see that it can be: a wrong STORE_URL shall stop the
- * worker, not cost each job its retries. */
-static int check_store(struct cv_supervisor *supervisor, struct cv_error *error)
-{
-    cv_auto(cv_store_close) struct cv_store *store = NULL;
-    if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
-        int r = cv_store_open(NULL, &store, error);
-        if (r < 0) {
-            return r;
-        }
-    }
-    return cv_format(&supervisor->bucket, error, "%s", store ? cv_store_name(store) : "");
-}
-
 static int open_signals(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     sigset_t set;
@@ -294,6 +299,27 @@ static int start_probe(struct cv_supervisor *supervisor, struct cv_error *error)
     return r < 0 ? r : cv_fleet_start(supervisor->probe, interval, &supervisor->fleet, error);
 }
 
+/* Says once which layers hold here, before there are threads; CORTANA_SANDBOX=require may stop us. */
+static int try_sandbox(const struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    unsigned needs = supervisor->stage->needs, layers = 0;
+    char text[CV_SANDBOX_TEXT_SIZE];
+    if (needs & CV_STAGE_RUNS_PROGRAMS) {
+        cv_log(CV_LOG_INFO, "sandbox: none, for this stage runs programs of this machine");
+        return 0;
+    }
+    const struct cv_sandbox sandbox = {
+        .scratch = "/tmp",
+        .families = needs & CV_STAGE_NEEDS_DATABASE ? CV_SANDBOX_INET : 0,
+    };
+    int r = cv_sandbox_try(&sandbox, &layers, error);
+    if (r == 0) {
+        cv_sandbox_describe(layers, text);
+        cv_log(CV_LOG_INFO, "sandbox: %s", text);
+    }
+    return r;
+}
+
 static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     /* No other process of this user may read our environment, where DATABASE_URL stands. */
@@ -303,8 +329,13 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     cv_supervisor_log_job(supervisor, NULL);
     int r = read_settings(supervisor, error);
     r = r < 0 ? r : open_signals(supervisor, error);
+    r = r < 0 ? r : try_sandbox(supervisor, error);
     r = r < 0 ? r : start_probe(supervisor, error);
-    r = r < 0 ? r : check_store(supervisor, error);
+    r = r < 0 ? r : cv_supervisor_start_store_watch(supervisor, error);
+    if (r == 0 && (supervisor->stage->needs & CV_STAGE_NEEDS_STORE)) {
+        r = cv_brokers_start(&supervisor->brokers, supervisor->stage, error);
+    }
+    r = r < 0 ? r : cv_job_logs_start(&supervisor->job_logs, error);
     r = r < 0 ? r : cv_scratch_open(&supervisor->scratch, error);
     if (r < 0) {
         return r;
@@ -335,10 +366,14 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
         }
         cv_keeper_stop(supervisor->keeper);
     }
+    cv_job_logs_stop(supervisor->job_logs);
+    cv_store_watch_stop(supervisor->store_watch);
+    cv_brokers_stop(&supervisor->brokers);
     cv_fleet_stop(supervisor->fleet);
     cv_probe_stop(supervisor->probe);
     free(supervisor->slots);
     free(supervisor->bucket);
+    free(supervisor->store_directory);
     cv_scratch_close(&supervisor->scratch);
     cv_db_close(supervisor->db);
     if (supervisor->signal_fd >= 0) {
@@ -355,6 +390,7 @@ int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_opt
         .listen = options->listen,
         .scratch = CV_SCRATCH_INIT,
         .signal_fd = -1,
+        .brokers = CV_BROKERS_INIT,
     };
     struct cv_error error;
     int r = supervisor_init(&supervisor, &error);
@@ -365,7 +401,9 @@ int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_opt
     }
     if (r < 0) {
         cv_log_error(&error, stage->name);
-        return error.verdict == CV_VERDICT_RETRY ? CV_EXIT_RETRY : CV_EXIT_STOP;
+        /* STORE_URL names a store that cannot be opened: a person must correct it. */
+        bool may_pass = error.verdict == CV_VERDICT_RETRY && error.type != CV_ERROR_CONFIGURATION;
+        return may_pass ? CV_EXIT_RETRY : CV_EXIT_STOP;
     }
     cv_log(CV_LOG_INFO, "stopped");
     return supervisor.exit_code;

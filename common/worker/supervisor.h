@@ -3,12 +3,15 @@
 #pragma once
 
 #include "common/probe/probe.h"
-#include "common/worker/child_internal.h"
-#include "common/worker/disk_internal.h"
-#include "common/worker/keeper_internal.h"
-#include "common/worker/scratch_internal.h"
-#include "common/worker/stage_internal.h"
-#include "common/worker/verdict_internal.h"
+#include "common/worker/brokers.h"
+#include "common/worker/child.h"
+#include "common/worker/disk.h"
+#include "common/worker/job_logs.h"
+#include "common/worker/keeper.h"
+#include "common/worker/scratch.h"
+#include "common/worker/stage.h"
+#include "common/worker/store_watch.h"
+#include "common/worker/verdict.h"
 
 enum cv_slot_phase {
     CV_SLOT_FREE,
@@ -23,6 +26,7 @@ enum cv_stop_reason {
     CV_STOP_CANCELED,
     CV_STOP_SHUTDOWN,
     CV_STOP_NOT_STARTED, /* never ran: this machine's fault, not the job's */
+    CV_STOP_ENVIRONMENT, /* it failed because its store or a disk refused */
     CV_STOP_LEASE_LOST,
 };
 
@@ -49,6 +53,8 @@ struct cv_slot {
     double got_to;      /* the progress that this counts from */
     int64_t kill_at;    /* 0: not yet */
     struct cv_verdict_result verdict;
+    json_t *program; /* how a program ended that the stage has run: the report borrows from it */
+    uint64_t store_question; /* to the store's watch, about this failure; 0: none is open */
     struct cv_attempt_report report;
     int settle_tries;
     int64_t settle_at;
@@ -65,7 +71,10 @@ struct cv_supervisor {
     char host[64];
     char worker_id[160];
     struct cv_scratch scratch;
-    char *bucket; /* the store's name for task_artifacts */
+    char *bucket;                       /* the store's name for task_artifacts */
+    struct cv_store_watch *store_watch; /* NULL: the stage has no store */
+    char *store_directory;              /* of a directory store; else NULL */
+    struct cv_brokers brokers;          /* of a stage that needs the store */
     struct cv_keeper *keeper;
     struct cv_probe *probe; /* NULL: nobody listens */
     struct cv_fleet *fleet; /* NULL: the fleet's numbers are not asked for */
@@ -80,12 +89,17 @@ struct cv_supervisor {
     int connect_tries;
     int64_t claim_at;    /* when to look for jobs next */
     int64_t pause_until; /* no claims before, whoever calls: this machine could not start a stage */
-    int64_t disk_at;     /* when to look at the disk next */
-    enum cv_disk_level disk_level;
-    bool database_is_away;                      /* and that has been logged */
-    char connect_trouble[CV_TROUBLE_SIZE];      /* why the last connection failed */
-    int64_t schema_at;                          /* when to look at the schema next */
-    char schema_trouble[CV_SCHEMA_REASON_SIZE]; /* why nothing may be claimed; "": it may */
+    int64_t disk_at;     /* when to look at the disks next */
+    enum cv_disk_level scratch_level;
+    enum cv_disk_level store_level;                  /* of the disk of a directory store */
+    bool store_is_in_doubt;                          /* refused, or not known yet whether it does */
+    bool store_refuses;                              /* and that has been logged */
+    struct cv_job_logs *job_logs;                    /* NULL: none are written */
+    char environment_trouble[CV_STORE_TROUBLE_SIZE]; /* why nothing may be claimed; "": it may */
+    bool database_is_away;                           /* and that has been logged */
+    char connect_trouble[CV_TROUBLE_SIZE];           /* why the last connection failed */
+    int64_t schema_at;                               /* when to look at the schema next */
+    char schema_trouble[CV_SCHEMA_REASON_SIZE];      /* why nothing may be claimed; "": it may */
     bool is_draining;
     bool is_patient; /* draining for a person: what runs may end by itself */
     int64_t grace_end;
@@ -100,6 +114,10 @@ int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor);
 
 /* Log lines carry the slot's job until the next call; NULL: no job. */
 void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct cv_slot *slot);
+
+/* The same, with another status of the job than "processing". */
+void cv_supervisor_log_job_as(const struct cv_supervisor *supervisor, const struct cv_slot *slot,
+                              const char *status);
 
 /* ---- slots.c: a job from claim to the end of its stage process ------------------------------- */
 
@@ -120,10 +138,13 @@ void cv_slot_pump(struct cv_supervisor *supervisor, int index);
 /* When cv_slot_watch has something to do next. */
 int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
 
+/* Removes the scratch directory of an attempt that is over; again is no harm. */
+void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot);
+
 /* Frees the slot and all that belonged to the attempt; the next claim is due at once. */
 void cv_slot_clear(struct cv_supervisor *supervisor, int index);
 
-/* ---- intake.c: the loop's database connection, and what comes in through it ------------------ */
+/* ---- claim.c: the loop's database connection, and what comes in through it ------------------- */
 
 /* There is a connection, as far as one can know without asking the server. */
 bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
@@ -145,12 +166,29 @@ void cv_supervisor_read_notifications(struct cv_supervisor *supervisor);
 
 int cv_supervisor_count_free(const struct cv_supervisor *supervisor);
 
-/* Looks how full the scratch directory's disk is, if it is time, and notes it in the database. */
-void cv_supervisor_watch_disk(struct cv_supervisor *supervisor, int64_t now);
-
 /* Fills free slots if it is time to look for jobs. */
 CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now,
                                       struct cv_error *error);
+
+/* ---- environment.c: what the work stands on, the store and the disks ------------------------- */
+
+/* Opens the store and begins to watch it, where the stage has one. */
+CV_MUST_CHECK int cv_supervisor_start_store_watch(struct cv_supervisor *supervisor,
+                                                  struct cv_error *error);
+
+/* Looks how full the disks of the scratch directory and of a directory store are, if it is time, and
+ * notes it in the database; and whether the store works. */
+void cv_supervisor_watch_environment(struct cv_supervisor *supervisor, int64_t now);
+
+/* Nothing is claimed while a disk is full, or while the store refuses or is not known to work. */
+bool cv_supervisor_environment_works(const struct cv_supervisor *supervisor);
+
+/* An attempt has failed: where that may be the store's or a disk's fault, they are looked at. */
+void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot *slot);
+
+/* Whether the answer is still missing. As soon as it is there, an attempt that the environment is to
+ * blame for is marked CV_STOP_ENVIRONMENT: the job will be given back, uncounted. */
+bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot);
 
 /* ---- settle.c -------------------------------------------------------------------------------- */
 
@@ -158,7 +196,7 @@ CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t 
  * afterwards, or its next try is set. */
 void cv_slot_settle(struct cv_supervisor *supervisor, int index);
 
-/* ---- numbers.c: what /metrics shows; costs nothing where nobody listens ----------------------- */
+/* ---- metrics.c: what /metrics shows; costs nothing where nobody listens ----------------------- */
 
 /* Shows all counters of this worker, at zero. */
 void cv_supervisor_count_start(struct cv_supervisor *supervisor);
@@ -171,6 +209,9 @@ void cv_supervisor_count_end(struct cv_supervisor *supervisor, const struct cv_s
                              enum cv_end end);
 
 void cv_supervisor_count_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk);
+void cv_supervisor_count_store_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk);
+
+void cv_supervisor_count_store(struct cv_supervisor *supervisor, bool refuses);
 
 /* The loop has turned. */
 void cv_supervisor_count_turn(struct cv_supervisor *supervisor);

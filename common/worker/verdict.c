@@ -1,10 +1,8 @@
-#include "common/worker/verdict_internal.h"
+#include "common/worker/verdict.h"
 
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 /* What a signal that ended a stage means. */
 static const struct {
@@ -88,8 +86,14 @@ static void read_failure(const json_t *output, int code, struct cv_verdict_resul
     }
     const json_t *retry_after = json_object_get(object, "retry_after_ms");
     fail(verdict, type, message);
+    if (!verdict->failure.message[0]) {
+        fail(verdict, type, "the stage gives no reason");
+    }
     if (json_is_integer(retry_after) && json_integer_value(retry_after) > 0) {
         verdict->failure.retry_after_ms = json_integer_value(retry_after);
+    }
+    if (json_is_true(json_object_get(object, "environment"))) {
+        cv_error_suspect_environment(&verdict->failure);
     }
     verdict->says_stop = verdict->failure.verdict == CV_VERDICT_STOP;
 }
@@ -149,7 +153,9 @@ void cv_verdict_read(const struct cv_child *child, struct cv_verdict_result *ver
 {
     *verdict = (struct cv_verdict_result){.result = NULL};
     if (child->output_too_large) {
-        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's result is larger than 256 MiB");
+        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
+                        "the stage's result is larger than %d MiB", CV_OUTPUT_MAX >> 20);
+        (void)r;
         return;
     }
     if (WIFSIGNALED(child->status)) {
@@ -171,6 +177,8 @@ void cv_verdict_read(const struct cv_child *child, struct cv_verdict_result *ver
     const char *text = child->output.data ? child->output.data : "";
     cv_auto(json_decref) json_t *output =
         json_loadb(text, child->output.length, JSON_REJECT_DUPLICATES, &reason);
+    verdict->program = json_incref(json_object_get(output, "program"));
+    (void)json_object_del(output, "program");
     if (!json_is_object(output)) {
         int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
                         "the stage printed no JSON object (exit code %d)", code);
@@ -186,6 +194,8 @@ void cv_verdict_deinit(struct cv_verdict_result *verdict)
 {
     json_decref(verdict->result);
     json_decref(verdict->artifacts);
+    json_decref(verdict->program);
+    verdict->program = NULL;
     verdict->result = NULL;
     verdict->artifacts = NULL;
 }

@@ -1,11 +1,12 @@
 /* What a stage process has brought: a result, or a failure read from its words and its exit. */
 #pragma once
 
-#include "common/worker/child_internal.h"
+#include "common/worker/child.h"
 
 struct cv_verdict_result {
     json_t *result;    /* an object, NULL for a failure */
     json_t *artifacts; /* a checked list, NULL for a failure */
+    json_t *program;   /* what the stage says of a program it has run, unchecked; NULL: nothing */
     struct cv_error failure;
     bool says_stop; /* the stage says that this installation cannot run jobs */
 };

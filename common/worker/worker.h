@@ -16,21 +16,25 @@
  *   CORTANA_LEASE_MS      a claim's lease (300000)
  *   CORTANA_HEARTBEAT_MS  renewed this often (120000; two fifths of a lease that was changed)
  *   CORTANA_GRACE_MS      what a running job is given after SIGTERM (30000)
- *   CORTANA_DISK_WATCH_MS look how full the scratch disk is this often (60000)
+ *   CORTANA_DISK_WATCH_MS look how full the disks of scratch and a directory store are (60000)
+ *   CORTANA_STORE_PROBE_MS try a store that refuses again this often (5000)
  *   CORTANA_LISTEN        address and port for probes and metrics; --listen goes before (off)
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
- *   CORTANA_SANDBOX       "off" for debuggers
+ *   CORTANA_SANDBOX       "require": no work where a layer that matters is missing; "off" for debuggers
  *
- * During run() a stage is shut in (sandbox.c says with what): it writes in its scratch directory
- * and in a directory store, reads there, in /usr, /etc, /proc, /sys, /opt, TESSDATA_PREFIX,
- * CORTANA_READ_PATHS and where a remote store's certificates and tokens lie, starts threads but no processes, opens no sockets unless its store is remote
- * or it has a database, and sees only the variables listed in child.c. Its standard output is the
- * result's: what libraries print there goes to standard error.
+ * During run() a stage is shut in (docs/design/sandbox.md): it writes in its scratch directory, reads
+ * there, in /usr, /lib, a few files of /etc, TESSDATA_PREFIX and CORTANA_READ_PATHS, starts threads but
+ * no processes, opens no sockets unless it has a database or needs the network, reaches the store
+ * through a broker (common/broker/broker.h) that lets it touch its own job's objects, and sees only
+ * the variables listed in variables.c. Its standard output is the result's: what libraries print
+ * there goes to standard error.
  */
 #pragma once
 
 #include "common/base/base.h"
+#include "common/broker/broker.h"
 #include "common/db/db.h"
+#include "common/probe/probe.h"
 #include "common/queue/queue.h"
 #include "common/store/store.h"
 
@@ -57,6 +61,18 @@ struct cv_cancel *cv_stage_cancel(struct cv_stage_context *context);
 /* Tells how far the job is: 0..1, and a word or two of what is being done ("encode"). Cheap: call
  * it for every frame, it reports a few times a second at most. */
 void cv_stage_progress(struct cv_stage_context *context, double fraction, const char *doing);
+
+/* How a program ended that a stage has run (CV_STAGE_RUNS_PROGRAMS). */
+struct cv_program_end {
+    int64_t pid;
+    int exit_code;      /* -1: a signal ended it */
+    const char *output; /* the end of what it printed, up to 8 KiB; any bytes but NUL */
+};
+
+/* Notes it: job_attempts shows the program's process, exit code and output in place of the stage's own.
+ * The last call counts. */
+CV_MUST_CHECK int cv_stage_note_program(struct cv_stage_context *context,
+                                        const struct cv_program_end *end, struct cv_error *error);
 
 enum cv_artifact_kind { CV_ARTIFACT_INPUT, CV_ARTIFACT_OUTPUT, CV_ARTIFACT_LOG };
 
@@ -110,9 +126,10 @@ CV_MUST_CHECK int cv_payload_double_or(const json_t *payload, const char *key, d
 enum cv_stage_needs {
     CV_STAGE_NEEDS_STORE = 1,
     CV_STAGE_NEEDS_DATABASE = 2,
-    CV_STAGE_RUNS_PROGRAMS =
-        8, /* no sandbox, for it starts processes; sees the store's variables */
-    CV_STAGE_NEEDS_EMBEDDER = 4, /* EMBED_*; with one of the others, for sockets */
+    CV_STAGE_NEEDS_EMBEDDER = 4, /* sees EMBED_* */
+    CV_STAGE_RUNS_PROGRAMS = 8,  /* no sandbox: it starts processes; sees the store's variables */
+    CV_STAGE_ONLY_REMOVES = 16,  /* of a store: works on a full one, and needs no right to write */
+    CV_STAGE_NEEDS_NETWORK = 32, /* IPv4 and IPv6, for requests to other machines */
 };
 
 /* Bounds of one stage process; 0 = the default in brackets. */
@@ -128,6 +145,7 @@ struct cv_stage {
     const char *job_type; /* "ocr" */
     unsigned needs;       /* enum cv_stage_needs, or-ed */
     struct cv_stage_limits limits;
+    const struct cv_grant *grants; /* what a job may do in the store; NULL: nothing */
 
     /* Payload → result, in the stage process, once per process. May be killed at any instant.
      * Running it twice with the same payload must leave the same objects as once. *ret_result is an
@@ -147,3 +165,56 @@ struct cv_stage {
 
 /* The whole main() of a worker; returns the exit status. */
 int cv_worker_main(const struct cv_stage *stage, int argc, char **argv);
+
+/* ---- the shell of a daemon that is no stage ------------------------------------------------------ */
+
+/* The scanner and the scheduler: a loop over a connection, with signals, a listener, a row among the
+ * workers, and a schema and a database that may have to be waited for. */
+struct cv_daemon {
+    const char *name;
+    struct cv_cancel
+        *cancel;            /* raised by SIGTERM, SIGINT, and by a person who drains this worker */
+    struct cv_probe *probe; /* NULL: nobody listens */
+    struct cv_fleet *fleet; /* NULL: /metrics does not show the fleet */
+    char host[CV_WORKER_HOST_SIZE], id[CV_WORKER_ID_SIZE];
+    int64_t report_at; /* monotonic; 0: no row was written yet */
+};
+
+struct cv_daemon_params {
+    const char *name;   /* of the program; static */
+    const char *listen; /* "ADDRESS:PORT"; "" or NULL: nowhere */
+    int64_t stall_ms;   /* /healthz fails after so long without a wait */
+    bool metrics_fleet;
+};
+
+/* One a process; later signals end it in the usual way again. */
+CV_MUST_CHECK int cv_daemon_open(const struct cv_daemon_params *params, struct cv_daemon *daemon,
+                                 struct cv_error *error);
+void cv_daemon_deinit(struct cv_daemon *daemon);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_daemon, cv_daemon_deinit)
+
+/* Logs the failure that ends the program; returns its exit status. */
+int cv_daemon_exit_code(const char *name, const struct cv_error *error);
+
+bool cv_daemon_is_stopping(const struct cv_daemon *daemon);
+
+/* Waits until `until` (monotonic ms), a notification (all that have come are taken), a stop, or the
+ * loss of the connection. */
+void cv_daemon_wait(struct cv_daemon *daemon, struct cv_db *db, int64_t until);
+
+/* Waits for a schema that this program may work on; 0 at a stop, too. /readyz says what is missing. */
+CV_MUST_CHECK int cv_daemon_wait_for_schema(struct cv_daemon *daemon, struct cv_db *db,
+                                            struct cv_error *error);
+
+/* After a failure: a pause, and a new connection if the old one is lost, however long that takes.
+ * Negative when no waiting helps. */
+CV_MUST_CHECK int cv_daemon_recover(struct cv_daemon *daemon, struct cv_db *db,
+                                    const struct cv_error *failure, struct cv_error *error);
+
+/* Writes the row among the workers, if `interval_ms` have passed since; hears whether somebody wants the
+ * worker to go. */
+CV_MUST_CHECK int cv_daemon_report(struct cv_daemon *daemon, struct cv_db *db, const char *job_type,
+                                   int64_t interval_ms, struct cv_error *error);
+
+/* Marks the row as stopped, by a connection of its own: the others end their waits at a stop. */
+void cv_daemon_leave(const struct cv_daemon *daemon, const char *job_type);

@@ -1,4 +1,8 @@
-#include "common/store/directory.h"
+#include "common/store/dir/directory.h"
+
+#include "common/store/dir/dir.h"
+#include "common/store/dir/tree.h"
+#include "common/store/dir/write.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -68,23 +72,7 @@ static int read_at(struct cv_store_reader *base, int64_t offset, void *data, siz
                    size_t *ret_read, struct cv_error *error)
 {
     struct directory_reader *reader = (struct directory_reader *)base;
-    size_t done = 0;
-    while (done < length) {
-        ssize_t step =
-            pread(reader->fd, (char *)data + done, length - done, offset + (int64_t)done);
-        if (step < 0 && errno == EINTR) {
-            continue;
-        }
-        if (step < 0) {
-            return cv_fail_errno(error, errno, "read an object");
-        }
-        if (step == 0) {
-            return cv_fail(error, CV_ERROR_CONFLICT, "an object was cut short while it was read");
-        }
-        done += (size_t)step;
-    }
-    *ret_read = done;
-    return 0;
+    return cv_store_read_file(reader->fd, offset, data, length, ret_read, error);
 }
 
 static void close_reader(struct cv_store_reader *base)
@@ -94,9 +82,15 @@ static void close_reader(struct cv_store_reader *base)
     free(reader);
 }
 
+static int reader_fd(const struct cv_store_reader *reader)
+{
+    return ((const struct directory_reader *)reader)->fd;
+}
+
 static const struct cv_store_reader_backend reader_backend = {
     .read = read_at,
     .close = close_reader,
+    .fd = reader_fd,
 };
 
 static int open_reader(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
@@ -190,6 +184,23 @@ static int presign(struct cv_store *store, const char *key, const char *method, 
     return cv_buffer_take(&url, ret_url, error);
 }
 
+/* A disk that is unmounted under a worker leaves an empty directory of the same name behind. */
+static int check_place(struct cv_store *store, struct cv_error *error)
+{
+    const struct cv_directory_store *directory = of_store(store);
+    struct stat opened, now;
+    if (fstat(directory->root, &opened) || stat(directory->path, &now)) {
+        return cv_fail_errno(error, errno, "look at the store's directory %s", directory->path);
+    }
+    return opened.st_dev == now.st_dev && opened.st_ino == now.st_ino
+               ? 0
+               : cv_fail(
+                     error, CV_ERROR_IO,
+                     "the store's directory %s is not the one that was opened: it was replaced, "
+                     "mounted over or unmounted",
+                     directory->path);
+}
+
 static void close_store(struct cv_store *store)
 {
     struct cv_directory_store *directory = of_store(store);
@@ -211,6 +222,7 @@ static const struct cv_store_backend directory_backend = {
     .move = cv_directory_move,
     .list = cv_directory_list,
     .presign = presign,
+    .check_place = check_place,
 };
 
 /* mkdir -p. */
@@ -251,17 +263,16 @@ int cv_directory_store_open(const char *path, struct cv_store **ret_store, struc
     if (access(path, F_OK)) {
         int result = make_root(path, error);
         if (result) {
-            return result;
+            error->type = CV_ERROR_CONFIGURATION;
+            return cv_store_judge(result, error);
         }
     }
     directory->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     directory->path = realpath(path, NULL);
     if (directory->root < 0 || !directory->path) {
         int result = cv_fail_errno(error, errno, "open the store's directory %s", path);
-        /* Not a missing object: this installation has no store. */
-        error->type = CV_ERROR_CONFIGURATION;
-        error->verdict = cv_error_type_verdict(CV_ERROR_CONFIGURATION);
-        return result;
+        error->type = CV_ERROR_CONFIGURATION; /* not a missing object: there is no store */
+        return cv_store_judge(result, error);
     }
     int result = cv_format(&directory->store.name, error, "dir:%s", directory->path);
     if (result) {
@@ -269,5 +280,71 @@ int cv_directory_store_open(const char *path, struct cv_store **ret_store, struc
     }
     cv_directory_sweep(directory);
     *ret_store = cv_take(store);
+    return 0;
+}
+
+/* Opens the object at `from` and looks whether it is the expected one. */
+static int open_expected(const struct cv_directory_store *directory, const char *from,
+                         const char *if_etag, int *ret_fd, struct cv_object_info *ret_info,
+                         struct cv_error *error)
+{
+    cv_auto_fd int fd = -1;
+    struct stat status;
+    int result = cv_directory_open_object(directory, from, &fd, &status, error);
+    if (result) {
+        return result;
+    }
+    cv_directory_read_info(fd, &status, from, ret_info);
+    if (if_etag && strcmp(if_etag, ret_info->etag) != 0) {
+        return CV_STORE_CHANGED;
+    }
+    *ret_fd = cv_take_fd(&fd);
+    return 0;
+}
+
+int cv_directory_copy(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                      struct cv_object_info *ret_info, struct cv_error *error)
+{
+    const struct cv_directory_store *directory = (struct cv_directory_store *)store;
+    cv_auto_fd int fd = -1;
+    struct cv_object_info info;
+    cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
+    int result = open_expected(directory, from, if_etag, &fd, &info, error);
+    result = result ? result : cv_directory_read_metadata(fd, &metadata, error);
+    if (result) {
+        return result;
+    }
+    const struct cv_put_params params = {
+        .content_type = info.content_type,
+        .sha256 = info.sha256[0] ? info.sha256 : NULL,
+        .metadata = &metadata,
+    };
+    const struct cv_store_input input = {.size = (size_t)info.size, .fd = fd};
+    return cv_directory_put(store, to, &input, &params, ret_info, error);
+}
+
+/* A rename: notes and metadata go with the file. An object that is overwritten between the look and
+ * the rename is moved as it is then. */
+int cv_directory_move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                      struct cv_object_info *ret_info, struct cv_error *error)
+{
+    const struct cv_directory_store *directory = (struct cv_directory_store *)store;
+    cv_auto_fd int fd = -1;
+    cv_auto_fd int parent = -1;
+    size_t parent_length = cv_directory_parent_length(from);
+    const char *name = parent_length > 0 ? from + parent_length + 1 : from;
+    struct cv_object_info info;
+    int result = cv_directory_check_key(to, error);
+    result = result ? result : open_expected(directory, from, if_etag, &fd, &info, error);
+    result = result ? result : cv_directory_walk(directory, from, parent_length, &parent, error);
+    result = result ? result : cv_directory_publish(directory, to, parent, name, false, error);
+    if (result) {
+        return result;
+    }
+    if (fsync(parent)) {
+        return cv_fail_errno(error, errno, "write the move of %s to disk", from);
+    }
+    cv_directory_remove_empty(directory, from);
+    *ret_info = info;
     return 0;
 }

@@ -1,10 +1,10 @@
-#include "common/store/s3_answer.h"
+#include "common/store/s3/answer.h"
 
-#include "common/store/s3_metadata.h"
-#include "common/store/s3_xml.h"
+#include "common/store/s3/xml.h"
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 
@@ -54,8 +54,9 @@ static void note_metadata(struct cv_s3_answer *answer, const char *name, char *v
 
 static int64_t date_ms(const char *value)
 {
+    static const int64_t end_of_year_9999 = INT64_C(253402300799);
     time_t time = curl_getdate(value, NULL);
-    return time > 0 ? (int64_t)time * 1000 : 0;
+    return time > 0 && time <= end_of_year_9999 ? (int64_t)time * 1000 : 0;
 }
 
 static void note_header(struct cv_s3_answer *answer, const char *name, char *value)
@@ -140,7 +141,7 @@ void cv_s3_answer_info(const struct cv_s3_answer *answer, const char *key,
 /* The one table of what a server may say; the first row that fits, codes before statuses. */
 static const struct {
     const char *code; /* NULL: any */
-    int status;       /* 0: any; 500: all of its hundred */
+    int status;       /* 0: any; 300 and 500: all of their hundred */
     enum cv_error_type type;
     enum cv_s3_remedy remedy;
 } meanings[] = {
@@ -169,15 +170,17 @@ static const struct {
     {"NoSuchBucket", 0, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {"AuthorizationHeaderMalformed", 0, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {"PermanentRedirect", 0, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
+    {"NoSuchKey", 0, CV_ERROR_OBJECT_NOT_FOUND, CV_S3_GIVE_UP},
+    {"NoSuchVersion", 0, CV_ERROR_OBJECT_NOT_FOUND, CV_S3_GIVE_UP},
+    {"NoSuchUpload", 0, CV_ERROR_OBJECT_NOT_FOUND, CV_S3_GIVE_UP},
     {"KeyTooLongError", 0, CV_ERROR_INVALID_KEY, CV_S3_GIVE_UP},
     {"EntityTooLarge", 0, CV_ERROR_LIMIT_EXCEEDED, CV_S3_GIVE_UP},
     {"QuotaExceeded", 0, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
     {"XMinioStorageFull", 0, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
-    {NULL, 301, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
-    {NULL, 307, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {NULL, 401, CV_ERROR_AUTHENTICATION, CV_S3_GIVE_UP},
     {NULL, 403, CV_ERROR_AUTHORIZATION, CV_S3_GIVE_UP},
-    {NULL, 404, CV_ERROR_OBJECT_NOT_FOUND, CV_S3_GIVE_UP},
+    /* A missing object is said to be missing (NoSuchKey): this is the bucket, or another server. */
+    {NULL, 404, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {NULL, 408, CV_ERROR_TIMEOUT, CV_S3_RETRY},
     {NULL, 409, CV_ERROR_CONFLICT, CV_S3_GIVE_UP},
     {NULL, 412, CV_ERROR_CONFLICT, CV_S3_GIVE_UP},
@@ -186,6 +189,7 @@ static const struct {
     {NULL, 501, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {NULL, 503, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
     {NULL, 507, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
+    {NULL, 300, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP}, /* a redirection is not followed */
     {NULL, 500, CV_ERROR_SERVER, CV_S3_RETRY},
     {NULL, 0, CV_ERROR_INTERNAL, CV_S3_GIVE_UP},
 };
@@ -224,9 +228,10 @@ static size_t find_meaning(const char *code, int status)
 {
     size_t i = 0;
     for (; i + 1 < CV_COUNT(meanings); i++) {
-        if (meanings[i].code ? strcmp(meanings[i].code, code) == 0
-                             : meanings[i].status == status ||
-                                   (meanings[i].status == 500 && status / 100 == 5)) {
+        if (meanings[i].code
+                ? strcmp(meanings[i].code, code) == 0
+                : meanings[i].status == status ||
+                      (meanings[i].status % 100 == 0 && meanings[i].status == status / 100 * 100)) {
             break;
         }
     }
@@ -313,13 +318,101 @@ enum cv_s3_remedy cv_s3_transfer_failure(CURLcode code, const char *detail, stru
         }
     }
     const char *reason = detail[0] ? detail : curl_easy_strerror(code);
-    int result =
-        code == CURLE_PEER_FAILED_VERIFICATION
-            ? cv_fail(error, type,
-                      "the object store's certificate is not trusted: %s; the authorities to trust "
-                      "are those of S3_CA_FILE, the host is that of S3_ENDPOINT",
-                      reason)
-            : cv_fail(error, type, "%s", reason);
+    int result;
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        result = cv_fail(error, type,
+                         "the object store's certificate is not trusted: %s; the authorities to "
+                         "trust are those of S3_CA_FILE, the host is that of S3_ENDPOINT",
+                         reason);
+    } else if (code == CURLE_SSL_CACERT_BADFILE) {
+        result = cv_fail(error, type, "the authorities of S3_CA_FILE cannot be read: %s", reason);
+    } else {
+        result = cv_fail(error, type, "%s", reason);
+    }
     (void)result;
     return remedy;
+}
+
+#define OPENING "=?UTF-8?"
+#define CLOSING "?="
+
+static bool is_plain(const char *value)
+{
+    for (const char *c = value; *c; c++) {
+        if ((unsigned char)*c >= 0x80) {
+            return false;
+        }
+    }
+    return strncasecmp(value, OPENING, strlen(OPENING)) != 0;
+}
+
+int cv_s3_metadata_encode(const char *value, char **ret_text, struct cv_error *error)
+{
+    if (is_plain(value)) {
+        return cv_format(ret_text, error, "%s", value);
+    }
+    size_t length = strlen(value);
+    cv_auto_free char *base64 = malloc(length / 3 * 4 + 5);
+    if (!base64) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for metadata");
+    }
+    (void)EVP_EncodeBlock((unsigned char *)base64, (const unsigned char *)value, (int)length);
+    return cv_format(ret_text, error, OPENING "B?%s" CLOSING, base64);
+}
+
+static void decode_base64(char *text, size_t length)
+{
+    size_t padding = 0;
+    while (padding < length && padding < 2 && text[length - 1 - padding] == '=') {
+        padding++;
+    }
+    cv_auto_free char *copy = strndup(text, length);
+    int got = copy
+                  ? EVP_DecodeBlock((unsigned char *)text, (const unsigned char *)copy, (int)length)
+                  : -1;
+    text[got >= (int)padding ? (size_t)got - padding : 0] = '\0';
+}
+
+static int hex_digit(char c)
+{
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
+                                        : -1;
+}
+
+static void decode_quoted(char *text, size_t length)
+{
+    size_t to = 0;
+    for (size_t at = 0; at < length; at++) {
+        bool is_code = text[at] == '=' && at + 2 < length;
+        int high = is_code ? hex_digit(text[at + 1]) : -1;
+        int low = is_code ? hex_digit(text[at + 2]) : -1;
+        if (high >= 0 && low >= 0) {
+            text[to++] = (char)(high << 4 | low);
+            at += 2;
+        } else {
+            text[to++] = text[at] == '_' ? ' ' : text[at];
+        }
+    }
+    text[to] = '\0';
+}
+
+void cv_s3_metadata_decode(char *text)
+{
+    size_t length = strlen(text);
+    size_t head = strlen(OPENING) + 2;
+    size_t tail = strlen(CLOSING);
+    if (length < head + tail || strncasecmp(text, OPENING, strlen(OPENING)) != 0 ||
+        text[head - 1] != '?' || strcmp(text + length - tail, CLOSING) != 0) {
+        return;
+    }
+    char kind = (char)toupper((unsigned char)text[head - 2]);
+    size_t inner = length - head - tail;
+    memmove(text, text + head, inner);
+    text[inner] = '\0';
+    if (kind == 'B') {
+        decode_base64(text, inner);
+    } else if (kind == 'Q') {
+        decode_quoted(text, inner);
+    }
 }

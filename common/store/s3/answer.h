@@ -53,3 +53,12 @@ enum cv_s3_remedy cv_s3_transfer_failure(CURLcode code, const char *detail, stru
 
 /* The error code in an answer's body ("NoSuchKey"), "" when there is none. */
 void cv_s3_error_code(const char *body, size_t size, char code[64]);
+
+/* ---- metadata as header values: ASCII as it is, the rest in RFC 2047's base 64 form, as S3 itself
+ * gives it back ---- */
+
+/* free() it. */
+CV_MUST_CHECK int cv_s3_metadata_encode(const char *value, char **ret_text, struct cv_error *error);
+
+/* In place; what is not in that form stays as it is. */
+void cv_s3_metadata_decode(char *text);

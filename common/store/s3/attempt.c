@@ -1,4 +1,4 @@
-#include "common/store/s3_attempt.h"
+#include "common/store/s3/attempt.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -7,6 +7,14 @@ enum {
     FAILURE_TEXT_MAX = 64 << 10,   /* an error's XML has some hundred bytes */
     BUFFER_SIZE = 256 << 10,       /* of curl's, each way: fewer calls at high rates */
     ANSWER_BUFFER_SIZE = 16 << 10, /* where the answer is short */
+    /* Bytes a second. A transfer that is slower for as long as a stall may last is a stall; one whose
+     * average is below the second rate is given up even if it goes on. Twelve connections over a line
+     * of 2 Mbit/s have 20 KiB/s each. */
+    RATE_MIN = 1 << 10,
+    RATE_AVERAGE_MIN = 16 << 10,
+    ANSWER_EXPECTED_MAX = 1 << 30, /* a caller's limit may be higher than any object is large */
+    STALLS_MAX = 3,           /* stalls that one request may wait out, in all its attempts … */
+    PATIENCE_S = 30,          /* … and what an overloaded server may cost besides */
     WITH_HEAD_MAX = 64 << 10, /* curl sends head and body in one call up to here, if it has both */
 };
 
@@ -242,12 +250,28 @@ static bool set_body(struct cv_s3_attempt *attempt)
     return good;
 }
 
+static int64_t stall_timeout_s(const struct cv_s3_request *request,
+                               const struct cv_s3_config *config)
+{
+    return request->stall_timeout_s > 0 ? request->stall_timeout_s : config->stall_timeout_s;
+}
+
+int64_t cv_s3_attempt_patience_ms(const struct cv_s3_request *request,
+                                  const struct cv_s3_config *config)
+{
+    bool is_get = strcmp(request->method, "GET") == 0;
+    size_t answer = request->target ? request->target_size : is_get ? request->text_limit : 0;
+    answer = answer < ANSWER_EXPECTED_MAX ? answer : ANSWER_EXPECTED_MAX;
+    int64_t bytes = (int64_t)request->body_size + (int64_t)answer;
+    return (PATIENCE_S + STALLS_MAX * stall_timeout_s(request, config) + bytes / RATE_AVERAGE_MIN) *
+           1000;
+}
+
 static bool set_options(struct cv_s3_attempt *attempt, const struct cv_s3_config *config,
                         const char *url)
 {
     const struct cv_s3_request *request = attempt->request;
-    int64_t stall_s =
-        request->stall_timeout_s > 0 ? request->stall_timeout_s : config->stall_timeout_s;
+    int64_t stall_s = stall_timeout_s(request, config);
     bool is_get = strcmp(request->method, "GET") == 0;
     bool good = true;
     SET(CURLOPT_URL, url);
@@ -265,8 +289,9 @@ static bool set_options(struct cv_s3_attempt *attempt, const struct cv_s3_config
     SET(CURLOPT_WRITEDATA, attempt);
     SET(CURLOPT_BUFFERSIZE, (long)(is_get ? BUFFER_SIZE : ANSWER_BUFFER_SIZE));
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
-    SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    SET(CURLOPT_LOW_SPEED_LIMIT, (long)RATE_MIN);
     SET(CURLOPT_LOW_SPEED_TIME, (long)stall_s);
+    SET(CURLOPT_TIMEOUT_MS, (long)cv_s3_attempt_patience_ms(request, config));
     SET(CURLOPT_TCP_KEEPALIVE, 1L);
     if (config->ca_file) {
         SET(CURLOPT_CAINFO, config->ca_file);
@@ -316,7 +341,8 @@ static enum cv_s3_remedy judge_success(struct cv_s3_attempt *attempt, int *ret_r
         return CV_S3_RETRY;
     }
     *ret_result = request->check ? request->check(request, error) : 0;
-    return *ret_result && error->verdict == CV_VERDICT_RETRY ? CV_S3_RETRY : CV_S3_GIVE_UP;
+    bool may_help = error->verdict == CV_VERDICT_RETRY && error->type != CV_ERROR_CONFLICT;
+    return *ret_result && may_help ? CV_S3_RETRY : CV_S3_GIVE_UP;
 }
 
 enum cv_s3_remedy cv_s3_attempt_judge(struct cv_s3_attempt *attempt, CURLcode code, int *ret_result,

@@ -1,7 +1,7 @@
 /* One attempt at a request: signed at this moment, on an easy handle of curl's. */
 #pragma once
 
-#include "common/store/s3_client.h"
+#include "common/store/s3/client.h"
 
 struct cv_s3_attempt {
     struct cv_s3_request *request;
@@ -17,6 +17,11 @@ struct cv_s3_attempt {
 CV_MUST_CHECK int cv_s3_attempt_begin(struct cv_s3_attempt *attempt, struct cv_s3_client *client,
                                       struct cv_s3_request *request, CURL *easy,
                                       struct cv_error *error);
+/* How long one attempt may take, and when the last attempt at a request may begin, counted from its
+ * first: milliseconds, by the bytes that it may move. */
+int64_t cv_s3_attempt_patience_ms(const struct cv_s3_request *request,
+                                  const struct cv_s3_config *config);
+
 void cv_s3_attempt_end(struct cv_s3_attempt *attempt);
 
 /* What came of it: CV_S3_GIVE_UP with *ret_result 0 is success. */

@@ -1,6 +1,11 @@
-#include "common/store/s3_store.h"
+#include "common/store/s3/bucket.h"
 
-#include "common/store/s3_xml.h"
+#include "common/store/s3/copy.h"
+#include "common/store/s3/list.h"
+#include "common/store/s3/read.h"
+#include "common/store/s3/s3.h"
+#include "common/store/s3/write.h"
+#include "common/store/s3/xml.h"
 
 #include <openssl/evp.h>
 #include <string.h>
@@ -17,15 +22,60 @@ bool cv_s3_is_md5(const char *etag)
 
 /* ---- head -------------------------------------------------------------------------------- */
 
-int cv_s3_head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
-               struct cv_metadata *metadata, struct cv_error *error)
+/* Initializes `request` whatever happens. */
+static int get_first_byte(struct cv_s3_client *client, const char *key,
+                          struct cv_s3_request *request, struct cv_error *error)
+{
+    enum {
+        TEXT_MAX = 64 << 10
+    }; /* of a server that knows no ranges, one that sends a small object */
+    int result = cv_s3_request_init(request, client, "GET", key, error);
+    if (result) {
+        return result;
+    }
+    request->text_limit = TEXT_MAX;
+    cv_s3_pairs_add(&request->headers, "range", "bytes=0-0");
+    return cv_s3_perform(client, request, error);
+}
+
+int cv_s3_confirm_empty(struct cv_store *store, const char *key, struct cv_error *error)
+{
+    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    int result = get_first_byte(cv_s3_of(store)->client, key, &request, error);
+    if (request.answer.status == 416) { /* an empty object has no first byte */
+        return 0;
+    }
+    if (result == 0 && request.text.length > 0) {
+        return cv_fail(error, CV_ERROR_SERVER,
+                       "the store says that %s is empty, and sends bytes of it", key);
+    }
+    return result;
+}
+
+/* The answer to a HEAD has no body that could give the reason of a refusal: a missing object, a missing
+ * bucket, a key that was taken back and a wrong clock look alike. So the object's first byte is asked
+ * for. CV_STORE_NOT_FOUND when the server says that the object is missing, 0 when it is there. */
+static int ask_why(struct cv_s3_client *client, const char *key, struct cv_error *error)
+{
+    cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    int result = get_first_byte(client, key, &request, error);
+    int status = request.answer.status;
+    if (status / 100 == 2 || status == 416) { /* an empty object has no first byte */
+        return 0;
+    }
+    return result && error->type == CV_ERROR_OBJECT_NOT_FOUND ? (int)CV_STORE_NOT_FOUND : result;
+}
+
+static int head_once(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
+                     struct cv_metadata *metadata, int *ret_status, struct cv_error *error)
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     int result = cv_s3_request_init(&request, client, "HEAD", key, error);
     result = result ? result : cv_s3_perform(client, &request, error);
+    *ret_status = request.answer.status;
     if (result) {
-        return request.answer.status == 404 ? (int)CV_STORE_NOT_FOUND : result;
+        return result;
     }
     if (request.answer.content_length < 0) {
         return cv_fail(error, CV_ERROR_SERVER, "HEAD %s: the answer has no length", key);
@@ -36,6 +86,26 @@ int cv_s3_head(struct cv_store *store, const char *key, struct cv_object_info *r
         request.answer.metadata = (struct cv_metadata){0};
     }
     return 0;
+}
+
+int cv_s3_head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
+               struct cv_metadata *metadata, struct cv_error *error)
+{
+    int status = 0;
+    int result = head_once(store, key, ret_info, metadata, &status, error);
+    if (result == 0 || status < 300 || status >= 500 || error->verdict == CV_VERDICT_RETRY) {
+        return result;
+    }
+    struct cv_error reason;
+    int asked = ask_why(cv_s3_of(store)->client, key, &reason);
+    if (asked < 0) {
+        *error = reason;
+        return asked;
+    }
+    if (asked == CV_STORE_NOT_FOUND) {
+        return asked;
+    }
+    return head_once(store, key, ret_info, metadata, &status, error); /* it is there by now */
 }
 
 /* ---- delete ---------------------------------------------------------------------------------- */
@@ -96,8 +166,8 @@ static int check_deletion(struct cv_s3_request *request, struct cv_error *error)
                    deletion.first_key, deletion.first_code);
 }
 
-int cv_s3_delete_many(struct cv_store *store, const char *const *keys, size_t count,
-                      struct cv_error *error)
+static int delete_many(struct cv_store *store, const char *const *keys, size_t count,
+                       struct cv_error *error)
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     cv_auto(cv_buffer_deinit) struct cv_buffer body = CV_BUFFER_INIT;
@@ -262,7 +332,7 @@ static const struct cv_store_backend backend = {
     .put_end = cv_s3_put_end,
     .put_stop = cv_s3_put_stop,
     .delete = cv_s3_delete,
-    .delete_many = cv_s3_delete_many,
+    .delete_many = delete_many,
     .copy = cv_s3_copy,
     .move = cv_s3_move,
     .list = cv_s3_list,

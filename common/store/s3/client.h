@@ -5,9 +5,9 @@
  * entered. Requests are started and waited for by one thread. */
 #pragma once
 
-#include "common/store/s3_answer.h"
-#include "common/store/s3_credentials.h"
-#include "common/store/s3_sign.h"
+#include "common/store/s3/answer.h"
+#include "common/store/s3/credentials.h"
+#include "common/store/s3/sign.h"
 
 enum {
     CV_S3_CONNECTIONS = 12,      /* at once; what one client of RGW or AWS is served best with */
@@ -48,6 +48,7 @@ struct cv_s3_request {
     struct cv_s3_attempt *attempt;
     int64_t not_before_ms;
     int64_t pause_ms;
+    int64_t begun_ms; /* of the first attempt */
     int attempts;
     bool renewed;
     bool canceled;

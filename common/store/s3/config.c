@@ -1,4 +1,4 @@
-#include "common/store/s3_config.h"
+#include "common/store/s3/config.h"
 
 #include <curl/curl.h>
 #include <string.h>

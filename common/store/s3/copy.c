@@ -1,5 +1,7 @@
-#include "common/store/s3_store.h"
-#include "common/store/s3_xml.h"
+#include "common/store/s3/copy.h"
+
+#include "common/store/s3/write.h"
+#include "common/store/s3/xml.h"
 
 #include <string.h>
 

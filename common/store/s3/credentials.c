@@ -1,6 +1,6 @@
-#include "common/store/s3_credentials.h"
+#include "common/store/s3/credentials.h"
 
-#include "common/store/s3_token.h"
+#include "common/store/s3/token.h"
 
 #include <ctype.h>
 #include <libgen.h>

@@ -1,7 +1,7 @@
 /* Who we are to the object store, and until when. */
 #pragma once
 
-#include "common/store/s3_config.h"
+#include "common/store/s3/config.h"
 
 struct cv_s3_credentials {
     char *access_key;

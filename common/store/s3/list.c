@@ -1,13 +1,51 @@
-#include "common/store/s3_store.h"
-#include "common/store/s3_xml.h"
+#include "common/store/s3/list.h"
+
+#include "common/store/s3/bucket.h"
+#include "common/store/s3/xml.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <time.h>
 
-/* A continuation of ours begins with what it is: the server's token, or, where a server says that
- * there is more but not how to ask for it, the last key. */
-enum { BY_TOKEN = 'T', BY_KEY = 'K' };
+/* A continuation of ours says how to ask for the next page (the server's token, or, where a server says
+ * that there is more but not how to ask for it, the last key), how many pages in a row were empty, and
+ * the last key, so that a server whose list goes in circles is found out:
+ * kind, EMPTY_DIGITS and LENGTH_DIGITS hexadecimal digits, the last key, the token. */
+enum {
+    BY_TOKEN = 'T',
+    BY_KEY = 'K',
+    EMPTY_DIGITS = 4,
+    LENGTH_DIGITS = 4,
+    /* A page is empty where a server filters or where objects were deleted: Ceph gives a few in a row. */
+    EMPTY_PAGES_MAX = 1000,
+};
+
+struct position {
+    char kind; /* '\0': the first page */
+    int empty_pages;
+    const char *last_key; /* not terminated: last_length bytes */
+    size_t last_length;
+    const char *token;
+};
+
+static int read_position(const char *continuation, struct position *ret_position,
+                         struct cv_error *error)
+{
+    unsigned empty = 0, length = 0;
+    const char *rest = continuation + 1 + EMPTY_DIGITS + LENGTH_DIGITS;
+    if ((continuation[0] != BY_TOKEN && continuation[0] != BY_KEY) ||
+        sscanf(continuation + 1, "%4x%4x", &empty, &length) != 2 || strlen(rest) < length) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "the continuation is not one of this list");
+    }
+    *ret_position = (struct position){
+        .kind = continuation[0],
+        .empty_pages = (int)empty,
+        .last_key = rest,
+        .last_length = length,
+        .token = rest + length,
+    };
+    return 0;
+}
 
 struct page {
     struct cv_object_list *list;
@@ -15,6 +53,7 @@ struct page {
     bool is_encoded;      /* keys are percent-encoded */
     bool is_truncated;
     bool is_whole; /* the root element was a list */
+    bool is_empty; /* it showed no key at all */
     char *token;
     struct cv_buffer key; /* of the object that is being read, as it was sent */
     struct cv_object_info info;
@@ -54,11 +93,12 @@ static int64_t parse_time(const char *text)
         return 0;
     }
     int64_t ms = (int64_t)timegm(&parts) * 1000;
-    double fraction = 0;
-    if (*rest == '.') {
-        fraction = strtod(rest, NULL);
+    int scale = *rest == '.' ? 100 : 0;
+    for (const char *digit = rest + 1; scale > 0 && isdigit((unsigned char)*digit); digit++) {
+        ms += (*digit - '0') * scale;
+        scale /= 10;
     }
-    return ms + (int64_t)(fraction * 1000 + 0.5);
+    return ms;
 }
 
 static void copy_etag(char etag[CV_STORE_ETAG_SIZE], const char *text)
@@ -105,26 +145,43 @@ static int read_element(void *opaque, const char *path, const char *text, struct
         page->is_encoded = strcmp(text, "url") == 0;
     } else if (strcmp(path, "ListBucketResult/NextContinuationToken") == 0) {
         free(page->token);
-        return cv_format(&page->token, error, "%c%s", BY_TOKEN, text);
+        return cv_format(&page->token, error, "%s", text);
     } else if (strcmp(path, "ListBucketResult") == 0) {
         page->is_whole = true;
     }
     return 0;
 }
 
+/* Keys are in byte order, so that each is behind the one before, across pages, too. */
+static int check_order(const char *before, size_t length, const char *key, struct cv_error *error)
+{
+    size_t own = strlen(key);
+    int order = memcmp(before, key, length < own ? length : own);
+    if (order < 0 || (order == 0 && length < own)) {
+        return 0;
+    }
+    return cv_fail(error, CV_ERROR_SERVER,
+                   "the object store's list goes in circles: after %.*s it shows %s", (int)length,
+                   before, key);
+}
+
 /* Decodes the keys, takes the store's prefix off and drops what is no key of ours. */
-static int finish_keys(struct page *page, struct cv_error *error)
+static int finish_keys(struct page *page, const struct position *position, struct cv_error *error)
 {
     struct cv_object_list *list = page->list;
     size_t kept = 0;
+    int result = 0;
+    cv_buffer_append(&page->last_key, position->last_key, position->last_length);
     for (size_t i = 0; i < list->count; i++) {
         struct cv_object_entry entry = list->entries[i];
         if (page->is_encoded) {
             decode(entry.key);
         }
-        if (i + 1 == list->count) {
-            cv_buffer_text(&page->last_key, entry.key);
+        if (result == 0 && page->last_key.length > 0) {
+            result = check_order(page->last_key.data, page->last_key.length, entry.key, error);
         }
+        cv_buffer_clear(&page->last_key);
+        cv_buffer_text(&page->last_key, entry.key);
         struct cv_error ignored;
         bool is_ours = strlen(entry.key) >= page->prefix_length;
         char *key = is_ours ? entry.key + page->prefix_length : entry.key;
@@ -135,12 +192,40 @@ static int finish_keys(struct page *page, struct cv_error *error)
         memmove(entry.key, key, strlen(key) + 1);
         list->entries[kept++] = entry;
     }
+    page->is_empty = list->count == 0;
     list->count = kept;
-    if (page->is_truncated && !page->token && page->last_key.length > 0) {
-        return cv_format(&page->token, error, "%c%s", BY_KEY, page->last_key.data);
+    if (page->last_key.failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list");
     }
-    return page->last_key.failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list")
-                                 : 0;
+    return result;
+}
+
+/* What the next page is asked for with; NULL behind the last page. */
+static int make_continuation(const struct page *page, const struct position *position,
+                             char **ret_continuation, struct cv_error *error)
+{
+    int empty_pages = page->is_empty ? position->empty_pages + 1 : 0;
+    bool is_same = position->kind == BY_TOKEN && page->token && page->is_empty &&
+                   strcmp(position->token, page->token) == 0;
+    if (!page->is_truncated || (!page->token && page->last_key.length == 0)) {
+        *ret_continuation = NULL;
+        return 0;
+    }
+    if (page->last_key.length > CV_S3_KEY_ENCODED_MAX) {
+        return cv_fail(error, CV_ERROR_SERVER, "the object store's list has a key of %zu bytes",
+                       page->last_key.length);
+    }
+    if (is_same || empty_pages > EMPTY_PAGES_MAX) {
+        return cv_fail(error, CV_ERROR_SERVER,
+                       is_same ? "the object store's list goes in circles: an empty page says to "
+                                 "ask for the same page again"
+                               : "the object store's list does not end: %d empty pages in a row",
+                       empty_pages);
+    }
+    return cv_format(ret_continuation, error, "%c%04x%04zx%s%s", page->token ? BY_TOKEN : BY_KEY,
+                     (unsigned)empty_pages, page->last_key.length,
+                     page->last_key.length > 0 ? page->last_key.data : "",
+                     page->token ? page->token : "");
 }
 
 static void page_deinit(struct page *page)
@@ -151,10 +236,9 @@ static void page_deinit(struct page *page)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct page, page_deinit)
 
-static int read_page(struct page *page, struct cv_s3_request *request, struct cv_error *error)
+static int read_page(struct page *page, const char *text, size_t length, struct cv_error *error)
 {
-    int result =
-        cv_s3_xml_read(request->text.data, request->text.length, read_element, page, error);
+    int result = cv_s3_xml_read(text, length, read_element, page, error);
     if (result == 0 && !page->is_whole) {
         result = cv_fail(error, CV_ERROR_CONNECTION, "the server's answer is no list");
     }
@@ -166,7 +250,43 @@ static int check_page(struct cv_s3_request *request, struct cv_error *error)
 {
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
     cv_auto(page_deinit) struct page page = {.list = &list};
-    return read_page(&page, request, error);
+    return read_page(&page, request->text.data, request->text.length, error);
+}
+
+/* The position from which the page is to go on. */
+static int find_position(const char *continuation, const char *start, struct position *ret_position,
+                         struct cv_error *error)
+{
+    *ret_position = (struct position){.last_key = start, .last_length = strlen(start), .token = ""};
+    return continuation ? read_position(continuation, ret_position, error) : 0;
+}
+
+int cv_s3_list_read(const struct cv_s3_list_answer *answer, struct cv_object_list *ret_list,
+                    struct cv_error *error)
+{
+    struct position position;
+    int result = find_position(answer->continuation, answer->start, &position, error);
+    cv_auto(page_deinit) struct page page = {.list = ret_list,
+                                             .prefix_length = strlen(answer->store_prefix)};
+    result = result ? result : read_page(&page, answer->text, answer->length, error);
+    result = result ? result : finish_keys(&page, &position, error);
+    return result ? result : make_continuation(&page, &position, &ret_list->continuation, error);
+}
+
+static void ask_for_page(struct cv_s3_request *request, const char *prefix, size_t limit,
+                         const struct position *position)
+{
+    cv_s3_pairs_add(&request->query, "list-type", "2");
+    cv_s3_pairs_add(&request->query, "encoding-type", "url");
+    cv_s3_pairs_format(&request->query, "max-keys", "%zu", limit);
+    cv_s3_pairs_add(&request->query, "prefix", prefix);
+    if (position->kind == BY_TOKEN) {
+        cv_s3_pairs_add(&request->query, "continuation-token", position->token);
+    } else if (position->last_length > 0) {
+        cv_s3_pairs_format(&request->query, "start-after", "%.*s", (int)position->last_length,
+                           position->last_key);
+    }
+    request->check = check_page;
 }
 
 int cv_s3_list(struct cv_store *store, const char *prefix, const char *start_after,
@@ -176,28 +296,29 @@ int cv_s3_list(struct cv_store *store, const char *prefix, const char *start_aft
     struct cv_s3_client *client = cv_s3_of(store)->client;
     const char *own = cv_s3_client_config(client)->prefix;
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
+    cv_auto_free char *start = NULL;
+    cv_auto_free char *whole_prefix = NULL;
+    struct position position;
     int result = cv_s3_request_init(&request, client, "GET", NULL, error);
+    result = result ? result
+                    : cv_format(&start, error, "%s%s", start_after ? own : "",
+                                start_after ? start_after : "");
+    result = result ? result : cv_format(&whole_prefix, error, "%s%s", own, prefix);
+    result = result ? result : find_position(continuation, start, &position, error);
     if (result) {
         return result;
     }
-    cv_s3_pairs_add(&request.query, "list-type", "2");
-    cv_s3_pairs_add(&request.query, "encoding-type", "url");
-    cv_s3_pairs_format(&request.query, "max-keys", "%zu", limit);
-    cv_s3_pairs_format(&request.query, "prefix", "%s%s", own, prefix);
-    if (continuation && continuation[0] == BY_TOKEN) {
-        cv_s3_pairs_add(&request.query, "continuation-token", continuation + 1);
-    } else if (continuation && continuation[0]) {
-        cv_s3_pairs_add(&request.query, "start-after", continuation + 1);
-    } else if (start_after) {
-        cv_s3_pairs_format(&request.query, "start-after", "%s%s", own, start_after);
-    }
-    request.check = check_page;
+    ask_for_page(&request, whole_prefix, limit, &position);
     result = cv_s3_perform(client, &request, error);
-    cv_auto(page_deinit) struct page page = {.list = ret_list, .prefix_length = strlen(own)};
-    result = result ? result : read_page(&page, &request, error);
-    result = result ? result : finish_keys(&page, error);
-    if (result == 0 && page.is_truncated) {
-        ret_list->continuation = cv_take(page.token);
+    if (result) {
+        return result;
     }
-    return result;
+    const struct cv_s3_list_answer answer = {
+        .text = request.text.data,
+        .length = request.text.length,
+        .store_prefix = own,
+        .start = start,
+        .continuation = continuation,
+    };
+    return cv_s3_list_read(&answer, ret_list, error);
 }

@@ -1,11 +1,16 @@
+#include "common/store/s3/read.h"
+
+#include "common/store/s3/write.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* ---- at random places ------------------------------------------------------------------------ */
+
 /* A cache of blocks with read-ahead. A block that is asked for after a seek is small, and each that
  * goes on from another is twice as large, up to a megabyte; the next one is fetched while the
  * current one is used, and more of them the longer a run of reading gets. Each run is followed by
  * itself, so that a file whose picture and sound lie far apart is two runs. */
-#include "common/store/s3_store.h"
-
-#include <string.h>
-
 enum {
     BLOCK_MIN = 256 << 10,  /* what demuxers read at once after a seek */
     BLOCK_MAX = 1 << 20,    /* larger ones fetch more that is not used than they save in requests */
@@ -23,6 +28,7 @@ struct block {
     bool is_loading;
     struct cv_s3_request request;
     int64_t object_size; /* what the answer must say */
+    const char *etag;    /* the same; "": not known */
 };
 
 struct s3_reader {
@@ -99,11 +105,17 @@ static struct block *make_room(struct s3_reader *reader, const struct block *kep
     return oldest;
 }
 
-/* The server must have sent the very range that was asked for, of an object of the known size. */
+/* The server must have sent the very range that was asked for, of the object that was opened. Not every
+ * server looks at If-Match. */
 static int check_range(struct cv_s3_request *request, struct cv_error *error)
 {
     const struct block *block = request->opaque;
     const struct cv_s3_answer *answer = &request->answer;
+    if (answer->etag[0] && block->etag[0] && strcmp(answer->etag, block->etag) != 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "the object was overwritten while it was read: ETag %s, not %s",
+                       answer->etag, block->etag);
+    }
     bool is_part = answer->status == 206 && answer->range_start == block->offset &&
                    answer->range_end == block->offset + (int64_t)block->size - 1 &&
                    answer->range_size == block->object_size;
@@ -165,6 +177,7 @@ static int fetch(struct s3_reader *reader, int64_t offset, const struct block *k
     block->run = run;
     block->used = ++reader->clock;
     block->object_size = reader->reader.info.size;
+    block->etag = reader->reader.info.etag;
     int result = request_block(reader, block, error);
     if (result) {
         free(block->data);
@@ -263,6 +276,9 @@ int cv_s3_open_reader(struct cv_store *store, const char *key, struct cv_store_r
 {
     struct cv_object_info info;
     int result = cv_s3_head(store, key, &info, NULL, error);
+    if (result == 0 && info.size == 0) {
+        result = cv_s3_confirm_empty(store, key, error);
+    }
     if (result) {
         return result;
     }
@@ -279,4 +295,107 @@ int cv_s3_open_reader(struct cv_store *store, const char *key, struct cv_store_r
     }
     *ret_reader = &reader->reader;
     return 0;
+}
+
+/* ---- whole objects --------------------------------------------------------------------------- */
+
+struct cv_store_get {
+    struct cv_s3_store *store;
+    char *key;
+    struct cv_s3_request request;
+};
+
+static void get_free(struct cv_store_get *get)
+{
+    cv_s3_request_deinit(&get->request);
+    free(get->key);
+    free(get);
+}
+CV_DEFINE_CLEANUP(struct cv_store_get *, get_free)
+
+/* The bytes against the length that was announced, and against the MD5 where the ETag is one. */
+static int check_whole(struct cv_s3_request *request, struct cv_error *error)
+{
+    const struct cv_s3_answer *answer = &request->answer;
+    const struct cv_s3_store *store = request->opaque;
+    if (answer->content_length >= 0 && (uint64_t)answer->content_length != request->text.length) {
+        return cv_fail(error, CV_ERROR_CONNECTION, "the answer has %zu bytes instead of %lld",
+                       request->text.length, (long long)answer->content_length);
+    }
+    if (!store->etag_is_md5 || answer->etag_is_no_md5 || !cv_s3_is_md5(answer->etag)) {
+        return 0;
+    }
+    char md5[CV_S3_MD5_SIZE];
+    const struct cv_store_input input = {.data = request->text.data, .fd = -1};
+    int result = cv_s3_digest(&input, 0, request->text.length, NULL, md5, error);
+    if (result == 0 && strcasecmp(md5, answer->etag) != 0) {
+        return cv_fail(error, CV_ERROR_CONNECTION,
+                       "the bytes were damaged on their way: MD5 %s, ETag %s", md5, answer->etag);
+    }
+    return result;
+}
+
+int cv_s3_get_begin(struct cv_store *store, const char *key, size_t limit,
+                    struct cv_store_get **ret_get, struct cv_error *error)
+{
+    cv_auto(get_free) struct cv_store_get *get = calloc(1, sizeof(*get));
+    if (!get) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to get an object");
+    }
+    get->store = cv_s3_of(store);
+    struct cv_s3_client *client = get->store->client;
+    int result = cv_s3_request_init(&get->request, client, "GET", key, error);
+    result = result ? result : cv_format(&get->key, error, "%s", key);
+    if (result) {
+        return result;
+    }
+    get->request.text_limit = limit;
+    get->request.check = check_whole;
+    get->request.opaque = get->store;
+    result = cv_s3_start(client, &get->request, error);
+    if (result == 0) {
+        *ret_get = cv_take(get);
+    }
+    return result;
+}
+
+int cv_s3_get_end(struct cv_store_get *given, void **ret_data, size_t *ret_size,
+                  struct cv_error *error)
+{
+    cv_auto(get_free) struct cv_store_get *get = given;
+    struct cv_s3_request *request = &get->request;
+    int result = cv_s3_finish(get->store->client, request, error);
+    if (result == 0) {
+        char *data = NULL;
+        size_t size = request->text.length;
+        result = cv_buffer_take(&request->text, &data, error);
+        if (result == 0) {
+            *ret_data = data;
+            *ret_size = size;
+        }
+        return result;
+    }
+    if (request->answer.status == 404 && error->type == CV_ERROR_OBJECT_NOT_FOUND) {
+        return CV_STORE_NOT_FOUND;
+    }
+    if (request->answer.status / 100 == 2 &&
+        request->answer.content_length > (int64_t)request->text_limit) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "%s has %lld bytes, more than %zu", get->key,
+                       (long long)request->answer.content_length, request->text_limit);
+    }
+    return result;
+}
+
+void cv_s3_get_stop(struct cv_store_get *get)
+{
+    cv_s3_cancel(get->store->client, &get->request);
+    get_free(get);
+}
+
+int cv_s3_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
+              size_t *ret_size, struct cv_error *error)
+{
+    struct cv_store_get *get = NULL;
+    int result = cv_s3_get_begin(store, key, limit, &get, error);
+    return result ? result : cv_s3_get_end(get, ret_data, ret_size, error);
 }

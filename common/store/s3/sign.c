@@ -1,4 +1,4 @@
-#include "common/store/s3_sign.h"
+#include "common/store/s3/sign.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

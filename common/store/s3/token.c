@@ -1,7 +1,7 @@
-#include "common/store/s3_token.h"
+#include "common/store/s3/token.h"
 
-#include "common/store/s3_sign.h"
-#include "common/store/s3_xml.h"
+#include "common/store/s3/sign.h"
+#include "common/store/s3/xml.h"
 
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -19,7 +19,6 @@ enum {
 
 CV_DEFINE_CLEANUP(CURL *, curl_easy_cleanup)
 CV_DEFINE_CLEANUP(struct curl_slist *, curl_slist_free_all)
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 /* ---- one question ---------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Temporary credentials: asked for over HTTP from whoever hands them out here. */
 #pragma once
 
-#include "common/store/s3_credentials.h"
+#include "common/store/s3/credentials.h"
 
 /* Who hands them out, as the environment says; texts are owned. */
 enum cv_s3_token_kind {

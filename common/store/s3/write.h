@@ -1,29 +1,7 @@
-/* The S3 store's parts. */
+/* Putting objects: in one request, many at once, or in parts. */
 #pragma once
 
-#include "common/store/s3_client.h"
-
-enum {
-    CV_S3_PART_SIZE = 8 << 20,       /* of a multipart upload; at least 5 MiB by S3's rules */
-    CV_S3_MULTIPART_FROM = 16 << 20, /* bytes; smaller objects are one request */
-    CV_S3_PARTS_MAX = 10000,
-    CV_S3_SLOW_STALL_S = 300, /* while a server copies or joins, it may say nothing */
-    CV_S3_MD5_SIZE = 33,
-};
-
-struct cv_s3_store {
-    struct cv_store store;
-    struct cv_s3_client *client;
-    bool etag_is_md5; /* S3_ETAG_MD5: a plain ETag is the MD5 of the bytes */
-};
-
-static inline struct cv_s3_store *cv_s3_of(struct cv_store *store)
-{
-    return (struct cv_s3_store *)store;
-}
-
-/* Whether an ETag looks like the MD5 of an object's bytes (and not of a multipart upload's). */
-bool cv_s3_is_md5(const char *etag);
+#include "common/store/s3/bucket.h"
 
 /* The digests of a body: SHA-256 where `sha256` is not NULL, MD5 where `md5` is not. */
 CV_MUST_CHECK int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size,
@@ -43,18 +21,7 @@ CV_MUST_CHECK int cv_s3_request_body(struct cv_s3_request *request,
 void cv_s3_request_describe(struct cv_s3_request *request, const char *key,
                             const struct cv_put_params *params, const char *sha256);
 
-/* HEAD: CV_STORE_NOT_FOUND, or 0. `metadata` may be NULL. */
-CV_MUST_CHECK int cv_s3_head(struct cv_store *store, const char *key,
-                             struct cv_object_info *ret_info, struct cv_metadata *metadata,
-                             struct cv_error *error);
-
-CV_MUST_CHECK int cv_s3_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
-                            size_t *ret_size, struct cv_error *error);
-CV_MUST_CHECK int cv_s3_get_begin(struct cv_store *store, const char *key, size_t limit,
-                                  struct cv_store_get **ret_get, struct cv_error *error);
-CV_MUST_CHECK int cv_s3_get_end(struct cv_store_get *get, void **ret_data, size_t *ret_size,
-                                struct cv_error *error);
-void cv_s3_get_stop(struct cv_store_get *get);
+/* The backend's calls. */
 CV_MUST_CHECK int cv_s3_put(struct cv_store *store, const char *key,
                             const struct cv_store_input *input, const struct cv_put_params *params,
                             struct cv_object_info *ret_info, struct cv_error *error);
@@ -69,20 +36,6 @@ CV_MUST_CHECK int cv_s3_put_multipart(struct cv_store *store, const char *key,
                                       const struct cv_store_input *input,
                                       const struct cv_put_params *params,
                                       struct cv_object_info *ret_info, struct cv_error *error);
-CV_MUST_CHECK int cv_s3_list(struct cv_store *store, const char *prefix, const char *start_after,
-                             const char *continuation, size_t limit,
-                             struct cv_object_list *ret_list, struct cv_error *error);
-CV_MUST_CHECK int cv_s3_delete(struct cv_store *store, const char *key, struct cv_error *error);
-CV_MUST_CHECK int cv_s3_delete_many(struct cv_store *store, const char *const *keys, size_t count,
-                                    struct cv_error *error);
-CV_MUST_CHECK int cv_s3_copy(struct cv_store *store, const char *from, const char *to,
-                             const char *if_etag, struct cv_object_info *ret_info,
-                             struct cv_error *error);
-CV_MUST_CHECK int cv_s3_move(struct cv_store *store, const char *from, const char *to,
-                             const char *if_etag, struct cv_object_info *ret_info,
-                             struct cv_error *error);
-CV_MUST_CHECK int cv_s3_open_reader(struct cv_store *store, const char *key,
-                                    struct cv_store_reader **ret_reader, struct cv_error *error);
 
 /* A multipart upload by its parts, for put and copy. */
 CV_MUST_CHECK int cv_s3_multipart_begin(struct cv_s3_store *store, const char *key,

@@ -1,0 +1,153 @@
+#include "common/broker/wire.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+int cv_wire_send(int socket, struct iovec *parts, size_t count, int fd)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.bytes = {0}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+    }
+    for (;;) {
+        while (message.msg_iovlen > 0 && message.msg_iov->iov_len == 0) {
+            message.msg_iov++;
+            message.msg_iovlen--;
+        }
+        if (message.msg_iovlen == 0) {
+            return 0;
+        }
+        ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (sent < 0) {
+            return -1;
+        }
+        message.msg_control = NULL;
+        message.msg_controllen = 0;
+        for (size_t left = (size_t)sent; left > 0;) {
+            struct iovec *part = message.msg_iov;
+            size_t step = left < part->iov_len ? left : part->iov_len;
+            part->iov_base = (char *)part->iov_base + step;
+            part->iov_len -= step;
+            left -= step;
+            if (part->iov_len == 0) {
+                message.msg_iov++;
+                message.msg_iovlen--;
+            }
+        }
+    }
+}
+
+/* The descriptor that came with a message. More than one, or one that was not asked for, does not fit
+ * into the control buffer: the kernel closes it and says so. */
+static int take_descriptor(struct msghdr *message, int *fd)
+{
+    for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
+        if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+            head->cmsg_len == CMSG_LEN(sizeof(int)) && *fd < 0) {
+            memcpy(fd, CMSG_DATA(head), sizeof(*fd));
+        } else {
+            return -1;
+        }
+    }
+    return message->msg_flags & MSG_CTRUNC ? -1 : 0;
+}
+
+int cv_wire_receive(int socket, void *data, size_t size, int *ret_fd)
+{
+    cv_auto_fd int fd = -1;
+    for (size_t done = 0; done < size;) {
+        union {
+            struct cmsghdr head;
+            char bytes[CMSG_SPACE(sizeof(int))];
+        } control;
+        struct iovec part = {.iov_base = (char *)data + done, .iov_len = size - done};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+        if (ret_fd && done == 0) {
+            message.msg_control = control.bytes;
+            message.msg_controllen = sizeof(control.bytes);
+        }
+        ssize_t count = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0 || take_descriptor(&message, &fd) < 0) {
+            return -1;
+        }
+        if (count == 0) {
+            return done == 0 ? 0 : -1;
+        }
+        done += (size_t)count;
+    }
+    if (ret_fd) {
+        *ret_fd = cv_take_fd(&fd);
+    }
+    return 1;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+json_t *cv_wire_from_info(const struct cv_object_info *info)
+{
+    return json_pack("{s:I, s:I, s:s, s:s, s:s}", "size", (json_int_t)info->size, "modified_ms",
+                     (json_int_t)info->modified_ms, "etag", info->etag, "content_type",
+                     info->content_type, "sha256", info->sha256);
+}
+
+bool cv_wire_to_info(const json_t *json, struct cv_object_info *info)
+{
+    json_int_t size = 0, modified_ms = 0;
+    const char *etag = NULL, *content_type = NULL, *sha256 = NULL;
+    if (json_unpack((json_t *)json, "{s:I, s:I, s:s, s:s, s:s}", "size", &size, "modified_ms",
+                    &modified_ms, "etag", &etag, "content_type", &content_type, "sha256",
+                    &sha256) != 0) {
+        return false;
+    }
+    *info = (struct cv_object_info){.size = size, .modified_ms = modified_ms};
+    (void)snprintf(info->etag, sizeof(info->etag), "%s", etag);
+    (void)snprintf(info->content_type, sizeof(info->content_type), "%s", content_type);
+    (void)snprintf(info->sha256, sizeof(info->sha256), "%s", sha256);
+    return true;
+}
+
+json_t *cv_wire_from_error(const struct cv_error *error)
+{
+    char message[sizeof(error->message)];
+    (void)snprintf(message, sizeof(message), "%s", error->message);
+    json_t *text = json_string(message);
+    /* A message that was cut to its length may end within a character, and then it is no JSON. */
+    for (char *c = message; !text && *c; c++) {
+        *c = (char)((unsigned char)*c < 0x80 ? *c : '?');
+    }
+    text = text ? text : json_string(message);
+    return json_pack("{s:s, s:i, s:b, s:I, s:o}", "type", cv_error_type_name(error->type),
+                     "verdict", (int)error->verdict, "environment", error->environment,
+                     "retry_after_ms", (json_int_t)error->retry_after_ms, "message", text);
+}
+
+int cv_wire_to_error(const json_t *json, struct cv_error *error)
+{
+    const char *type = json_string_value(json_object_get(json, "type"));
+    const char *message = json_string_value(json_object_get(json, "message"));
+    const json_t *verdict = json_object_get(json, "verdict");
+    int result = cv_fail(error, cv_error_type_from_name(type ? type : ""), "%s",
+                         message ? message : "the store failed and did not say why");
+    if (json_is_integer(verdict)) {
+        error->verdict = (enum cv_verdict)json_integer_value(verdict);
+    }
+    error->environment = json_is_true(json_object_get(json, "environment"));
+    error->retry_after_ms = json_integer_value(json_object_get(json, "retry_after_ms"));
+    return result;
+}

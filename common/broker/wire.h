@@ -1,0 +1,75 @@
+/* The messages between a stage and its broker. Both are the same program on the same machine, so
+ * that the structs go over the socket as they are. Behind a head come `text_length` bytes of JSON (an
+ * object) and `data_length` bytes of an object's content. A descriptor travels with the head. */
+#pragma once
+
+#include "common/store/store.h"
+
+#include <jansson.h>
+#include <sys/uio.h>
+
+enum cv_wire_operation {
+    CV_WIRE_HELLO, /* opens the store; reply: {"name", "remote"} */
+    CV_WIRE_HEAD,  /* {"key"}; reply: an info */
+    CV_WIRE_GET,   /* {"key"}, length: the limit; reply: data */
+    CV_WIRE_GET_BEGIN,
+    CV_WIRE_GET_END,
+    CV_WIRE_GET_STOP,
+    CV_WIRE_OPEN,  /* {"key"}; reply: an info, and a descriptor or a handle */
+    CV_WIRE_READ,  /* handle, offset, length; reply: data */
+    CV_WIRE_CLOSE, /* handle */
+    CV_WIRE_PUT,   /* {"key", "content_type", …}, data or a descriptor; reply: an info */
+    CV_WIRE_PUT_BEGIN,
+    CV_WIRE_PUT_END,
+    CV_WIRE_PUT_STOP,
+    CV_WIRE_DELETE,      /* {"key"} */
+    CV_WIRE_DELETE_MANY, /* {"keys"} */
+    CV_WIRE_LIST, /* {"prefix", …}, length: the limit; reply: {"entries", "continuation"} */
+    CV_WIRE_OPERATION_COUNT,
+};
+
+enum cv_wire_flag {
+    CV_WIRE_CANCELABLE = 1, /* of a request: a cancel ends it */
+    CV_WIRE_HAS_HANDLE = 1, /* of a reply */
+};
+
+enum {
+    CV_WIRE_MAGIC = 0x43564232,
+    CV_WIRE_TEXT_MAX = 4 << 20,  /* a batch of CV_STORE_PAGE_MAX keys, or a page of a list */
+    CV_WIRE_READ_MAX = 4 << 20,  /* bytes of one CV_WIRE_READ */
+    CV_WIRE_DATA_MAX = 64 << 20, /* bytes that are put without a file */
+};
+
+struct cv_wire_request {
+    uint32_t magic;
+    uint32_t operation;
+    uint64_t handle;
+    int64_t offset;
+    uint64_t length;
+    uint64_t data_length;
+    uint32_t text_length;
+    uint32_t flags;
+};
+
+/* `result` is what the store's function returned; for a failure the text is an error. */
+struct cv_wire_reply {
+    uint32_t magic;
+    int32_t result;
+    uint64_t handle;
+    uint64_t data_length;
+    uint32_t text_length;
+    uint32_t flags;
+};
+
+/* Sends all of the parts, which are used up, and a descriptor (-1: none) with the first byte. */
+CV_MUST_CHECK int cv_wire_send(int socket, struct iovec *parts, size_t count, int fd);
+
+/* Fills `data`; 0 at the end of the stream, 1 when it is full, -1 when the peer failed or handed over
+ * what was not asked for. `ret_fd` (NULL: none is taken) becomes a descriptor that came with it. */
+CV_MUST_CHECK int cv_wire_receive(int socket, void *data, size_t size, int *ret_fd);
+
+json_t *cv_wire_from_info(const struct cv_object_info *info);
+CV_MUST_CHECK bool cv_wire_to_info(const json_t *json, struct cv_object_info *info);
+json_t *cv_wire_from_error(const struct cv_error *error);
+/* Always fills the error; returns -1. */
+int cv_wire_to_error(const json_t *json, struct cv_error *error);

@@ -1,0 +1,231 @@
+#include "common/http/http.h"
+
+#include <curl/curl.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    CONNECT_MS = 10 * 1000,
+    HEADER_MAX = 64 << 10, /* all lines of the answer's head */
+    SECOND_MS = 1000,
+};
+
+CV_DEFINE_CLEANUP(struct curl_slist *, curl_slist_free_all)
+
+struct cv_http_client {
+    CURL *curl;
+};
+
+struct exchange {
+    const struct cv_http_request *request;
+    struct cv_http_answer answer;
+    size_t head;     /* bytes of the answer's head so far */
+    bool is_refused; /* an address that may not be called */
+};
+
+static void exchange_deinit(struct exchange *exchange)
+{
+    cv_http_answer_deinit(&exchange->answer);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct exchange, exchange_deinit)
+
+void cv_http_answer_deinit(struct cv_http_answer *answer)
+{
+    cv_buffer_deinit(&answer->body);
+}
+
+int cv_http_client_open(struct cv_http_client **ret_client, struct cv_error *error)
+{
+    cv_auto(cv_http_client_close) struct cv_http_client *client = calloc(1, sizeof(*client));
+    if (!client || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
+        !(client->curl = curl_easy_init())) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an HTTP client");
+    }
+    *ret_client = cv_take(client);
+    return 0;
+}
+
+void cv_http_client_close(struct cv_http_client *client)
+{
+    if (client) {
+        curl_easy_cleanup(client->curl);
+        free(client);
+    }
+}
+
+/* ---- what curl calls ------------------------------------------------------------------------- */
+
+/* Called for each address just before it is connected to, so that what was resolved is what is
+ * checked and what is connected to. */
+static curl_socket_t open_socket(void *opaque, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct exchange *exchange = opaque;
+    (void)purpose;
+    if (!cv_http_may_call(exchange->request->allowed, &address->addr)) {
+        exchange->is_refused = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+/* Retry-After is a number of seconds or a date (RFC 9110, 10.2.3); anything else is ignored. */
+static int64_t parse_retry_after(const char *value)
+{
+    int64_t seconds = 0;
+    if (cv_parse_int(value, 0, INT32_MAX, &seconds)) {
+        return seconds * SECOND_MS;
+    }
+    time_t at = curl_getdate(value, NULL);
+    int64_t left = at < 0 ? 0 : (int64_t)at * SECOND_MS - cv_wall_ms();
+    return left > 0 ? left : 0;
+}
+
+static size_t take_header(char *data, size_t size, size_t count, void *opaque)
+{
+    static const char name[] = "retry-after:";
+    struct exchange *exchange = opaque;
+    size_t length = size * count;
+    size_t start = strlen(name);
+    char value[64];
+    exchange->head += length;
+    if (exchange->head > HEADER_MAX) {
+        return 0;
+    }
+    if (length > start && strncasecmp(data, name, start) == 0 && length - start < sizeof(value)) {
+        (void)snprintf(value, sizeof(value), "%.*s", (int)(length - start), data + start);
+        value[strcspn(value, "\r\n")] = '\0';
+        exchange->answer.retry_after_ms = parse_retry_after(value + strspn(value, " \t"));
+    }
+    return length;
+}
+
+static size_t take_body(char *data, size_t size, size_t count, void *opaque)
+{
+    struct exchange *exchange = opaque;
+    struct cv_buffer *body = &exchange->answer.body;
+    size_t length = size * count;
+    size_t room = exchange->request->answer_max - body->length;
+    exchange->answer.is_cut = length > room;
+    cv_buffer_append(body, data, length > room ? room : length);
+    return body->failed || exchange->answer.is_cut ? 0 : length;
+}
+
+static int look_at_cancel(void *opaque, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+                          curl_off_t up)
+{
+    const struct exchange *exchange = opaque;
+    (void)down_all, (void)down, (void)up_all, (void)up;
+    return cv_cancel_level(exchange->request->cancel) != CV_CANCEL_NONE;
+}
+
+/* ---- one request ----------------------------------------------------------------------------- */
+
+static int make_lines(const struct cv_http_request *request, struct curl_slist **lines,
+                      struct cv_error *error)
+{
+    for (size_t i = 0; request->headers[i]; i++) {
+        struct curl_slist *longer = curl_slist_append(*lines, request->headers[i]);
+        if (!longer) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
+        }
+        *lines = longer;
+    }
+    return 0;
+}
+
+#define SET(option, value) good = good && curl_easy_setopt(curl, option, value) == CURLE_OK
+
+static bool set_guards(CURL *curl, struct exchange *exchange)
+{
+    bool good = true;
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    SET(CURLOPT_OPENSOCKETDATA, exchange);
+    return good;
+}
+
+static bool set_options(CURL *curl, struct exchange *exchange, struct curl_slist *lines)
+{
+    const struct cv_http_request *request = exchange->request;
+    int64_t connect_ms = request->timeout_ms < CONNECT_MS ? request->timeout_ms : CONNECT_MS;
+    bool good = set_guards(curl, exchange);
+    SET(CURLOPT_URL, request->url);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_USERAGENT, "cortana-vision/" CV_VERSION);
+    SET(CURLOPT_HTTPHEADER, lines);
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_length);
+    SET(CURLOPT_POSTFIELDS, request->body);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
+    SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
+    SET(CURLOPT_HEADERFUNCTION, take_header);
+    SET(CURLOPT_HEADERDATA, exchange);
+    SET(CURLOPT_WRITEFUNCTION, take_body);
+    SET(CURLOPT_WRITEDATA, exchange);
+    SET(CURLOPT_NOPROGRESS, 0L);
+    SET(CURLOPT_XFERINFOFUNCTION, look_at_cancel);
+    SET(CURLOPT_XFERINFODATA, exchange);
+    if (request->ca_file) {
+        SET(CURLOPT_CAINFO, request->ca_file);
+    }
+    return good;
+}
+
+#undef SET
+
+static int explain(const struct exchange *exchange, CURLcode code, struct cv_error *error)
+{
+    switch (code) {
+    case CURLE_ABORTED_BY_CALLBACK:
+        return cv_fail(error, CV_ERROR_CANCELED, "stopped");
+    case CURLE_OPERATION_TIMEDOUT:
+        return cv_fail(error, CV_ERROR_TIMEOUT, "no answer within %lld ms",
+                       (long long)exchange->request->timeout_ms);
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "it is no http or https URL: %s",
+                       curl_easy_strerror(code));
+    case CURLE_OUT_OF_MEMORY:
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
+    default:
+        if (exchange->is_refused) {
+            return cv_fail(error, CV_ERROR_AUTHORIZATION,
+                           "the URL leads to an address that is not public: allow its network "
+                           "with %s if it is meant",
+                           exchange->request->allow_setting);
+        }
+        return cv_fail(error, CV_ERROR_CONNECTION, "%s", curl_easy_strerror(code));
+    }
+}
+
+int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
+                 struct cv_http_answer *ret_answer, struct cv_error *error)
+{
+    cv_auto(exchange_deinit) struct exchange exchange = {.request = request};
+    cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
+    int result = make_lines(request, &lines, error);
+    if (result) {
+        return result;
+    }
+    curl_easy_reset(client->curl); /* keeps the connection */
+    if (!set_options(client->curl, &exchange, lines)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
+    }
+    struct cv_http_answer *answer = &exchange.answer;
+    int64_t began = cv_monotonic_ms();
+    CURLcode code = curl_easy_perform(client->curl);
+    answer->took_ms = cv_monotonic_ms() - began;
+    (void)curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &answer->status);
+    if (answer->body.failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an answer");
+    }
+    /* An answer that goes on for longer than anybody reads was given all the same. */
+    if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && answer->is_cut)) {
+        return explain(&exchange, code, error);
+    }
+    *ret_answer = *answer;
+    answer->body = (struct cv_buffer)CV_BUFFER_INIT;
+    return 0;
+}

@@ -1,0 +1,74 @@
+/* Decoding: upright frames and sound on the presentation's axis. */
+#pragma once
+
+#include "common/media/info.h"
+
+#include <libavutil/frame.h>
+
+struct cv_decoder;
+
+/* Named outcomes of cv_decoder_next. */
+enum cv_decoder_outcome {
+    CV_DECODER_FRAME = 0,
+    CV_DECODER_END = 1,
+    CV_DECODER_SOUND = 2, /* cv_decoder_next_any only */
+};
+
+struct cv_decoder_params {
+    int threads;              /* 0 = 1 */
+    struct cv_cancel *cancel; /* borrowed; an abort ends reads with CV_ERROR_CANCELED */
+    bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
+    bool all_sound;           /* with `sound`: every track */
+    bool sound_alone;         /* with `sound`: pictures are left out */
+    bool whole;               /* woven half-pictures are made whole (bwdif), before turning */
+};
+
+/* Opens the best video stream. What is no video, has no picture, or cannot be decoded here fails
+ * with CV_ERROR_NOT_A_VIDEO, CV_ERROR_UNSUPPORTED_MEDIA (codec named), CV_ERROR_DECODE or
+ * CV_ERROR_LIMIT_EXCEEDED. Borrows what `source` points to. */
+CV_MUST_CHECK int cv_decoder_open(const struct cv_byte_source *source,
+                                  const struct cv_decoder_params *params,
+                                  struct cv_decoder **ret_decoder, struct cv_error *error);
+void cv_decoder_close(struct cv_decoder *decoder);
+CV_DEFINE_CLEANUP(struct cv_decoder *, cv_decoder_close)
+
+/* Borrowed. */
+const struct cv_media_info *cv_decoder_info(const struct cv_decoder *decoder);
+
+/* One source frame, upright, in the source's own pixel format unless it had to be turned. */
+struct cv_video_frame {
+    const AVFrame *picture; /* borrowed until the next call; planes may be read, not written */
+    int64_t pts_us;         /* strictly growing from frame to frame */
+    int64_t duration_us;    /* until the next frame as far as the source says; at least 1 */
+    bool key_frame;
+};
+
+/* The next frame in presentation order. A damaged frame is skipped as long as any frame decodes: a
+ * source without a single good frame is CV_ERROR_DECODE at its end. */
+CV_MUST_CHECK int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                                  struct cv_error *error);
+
+/* A stretch of decoded sound, in the source's own rate, format and channels. */
+struct cv_sound {
+    const AVFrame *samples; /* borrowed until the next call */
+    int64_t pts_us;         /* of the first sample; AV_NOPTS_VALUE: follows the stretch before */
+    int track;              /* index into cv_media_info.tracks */
+};
+
+/* The next frame (CV_DECODER_FRAME), the next stretch of sound (CV_DECODER_SOUND), or
+ * CV_DECODER_END; frames and sound each in presentation order, interleaved as they lie in the
+ * file. Sound that cannot be decoded is left out. */
+CV_MUST_CHECK int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                                      struct cv_sound *ret_sound, struct cv_error *error);
+
+/* Goes to a key frame at or before `time_us`, the first one when there is none; the next frame may
+ * lie well before that time. Sound starts at least one packet before `time_us` too. */
+CV_MUST_CHECK int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us,
+                                  struct cv_error *error);
+
+/* How much of the file has been taken in since it was opened, 0..1 of its bytes. It grows with what
+ * is read, whatever the time stamps say. */
+double cv_decoder_consumed(const struct cv_decoder *decoder);
+
+/* Frames that could not be decoded so far. */
+int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder);

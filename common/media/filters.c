@@ -1,0 +1,321 @@
+#include "common/media/filters.h"
+
+#include "common/media/libav.h"
+
+#include <libavfilter/buffersink.h>
+#include <libavfilter/buffersrc.h>
+
+/* ---- one graph -------------------------------------------------------------------------------- */
+
+/* A chain of libavfilter's filters, made for pictures of one size and format. */
+struct graph {
+    AVFilterGraph *graph; /* NULL: none yet */
+    AVFilterContext *source, *sink;
+    int width, height, format;
+};
+
+static bool graph_fits(const struct graph *graph, const AVFrame *picture)
+{
+    return graph->graph && picture->width == graph->width && picture->height == graph->height &&
+           picture->format == graph->format;
+}
+
+/* Makes `filters`, as ffmpeg's -vf has them, for pictures like this one. `ticks` a second are the clock
+ * of their times. */
+static int graph_open(struct graph *graph, const AVFrame *picture, int ticks, const char *filters,
+                      struct cv_error *error)
+{
+    avfilter_graph_free(&graph->graph);
+    graph->graph = avfilter_graph_alloc();
+    cv_auto(cv_av_inout_free) AVFilterInOut *outputs = avfilter_inout_alloc();
+    cv_auto(cv_av_inout_free) AVFilterInOut *inputs = avfilter_inout_alloc();
+    if (!graph->graph || !outputs || !inputs) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a filter");
+    }
+    graph->graph->nb_threads = 1;
+    char arguments[160];
+    (void)snprintf(arguments, sizeof(arguments),
+                   "video_size=%dx%d:pix_fmt=%d:time_base=1/%d:pixel_aspect=1/1", picture->width,
+                   picture->height, picture->format, ticks);
+    int result = avfilter_graph_create_filter(&graph->source, avfilter_get_by_name("buffer"), "in",
+                                              arguments, NULL, graph->graph);
+    result = result < 0
+                 ? result
+                 : avfilter_graph_create_filter(&graph->sink, avfilter_get_by_name("buffersink"),
+                                                "out", NULL, NULL, graph->graph);
+    if (result >= 0) {
+        *outputs = (AVFilterInOut){av_strdup("in"), graph->source, 0, NULL};
+        *inputs = (AVFilterInOut){av_strdup("out"), graph->sink, 0, NULL};
+        result = avfilter_graph_parse_ptr(graph->graph, filters, &inputs, &outputs, NULL);
+    }
+    result = result < 0 ? result : avfilter_graph_config(graph->graph, NULL);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot filter a picture (%s)", filters);
+    }
+    graph->width = picture->width;
+    graph->height = picture->height;
+    graph->format = picture->format;
+    return 0;
+}
+
+/* ---- half-pictures made whole ---------------------------------------------------------------- */
+
+/* libavfilter's bwdif, one frame out for each that goes in. Half-pictures at twice the rate would
+ * be smoother for sports, but give times that the source's frames do not have. The graph is made
+ * again when size or format change: what it still holds comes out first. */
+struct cv_deinterlacer {
+    struct graph graph;
+    AVFrame *pending; /* waits until the old graph has run dry */
+    AVFrame *frame;
+    bool ending; /* the graph was told that nothing more comes */
+};
+
+bool cv_is_interlaced(const AVFrame *picture)
+{
+    return picture->interlaced_frame != 0;
+}
+
+int cv_deinterlacer_new(struct cv_deinterlacer **ret_deinterlacer, struct cv_error *error)
+{
+    cv_auto(cv_deinterlacer_free) struct cv_deinterlacer *deinterlacer =
+        calloc(1, sizeof(*deinterlacer));
+    if (deinterlacer) {
+        deinterlacer->frame = av_frame_alloc();
+    }
+    if (!deinterlacer || !deinterlacer->frame) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for de-interlacing");
+    }
+    *ret_deinterlacer = cv_take(deinterlacer);
+    return 0;
+}
+
+void cv_deinterlacer_free(struct cv_deinterlacer *deinterlacer)
+{
+    if (deinterlacer) {
+        avfilter_graph_free(&deinterlacer->graph.graph);
+        av_frame_free(&deinterlacer->pending);
+        av_frame_free(&deinterlacer->frame);
+        free(deinterlacer);
+    }
+}
+
+static int build(struct cv_deinterlacer *deinterlacer, const AVFrame *picture,
+                 struct cv_error *error)
+{
+    deinterlacer->ending = false;
+    return graph_open(&deinterlacer->graph, picture, AV_TIME_BASE,
+                      "bwdif=mode=send_frame:deint=interlaced", error);
+}
+
+static int end_graph(struct cv_deinterlacer *deinterlacer, struct cv_error *error)
+{
+    deinterlacer->ending = true;
+    int result =
+        deinterlacer->graph.graph ? av_buffersrc_add_frame(deinterlacer->graph.source, NULL) : 0;
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_DECODE, "cannot end de-interlacing") : 0;
+}
+
+/* Takes `picture` over. */
+static int feed(struct cv_deinterlacer *deinterlacer, AVFrame *picture, struct cv_error *error)
+{
+    cv_auto(cv_av_frame_free) AVFrame *own = picture;
+    int result = av_buffersrc_add_frame(deinterlacer->graph.source, own);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_DECODE, "cannot de-interlace a picture")
+                      : 0;
+}
+
+int cv_deinterlacer_send(struct cv_deinterlacer *deinterlacer, const struct cv_video_frame *frame,
+                         struct cv_error *error)
+{
+    if (!frame) {
+        return end_graph(deinterlacer, error);
+    }
+    AVFrame *picture = av_frame_clone(frame->picture);
+    if (!picture) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    picture->pts = frame->pts_us;
+    picture->pkt_duration = frame->duration_us;
+    if (deinterlacer->graph.graph && !graph_fits(&deinterlacer->graph, picture)) {
+        deinterlacer->pending = picture;
+        return end_graph(deinterlacer, error);
+    }
+    int result = deinterlacer->graph.graph ? 0 : build(deinterlacer, picture, error);
+    if (result != 0) {
+        av_frame_free(&picture);
+        return result;
+    }
+    return feed(deinterlacer, picture, error);
+}
+
+/* Goes on with what waited for the old graph to run dry. */
+static int restart(struct cv_deinterlacer *deinterlacer, struct cv_error *error)
+{
+    AVFrame *picture = cv_take(deinterlacer->pending);
+    int result = build(deinterlacer, picture, error);
+    if (result != 0) {
+        av_frame_free(&picture);
+        return result;
+    }
+    return feed(deinterlacer, picture, error);
+}
+
+int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_video_frame *ret_frame,
+                            struct cv_error *error)
+{
+    av_frame_unref(deinterlacer->frame);
+    int result = deinterlacer->graph.graph
+                     ? av_buffersink_get_frame(deinterlacer->graph.sink, deinterlacer->frame)
+                     : AVERROR_EOF;
+    if (result == AVERROR_EOF && deinterlacer->pending) {
+        result = restart(deinterlacer, error);
+        if (result != 0) {
+            return result;
+        }
+        result = av_buffersink_get_frame(deinterlacer->graph.sink, deinterlacer->frame);
+    }
+    if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) {
+        return CV_DEINTERLACER_NEEDS_MORE;
+    }
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot de-interlace a picture");
+    }
+    AVRational clock = av_buffersink_get_time_base(deinterlacer->graph.sink);
+    *ret_frame = (struct cv_video_frame){
+        .picture = deinterlacer->frame,
+        .pts_us = av_rescale_q(deinterlacer->frame->pts, clock, AV_TIME_BASE_Q),
+        .duration_us =
+            deinterlacer->frame->pkt_duration > 0 ? deinterlacer->frame->pkt_duration : 1,
+        .key_frame = deinterlacer->frame->key_frame != 0,
+    };
+    return CV_DEINTERLACER_FRAME;
+}
+
+/* ---- upright --------------------------------------------------------------------------------- */
+
+/* A chain of libavfilter's transpose, hflip and vflip; the graph is made for one size and format
+ * and made again when they change. */
+struct cv_upright {
+    struct cv_orientation orientation;
+    struct graph graph;
+};
+
+/* vflip would hand out planes that run backwards in memory, which not every reader expects: a plain
+ * flip is made of two copies instead. `transpose` names its directions by number. */
+static const char *filter_text(const struct cv_orientation *orientation)
+{
+    if (orientation->transpose) {
+        if (orientation->flip_x) {
+            return orientation->flip_y ? "transpose=3" : "transpose=1";
+        }
+        return orientation->flip_y ? "transpose=2" : "transpose=0";
+    }
+    if (orientation->flip_y) {
+        return orientation->flip_x ? "vflip,hflip" : "transpose=0,transpose=2";
+    }
+    return orientation->flip_x ? "hflip" : NULL;
+}
+
+int cv_upright_new(const struct cv_orientation *orientation, struct cv_upright **ret_upright,
+                   struct cv_error *error)
+{
+    struct cv_upright *upright = calloc(1, sizeof(*upright));
+    if (!upright) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rotation");
+    }
+    upright->orientation = *orientation;
+    *ret_upright = upright;
+    return 0;
+}
+
+void cv_upright_free(struct cv_upright *upright)
+{
+    if (upright) {
+        avfilter_graph_free(&upright->graph.graph);
+        free(upright);
+    }
+}
+
+int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_frame,
+                    struct cv_error *error)
+{
+    const char *text = filter_text(&upright->orientation);
+    if (!text) {
+        av_frame_move_ref(ret_frame, frame);
+        return 0;
+    }
+    if (!graph_fits(&upright->graph, frame)) {
+        int result = graph_open(&upright->graph, frame, AV_TIME_BASE, text, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    /* The chain is one frame in, one frame out; times are the caller's and do not pass through. */
+    AVRational aspect = frame->sample_aspect_ratio;
+    frame->pts = 0;
+    int result = av_buffersrc_add_frame_flags(upright->graph.source, frame, AV_BUFFERSRC_FLAG_PUSH);
+    if (result >= 0) {
+        result = av_buffersink_get_frame(upright->graph.sink, ret_frame);
+    }
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot turn the picture");
+    }
+    bool transposed = upright->orientation.transpose && aspect.num > 0;
+    ret_frame->sample_aspect_ratio = transposed ? av_inv_q(aspect) : aspect;
+    return 0;
+}
+
+/* ---- palettes -------------------------------------------------------------------------------- */
+
+struct cv_palette {
+    struct graph graph;
+    int64_t count;
+};
+
+enum { PALETTE_TICKS = 100 }; /* pictures are counted, not timed */
+
+/* Ordered dither of low strength: banding goes, and still parts stay still from picture to picture,
+ * which is what makes a GIF small. */
+static const char *const filters =
+    "format=rgb32,split[a][b];[a]palettegen=stats_mode=single[p];"
+    "[b][p]paletteuse=new=1:dither=bayer:bayer_scale=5:diff_mode=rectangle";
+
+void cv_palette_free(struct cv_palette *palette)
+{
+    if (palette) {
+        avfilter_graph_free(&palette->graph.graph);
+        free(palette);
+    }
+}
+
+int cv_palette_new(const AVFrame *first, struct cv_palette **ret_palette, struct cv_error *error)
+{
+    cv_auto(cv_palette_free) struct cv_palette *palette = calloc(1, sizeof(*palette));
+    if (!palette) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a palette");
+    }
+    int result = graph_open(&palette->graph, first, PALETTE_TICKS, filters, error);
+    if (result != 0) {
+        return result;
+    }
+    *ret_palette = cv_take(palette);
+    return 0;
+}
+
+int cv_palette_apply(struct cv_palette *palette, AVFrame **frame, struct cv_error *error)
+{
+    cv_auto(cv_av_frame_free) AVFrame *painted = av_frame_alloc();
+    if (!painted) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a palette");
+    }
+    (*frame)->pts = palette->count++; /* the filters pair pictures with palettes by time */
+    int result =
+        av_buffersrc_add_frame_flags(palette->graph.source, *frame, AV_BUFFERSRC_FLAG_KEEP_REF);
+    result = result < 0 ? result : av_buffersink_get_frame(palette->graph.sink, painted);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot give a picture its palette");
+    }
+    av_frame_free(frame);
+    *frame = cv_take(painted);
+    return 0;
+}

@@ -1,0 +1,309 @@
+/* Applying migrations, and checking whether this program and the database's schema go together (see
+ * "Rolling updates" in ARCHITECTURE.md). */
+#include "common/queue/migrations.h"
+
+#include "common/queue/queue.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+
+enum { SHA256_HEX_SIZE = 65 };
+
+/* Schemas from before the first release lay in `public` alone and had other migrations under the
+ * same numbers. */
+#define EXISTS_SQL                                                          \
+    "SELECT to_regclass('cortana.schema_migrations') IS NOT NULL AS found," \
+    " to_regclass('cortana.schema_migrations') IS NULL"                     \
+    " AND to_regclass('public.schema_migrations') IS NOT NULL"              \
+    " AND to_regclass('public.job_types') IS NOT NULL AS is_from_before_the_first_release"
+
+/* Two programs may create the table at the same moment: the second waits at a unique index of the
+ * system catalog until the transaction of the first ends, then fails as below and looks again. Row
+ * security without a policy hides the table's rows from everybody but its owner. */
+#define TABLE_SQL                                                                                \
+    "DO $$ BEGIN"                                                                                \
+    " WHILE to_regclass('cortana.schema_migrations') IS NULL LOOP"                               \
+    "  BEGIN"                                                                                    \
+    "   CREATE SCHEMA IF NOT EXISTS cortana;"                                                    \
+    "   CREATE TABLE cortana.schema_migrations ("                                                \
+    "    version int PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,"                   \
+    "    applied_at timestamptz NOT NULL DEFAULT now());"                                        \
+    "   ALTER TABLE cortana.schema_migrations ENABLE ROW LEVEL SECURITY;"                        \
+    "   COMMENT ON TABLE cortana.schema_migrations IS 'The migrations that have been applied.';" \
+    "  EXCEPTION WHEN unique_violation OR duplicate_schema OR duplicate_table THEN NULL;"        \
+    "  END;"                                                                                     \
+    " END LOOP;"                                                                                 \
+    "END $$"
+
+/* Only one transaction at a time can hold this lock, and only the table's owner (or a superuser) may
+ * take it: a role that may only read cannot stop a migration, as it could with an advisory lock.
+ * Reading the table, as cortana.schema_state() does, does not wait for this lock. */
+#define LOCK_SQL "LOCK TABLE cortana.schema_migrations IN SHARE ROW EXCLUSIVE MODE"
+
+/* The database sets this path for new connections (see cortana.secure_database()). The connection
+ * that applies the first migrations was opened before that and needs it set by hand. */
+#define SEARCH_PATH_SQL \
+    "SELECT set_config('search_path', 'public, cortana, extensions, pg_temp', false)"
+
+#define SECURE_SQL "SELECT cortana.secure_database()"
+
+static int checksum(const char *sql, char ret_hex[SHA256_HEX_SIZE], struct cv_error *error)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int length = 0;
+    if (!EVP_Digest(sql, strlen(sql), digest, &length, EVP_sha256(), NULL)) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "libcrypto cannot compute a SHA-256");
+    }
+    for (unsigned int i = 0; i < length; i++) {
+        (void)snprintf(ret_hex + (size_t)2 * i, 3, "%02x", digest[i]);
+    }
+    return 0;
+}
+
+static int newest_known(void)
+{
+    int version = 0;
+    for (const struct cv_migration *known = cv_migrations; known->version; known++) {
+        version = known->version;
+    }
+    return version;
+}
+
+static const struct cv_migration *find_known(int64_t version)
+{
+    for (const struct cv_migration *known = cv_migrations; known->version; known++) {
+        if (known->version == version) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+static int check_applied(const struct cv_db_result *rows, int row, struct cv_error *error)
+{
+    int64_t version = cv_db_int(rows, row, "version", 0);
+    const struct cv_migration *known = find_known(version);
+    if (!known) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "the database is newer than this program: it holds migration %lld (%s), "
+                       "this program knows up to %d; use the program that made it, or a later one",
+                       (long long)version, cv_db_text(rows, row, "name"), newest_known());
+    }
+    char hex[SHA256_HEX_SIZE];
+    int result = checksum(known->sql, hex, error);
+    if (result) {
+        return result;
+    }
+    if (strcmp(hex, cv_db_text(rows, row, "checksum")) != 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "migration %04d_%s was changed after it was applied on %s; "
+                       "put its text back and write the change as a new migration",
+                       known->version, known->name, cv_db_text(rows, row, "applied_at"));
+    }
+    return 0;
+}
+
+/* Whether the table of migrations exists. Fails for a schema from before the first release. */
+static int find_table(struct cv_db *db, bool *ret_found, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *exists = NULL;
+    int result = cv_db_run(db, &exists, error, EXISTS_SQL);
+    if (result) {
+        return result;
+    }
+    if (cv_db_bool(exists, 0, "is_from_before_the_first_release")) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "the database holds a schema from before the first release, which cannot be "
+                       "migrated; create a new database, and add the videos to it again with "
+                       "scanner-worker or cortana run");
+    }
+    *ret_found = cv_db_bool(exists, 0, "found");
+    return 0;
+}
+
+static int load_applied(struct cv_db *db, struct cv_db_result **ret_rows, struct cv_error *error)
+{
+    return cv_db_run(db, ret_rows, error,
+                     "SELECT version, name, checksum, applied_at"
+                     " FROM cortana.schema_migrations ORDER BY version");
+}
+
+static bool is_applied(const struct cv_db_result *rows, int version)
+{
+    for (int row = 0; rows && row < cv_db_rows(rows); row++) {
+        if (cv_db_int(rows, row, "version", 0) == version) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int apply(struct cv_db *db, const struct cv_migration *migration, struct cv_error *error)
+{
+    char hex[SHA256_HEX_SIZE];
+    int result = checksum(migration->sql, hex, error);
+    if (result) {
+        return result;
+    }
+    result = cv_db_run(db, NULL, error, SEARCH_PATH_SQL);
+    result = result ? result : cv_db_script(db, migration->sql, error);
+    if (result) {
+        return cv_fail_context(error, result, "migration %04d_%s", migration->version,
+                               migration->name);
+    }
+    char version[16];
+    (void)snprintf(version, sizeof(version), "%d", migration->version);
+    return cv_db_run(db, NULL, error,
+                     "INSERT INTO cortana.schema_migrations (version, name, checksum)"
+                     " VALUES ($1::int, $2, $3)",
+                     version, migration->name, hex);
+}
+
+/* Holds off every other program that migrates until the open transaction ends. */
+static int lock(struct cv_db *db, struct cv_error *error)
+{
+    bool found = false;
+    int result = find_table(db, &found, error);
+    if (result == 0 && !found) {
+        result = cv_db_script(db, TABLE_SQL, error);
+    }
+    return result ? result : cv_db_script(db, LOCK_SQL, error);
+}
+
+/* Applies the first pending migration in the open transaction. When no migration is pending, brings
+ * the settings of the database itself up to date instead, and *ret_more is false. */
+static int apply_next(struct cv_db *db, bool *ret_more, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *applied = NULL;
+    int result = lock(db, error);
+    result = result ? result : load_applied(db, &applied, error);
+    for (int row = 0; result == 0 && row < cv_db_rows(applied); row++) {
+        result = check_applied(applied, row, error);
+    }
+    if (result) {
+        return result;
+    }
+    const struct cv_migration *next = cv_migrations;
+    while (next->version && is_applied(applied, next->version)) {
+        next++;
+    }
+    result = next->version ? apply(db, next, error) : cv_db_run(db, NULL, error, SECURE_SQL);
+    if (result == 0) {
+        *ret_more = next->version != 0;
+    }
+    return result;
+}
+
+int cv_migrate(struct cv_db *db, struct cv_migration_status *ret_status, struct cv_error *error)
+{
+    bool more = true;
+    while (more) {
+        int result = cv_db_begin(db, error);
+        if (result == 0) {
+            result = apply_next(db, &more, error);
+        }
+        if (result == 0) {
+            result = cv_db_commit(db, error);
+        }
+        if (result) {
+            cv_db_rollback(db);
+            return result;
+        }
+    }
+    return cv_migrate_status(db, ret_status, error);
+}
+
+int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
+                      struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *applied = NULL;
+    bool found = false;
+    int result = find_table(db, &found, error);
+    if (result == 0 && found) {
+        result = load_applied(db, &applied, error);
+    }
+    if (result) {
+        return result;
+    }
+    int pending = 0;
+    for (const struct cv_migration *known = cv_migrations; known->version; known++) {
+        pending += is_applied(applied, known->version) ? 0 : 1;
+    }
+    *ret_status = (struct cv_migration_status){
+        .applied = applied ? cv_db_rows(applied) : 0,
+        .pending = pending,
+    };
+    return 0;
+}
+
+/* ---- does this program fit the schema? ------------------------------------------------------- */
+
+/* A schema without this function is older than every program that calls cv_queue_check_schema. */
+#define STATE_EXISTS_SQL "SELECT to_regprocedure('cortana.schema_state()') IS NOT NULL AS found"
+
+#define STATE_SQL                                                     \
+    "SELECT s.oldest_program, s.reason,"                              \
+    "       'cortana' = ANY (current_schemas(false)) AS is_on_path,"  \
+    "       (SELECT max(v) FROM unnest(s.versions) AS v) AS newest,"  \
+    "       (SELECT min(k) FROM unnest($1::int[]) AS k"               \
+    "        WHERE k <> ALL (coalesce(s.versions, '{}'))) AS missing" \
+    " FROM cortana.schema_state() AS s"
+
+static int known_versions(struct cv_buffer *ret_list, struct cv_error *error)
+{
+    cv_buffer_text(ret_list, "{");
+    for (const struct cv_migration *known = cv_migrations; known->version; known++) {
+        cv_buffer_printf(ret_list, "%s%d", known == cv_migrations ? "" : ",", known->version);
+    }
+    cv_buffer_text(ret_list, "}");
+    return ret_list->failed
+               ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the list of migrations")
+               : 0;
+}
+
+int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
+                          struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer versions = CV_BUFFER_INIT;
+    cv_auto(cv_db_result_free) struct cv_db_result *exists = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *state = NULL;
+    int result = known_versions(&versions, error);
+    result = result ? result : cv_db_run(db, &exists, error, STATE_EXISTS_SQL);
+    if (result) {
+        return result;
+    }
+    if (!cv_db_bool(exists, 0, "found")) {
+        (void)snprintf(reason, CV_SCHEMA_REASON_SIZE,
+                       "the database has no schema, or one that is older than this program: run "
+                       "cortana migrate");
+        return CV_QUEUE_SCHEMA;
+    }
+    result = cv_db_run(db, &state, error, STATE_SQL, versions.data);
+    if (result) {
+        return result;
+    }
+    int64_t missing = cv_db_int(state, 0, "missing", 0);
+    int64_t oldest = cv_db_int(state, 0, "oldest_program", 0);
+    if (missing) {
+        (void)snprintf(reason, CV_SCHEMA_REASON_SIZE,
+                       "the database's schema is older than this program: migration %04lld_%s is "
+                       "missing; run cortana migrate",
+                       (long long)missing, find_known(missing)->name);
+        return CV_QUEUE_SCHEMA;
+    }
+    if (!cv_db_bool(state, 0, "is_on_path")) {
+        (void)snprintf(reason, CV_SCHEMA_REASON_SIZE,
+                       "the database does not set search_path for its connections, because it was "
+                       "copied or restored from a dump: run cortana migrate");
+        return CV_QUEUE_SCHEMA;
+    }
+    if (oldest > newest_known()) {
+        const char *why = cv_db_text(state, 0, "reason");
+        (void)snprintf(reason, CV_SCHEMA_REASON_SIZE,
+                       "the database's schema is too new for this program: it needs programs that "
+                       "know migration %lld (%s), this program knows up to %d; update this program",
+                       (long long)oldest, why ? why : "", newest_known());
+        return CV_QUEUE_SCHEMA;
+    }
+    return 0;
+}

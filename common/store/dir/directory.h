@@ -1,0 +1,38 @@
+/* The directory store's parts: paths, writing, listing. A key is a path under the root; every
+ * directory on the way is opened by itself and no symbolic link is followed, so that nothing under
+ * the root leads out of it.
+ *
+ * A put is written to a file without a name (or, where the file system has none, to a locked file
+ * in `.incoming/`), which gets its name there when it is complete and on disk, and is renamed into
+ * place. Whoever holds the lock is alive: leftovers without one are removed by later opens.
+ */
+#pragma once
+
+#include "common/store/backend.h"
+
+#include <sys/stat.h>
+
+#define CV_DIRECTORY_INCOMING ".incoming"
+
+struct cv_directory_store {
+    struct cv_store store;
+    int root;        /* the directory, open */
+    char *path;      /* absolute */
+    bool named_only; /* the file system cannot name an unnamed file later */
+};
+
+/* Opens an object's file; CV_STORE_NOT_FOUND also for what is no regular file. */
+CV_MUST_CHECK int cv_directory_open_object(const struct cv_directory_store *directory,
+                                           const char *key, int *ret_fd, struct stat *ret_status,
+                                           struct cv_error *error);
+
+/* Removes the directories above a deleted object that are empty now. */
+void cv_directory_remove_empty(const struct cv_directory_store *directory, const char *key);
+
+/* The backend's calls. */
+CV_MUST_CHECK int cv_directory_copy(struct cv_store *store, const char *from, const char *to,
+                                    const char *if_etag, struct cv_object_info *ret_info,
+                                    struct cv_error *error);
+CV_MUST_CHECK int cv_directory_move(struct cv_store *store, const char *from, const char *to,
+                                    const char *if_etag, struct cv_object_info *ret_info,
+                                    struct cv_error *error);

@@ -1,0 +1,12 @@
+/* Copying and moving objects within the bucket. */
+#pragma once
+
+#include "common/store/s3/bucket.h"
+
+/* The backend's calls. */
+CV_MUST_CHECK int cv_s3_copy(struct cv_store *store, const char *from, const char *to,
+                             const char *if_etag, struct cv_object_info *ret_info,
+                             struct cv_error *error);
+CV_MUST_CHECK int cv_s3_move(struct cv_store *store, const char *from, const char *to,
+                             const char *if_etag, struct cv_object_info *ret_info,
+                             struct cv_error *error);

@@ -1,0 +1,239 @@
+#include "common/worker/supervisor.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    PROBE_MS = 5 * 1000, /* one small put, get and delete by each worker that waits */
+    PROBE_LEAST_MS = 20,
+    PROBE_MOST_MS = 60 * 60 * 1000,
+};
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+/* The path of "dir:PATH"; a directory on the scratch directory's disk is watched with that. */
+static int find_store_directory(struct cv_supervisor *supervisor, const struct cv_store *store,
+                                struct cv_error *error)
+{
+    static const char scheme[] = "dir:";
+    const char *name = cv_store_name(store);
+    return strncmp(name, scheme, strlen(scheme)) == 0
+               ? cv_format(&supervisor->store_directory, error, "%s", name + strlen(scheme))
+               : 0;
+}
+
+int cv_supervisor_start_store_watch(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    cv_auto(cv_store_close) struct cv_store *store = NULL;
+    int64_t again_ms = 0;
+    unsigned needs = supervisor->stage->needs;
+    if (!(needs & CV_STAGE_NEEDS_STORE)) {
+        return cv_format(&supervisor->bucket, error, "%s", "");
+    }
+    int r = cv_env_int("CORTANA_STORE_PROBE_MS", PROBE_MS, PROBE_LEAST_MS, PROBE_MOST_MS, &again_ms,
+                       error);
+    r = r < 0 ? r : cv_store_open(NULL, &store, error);
+    r = r < 0 ? r : cv_format(&supervisor->bucket, error, "%s", cv_store_name(store));
+    r = r < 0 ? r : find_store_directory(supervisor, store, error);
+    if (r < 0) {
+        return r;
+    }
+    supervisor->store_is_in_doubt = true;
+    const struct cv_store_watch_params params = {
+        .store = cv_take(store),
+        .access = needs & CV_STAGE_ONLY_REMOVES ? CV_STORE_READ : CV_STORE_WRITE,
+        .again_ms = again_ms,
+    };
+    return cv_store_watch_start(&params, &supervisor->store_watch, error);
+}
+
+static void watch_store(struct cv_supervisor *supervisor)
+{
+    if (!supervisor->store_watch) {
+        return;
+    }
+    cv_store_watch_drain(supervisor->store_watch);
+    struct cv_store_news news = cv_store_watch_look(supervisor->store_watch);
+    bool was_in_doubt = supervisor->store_is_in_doubt;
+    bool refuses = news.trouble[0];
+    supervisor->store_is_in_doubt = refuses || news.answered == 0;
+    for (int i = 0; i < supervisor->options.slots; i++) {
+        supervisor->store_is_in_doubt |= supervisor->slots[i].store_question > news.answered;
+    }
+    if (refuses != supervisor->store_refuses) {
+        cv_log(refuses ? CV_LOG_WARN : CV_LOG_INFO, "the store %s %s%s", supervisor->bucket,
+               refuses ? "cannot be used, nothing is claimed: " : "works again", news.trouble);
+        cv_supervisor_count_store(supervisor, refuses);
+    }
+    supervisor->store_refuses = refuses;
+    if (refuses) {
+        (void)snprintf(supervisor->environment_trouble, sizeof(supervisor->environment_trouble),
+                       "the store cannot be used: %s", news.trouble);
+    }
+    if (was_in_doubt && !supervisor->store_is_in_doubt) {
+        supervisor->claim_at = 0;
+    }
+}
+
+/* ---- the disks ------------------------------------------------------------------------------- */
+
+static void tell_disk(struct cv_supervisor *supervisor, const char *path,
+                      const struct cv_disk *disk, enum cv_disk_level *level)
+{
+    if (disk->level != *level) {
+        static const enum cv_log_level log_levels[] = {CV_LOG_INFO, CV_LOG_WARN, CV_LOG_WARN,
+                                                       CV_LOG_ERROR};
+        cv_log(log_levels[disk->level], "disk of %s: %s, %lld of %lld MiB are free%s", path,
+               cv_disk_level_name(disk->level), (long long)disk->free_bytes >> 20,
+               (long long)disk->total_bytes >> 20,
+               disk->level == CV_DISK_EMERGENCY ? "; nothing is claimed" : "");
+    }
+    if (*level == CV_DISK_EMERGENCY) {
+        supervisor->claim_at = 0; /* perhaps there is room again */
+    }
+    *level = disk->level;
+}
+
+static bool look_at_disk(struct cv_supervisor *supervisor, const char *path,
+                         enum cv_disk_level *level, struct cv_disk *ret_disk)
+{
+    struct cv_error error;
+    if (cv_disk_look(path, ret_disk, &error) < 0) {
+        cv_log_error(&error, "disk watch");
+        return false;
+    }
+    tell_disk(supervisor, path, ret_disk, level);
+    return true;
+}
+
+static void report_disk(struct cv_supervisor *supervisor, const char *path,
+                        const struct cv_disk *disk)
+{
+    const struct cv_disk_state state = {
+        .host = supervisor->host,
+        .path = path,
+        .total_bytes = disk->total_bytes,
+        .free_bytes = disk->free_bytes,
+    };
+    struct cv_error error;
+    if (cv_supervisor_is_connected(supervisor) &&
+        cv_queue_report_disk(supervisor->db, &state, &error) < 0) {
+        cv_log(CV_LOG_DEBUG, "the disk's state is not noted: %s", error.message);
+    }
+}
+
+static bool is_on_one_disk(const char *one, const char *other)
+{
+    struct stat first, second;
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev;
+}
+
+/* A stage that only removes objects works on a full store: it is what makes room. */
+static bool needs_room_in_store(const struct cv_supervisor *supervisor)
+{
+    return supervisor->store_directory && !(supervisor->stage->needs & CV_STAGE_ONLY_REMOVES) &&
+           !is_on_one_disk(supervisor->store_directory, supervisor->scratch.path);
+}
+
+/* The host's row has one level: that of the fuller disk. */
+static void look_at_disks(struct cv_supervisor *supervisor)
+{
+    struct cv_disk scratch, store;
+    const char *store_path = supervisor->store_directory;
+    bool has_scratch =
+        look_at_disk(supervisor, supervisor->scratch.path, &supervisor->scratch_level, &scratch);
+    bool has_store = needs_room_in_store(supervisor) &&
+                     look_at_disk(supervisor, store_path, &supervisor->store_level, &store);
+    if (has_scratch) {
+        cv_supervisor_count_disk(supervisor, &scratch);
+    }
+    if (has_store) {
+        cv_supervisor_count_store_disk(supervisor, &store);
+    }
+    if (has_store && (!has_scratch || store.level > scratch.level)) {
+        report_disk(supervisor, store_path, &store);
+    } else if (has_scratch) {
+        report_disk(supervisor, supervisor->scratch.path, &scratch);
+    }
+}
+
+static bool is_a_disk_full(const struct cv_supervisor *supervisor)
+{
+    return supervisor->scratch_level == CV_DISK_EMERGENCY ||
+           supervisor->store_level == CV_DISK_EMERGENCY;
+}
+
+void cv_supervisor_watch_environment(struct cv_supervisor *supervisor, int64_t now)
+{
+    supervisor->environment_trouble[0] = '\0';
+    if (now >= supervisor->disk_at) {
+        supervisor->disk_at = now + supervisor->disk_watch_ms;
+        look_at_disks(supervisor);
+    }
+    if (is_a_disk_full(supervisor)) {
+        (void)snprintf(supervisor->environment_trouble, sizeof(supervisor->environment_trouble),
+                       "the disk of %.400s is full",
+                       supervisor->scratch_level == CV_DISK_EMERGENCY
+                           ? supervisor->scratch.path
+                           : supervisor->store_directory);
+    }
+    watch_store(supervisor);
+}
+
+bool cv_supervisor_environment_works(const struct cv_supervisor *supervisor)
+{
+    return !is_a_disk_full(supervisor) && !supervisor->store_is_in_doubt;
+}
+
+/* ---- who is to blame -------------------------------------------------------------------------- */
+
+/* A missing object is the job's fault only where the store works. */
+static bool is_doubtful(const struct cv_error *failure)
+{
+    return failure->environment || failure->type == CV_ERROR_OBJECT_NOT_FOUND ||
+           failure->type == CV_ERROR_DISK_FULL;
+}
+
+static void blame_environment(struct cv_slot *slot)
+{
+    slot->stop = CV_STOP_ENVIRONMENT;
+    slot->store_question = 0;
+}
+
+void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot *slot)
+{
+    const struct cv_error *failure = &slot->verdict.failure;
+    if (slot->verdict.result || slot->stop != CV_STOP_NONE || !is_doubtful(failure)) {
+        return;
+    }
+    if (failure->type == CV_ERROR_DISK_FULL) {
+        /* What the attempt itself filled does not count. */
+        cv_slot_remove_scratch(supervisor, slot);
+        look_at_disks(supervisor);
+        if (is_a_disk_full(supervisor)) {
+            blame_environment(slot);
+            return;
+        }
+    }
+    if (supervisor->store_watch) {
+        slot->store_question = cv_store_watch_ask(supervisor->store_watch);
+        supervisor->store_is_in_doubt = true;
+    }
+}
+
+bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot)
+{
+    if (slot->store_question == 0) {
+        return false;
+    }
+    struct cv_store_news news = cv_store_watch_look(supervisor->store_watch);
+    if (news.refused_at >= slot->started_at) {
+        blame_environment(slot); /* it was seen to refuse while the attempt ran, or just after */
+    } else if (news.answered >= slot->store_question) {
+        slot->store_question = 0;
+    } else if (supervisor->is_draining) {
+        slot->stop = CV_STOP_SHUTDOWN; /* nobody waits for the answer any more */
+        slot->store_question = 0;
+    }
+    return slot->store_question != 0;
+}

@@ -1,0 +1,159 @@
+#include "common/worker/job_logs.h"
+
+#include "common/store/store.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum {
+    WAITING_MAX = 64, /* logs; a job's is some 10 KiB */
+    LAST_WRITES_MS = 3 * 1000,
+};
+
+struct waiting {
+    char key[CV_STORE_JOB_LOG_KEY_SIZE];
+    char *text;
+};
+
+struct cv_job_logs {
+    struct cv_store *store; /* the thread's */
+    struct cv_cancel *cancel;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* everything below */
+    pthread_cond_t changed;
+    bool is_stopping, is_idle;
+    bool store_fails; /* said once, until it works again */
+    struct waiting waiting[WAITING_MAX];
+    size_t first, count;
+};
+
+static void logs_free(struct cv_job_logs *logs)
+{
+    for (size_t i = 0; i < logs->count; i++) {
+        free(logs->waiting[(logs->first + i) % WAITING_MAX].text);
+    }
+    cv_store_close(logs->store);
+    cv_cancel_free(logs->cancel);
+    (void)pthread_cond_destroy(&logs->changed);
+    (void)pthread_mutex_destroy(&logs->mutex);
+    free(logs);
+}
+CV_DEFINE_CLEANUP(struct cv_job_logs *, logs_free)
+
+static void put(struct cv_job_logs *logs, const struct waiting *log)
+{
+    const struct cv_put_params params = {.content_type = "application/json"};
+    struct cv_object_info info;
+    struct cv_error error;
+    int result =
+        cv_store_put(logs->store, log->key, log->text, strlen(log->text), &params, &info, &error);
+    if (result != 0 && !logs->store_fails) {
+        cv_log(CV_LOG_WARN, "logs of jobs are not written: %s", error.message);
+    }
+    logs->store_fails = result != 0;
+}
+
+static void *run(void *opaque)
+{
+    struct cv_job_logs *logs = opaque;
+    (void)pthread_mutex_lock(&logs->mutex);
+    while (!logs->is_stopping || logs->count > 0) {
+        if (logs->count == 0) {
+            logs->is_idle = true;
+            (void)pthread_cond_broadcast(&logs->changed);
+            (void)pthread_cond_wait(&logs->changed, &logs->mutex);
+            continue;
+        }
+        struct waiting log = logs->waiting[logs->first];
+        logs->first = (logs->first + 1) % WAITING_MAX;
+        logs->count--;
+        logs->is_idle = false;
+        (void)pthread_mutex_unlock(&logs->mutex);
+        put(logs, &log);
+        free(log.text);
+        (void)pthread_mutex_lock(&logs->mutex);
+    }
+    logs->is_idle = true;
+    (void)pthread_cond_broadcast(&logs->changed);
+    (void)pthread_mutex_unlock(&logs->mutex);
+    return NULL;
+}
+
+static int make(struct cv_job_logs **ret_logs, struct cv_error *error)
+{
+    struct cv_job_logs *made = calloc(1, sizeof(*made));
+    pthread_condattr_t monotonic;
+    if (!made || pthread_mutex_init(&made->mutex, NULL) != 0 ||
+        pthread_condattr_init(&monotonic) != 0 ||
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
+        pthread_cond_init(&made->changed, &monotonic) != 0) {
+        free(made);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for logs of jobs");
+    }
+    (void)pthread_condattr_destroy(&monotonic);
+    *ret_logs = made;
+    return 0;
+}
+
+int cv_job_logs_start(struct cv_job_logs **ret_logs, struct cv_error *error)
+{
+    int64_t days = 0;
+    struct cv_error reason;
+    cv_auto(logs_free) struct cv_job_logs *logs = NULL;
+    *ret_logs = NULL;
+    int result = cv_store_job_log_days(&days, error);
+    if (result != 0 || days == 0) {
+        return result;
+    }
+    result = make(&logs, error);
+    result = result ? result : cv_cancel_new(&logs->cancel, error);
+    if (result != 0) {
+        return result;
+    }
+    if (cv_store_open(NULL, &logs->store, &reason) != 0) {
+        cv_log(CV_LOG_DEBUG, "logs of jobs are not written: %s", reason.message);
+        return 0;
+    }
+    cv_store_set_cancel(logs->store, logs->cancel);
+    int number = pthread_create(&logs->thread, NULL, run, logs);
+    if (number != 0) {
+        return cv_fail_errno(error, number, "no thread for logs of jobs");
+    }
+    *ret_logs = cv_take(logs);
+    return 0;
+}
+
+void cv_job_logs_stop(struct cv_job_logs *logs)
+{
+    if (!logs) {
+        return;
+    }
+    int64_t end = cv_monotonic_ms() + LAST_WRITES_MS;
+    const struct timespec when = {.tv_sec = end / 1000, .tv_nsec = end % 1000 * 1000000};
+    (void)pthread_mutex_lock(&logs->mutex);
+    logs->is_stopping = true;
+    (void)pthread_cond_broadcast(&logs->changed);
+    while (!(logs->is_idle && logs->count == 0) && cv_monotonic_ms() < end) {
+        (void)pthread_cond_timedwait(&logs->changed, &logs->mutex, &when);
+    }
+    (void)pthread_mutex_unlock(&logs->mutex);
+    cv_cancel_request(logs->cancel, CV_CANCEL_ABORT);
+    (void)pthread_join(logs->thread, NULL);
+    logs_free(logs);
+}
+
+void cv_job_logs_write(struct cv_job_logs *logs, const char *job_id, char *text)
+{
+    cv_auto_free char *own = text;
+    if (!logs) {
+        return;
+    }
+    (void)pthread_mutex_lock(&logs->mutex);
+    if (logs->count < WAITING_MAX && !logs->is_stopping) {
+        struct waiting *log = &logs->waiting[(logs->first + logs->count++) % WAITING_MAX];
+        cv_store_job_log_key(job_id, log->key);
+        log->text = cv_take(own);
+        (void)pthread_cond_broadcast(&logs->changed);
+    }
+    (void)pthread_mutex_unlock(&logs->mutex);
+}

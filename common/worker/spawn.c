@@ -1,0 +1,148 @@
+#include "common/worker/spawn.h"
+
+#include "common/worker/variables.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+extern char **environ;
+
+enum { FIRST_FREE_FD = 10 }; /* above all that a child is given */
+
+int cv_spawn_variable(struct cv_spawn *spawn, char *entry, struct cv_error *error)
+{
+    if (spawn->variable_count + 1 >= CV_SPAWN_VARIABLES_MAX) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "more than %d environment variables",
+                       CV_SPAWN_VARIABLES_MAX);
+    }
+    spawn->environment[spawn->variable_count++] = entry;
+    return 0;
+}
+
+static bool is_own(const char *entry)
+{
+    return strncmp(entry, "CORTANA_JOB_", 12) == 0 || strncmp(entry, "TMPDIR=", 7) == 0 ||
+           strncmp(entry, "OMP_THREAD_LIMIT=", 17) == 0;
+}
+
+int cv_spawn_inherit(struct cv_spawn *spawn, unsigned needs, struct cv_error *error)
+{
+    int result = 0;
+    for (char **entry = environ; result == 0 && *entry; entry++) {
+        if (!is_own(*entry) && cv_variables_admits(*entry, needs)) {
+            result = cv_spawn_variable(spawn, *entry, error);
+        }
+    }
+    return result;
+}
+
+void cv_spawn_limit(struct cv_spawn *spawn, int resource, int64_t soft, int64_t hard)
+{
+    struct rlimit now;
+    rlim_t most =
+        getrlimit((__rlimit_resource_t)resource, &now) == 0 ? now.rlim_max : RLIM_INFINITY;
+    struct rlimit limit = {(rlim_t)soft, (rlim_t)hard};
+    limit.rlim_max = limit.rlim_max < most ? limit.rlim_max : most;
+    limit.rlim_cur = limit.rlim_cur < limit.rlim_max ? limit.rlim_cur : limit.rlim_max;
+    spawn->limits[spawn->limit_count].resource = resource;
+    spawn->limits[spawn->limit_count].limit = limit;
+    spawn->limit_count++;
+}
+
+/* ---- in the child ---------------------------------------------------------------------------- */
+
+static void close_from(unsigned first)
+{
+    if (syscall(SYS_close_range, first, ~0U, 0) != 0) {
+        for (int fd = (int)first; fd < 65536; fd++) {
+            (void)close(fd);
+        }
+    }
+}
+
+/* When memory runs out on the machine, the kernel shall take the stage, not the supervisor. */
+static void prefer_as_victim(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t written = write(fd, "500", 3);
+        (void)written;
+        (void)close(fd);
+    }
+}
+
+static _Noreturn void give_up(const char *text)
+{
+    ssize_t written = write(STDERR_FILENO, text, strlen(text));
+    (void)written;
+    _exit(CV_EXIT_RETRY);
+}
+
+/* By way of descriptors above all targets, so that none is overwritten before it is copied. */
+static void place_files(const struct cv_spawn *spawn)
+{
+    int high[CV_SPAWN_FILES_MAX];
+    for (size_t i = 0; i < spawn->file_count; i++) {
+        int fd = spawn->files[i];
+        high[i] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+        if (fd >= 0 && high[i] < 0) {
+            give_up("worker: no descriptor is free\n");
+        }
+    }
+    for (size_t i = 0; i < spawn->file_count; i++) {
+        if (high[i] < 0) {
+            (void)close((int)i);
+        } else if (dup2(high[i], (int)i) < 0) {
+            give_up("worker: a descriptor cannot be handed on\n");
+        }
+    }
+    close_from((unsigned)spawn->file_count);
+}
+
+static _Noreturn void become(const struct cv_spawn *spawn, pid_t parent)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    if (spawn->is_stage) {
+        (void)setsid();
+    }
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
+        _exit(CV_EXIT_RETRY); /* the supervisor died before it could take us along */
+    }
+    place_files(spawn);
+    if (spawn->is_stage) {
+        prefer_as_victim();
+    }
+    for (size_t i = 0; i < spawn->limit_count; i++) {
+        if (setrlimit((__rlimit_resource_t)spawn->limits[i].resource, &spawn->limits[i].limit) !=
+            0) {
+            give_up("worker: a resource limit cannot be set\n");
+        }
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        give_up("worker: no_new_privs cannot be set\n");
+    }
+    (void)signal(SIGPIPE, SIG_DFL);
+    if (spawn->is_stage) {
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    }
+    (void)execve("/proc/self/exe", spawn->arguments, spawn->environment);
+    give_up("worker: /proc/self/exe cannot be executed\n");
+}
+
+int cv_spawn(const struct cv_spawn *spawn, pid_t *ret_pid, struct cv_error *error)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        return cv_fail_errno(error, errno, "cannot start a process");
+    }
+    if (pid == 0) {
+        become(spawn, parent);
+    }
+    *ret_pid = pid;
+    return 0;
+}

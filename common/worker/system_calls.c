@@ -1,0 +1,517 @@
+/* A list of what is allowed. It was made with scripts/sandbox_calls, which shows what a stage calls:
+ * sample and transcode on every file of fixtures/, ocr and clip_generate on the feed. The system tests
+ * run every stage under it, with and without AddressSanitizer. Besides what was seen it holds the nearest relatives that another version of the C library or of a
+ * codec uses for the same. Whatever is not named is answered with ENOSYS, as an older kernel would, so
+ * that libraries fall back; what only an attack would try is answered with EPERM. */
+#include "common/worker/system_calls.h"
+
+#include "common/worker/sanitizer.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+
+/* Names, so that one that this libseccomp or this machine does not have is left out. */
+static const char *const allowed[] = {
+    /* files: where they may lie, Landlock says */
+    "open",
+    "openat",
+    "close",
+    "close_range",
+    "read",
+    "readv",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "write",
+    "writev",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "lseek",
+    "_llseek",
+    "sendfile",
+    "sendfile64",
+    "copy_file_range",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "ftruncate",
+    "ftruncate64",
+    "fallocate",
+    "fadvise64",
+    "fadvise64_64",
+    "readahead",
+    "stat",
+    "stat64",
+    "lstat",
+    "lstat64",
+    "fstat",
+    "fstat64",
+    "fstatat64",
+    "newfstatat",
+    "statx",
+    "statfs",
+    "statfs64",
+    "fstatfs",
+    "fstatfs64",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "readlink",
+    "readlinkat",
+    "getdents",
+    "getdents64",
+    "getcwd",
+    "dup",
+    "dup2",
+    "dup3",
+    "unlink",
+    "unlinkat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "mkdir",
+    "mkdirat",
+    "rmdir",
+    "umask",
+    /* memory */
+    "brk",
+    "mmap",
+    "mmap2",
+    "munmap",
+    "mprotect",
+    "mremap",
+    "madvise",
+    "mincore",
+    "msync",
+    "membarrier",
+    "get_mempolicy",
+    /* threads of this process */
+    "futex",
+    "futex_time64",
+    "futex_waitv",
+    "set_robust_list",
+    "get_robust_list",
+    "rseq",
+    "set_tid_address",
+    "sched_yield",
+    "sched_getaffinity",
+    "sched_getparam",
+    "sched_getscheduler",
+    "sched_get_priority_max",
+    "sched_get_priority_min",
+    "getcpu",
+    "exit",
+    "exit_group",
+    /* time */
+    "clock_gettime",
+    "clock_gettime64",
+    "clock_getres",
+    "clock_getres_time64",
+    "clock_nanosleep",
+    "clock_nanosleep_time64",
+    "nanosleep",
+    "gettimeofday",
+    "time",
+    "times",
+    /* signals to itself */
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "sigreturn",
+    "rt_sigpending",
+    "rt_sigtimedwait",
+    "rt_sigsuspend",
+    "sigaltstack",
+    "pause",
+    "restart_syscall",
+    "alarm",
+    /* waiting, and what it was given open */
+    "poll",
+    "ppoll",
+    "ppoll_time64",
+    "select",
+    "_newselect",
+    "pselect6",
+    "pselect6_time64",
+    "epoll_create",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "eventfd",
+    "eventfd2",
+    "pipe",
+    "pipe2",
+    "sendmsg",
+    "sendto",
+    "recvmsg",
+    "recvfrom",
+    "shutdown",
+    /* what it is, and what it runs on */
+    "getpid",
+    "getppid",
+    "gettid",
+    "getuid",
+    "geteuid",
+    "getgid",
+    "getegid",
+    "getresuid",
+    "getresgid",
+    "getgroups",
+    "getpgrp",
+    "getpgid",
+    "getsid",
+    "capget",
+    "getrlimit",
+    "ugetrlimit",
+    "getrusage",
+    "getpriority",
+    "sysinfo",
+    "uname",
+    "getrandom",
+    "arch_prctl",
+};
+
+/* Besides, where sockets are needed. None waits for others to connect. */
+static const char *const allowed_with_network[] = {
+    "connect",     "bind",        "getsockopt", "setsockopt",
+    "getsockname", "getpeername", "sendmmsg",   "recvmmsg",
+};
+
+/* The leak check at the end starts a process that stops and reads this one. */
+static const char *const allowed_to_sanitizers[] = {
+    "clone",
+    "fork",
+    "vfork",
+    "wait4",
+    "waitid",
+    "ptrace",
+    "prctl",
+    "prlimit64",
+    "sched_setaffinity",
+    "process_vm_readv",
+    "kill",
+    "tgkill",
+};
+
+/* What attacks are made of; every other call that is not allowed is ENOSYS. */
+static const char *const refused[] = {
+    /* other programs and processes */
+    "execve",
+    "execveat",
+    "fork",
+    "vfork",
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "process_madvise",
+    "kcmp",
+    "pidfd_open",
+    "pidfd_getfd",
+    "pidfd_send_signal",
+    "tkill",
+    "rt_sigqueueinfo",
+    "rt_tgsigqueueinfo",
+    "setpgid",
+    "setsid",
+    "setpriority",
+    "setrlimit",
+    "sched_setaffinity",
+    "sched_setparam",
+    "sched_setscheduler",
+    "sched_setattr",
+    "ioprio_set",
+    "migrate_pages",
+    "move_pages",
+    "wait4",
+    "waitid",
+    /* what Landlock does not look at: owners, modes, times and notes of any file */
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "fchmodat2",
+    "chown",
+    "lchown",
+    "fchown",
+    "fchownat",
+    "chown32",
+    "lchown32",
+    "fchown32",
+    "utime",
+    "utimes",
+    "utimensat",
+    "futimesat",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "setxattrat",
+    "removexattr",
+    "lremovexattr",
+    "fremovexattr",
+    "removexattrat",
+    "truncate",
+    "truncate64",
+    "mknod",
+    "mknodat",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "flock",
+    "inotify_init",
+    "inotify_init1",
+    "fanotify_init",
+    "name_to_handle_at",
+    "open_by_handle_at",
+    /* memory that outlives the process or is counted to nobody */
+    "shmget",
+    "shmat",
+    "shmctl",
+    "shmdt",
+    "semget",
+    "semop",
+    "semtimedop",
+    "semctl",
+    "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
+    "ipc",
+    "mq_open",
+    "mq_unlink",
+    "memfd_create",
+    "memfd_secret",
+    "mlock",
+    "mlock2",
+    "mlockall",
+    "remap_file_pages",
+    /* mounts, namespaces, the kernel itself */
+    "mount",
+    "umount",
+    "umount2",
+    "mount_setattr",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsmount",
+    "fsconfig",
+    "fspick",
+    "pivot_root",
+    "chroot",
+    "unshare",
+    "setns",
+    "bpf",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "kexec_load",
+    "kexec_file_load",
+    "reboot",
+    "swapon",
+    "swapoff",
+    "syslog",
+    "acct",
+    "quotactl",
+    "quotactl_fd",
+    "iopl",
+    "ioperm",
+    "perf_event_open",
+    "userfaultfd",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_setup",
+    "landlock_create_ruleset",
+    "seccomp",
+    /* keys, identity, clocks, names of the machine */
+    "keyctl",
+    "add_key",
+    "request_key",
+    "setuid",
+    "setgid",
+    "setreuid",
+    "setregid",
+    "setresuid",
+    "setresgid",
+    "setgroups",
+    "setfsuid",
+    "setfsgid",
+    "capset",
+    "personality",
+    "settimeofday",
+    "clock_settime",
+    "clock_adjtime",
+    "adjtimex",
+    "sethostname",
+    "setdomainname",
+    /* sockets */
+    "socketpair",
+    "listen",
+    "accept",
+    "accept4",
+};
+
+/* fcntl without F_SETOWN and F_SETSIG, which make the kernel send signals for us; ioctl of pipes and
+ * files, not of terminals (TIOCSTI types into one). */
+static const int fcntl_commands[] = {
+    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETPIPE_SZ,
+};
+static const unsigned ioctl_requests[] = {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX};
+static const unsigned prctl_options[] = {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_GET_DUMPABLE,
+                                         PR_GET_NO_NEW_PRIVS};
+
+struct rules {
+    scmp_filter_ctx filter;
+    int result; /* the first failure */
+};
+
+static bool is_for_sanitizers(const char *name)
+{
+    for (size_t i = 0; CV_UNDER_SANITIZER && i < CV_COUNT(allowed_to_sanitizers); i++) {
+        if (strcmp(allowed_to_sanitizers[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void name_all(struct rules *rules, const char *const *names, size_t count, uint32_t action)
+{
+    for (size_t i = 0; i < count && rules->result >= 0; i++) {
+        int number = seccomp_syscall_resolve_name(names[i]);
+        bool is_allowed = action != SCMP_ACT_ALLOW && is_for_sanitizers(names[i]);
+        if (number != __NR_SCMP_ERROR && number >= 0 && !is_allowed) {
+            rules->result = seccomp_rule_add_array(rules->filter, action, number, 0, NULL);
+        }
+    }
+}
+
+static void allow_if(struct rules *rules, int number, struct scmp_arg_cmp condition)
+{
+    if (rules->result >= 0) {
+        rules->result =
+            seccomp_rule_add_array(rules->filter, SCMP_ACT_ALLOW, number, 1, &condition);
+    }
+}
+
+static void refuse_if(struct rules *rules, int number, int error_number,
+                      struct scmp_arg_cmp condition)
+{
+    if (rules->result >= 0) {
+        rules->result = seccomp_rule_add_array(
+            rules->filter, SCMP_ACT_ERRNO((uint32_t)error_number), number, 1, &condition);
+    }
+}
+
+/* The kernel looks at the lower 32 bits of these arguments, and so does the filter. */
+static struct scmp_arg_cmp low_half(unsigned argument, uint32_t value)
+{
+    return SCMP_CMP64(argument, SCMP_CMP_MASKED_EQ, UINT32_MAX, value);
+}
+
+static void allow_arguments(struct rules *rules)
+{
+    for (size_t i = 0; i < CV_COUNT(fcntl_commands); i++) {
+        allow_if(rules, SCMP_SYS(fcntl), low_half(1, (uint32_t)fcntl_commands[i]));
+        allow_if(rules, SCMP_SYS(fcntl64), low_half(1, (uint32_t)fcntl_commands[i]));
+    }
+    for (size_t i = 0; i < CV_COUNT(ioctl_requests); i++) {
+        allow_if(rules, SCMP_SYS(ioctl), low_half(1, ioctl_requests[i]));
+    }
+    if (CV_UNDER_SANITIZER) {
+        return;
+    }
+    for (size_t i = 0; i < CV_COUNT(prctl_options); i++) {
+        allow_if(rules, SCMP_SYS(prctl), low_half(0, prctl_options[i]));
+    }
+    uint32_t self = (uint32_t)getpid();
+    allow_if(rules, SCMP_SYS(kill), low_half(0, self));
+    allow_if(rules, SCMP_SYS(tgkill), low_half(0, self));
+    allow_if(rules, SCMP_SYS(prlimit64), low_half(0, 0));
+    /* Threads, but no processes: a clone has to share all of these, and has no namespace of its own. */
+    uint64_t shared = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
+    uint64_t apart = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+                     CLONE_NEWPID | CLONE_NEWNET;
+    allow_if(rules, SCMP_SYS(clone), SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, shared | apart, shared));
+}
+
+/* Where an argument decides, the refusal is EPERM too, and not the ENOSYS of what is unknown. */
+static void refuse_arguments(struct rules *rules)
+{
+    if (CV_UNDER_SANITIZER) {
+        return;
+    }
+    uint32_t self = (uint32_t)getpid();
+    refuse_if(rules, SCMP_SYS(kill), EPERM, SCMP_A0_32(SCMP_CMP_NE, self, 0));
+    refuse_if(rules, SCMP_SYS(tgkill), EPERM, SCMP_A0_32(SCMP_CMP_NE, self, 0));
+    refuse_if(rules, SCMP_SYS(prlimit64), EPERM, SCMP_A0_32(SCMP_CMP_NE, 0, 0));
+    refuse_if(rules, SCMP_SYS(clone), EPERM, SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+}
+
+static void allow_sockets(struct rules *rules, unsigned families)
+{
+    static const uint32_t inet[] = {AF_INET, AF_INET6};
+    if (families) {
+        name_all(rules, allowed_with_network, CV_COUNT(allowed_with_network), SCMP_ACT_ALLOW);
+    }
+    if (families & CV_SANDBOX_INET) {
+        for (size_t i = 0; i < CV_COUNT(inet); i++) {
+            allow_if(rules, SCMP_SYS(socket), low_half(0, inet[i]));
+        }
+    }
+    if (families & CV_SANDBOX_UNIX) {
+        allow_if(rules, SCMP_SYS(socket), low_half(0, AF_UNIX));
+    }
+    if (!families) {
+        static const char *const names[] = {"socket", "connect", "bind"};
+        name_all(rules, names, CV_COUNT(names), SCMP_ACT_ERRNO(EACCES));
+    }
+}
+
+static void add_rules(struct rules *rules, const struct cv_sandbox *sandbox)
+{
+    name_all(rules, allowed, CV_COUNT(allowed), SCMP_ACT_ALLOW);
+    allow_arguments(rules);
+    allow_sockets(rules, sandbox->families);
+    if (CV_UNDER_SANITIZER) {
+        name_all(rules, allowed_to_sanitizers, CV_COUNT(allowed_to_sanitizers), SCMP_ACT_ALLOW);
+    } else {
+        refuse_arguments(rules);
+    }
+    name_all(rules, refused, CV_COUNT(refused), SCMP_ACT_ERRNO(EPERM));
+}
+
+int cv_system_calls_enter(const struct cv_sandbox *sandbox, unsigned *layers,
+                          struct cv_error *error)
+{
+    struct rules rules = {.filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS))};
+    if (!rules.filter) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the sandbox");
+    }
+    /* A search of the numbers in place of a comparison with each: the filter runs at every call. */
+    (void)seccomp_attr_set(rules.filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    add_rules(&rules, sandbox);
+    if (rules.result < 0) {
+        seccomp_release(rules.filter);
+        return cv_fail_errno(error, -rules.result, "sandbox: cannot write the system call filter");
+    }
+    int r = seccomp_load(rules.filter);
+    seccomp_release(rules.filter);
+    if (r == 0) {
+        *layers |= CV_SANDBOX_CALLS;
+        return 0;
+    }
+    bool missing = r == -EINVAL || r == -ENOSYS || r == -EOPNOTSUPP || r == -ECANCELED;
+    return missing ? 0 : cv_fail_errno(error, -r, "sandbox: cannot load the system call filter");
+}
