@@ -1,6 +1,7 @@
 #include "workers/clip_generate/clip.h"
 
-#include "workers/clip_generate/cut.h"
+#include "workers/clip_generate/cut/cut.h"
+#include "workers/clip_generate/reencode.h"
 #include "workers/clip_generate/still.h"
 
 #include <inttypes.h>
@@ -84,6 +85,7 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
         .crop = request->crop,
         .max_height = request->max_height,
         .mute = mute,
+        .cancel = cv_stage_cancel(context),
         .threads = cv_stage_threads(context),
         .progress = report_progress,
         .opaque = context,

@@ -5,11 +5,17 @@
 
 int main(int argc, char **argv)
 {
+    static const struct cv_grant grants[] = {
+        {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.*"},
+        {0},
+    };
     static const struct cv_stage stage = {
         .name = "clip-generate-worker",
         .job_type = "clip_generate",
         .needs = CV_STAGE_NEEDS_STORE,
         .limits = {.memory_bytes = MEMORY_BYTES},
+        .grants = grants,
         .run = clip_run,
         .commit = clip_commit,
     };

@@ -1,4 +1,4 @@
-#include "workers/clip_generate/cut.h"
+#include "workers/clip_generate/reencode.h"
 
 #include "workers/clip_generate/picture.h"
 
@@ -153,6 +153,7 @@ static int open_output(struct cut *cut, struct cv_error *error)
         .kind = cut->params->kind,
         .path = cut->params->path,
         .source = &cut->source,
+        .cancel = cut->params->cancel,
         .threads = cut->params->threads,
         .max_frame_rate = gif ? GIF_RATE_MAX : 0,
         .max_side = picture_longest_side(cut->source.width, cut->source.height,

@@ -29,6 +29,7 @@ struct cut_params {
     struct clip_box crop;
     int max_height; /* 0: as it is */
     bool mute;
+    struct cv_cancel *cancel; /* borrowed; an abort ends the cut with CV_ERROR_CANCELED */
     int threads;
     /* Told how far the cut is, 0..1; may be NULL. */
     void (*progress)(void *opaque, double fraction);

@@ -159,8 +159,8 @@ int clip_request_read(const json_t *payload, struct clip_request *request, struc
     result = result ? result : read_options(payload, request, error);
     result = result ? result : read_range(payload, request, error);
     return result ? result
-                  : cv_format(&request->key, error, "videos/clips/%s/%s.%s", request->video_id,
-                              request->clip_id, formats[request->format].name);
+                  : cv_object_key(CV_OBJECT_CLIPS, request->video_id, &request->key, error, "%s.%s",
+                                  request->clip_id, formats[request->format].name);
 }
 
 const char *clip_request_content_type(const struct clip_request *request)

@@ -7,9 +7,7 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
-enum { OUTPUT_MAX = 1 << 20 };
+enum { OUTPUT_MAX = 1 << 20, TAIL_MAX = 8 << 10 };
 
 /* Statuses that another try does not change: a wrong command line, wrong data, a missing program. The
  * others may have been the network's or the disk's fault. */
@@ -63,13 +61,36 @@ static int describe(const struct cv_buffer *output, json_t **ret_result, struct 
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
 }
 
+/* The end of its output, as a text. */
+static int note_end(struct cv_stage_context *context, const struct program_end *end,
+                    const struct cv_buffer *output, struct cv_error *error)
+{
+    char tail[TAIL_MAX + 1];
+    size_t length = output->length < TAIL_MAX ? output->length : TAIL_MAX;
+    const char *from = output->data ? output->data + output->length - length : "";
+    while (length > 0 && length < output->length && ((unsigned char)*from & 0xc0) == 0x80) {
+        from++; /* the rest of a character that was cut */
+        length--;
+    }
+    for (size_t i = 0; i < length; i++) {
+        tail[i] = (char)(from[i] ? from[i] : ' ');
+    }
+    tail[length] = '\0';
+    const struct cv_program_end noted = {
+        .pid = end->pid,
+        .exit_code = end->has_status && WIFEXITED(end->status) ? WEXITSTATUS(end->status) : -1,
+        .output = tail,
+    };
+    return cv_stage_note_program(context, &noted, error);
+}
+
 int command_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                 struct cv_error *error)
 {
     const char *scratch = cv_stage_scratch(context);
     cv_auto(command_plan_deinit) struct command_plan plan = {0};
     cv_auto(cv_buffer_deinit) struct cv_buffer output = CV_BUFFER_INIT;
-    int status = 0;
+    struct program_end end;
     int result = command_plan_make(cv_stage_db(context), payload, scratch, &plan, error);
     if (result) {
         return result;
@@ -84,7 +105,11 @@ int command_run(struct cv_stage_context *context, const json_t *payload, json_t 
         .output_max = OUTPUT_MAX,
         .cancel = cv_stage_cancel(context),
     };
-    result = program_run(&params, &output, &status, error);
-    result = result ? result : judge(status, error);
+    result = program_run(&params, &output, &end, error);
+    result = result ? result : judge(end.status, error);
+    struct cv_error reason;
+    if (end.pid > 0 && note_end(context, &end, &output, &reason) != 0) {
+        cv_log_error(&reason, "how the program ended is not noted");
+    }
     return result ? result : describe(&output, ret_result, error);
 }

@@ -3,8 +3,6 @@
 #include <limits.h>
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 static void free_list(char **list)
 {
     for (size_t i = 0; list && list[i]; i++) {
@@ -52,7 +50,7 @@ static int find_cortana(char **ret_path, struct cv_error *error)
     static const char *const places[] = {"../../cli/cortana", "../../bin/cortana", "cortana"};
     char path[PATH_MAX];
     for (size_t i = 0; i < CV_COUNT(places); i++) {
-        if (cv_beside_binary(places[i], path, sizeof(path))) {
+        if (cv_sibling_program(places[i], path, sizeof(path))) {
             return cv_format(ret_path, error, "%s", path);
         }
     }

@@ -77,12 +77,8 @@ static int start(const struct program_params *params, struct program *ret_progra
     return 0;
 }
 
-static void program_end(struct program *program)
+static void close_pipes(struct program *program)
 {
-    if (program->pid > 0) {
-        (void)kill(program->pid, SIGKILL);
-        (void)waitpid(program->pid, NULL, 0);
-    }
     if (program->output >= 0) {
         (void)close(program->output);
     }
@@ -90,7 +86,7 @@ static void program_end(struct program *program)
         (void)close(program->failure);
     }
 }
-CV_DEFINE_CLEANUP_ADDRESS(struct program, program_end)
+CV_DEFINE_CLEANUP_ADDRESS(struct program, close_pipes)
 
 static int read_output(const struct program_params *params, struct program *program,
                        struct cv_buffer *output, struct cv_error *error)
@@ -144,15 +140,15 @@ static void ask_to_stop(const struct program *program)
     }
 }
 
-int program_run(const struct program_params *params, struct cv_buffer *output, int *ret_status,
-                struct cv_error *error)
+/* Passes on what it prints until it has ended, or closes its output and is about to. */
+static int attend(const struct program_params *params, struct program *program,
+                  struct cv_buffer *output, struct cv_error *error)
 {
-    cv_auto(program_end) struct program program = {.output = -1, .failure = -1};
-    int result = start(params, &program, error);
+    int result = 0;
     int64_t end = cv_monotonic_ms() + params->time_limit_ms;
-    while (result == 0 && (program.output >= 0 || program.failure >= 0)) {
-        struct pollfd fds[] = {{.fd = program.output, .events = POLLIN},
-                               {.fd = program.failure, .events = POLLIN},
+    while (result == 0 && (program->output >= 0 || program->failure >= 0)) {
+        struct pollfd fds[] = {{.fd = program->output, .events = POLLIN},
+                               {.fd = program->failure, .events = POLLIN},
                                {.fd = cv_cancel_fd(params->cancel), .events = POLLIN}};
         int64_t left = end - cv_monotonic_ms();
         int ready =
@@ -160,31 +156,56 @@ int program_run(const struct program_params *params, struct cv_buffer *output, i
         if (ready < 0 && errno != EINTR) {
             return cv_fail_errno(error, errno, "cannot wait for the program");
         }
-        if (ready == 0 && left > 0 && has_ended(&program)) {
+        if (ready == 0 && left > 0 && has_ended(program)) {
             break;
         }
         if (left <= 0 || fds[2].revents) {
-            ask_to_stop(&program);
+            ask_to_stop(program);
             return left <= 0 ? cv_fail(error, CV_ERROR_TIMEOUT, "%s took longer than %lld s",
                                        params->program, (long long)params->time_limit_ms / 1000)
                              : cv_fail(error, CV_ERROR_CANCELED, "asked to stop");
         }
         if (fds[1].revents) {
-            result = read_failure(params, &program, error);
+            result = read_failure(params, program, error);
         }
         if (result == 0 && fds[0].revents) {
-            result = read_output(params, &program, output, error);
+            result = read_output(params, program, output, error);
         }
     }
-    if (result) {
-        return result;
+    return result;
+}
+
+/* Waits for its end; a program that had no good one is killed. */
+static int reap(const struct program *program, bool is_good, struct program_end *end,
+                struct cv_error *error)
+{
+    if (!is_good) {
+        (void)kill(program->pid, SIGKILL);
     }
-    /* It has ended, or closed its output and is about to. */
-    while (waitpid(program.pid, ret_status, 0) < 0) {
+    while (waitpid(program->pid, &end->status, 0) < 0) {
         if (errno != EINTR) {
             return cv_fail_errno(error, errno, "cannot wait for the program");
         }
     }
-    program.pid = 0;
+    end->has_status = true;
     return 0;
+}
+
+int program_run(const struct program_params *params, struct cv_buffer *output,
+                struct program_end *end, struct cv_error *error)
+{
+    cv_auto(close_pipes) struct program program = {.output = -1, .failure = -1};
+    struct cv_error reason;
+    *end = (struct program_end){.pid = 0};
+    int result = start(params, &program, error);
+    if (result) {
+        return result;
+    }
+    end->pid = program.pid;
+    result = attend(params, &program, output, error);
+    int reaped = reap(&program, result == 0, end, &reason);
+    if (result == 0 && reaped != 0) {
+        *error = reason;
+    }
+    return result ? result : reaped;
 }

@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 enum { MODEL_NAME_MAX = 100 };
 
 static int read_model(const json_t *payload, const char **ret_model, struct cv_error *error)

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     static const struct cv_stage stage = {
         .name = "embed-worker",
         .job_type = "embed",
-        .needs = CV_STAGE_NEEDS_DATABASE | CV_STAGE_NEEDS_EMBEDDER,
+        .needs = CV_STAGE_NEEDS_DATABASE | CV_STAGE_NEEDS_EMBEDDER | CV_STAGE_NEEDS_NETWORK,
         .run = embed_run,
     };
     return cv_worker_main(&stage, argc, argv);

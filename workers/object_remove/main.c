@@ -1,8 +1,6 @@
 #include "common/objects/objects.h"
 #include "common/worker/worker.h"
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 /* How much there is to remove is not known before it is removed. */
 static void report_progress(void *opaque, int64_t removed)
 {
@@ -51,10 +49,20 @@ static int settle(struct cv_db *db, const struct cv_job *job, const json_t *resu
 
 int main(int argc, char **argv)
 {
+    static const struct cv_grant grants[] = {
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_ORIGINALS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_LINES "{video_id}/*"},
+        {0},
+    };
     static const struct cv_stage stage = {
         .name = "object-remove-worker",
         .job_type = "object_remove",
-        .needs = CV_STAGE_NEEDS_STORE,
+        .needs = CV_STAGE_NEEDS_STORE | CV_STAGE_ONLY_REMOVES,
+        .grants = grants,
         .run = remove_objects,
         .commit = settle,
     };

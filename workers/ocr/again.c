@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 /* Scores from which another bank's picture is believed (as emoji_read.c believes pictures). */
 static const double LIKE_EMOJI = 0.82;
 static const double UNLIKE_PLAIN = 0.06;

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 enum { SIDE_MAX = OCR_FRAME_SIDE_MAX * 8 };
 
 static int bad_result(struct cv_error *error, size_t index, const char *what)

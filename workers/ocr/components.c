@@ -1,13 +1,44 @@
-#include "workers/ocr/ground.h"
+#include "workers/ocr/lines.h"
 
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+
+/* Which side of an edge a pixel is on: the levels within REACH pixels of it are split at their middle
+ * (J. Bernsen, "Dynamic thresholding of grey-level images", 1986). So a letter keeps its size whatever
+ * the ground is, two rows stay apart where one row of paper is between them, and what is on a button or
+ * a mark is found like what is on the page. Where nothing differs there are no sides. */
+enum side { SIDE_NONE, SIDE_DARK, SIDE_LIGHT };
+
+enum {
+    REACH = 2,            /* pixels; a letter of 7 pixels has gaps of one */
+    EDGE_MIN = 20,        /* levels within REACH that are an edge; noise on plain paper has less */
+    COLOUR_MIN = 60,      /* levels of a colour alone: codecs leave more noise there than in luma */
+    COLOUR_TIMES = 2,     /* as many times the levels of luma: then a colour tells more */
+    SIZE_LEAST = 2,       /* pixels that a component has at least, in width or height */
+    LABELS_MAX = 1 << 21, /* of a frame */
+    HOLLOW = 8,           /* the share of its box that a frame fills at most is one in so many */
+    WIDE_MOST = 60,       /* heights: underlined and touching letters are no wider */
+    LETTER_MIN = 6,       /* pixels of height: what is smaller does not make a ground */
+    LETTERS_ON = 3,       /* of half the tallest one's height: they make a ground of any shape */
+    ROW_MOST = 3,         /* letter heights: a ground of one row is no higher */
+    GROUND_MIN = 60,      /* pixels of height: nothing as square as an emoji is a ground below */
+    FRAME_MIN = 24,       /* pixels of height: of a field or a cell around one letter */
+    PICTURE_MIN = 10,    /* pixels of height of an emoji or icon: smaller ones nobody tells apart */
+    PICTURE_MAX = 96,    /* larger ones are photos */
+    RUN_MAX = 6,         /* emoji that touch each other */
+    COLOURED = 40,       /* levels between the channels of what has a colour */
+    COLOURED_SHARE = 20, /* of a picture, one pixel in so many: a grey cup has brown in it */
+    PIECES_MIN = 4,      /* components of an emoji: an accented letter has three */
+    DOT_HEIGHT = 20,  /* percent of a cluster's height and area: dots and accents of letters are */
+    DOT_AREA = 6,     /* smaller in one of them, where there are letters beside them */
+    STACKED_MIN = 2,  /* of them that share their columns with others */
+    FLAT_MOST = 62,   /* percent of its box that have a side around a disc of one colour */
+    CONTACTS_MIN = 3, /* of the four ends of a component that have to lie on the other side */
+};
 
 struct run {
     int from, to; /* `to` exclusive */
     int label;
+    uint8_t side;
 };
 
 struct run_row {
@@ -15,16 +46,22 @@ struct run_row {
     int count;
 };
 
-/* A label under construction; `parent` points to a label that swallowed it. */
+/* A label under construction; `parent` points to a label that swallowed it, always an earlier one. */
 struct label {
     int parent;
-    int left, top, right, bottom; /* inclusive */
+    int left, top, right, bottom;         /* inclusive */
+    int left_y, top_x, right_y, bottom_x; /* a pixel at each of the four ends */
     int pixels, peak;
+    int outer;   /* label of the other side on the left of the first pixel; -1: none */
+    int cluster; /* points to a label of the same cluster: what touches, of either side */
+    uint8_t side;
 };
 
 struct labelling {
     struct label *labels;
     int count, capacity;
+    const uint8_t *sides; /* of all pixels */
+    int width, height;
 };
 
 void ocr_components_deinit(struct ocr_components *components)
@@ -33,63 +70,76 @@ void ocr_components_deinit(struct ocr_components *components)
     *components = (struct ocr_components){0};
 }
 
-static inline uint8_t difference(uint8_t a, uint8_t b)
+static inline uint8_t least(uint8_t a, uint8_t b)
 {
-    return a > b ? (uint8_t)(a - b) : (uint8_t)(b - a);
+    return a < b ? a : b;
 }
 
-/* The larger one of the central differences across and down at a pixel of one plane. */
-static inline uint8_t gradient(const uint8_t *here, size_t width)
+static inline uint8_t most(uint8_t a, uint8_t b)
 {
-    uint8_t across = difference(here[1], here[-1]);
-    uint8_t down = difference(here[width], here[-(ptrdiff_t)width]);
-    return across > down ? across : down;
+    return a > b ? a : b;
 }
 
-#if defined(__SSE2__)
-static inline __m128i sixteen(const uint8_t *from)
+/* The extremes of the column of 2 · REACH + 1 pixels at each pixel of row y. `low` and `high` have
+ * REACH pixels more at each end, which repeat the last ones. */
+static void columns_of(const struct ocr_frame *frame, enum ocr_plane plane, int y, uint8_t *low,
+                       uint8_t *high)
 {
-    return _mm_loadu_si128((const __m128i *)(const void *)from);
-}
+    size_t width = (size_t)frame->width;
+    const uint8_t *rows[2 * REACH + 1];
 
-static inline __m128i differences(__m128i a, __m128i b)
-{
-    return _mm_or_si128(_mm_subs_epu8(a, b), _mm_subs_epu8(b, a));
-}
-
-/* The same of sixteen pixels. */
-static inline __m128i gradients(const uint8_t *here, size_t width)
-{
-    return _mm_max_epu8(differences(sixteen(here + 1), sixteen(here - 1)),
-                        differences(sixteen(here + width), sixteen(here - width)));
-}
-#endif
-
-void ocr_gradient_row(const struct ocr_frame *frame, int y, uint8_t *edges)
-{
-    size_t width = (size_t)frame->width, x = 1;
-
-    if (y < 1 || y >= frame->height - 1 || width < 3) {
-        memset(edges, 0, width);
-        return;
+    for (int i = 0; i <= 2 * REACH; i++) {
+        int row = ocr_min(ocr_max(y + i - REACH, 0), frame->height - 1);
+        rows[i] = frame->plane[plane] + (size_t)row * width;
     }
-    const uint8_t *red = frame->plane[OCR_RED] + (size_t)y * width;
-    const uint8_t *green = frame->plane[OCR_GREEN] + (size_t)y * width;
-    const uint8_t *blue = frame->plane[OCR_BLUE] + (size_t)y * width;
-#if defined(__SSE2__)
-    for (; x + 16 < width; x += 16) {
-        __m128i most = _mm_max_epu8(gradients(red + x, width), gradients(green + x, width));
-        most = _mm_max_epu8(most, gradients(blue + x, width));
-        _mm_storeu_si128((__m128i *)(void *)(edges + x), most);
+    uint8_t *to_low = low + REACH, *to_high = high + REACH;
+    for (size_t x = 0; x < width; x++) {
+        uint8_t a = least(least(rows[0][x], rows[1][x]), least(rows[3][x], rows[4][x]));
+        uint8_t b = most(most(rows[0][x], rows[1][x]), most(rows[3][x], rows[4][x]));
+        to_low[x] = least(a, rows[2][x]);
+        to_high[x] = most(b, rows[2][x]);
     }
-#endif
-    for (; x < width - 1; x++) {
-        uint8_t r = gradient(red + x, width), g = gradient(green + x, width);
-        uint8_t b = gradient(blue + x, width);
-        uint8_t most = r > g ? r : g;
-        edges[x] = most > b ? most : b;
+    for (size_t i = 0; i < REACH; i++) {
+        low[i] = to_low[0];
+        high[i] = to_high[0];
+        to_low[width + i] = to_low[width - 1];
+        to_high[width + i] = to_high[width - 1];
     }
-    edges[0] = edges[width - 1] = 0;
+}
+
+/* The sides of a row of pixels, and the levels between the extremes around each of them. Where `is_colour`,
+ * only pixels change for which this colour tells far more than what was there. */
+static void sides_of(const uint8_t *levels, const uint8_t *low, const uint8_t *high, int width,
+                     bool is_colour, uint8_t *sides, uint8_t *ranges)
+{
+    for (int x = 0; x < width; x++) {
+        uint8_t a = least(least(low[x], low[x + 1]), least(low[x + 3], low[x + 4]));
+        uint8_t b = most(most(high[x], high[x + 1]), most(high[x + 3], high[x + 4]));
+        a = least(a, low[x + 2]);
+        b = most(b, high[x + 2]);
+        uint8_t range = (uint8_t)(b - a), above = (uint8_t)(levels[x] - a);
+        uint8_t below = (uint8_t)(b - levels[x]);
+        uint8_t side = above > below ? SIDE_LIGHT : SIDE_DARK;
+        side = range >= EDGE_MIN ? side : SIDE_NONE;
+        bool is_taken =
+            !is_colour || range / COLOUR_TIMES > most(ranges[x], COLOUR_MIN / COLOUR_TIMES);
+        sides[x] = is_taken ? side : sides[x];
+        ranges[x] = is_taken ? range : ranges[x];
+    }
+}
+
+/* By luma, which videos keep sharp, or by the colour that tells far more: yellow on white, red on green. */
+static void sides_of_row(const struct ocr_frame *frame, int y, uint8_t *scratch, uint8_t *sides,
+                         uint8_t *ranges)
+{
+    static const enum ocr_plane planes[] = {OCR_LUMA, OCR_BLUE, OCR_RED};
+    uint8_t *low = scratch, *high = scratch + frame->width + 2 * REACH;
+    size_t row = (size_t)y * (size_t)frame->width;
+
+    for (size_t i = 0; i < CV_COUNT(planes); i++) {
+        columns_of(frame, planes[i], y, low, high);
+        sides_of(frame->plane[planes[i]] + row, low, high, frame->width, i > 0, sides, ranges);
+    }
 }
 
 static int find_root(struct labelling *all, int label)
@@ -101,6 +151,28 @@ static int find_root(struct labelling *all, int label)
     return label;
 }
 
+static void widen(struct label *into, const struct label *from)
+{
+    if (from->left < into->left) {
+        into->left = from->left;
+        into->left_y = from->left_y;
+    }
+    if (from->right > into->right) {
+        into->right = from->right;
+        into->right_y = from->right_y;
+    }
+    if (from->top < into->top) {
+        into->top = from->top;
+        into->top_x = from->top_x;
+    }
+    if (from->bottom > into->bottom) {
+        into->bottom = from->bottom;
+        into->bottom_x = from->bottom_x;
+    }
+    into->pixels += from->pixels;
+    into->peak = ocr_max(into->peak, from->peak);
+}
+
 static int join(struct labelling *all, int a, int b)
 {
     a = find_root(all, a);
@@ -108,20 +180,28 @@ static int join(struct labelling *all, int a, int b)
     if (a == b) {
         return a;
     }
-    if (b < a) {
-        int swap = a;
-        a = b;
-        b = swap;
+    int first = ocr_min(a, b), second = ocr_max(a, b);
+    all->labels[second].parent = first;
+    widen(&all->labels[first], &all->labels[second]);
+    return first;
+}
+
+static int find_cluster(struct labelling *all, int label)
+{
+    while (all->labels[label].cluster != label) {
+        all->labels[label].cluster = all->labels[all->labels[label].cluster].cluster;
+        label = all->labels[label].cluster;
     }
-    struct label *into = &all->labels[a], *from = &all->labels[b];
-    from->parent = a;
-    into->left = ocr_min(into->left, from->left);
-    into->right = ocr_max(into->right, from->right);
-    into->top = ocr_min(into->top, from->top);
-    into->bottom = ocr_max(into->bottom, from->bottom);
-    into->pixels += from->pixels;
-    into->peak = ocr_max(into->peak, from->peak);
-    return a;
+    return label;
+}
+
+static void join_clusters(struct labelling *all, int a, int b)
+{
+    if (a >= 0 && b >= 0) {
+        a = find_cluster(all, a);
+        b = find_cluster(all, b);
+        all->labels[ocr_max(a, b)].cluster = ocr_min(a, b);
+    }
 }
 
 /* -1 when the limit is reached: the run is then left out. */
@@ -129,7 +209,7 @@ static int new_label(struct labelling *all, struct label label)
 {
     if (all->count == all->capacity) {
         int capacity = all->capacity ? all->capacity * 2 : 4096;
-        if (capacity > OCR_COMPONENTS_MAX * 2) {
+        if (capacity > LABELS_MAX) {
             return -1;
         }
         void *grown = realloc(all->labels, (size_t)capacity * sizeof(*all->labels));
@@ -139,86 +219,124 @@ static int new_label(struct labelling *all, struct label label)
         all->labels = grown;
         all->capacity = capacity;
     }
-    label.parent = all->count;
+    label.parent = label.cluster = all->count;
     all->labels[all->count] = label;
     return all->count++;
 }
 
-/* Runs of edge pixels of one row; the widest row cannot hold more than (width + 1) / 2. */
-static void find_runs(const uint8_t *edges, int width, struct run_row *row)
+/* Runs of one side in a row. */
+static void find_runs(const uint8_t *sides, int width, struct run_row *row)
 {
     int x = 0;
 
     row->count = 0;
     while (x < width) {
-        int stop = ocr_min(x + 8, width);
-        uint64_t eight = UINT64_MAX;
+        uint64_t eight;
         if (x + 8 <= width) {
-            memcpy(&eight, edges + x, sizeof(eight));
+            memcpy(&eight, sides + x, sizeof(eight));
+            if (!eight) {
+                x += 8;
+                continue;
+            }
         }
-        /* No byte reaches 16, so none reaches OCR_EDGE_WEAK. */
-        if (!(eight & 0xf0f0f0f0f0f0f0f0ull)) {
-            x += 8;
-            continue;
-        }
-        while (x < stop && edges[x] < OCR_EDGE_WEAK) {
+        if (sides[x] == SIDE_NONE) {
             x++;
-        }
-        if (x == stop) {
             continue;
         }
         int from = x;
-        while (x < width && edges[x] >= OCR_EDGE_WEAK) {
+        while (x < width && sides[x] == sides[from]) {
             x++;
         }
-        row->runs[row->count++] = (struct run){from, x, -1};
+        row->runs[row->count++] = (struct run){from, x, -1, sides[from]};
     }
 }
 
 static void label_runs(struct labelling *all, struct run_row *row, const struct run_row *above,
-                       const uint8_t *edges, int y)
+                       const uint8_t *ranges, int y)
 {
     int next = 0;
 
     for (int i = 0; i < row->count; i++) {
         struct run *run = &row->runs[i];
-        struct label label = {0, run->from, y, run->to - 1, y, run->to - run->from, 0};
+        int middle = (run->from + run->to) / 2;
+        struct label label = {.left = run->from,
+                              .top = y,
+                              .right = run->to - 1,
+                              .bottom = y,
+                              .left_y = y,
+                              .top_x = middle,
+                              .right_y = y,
+                              .bottom_x = middle,
+                              .pixels = run->to - run->from,
+                              .outer = -1,
+                              .side = run->side};
         for (int x = run->from; x < run->to; x++) {
-            label.peak = ocr_max(label.peak, edges[x]);
+            label.peak = ocr_max(label.peak, ranges[x]);
         }
         while (next < above->count && above->runs[next].to < run->from) {
             next++;
         }
         for (int k = next; k < above->count && above->runs[k].from <= run->to; k++) {
-            if (above->runs[k].label >= 0) {
-                run->label = run->label < 0 ? find_root(all, above->runs[k].label)
-                                            : join(all, run->label, above->runs[k].label);
+            const struct run *other = &above->runs[k];
+            if (other->label >= 0 && other->side == run->side) {
+                run->label = run->label < 0 ? find_root(all, other->label)
+                                            : join(all, run->label, other->label);
             }
         }
-        if (run->label < 0) {
+        bool touches = i && row->runs[i - 1].to == run->from;
+        if (run->label >= 0) {
+            widen(&all->labels[run->label], &label);
+        } else {
+            label.outer = touches ? row->runs[i - 1].label : -1;
             run->label = new_label(all, label);
-            continue;
         }
-        struct label *root = &all->labels[run->label];
-        root->left = ocr_min(root->left, label.left);
-        root->right = ocr_max(root->right, label.right);
-        root->bottom = y;
-        root->pixels += label.pixels;
-        root->peak = ocr_max(root->peak, label.peak);
+        if (touches) {
+            join_clusters(all, run->label, row->runs[i - 1].label);
+        }
+        for (int k = next; k < above->count && above->runs[k].from <= run->to; k++) {
+            if (above->runs[k].side != run->side) {
+                join_clusters(all, run->label, above->runs[k].label);
+            }
+        }
     }
 }
 
-static bool is_candidate(const struct label *label)
+static uint8_t side_at(const struct labelling *all, int x, int y)
+{
+    if (x < 0 || y < 0 || x >= all->width || y >= all->height) {
+        return SIDE_NONE;
+    }
+    return all->sides[(size_t)y * (size_t)all->width + (size_t)x];
+}
+
+/* Whether the other side is all around: then it is ink. Around the paper that is near to letters there
+ * is more paper, without a side. What the picture's rim cuts counts as closed there. */
+static bool is_ink(const struct labelling *all, const struct label *label)
+{
+    uint8_t other = label->side == SIDE_DARK ? SIDE_LIGHT : SIDE_DARK;
+    int contacts =
+        (label->top == 0 || side_at(all, label->top_x, label->top - 1) == other) +
+        (label->bottom == all->height - 1 ||
+         side_at(all, label->bottom_x, label->bottom + 1) == other) +
+        (label->left == 0 || side_at(all, label->left - 1, label->left_y) == other) +
+        (label->right == all->width - 1 || side_at(all, label->right + 1, label->right_y) == other);
+
+    return contacts >= CONTACTS_MIN;
+}
+
+static bool is_candidate(const struct labelling *all, const struct label *label)
 {
     int width = label->right - label->left + 1, height = label->bottom - label->top + 1;
 
-    /* Wide and hollow: the frame of a card, a button or a picture. Touching letters fill more. */
-    if (width > 3 * height && (int64_t)label->pixels * 8 < (int64_t)width * height) {
+    if (label->peak < OCR_EDGE_FAINT || height > OCR_GLYPH_HEIGHT_MAX ||
+        (height < SIZE_LEAST && width < SIZE_LEAST) || width > ocr_max(WIDE_MOST * height, 240)) {
         return false;
     }
-    /* Words of touching letters and underlined lines are wide; nothing is wider than 60 heights. */
-    return label->peak >= OCR_EDGE_STRONG && height <= OCR_GLYPH_HEIGHT_MAX + 2 &&
-           width <= ocr_max(60 * height, 240) && (height >= 3 || width >= 3);
+    /* Wide and hollow: the frame of a card, a button or a picture. Touching letters fill more. */
+    if (width > 3 * height && (int64_t)label->pixels * HOLLOW < (int64_t)width * height) {
+        return false;
+    }
+    return is_ink(all, label);
 }
 
 static int compare_components(const void *left, const void *right)
@@ -238,95 +356,327 @@ static int compare_components(const void *left, const void *right)
     return (a->height > b->height) - (a->height < b->height);
 }
 
-/* The central difference answers one pixel outside of the ink on each side: takes that off. */
-static struct ocr_component make_component(const struct label *label)
-{
-    struct ocr_component component = {
-        .box = {label->left, label->top, label->right - label->left + 1,
-                label->bottom - label->top + 1},
-        .pixels = label->pixels,
-        .peak = label->peak,
-    };
+/* What the labels of one cluster make up. */
+struct cluster {
+    int left, top, right, bottom; /* inclusive */
+    int pieces;                   /* components of either side */
+    int stacked;                  /* of those above, below or across others, but not within them */
+    int pixels;                   /* that have a side: of the components and around them */
+    bool is_taken;                /* one component stands for all of them */
+};
 
-    if (component.box.width > 2) {
-        component.box.x++;
-        component.box.width -= 2;
-    }
-    if (component.box.height > 2) {
-        component.box.y++;
-        component.box.height -= 2;
-    }
-    return component;
+static struct ocr_box box_of(const struct label *label)
+{
+    return (struct ocr_box){label->left, label->top, label->right - label->left + 1,
+                            label->bottom - label->top + 1};
 }
 
-static int collect(const struct labelling *all, struct ocr_components *ret_components,
-                   struct cv_error *error)
+/* The clusters, at the index of their first label. */
+static void find_clusters(struct labelling *all, struct cluster *clusters)
+{
+    for (int i = 0; i < all->count; i++) {
+        const struct label *label = &all->labels[i];
+        struct cluster *cluster = &clusters[find_cluster(all, i)];
+        if (label->parent != i) {
+            continue;
+        }
+        if (!cluster->right) {
+            *cluster = (struct cluster){label->left, label->top, label->right, label->bottom, 0,
+                                        0,           0,          false};
+        }
+        cluster->pixels += label->pixels;
+        cluster->left = ocr_min(cluster->left, label->left);
+        cluster->top = ocr_min(cluster->top, label->top);
+        cluster->right = ocr_max(cluster->right, label->right);
+        cluster->bottom = ocr_max(cluster->bottom, label->bottom);
+    }
+}
+
+static bool lies_in(const struct ocr_box *box, const struct ocr_box *around)
+{
+    return box->x >= around->x && box->y >= around->y && ocr_right(box) <= ocr_right(around) &&
+           ocr_bottom(box) <= ocr_bottom(around);
+}
+
+/* Whether two components share columns, and neither lies in the other: letters stand side by side. */
+static bool is_stacked(const struct ocr_box *a, const struct ocr_box *b)
+{
+    int columns = ocr_min(ocr_right(a), ocr_right(b)) - ocr_max(a->x, b->x);
+    return columns * 2 >= ocr_min(a->width, b->width) && !lies_in(a, b) && !lies_in(b, a);
+}
+
+/* Whether a component is too large a part of its cluster for the dot or the accent of a letter. */
+static bool is_large_piece(const struct ocr_component *item, const struct cluster *cluster)
+{
+    int width = cluster->right - cluster->left + 1 - 2 * REACH;
+    int height = cluster->bottom - cluster->top + 1 - 2 * REACH;
+
+    return item->box.height * 100 >= height * DOT_HEIGHT &&
+           item->box.width * item->box.height * 100 >= width * height * DOT_AREA;
+}
+
+/* Counts the pieces of each cluster. `items` are in order of x. */
+static void count_pieces(const struct ocr_component *items, size_t count, struct cluster *clusters)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct ocr_component *item = &items[i];
+        struct cluster *cluster = &clusters[item->cluster];
+        bool is_counted = !is_large_piece(item, cluster);
+        cluster->pieces++;
+        cluster->stacked -= is_counted;
+        for (size_t k = i; k-- > 0 && item->box.x - items[k].box.x <= PICTURE_MAX && !is_counted;) {
+            is_counted = items[k].cluster == item->cluster && is_large_piece(&items[k], cluster) &&
+                         is_stacked(&items[k].box, &item->box);
+        }
+        cluster->stacked += is_counted;
+    }
+}
+
+/* Whether a box has colour in it; two short rows of letters have none. */
+static bool has_colour(const struct ocr_frame *frame, const struct ocr_box *box)
+{
+    int coloured = 0;
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            uint8_t red = frame->plane[OCR_RED][at], green = frame->plane[OCR_GREEN][at];
+            uint8_t blue = frame->plane[OCR_BLUE][at];
+            coloured += most(most(red, green), blue) - least(least(red, green), blue) >= COLOURED;
+        }
+    }
+    return coloured * COLOURED_SHARE >= box->width * box->height;
+}
+
+/* Whether a cluster is an emoji or an icon of several parts, or some side by side, as large as letters
+ * are. */
+static bool is_picture(const struct ocr_frame *frame, const struct cluster *cluster)
+{
+    struct ocr_box box = {cluster->left + REACH, cluster->top + REACH,
+                          cluster->right - cluster->left + 1 - 2 * REACH,
+                          cluster->bottom - cluster->top + 1 - 2 * REACH};
+    int many = ocr_max((box.width + box.height / 2) / ocr_max(box.height, 1), 1);
+
+    return box.height >= PICTURE_MIN && box.height <= PICTURE_MAX &&
+           box.width * 10 >= box.height * 6 && many <= RUN_MAX &&
+           cluster->pieces >= PIECES_MIN * many && cluster->stacked >= STACKED_MIN * many &&
+           has_colour(frame, &box);
+}
+
+/* Puts one component in the place of all of a picture's, for either side. */
+static void unite_pictures(const struct ocr_frame *frame, struct ocr_components *components,
+                           struct cluster *clusters)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < components->count; i++) {
+        struct ocr_component item = components->items[i];
+        struct cluster *cluster = &clusters[item.cluster];
+        if (cluster->is_taken) {
+            continue;
+        }
+        item.has_parts = cluster->pixels * 100 >= item.box.width * item.box.height * FLAT_MOST;
+        if (!is_picture(frame, cluster)) {
+            components->items[kept++] = item;
+        } else {
+            item.box = (struct ocr_box){cluster->left + REACH, cluster->top + REACH,
+                                        cluster->right - cluster->left + 1 - 2 * REACH,
+                                        cluster->bottom - cluster->top + 1 - 2 * REACH};
+            item.is_picture = item.has_parts = true;
+            item.is_inner = false;
+            item.peak = UINT8_MAX;
+            item.pixels = item.box.width * item.box.height;
+            components->items[kept++] = item;
+            cluster->is_taken = true;
+        }
+    }
+    components->count = kept;
+}
+
+static int make_items(struct labelling *all, struct ocr_components *ret_components,
+                      struct cv_error *error)
 {
     size_t count = 0;
 
     for (int i = 0; i < all->count; i++) {
-        count += all->labels[i].parent == i && is_candidate(&all->labels[i]);
+        struct label *label = &all->labels[i];
+        bool is_item = label->parent == i && is_candidate(all, label);
+        label->pixels = is_item ? label->pixels : 0;
+        count += is_item;
     }
-    struct ocr_component *items = calloc(count ? count : 1, sizeof(*items));
+    struct ocr_component *items = calloc(count + 1, sizeof(*items));
     if (!items) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components", count);
     }
     count = 0;
     for (int i = 0; i < all->count; i++) {
-        if (all->labels[i].parent == i && is_candidate(&all->labels[i])) {
-            items[count++] = make_component(&all->labels[i]);
+        const struct label *label = &all->labels[i];
+        if (!label->pixels) {
+            continue;
         }
+        int outer = label->outer < 0 ? -1 : find_root(all, label->outer);
+        items[count++] = (struct ocr_component){
+            .box = box_of(label),
+            .pixels = label->pixels,
+            .peak = label->peak,
+            .cluster = find_cluster(all, i),
+            .is_light = label->side == SIDE_LIGHT,
+            .is_inner = outer >= 0 && all->labels[outer].pixels > 0,
+        };
     }
     qsort(items, count, sizeof(*items), compare_components);
     *ret_components = (struct ocr_components){items, count};
     return 0;
 }
 
-/* Labels the edges of a frame; `learned`: the faint ones of the places that were learned, else the
- * others, of which `noted`, unless NULL, takes note. */
-static int label_frame(const struct ocr_frame *frame, struct ocr_ground *noted,
-                       const struct ocr_ground *learned, struct ocr_components *ret_components,
-                       struct cv_error *error)
+static int collect(const struct ocr_frame *frame, struct labelling *all,
+                   struct ocr_components *ret_components, struct cv_error *error)
 {
-    size_t runs_max = (size_t)frame->width / 2 + 1;
-    cv_auto_free uint8_t *edges = malloc((size_t)frame->width + 8);
-    cv_auto_free struct run *runs = malloc(2 * runs_max * sizeof(*runs));
-    struct labelling all = {0};
+    cv_auto_free struct cluster *clusters = calloc((size_t)all->count + 1, sizeof(*clusters));
 
-    if (!edges || !runs) {
+    if (!clusters) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d components", all->count);
+    }
+    find_clusters(all, clusters);
+    int result = make_items(all, ret_components, error);
+    if (result < 0) {
+        return result;
+    }
+    count_pieces(ret_components->items, ret_components->count, clusters);
+    unite_pictures(frame, ret_components, clusters);
+    qsort(ret_components->items, ret_components->count, sizeof(*ret_components->items),
+          compare_components);
+    return 0;
+}
+
+/* Whether `item` stands on `ground` and is no hole in it. */
+static bool is_on(const struct ocr_component *item, const struct ocr_component *ground)
+{
+    const struct ocr_box *box = &item->box, *around = &ground->box;
+    bool is_hole = item->is_inner && item->is_light != ground->is_light;
+
+    return !is_hole && !item->is_picture && box->height >= LETTER_MIN && box->x > around->x &&
+           box->y > around->y && ocr_right(box) < ocr_right(around) &&
+           ocr_bottom(box) < ocr_bottom(around);
+}
+
+/* Whether a component is nothing but a thin rectangle: REACH pixels on each of its four sides. */
+static bool is_rim(const struct ocr_component *item)
+{
+    int pixels = 2 * REACH * (item->box.width + item->box.height);
+    return item->pixels * 100 >= pixels * 92 && item->pixels * 10 <= pixels * 13;
+}
+
+/* Whether a component is what letters stand on: a button, a mark, a cell of a table. `next` come behind
+ * it in order. */
+static bool is_ground(const struct ocr_component *ground, const struct ocr_component *next,
+                      const struct ocr_component *end)
+{
+    int tallest = 0, letters = 0;
+    bool is_wide = ground->box.width >= 2 * ground->box.height;
+    bool is_frame = ground->box.height >= FRAME_MIN && is_rim(ground);
+
+    if (!is_wide && !is_frame && ground->box.height < GROUND_MIN) {
+        return false;
+    }
+    for (const struct ocr_component *item = next;
+         item < end && item->box.x < ocr_right(&ground->box); item++) {
+        tallest = is_on(item, ground) ? ocr_max(tallest, item->box.height) : tallest;
+    }
+    const struct ocr_component *last = NULL;
+    for (const struct ocr_component *item = next;
+         item < end && item->box.x < ocr_right(&ground->box); item++) {
+        if (!is_on(item, ground) || item->box.height * 2 < tallest) {
+            continue;
+        }
+        /* In one row letters stand side by side, eyes above mouths. */
+        if (last && ground->box.height <= ROW_MOST * tallest &&
+            is_stacked(&last->box, &item->box)) {
+            return false;
+        }
+        last = item;
+        letters++;
+    }
+    bool is_bar = is_wide && tallest * 5 >= ground->box.height * 2;
+    return letters >= LETTERS_ON || (letters && (is_bar || is_frame));
+}
+
+static void remove_grounds(struct ocr_components *components)
+{
+    struct ocr_component *items = components->items, *end = items + components->count;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < components->count; i++) {
+        struct ocr_component item = items[i]; /* the ones behind are still in their places */
+        if (!is_ground(&item, items + i + 1, end)) {
+            items[kept++] = item;
+        }
+    }
+    components->count = kept;
+}
+
+/* Removes what lies in an emoji that is a component of its own: the eyes of a face are no letters. */
+static int remove_parts(const struct ocr_frame *frame, struct ocr_components *components,
+                        struct cv_error *error)
+{
+    cv_auto_free bool *gone = calloc(components->count + 1, sizeof(*gone));
+    size_t kept = 0;
+
+    if (!gone) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components",
+                       components->count);
+    }
+    for (size_t i = 0; i < components->count; i++) {
+        const struct ocr_component *outer = &components->items[i];
+        bool has_size = outer->box.height >= PICTURE_MIN && outer->box.height <= PICTURE_MAX &&
+                        outer->box.width <= RUN_MAX * outer->box.height;
+        for (size_t k = i + 1; has_size && k < components->count; k++) {
+            const struct ocr_component *part = &components->items[k];
+            if (part->box.x >= ocr_right(&outer->box)) {
+                break;
+            }
+            if (part->is_light == outer->is_light && lies_in(&part->box, &outer->box)) {
+                gone[k] = has_size = has_colour(frame, &outer->box);
+            }
+        }
+    }
+    for (size_t i = 0; i < components->count; i++) {
+        if (!gone[i]) {
+            components->items[kept++] = components->items[i];
+        }
+    }
+    components->count = kept;
+    return 0;
+}
+
+int ocr_components_find(const struct ocr_frame *frame, struct ocr_components *ret_components,
+                        struct cv_error *error)
+{
+    size_t width = (size_t)frame->width, height = (size_t)frame->height;
+    cv_auto_free uint8_t *sides = malloc(width * height + 8);
+    cv_auto_free uint8_t *rows = malloc(3 * (width + 2 * REACH));
+    cv_auto_free struct run *runs = malloc(2 * (width + 1) * sizeof(*runs));
+    struct labelling all = {.sides = sides, .width = frame->width, .height = frame->height};
+
+    if (!sides || !rows || !runs) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to find text lines");
     }
-    struct run_row above = {runs, 0}, here = {runs + runs_max, 0};
+    uint8_t *ranges = rows + 2 * (width + 2 * REACH);
+    struct run_row above = {runs, 0}, here = {runs + width + 1, 0};
     for (int y = 0; y < frame->height; y++) {
-        here.count = 0;
-        if (!learned || ocr_ground_any(learned, y)) {
-            ocr_gradient_row(frame, y, edges);
-            if (noted) {
-                ocr_ground_note(noted, edges, frame->width, y);
-            }
-            if (learned) {
-                ocr_ground_lift(learned, edges, frame->width, y);
-            }
-            find_runs(edges, frame->width, &here);
-            label_runs(&all, &here, &above, edges, y);
-        }
+        uint8_t *row = sides + (size_t)y * width;
+        sides_of_row(frame, y, rows, row, ranges);
+        find_runs(row, frame->width, &here);
+        label_runs(&all, &here, &above, ranges, y);
         struct run_row swap = above;
         above = here;
         here = swap;
     }
-    int result = collect(&all, ret_components, error);
+    int result = collect(frame, &all, ret_components, error);
+    if (result == 0) {
+        remove_grounds(ret_components);
+        result = remove_parts(frame, ret_components, error);
+    }
     free(all.labels);
     return result;
-}
-
-int ocr_components_find(const struct ocr_frame *frame, struct ocr_ground *ground,
-                        struct ocr_components *ret_components, struct cv_error *error)
-{
-    return label_frame(frame, ground, NULL, ret_components, error);
-}
-
-int ocr_components_faint(const struct ocr_frame *frame, const struct ocr_ground *ground,
-                         struct ocr_components *ret_components, struct cv_error *error)
-{
-    return label_frame(frame, NULL, ground, ret_components, error);
 }

@@ -104,7 +104,7 @@ static bool trim_end(const struct ocr_line *line, const struct ocr_box *glyphs, 
 static int look_at_faint(const struct ocr_frame *frame, const struct ocr_line *line,
                          const struct ocr_box *glyphs, struct ocr_crop *crop)
 {
-    ocr_ink_measure_faint(frame, &line->box, &crop->ink);
+    ocr_ink_measure_faint(frame, &line->box, line->is_light, &crop->ink);
     crop->box = line->box;
     crop->tall = letters_height(line, glyphs, NULL, 0, 6);
     crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
@@ -120,13 +120,14 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     if (line->is_faint) {
         return look_at_faint(frame, line, glyphs, crop);
     }
-    ocr_ink_measure(frame, &line->box, &crop->ink);
+    ocr_ink_measure(frame, &line->box, line->is_light, &crop->ink);
     crop->emoji_count = ocr_emoji_read(banks, frame, &crop->ink, line, glyphs, crop->emoji);
     crop->box = line->box;
     for (size_t i = 0; i < crop->emoji_count; i++) {
         is_read = is_read || crop->emoji[i].text;
         crop->box = ocr_box_union(&crop->box, &crop->emoji[i].box);
     }
+    crop->ink.left = line->box.x - crop->box.x;
     crop->tall = letters_height(line, glyphs, crop->emoji, crop->emoji_count, 6);
     crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
     if (!crop->has_letters && is_read) {
@@ -140,7 +141,8 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     if (crop->has_letters && (crop->emoji_count || is_trimmed)) {
         struct ocr_box letters = is_trimmed ? crop->box : line->box;
         letters = widest_without(&letters, crop->emoji, crop->emoji_count);
-        ocr_ink_measure(frame, &letters, &crop->ink);
+        ocr_ink_measure(frame, &letters, line->is_light, &crop->ink);
+        crop->ink.left = letters.x - crop->box.x;
     }
     return crop->has_letters && ocr_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
 }
@@ -210,7 +212,7 @@ int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *f
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a line of %d × %d pixels",
                        crop.width, crop.height);
     }
-    ocr_ink_apply(&crop.ink, frame, &crop.box, crop.grey);
+    ocr_ink_apply(&crop.ink, frame, &crop.box, 0, crop.grey);
     *ret_crop = crop;
     crop = (struct ocr_crop){.grey = NULL};
     return 0;

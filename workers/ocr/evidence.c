@@ -18,6 +18,8 @@ static const double CLARITY_SURE = 0.92;
 static const double CLARITY_FLAT = 0.70;
 static const double CLARITY_PICTURE = 0.80;
 static const double COMPANY_CONFIDENCE = 0.80;
+/* Of a short line without company: folds and faces in films are read as letters below it. */
+static const double ALONE_CONFIDENCE = 0.85;
 
 enum ocr_weight ocr_text_weight(const char *text)
 {
@@ -99,6 +101,9 @@ bool ocr_is_credible(const struct ocr_row *row, int64_t lasted_ms)
     if (row->has_company) {
         return true;
     }
+    if (row->confidence > 0 && row->confidence < ALONE_CONFIDENCE) {
+        return false;
+    }
     if (row->ink.kind == OCR_INK_FLAT) {
         return row->ink.clarity >= CLARITY_SURE ||
                (row->ink.clarity >= CLARITY_FLAT && lasted_ms >= FLAT_MS);
@@ -111,5 +116,6 @@ bool ocr_may_be_text(const struct ocr_row *row, int64_t lasted_ms)
     struct ocr_row unread = *row;
 
     unread.weight = OCR_WEIGHT_SHORT;
+    unread.confidence = 0;
     return ocr_is_credible(&unread, lasted_ms);
 }

@@ -6,7 +6,8 @@ enum {
 
 bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, int width, int height)
 {
-    if (box->y <= 1 || ocr_bottom(box) >= height - 1 || box->x <= 0 || ocr_right(box) >= width) {
+    /* A line that ends at the picture's side is read as far as it goes; one that lies beyond is not whole. */
+    if (box->y <= 1 || ocr_bottom(box) >= height - 1 || box->x < 0 || ocr_right(box) > width) {
         return true;
     }
     int middle = box->x + box->width / 2;

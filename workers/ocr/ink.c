@@ -3,21 +3,29 @@
 #include <string.h>
 
 enum {
-    RING = 2,           /* pixels around the ink box that are looked at */
-    RING_GAP = 2,       /* pixels left out between them: anti-aliasing and codec ringing */
+    RING = 2,        /* pixels around the ink box that are looked at */
+    RING_GAP = 2,    /* pixels left out between them: anti-aliasing and codec ringing */
+    BETWEEN = 3,     /* the same between letters */
+    BETWEEN_MIN = 4, /* such pixels in a row of the line, on the average, tell the paper's colour */
     PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
     PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
-    FAINT_SPREAD = 6,   /* the same three of faint lines */
+    RING_PERCENT =
+        45, /* of the ring's pixels are of that paper: the rest may be other rows and grounds */
+    FAINT_SPREAD = 6, /* the same three of faint lines */
     FAINT_PERCENT = 90,
     FAINT_REACH_MIN = 18,
-    LUMA_PERCENT = 40,       /* of a pixel's distance in colour that luma has to have */
-    LUMA_TELLS_PERCENT = 85, /* of the strong ink's pixels for which it does */
+    LUMA_PERCENT = 35, /* of the ink's distance in colour that luma has to have */
+    PART_PERCENT = 12, /* of the line's contrast that ink has at least in a part of it */
 };
 
 /* Text on anything has two groups of pixels; texture and gradients have not. */
 static const double CLARITY_MIN = 0.55;
 /* Where a codec left noise instead of letters, faint lines of it have less than these. */
 static const double FAINT_CLARITY_MIN = 0.75;
+/* Of the ink: its strongest, which becomes black. */
+static const double STRONGEST = 0.3;
+/* Of the pixels of a part: letters cover less. */
+static const double INK_SHARE_MAX = 0.6;
 enum { CONTRAST_MIN = 36, FAINT_CONTRAST_MIN = 20 };
 
 static void add_ring_row(const struct ocr_frame *frame, const struct ocr_box *box, int y,
@@ -97,38 +105,83 @@ static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
         below += reach->count[level];
     }
     double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
-    ink->low = ocr_max(ocr_quantile(reach, 1 - ink_share * 0.3), reach_min(ink));
+    ink->low = ocr_max(ocr_quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
     ink->high = 0;
     ink->clarity = split.quality;
 }
 
-/* Whether nearly all strong ink differs from the paper in luma, too. Videos keep colour at half the
- * resolution: a blue letter on black is blurred in blue and sharp in luma. But luma is blind to yellow
- * on white, and one such word is enough to look at colours. */
-static bool luma_tells(const struct ocr_frame *frame, const struct ocr_box *box,
-                       const struct ocr_ink *ink, int strong)
+/* Whether luma tells ink from paper. Videos keep colour at half the resolution: a blue letter on black is
+ * blurred in blue and sharp in luma. But luma is blind to yellow on white. */
+static bool luma_tells(const struct histogram *reach, const struct histogram *luma_reach,
+                       const struct ocr_ink *ink)
 {
-    int luma = paper_luma(ink), seen = 0, told = 0;
+    struct ocr_ink colour = *ink, luma = *ink;
 
-    for (int y = box->y; y < ocr_bottom(box); y++) {
-        for (int x = box->x; x < ocr_right(box); x++) {
-            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            int away = distance(frame, at, ink->paper);
-            if (away > strong) {
-                int luma_away = abs(frame->plane[OCR_LUMA][at] - luma);
-                seen++;
-                told += luma_away * 100 >= away * LUMA_PERCENT && luma_away >= reach_min(ink);
+    take_reach(reach, &colour);
+    take_reach(luma_reach, &luma);
+    return luma.low * 100 >= colour.low * LUMA_PERCENT;
+}
+
+/* The levels of the columns around one part; false where there is no ink. */
+static bool measure_part(const struct ocr_frame *frame, const struct ocr_box *columns,
+                         const struct ocr_ink *ink, struct ocr_ink_levels *ret_levels)
+{
+    struct histogram levels = {{0}, 0};
+
+    for (int y = columns->y; y < ocr_bottom(columns); y++) {
+        const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
+        for (int x = columns->x; x < ocr_right(columns); x++) {
+            levels.count[row[x]]++;
+        }
+    }
+    levels.total = (uint32_t)(columns->width * columns->height);
+    struct split split = ocr_otsu(&levels);
+    double ink_share = ink->light ? split.high_share : 1 - split.high_share;
+    double paper_middle = (1 - ink_share) / 2, strongest = ink_share * STRONGEST;
+    int paper = ocr_quantile(&levels, ink->light ? paper_middle : 1 - paper_middle);
+    int strong = ocr_quantile(&levels, ink->light ? 1 - strongest : strongest);
+    int reach = ink->light ? strong - paper : paper - strong;
+    *ret_levels = (struct ocr_ink_levels){(uint8_t)paper, (uint8_t)strong};
+    return ink_share <= INK_SHARE_MAX && reach >= reach_min(ink) &&
+           reach * 100 >= ink->low * PART_PERCENT;
+}
+
+/* The levels of all parts; one without ink has those of the nearest one with ink. */
+static void measure_parts(const struct ocr_frame *frame, const struct ocr_box *box,
+                          struct ocr_ink *ink)
+{
+    bool has_ink[OCR_INK_PARTS];
+    int luma = paper_luma(ink), wanted = ocr_max(box->height / 2, 4);
+
+    ink->part_width = ocr_max(wanted, box->width / OCR_INK_PARTS + 1);
+    ink->part_count = ocr_max(box->width / ink->part_width, 1);
+    for (int i = 0; i < ink->part_count; i++) {
+        int from = ocr_max(i * ink->part_width - box->height, 0);
+        int to = ocr_min((i + 1) * ink->part_width + box->height, box->width);
+        struct ocr_box columns = {box->x + from, box->y, to - from, box->height};
+        has_ink[i] = measure_part(frame, &columns, ink, &ink->parts[i]);
+    }
+    for (int i = 0; i < ink->part_count; i++) {
+        if (has_ink[i]) {
+            continue;
+        }
+        int strong = luma + (ink->light ? ink->low : -ink->low);
+        ink->parts[i] =
+            (struct ocr_ink_levels){(uint8_t)luma, (uint8_t)ocr_max(0, ocr_min(strong, 255))};
+        for (int away = 1; away < ink->part_count; away++) {
+            int at = i - away >= 0 && has_ink[i - away] ? i - away : i + away;
+            if (at < ink->part_count && has_ink[at]) {
+                ink->parts[i] = ink->parts[at];
+                break;
             }
         }
     }
-    return seen && told * 100 >= seen * LUMA_TELLS_PERCENT;
 }
 
 static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *box,
                           struct ocr_ink *ink)
 {
     struct histogram reach = {{0}, 0}, luma_reach = {{0}, 0};
-    int64_t lighter = 0;
     int luma = paper_luma(ink);
 
     for (int y = box->y; y < ocr_bottom(box); y++) {
@@ -137,40 +190,86 @@ static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *b
             int away = distance(frame, at, ink->paper), here = frame->plane[OCR_LUMA][at];
             reach.count[away]++;
             luma_reach.count[abs(here - luma)]++;
-            if (away >= reach_min(ink)) {
-                lighter += here > luma ? 1 : -1;
-            }
         }
     }
     reach.total = luma_reach.total = (uint32_t)(box->width * box->height);
-    ink->light = lighter > 0;
-    ink->by_luma = luma_tells(frame, box, ink, ocr_otsu(&reach).threshold);
+    ink->by_luma = luma_tells(&reach, &luma_reach, ink);
     take_reach(ink->by_luma ? &luma_reach : &reach, ink);
+    if (ink->by_luma) {
+        measure_parts(frame, box, ink);
+    }
 }
 
-/* Whether the paper around the box is plain, and its colour. */
-static bool look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
-                          struct ocr_ink *ink)
+/* The paper between the letters: pixels with BETWEEN more of the paper's side on their left and right. */
+static void look_between(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+                         struct histogram between[3])
 {
-    struct histogram ring[3] = {{{0}, 0}, {{0}, 0}, {{0}, 0}};
+    struct histogram levels = {{0}, 0};
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
+        for (int x = box->x; x < ocr_right(box); x++) {
+            levels.count[row[x]]++;
+        }
+    }
+    levels.total = (uint32_t)(box->width * box->height);
+    int threshold = ocr_otsu(&levels).threshold;
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        size_t row = (size_t)y * (size_t)frame->width;
+        int run = 0;
+        for (int x = box->x; x < ocr_right(box); x++) {
+            bool is_paper = (frame->plane[OCR_LUMA][row + (size_t)x] > threshold) != is_light;
+            run = is_paper ? run + 1 : 0;
+            for (int c = 0; run > 2 * BETWEEN && c < 3; c++) {
+                between[c].count[frame->plane[c][row + (size_t)(x - BETWEEN)]]++;
+                between[c].total++;
+            }
+        }
+    }
+}
+
+/* Whether paper is plain, and its colour. */
+static bool take_paper(const struct histogram paper[3], struct ocr_ink *ink)
+{
     bool plain = true;
 
-    look_at_ring(frame, box, ring);
     for (int c = 0; c < 3; c++) {
-        int median = ocr_quantile(&ring[c], 0.5);
+        int median = ocr_quantile(&paper[c], 0.5);
         ink->paper[c] = (uint8_t)median;
-        plain = plain && (ink->is_faint ? is_plain(&ring[c], median, FAINT_SPREAD, FAINT_PERCENT)
-                                        : is_plain(&ring[c], median, PLAIN_SPREAD, PLAIN_PERCENT));
+        plain = plain && (ink->is_faint ? is_plain(&paper[c], median, FAINT_SPREAD, FAINT_PERCENT)
+                                        : is_plain(&paper[c], median, PLAIN_SPREAD, PLAIN_PERCENT));
     }
     return plain;
 }
 
-void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
+/* Whether the paper is plain, around the box or, where other rows or another ground are near, in it. */
+static bool look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
+                          struct ocr_ink *ink)
+{
+    struct histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
+
+    look_at_ring(frame, box, ring);
+    if (take_paper(ring, ink)) {
+        return true;
+    }
+    look_between(frame, box, ink->light, between);
+    if (between[0].total < (uint32_t)(BETWEEN_MIN * box->height) || !take_paper(between, ink)) {
+        return false;
+    }
+    for (int c = 0; c < 3; c++) {
+        if (!is_plain(&ring[c], ink->paper[c], PLAIN_SPREAD, RING_PERCENT)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
                      struct ocr_ink *ret_ink)
 {
     struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
 
-    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT};
+    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .light = is_light};
     if (look_at_paper(frame, &inside, ret_ink)) {
         measure_plain(frame, &inside, ret_ink);
     } else {
@@ -178,12 +277,12 @@ void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box,
     }
 }
 
-void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct ocr_box *box,
+void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
                            struct ocr_ink *ret_ink)
 {
     struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
 
-    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .is_faint = true};
+    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .light = is_light, .is_faint = true};
     if (look_at_paper(frame, &inside, ret_ink)) {
         measure_plain(frame, &inside, ret_ink);
     }
@@ -218,24 +317,59 @@ static void make_table(const struct ocr_ink *ink, uint8_t table[256])
     }
 }
 
+/* Blends the levels of the two parts whose middles a column lies between. */
+static struct ocr_ink_levels levels_at(const struct ocr_ink *ink, int x)
+{
+    int half = ink->part_width / 2, width = ink->part_width;
+    int at = ocr_max(0, ocr_min(x - half, (ink->part_count - 1) * width));
+    int first = at / width, share = at % width;
+    int second = ocr_min(first + 1, ink->part_count - 1);
+    const struct ocr_ink_levels *a = &ink->parts[first], *b = &ink->parts[second];
+
+    return (struct ocr_ink_levels){
+        (uint8_t)((a->paper * (width - share) + b->paper * share) / width),
+        (uint8_t)((a->ink * (width - share) + b->ink * share) / width)};
+}
+
+/* `row` is where the first column of `inside` goes. */
+static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame,
+                        const struct ocr_box *inside, int first, int stride, uint8_t *row)
+{
+    for (int x = 0; x < inside->width; x++) {
+        struct ocr_ink_levels levels = levels_at(ink, first + x);
+        int span = levels.paper - levels.ink;
+        int factor = 255 * 65536 / (span ? span : 1);
+        const uint8_t *from = frame->plane[OCR_LUMA] + (size_t)inside->y * (size_t)frame->width +
+                              (size_t)(inside->x + x);
+        uint8_t *to = row + x;
+        for (int y = 0; y < inside->height; y++, from += frame->width, to += stride) {
+            int grey = ((*from - levels.ink) * factor) >> 16;
+            *to = (uint8_t)(grey < 0 ? 0 : grey > 255 ? 255 : grey);
+        }
+    }
+}
+
 void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
-                   const struct ocr_box *box, uint8_t *grey)
+                   const struct ocr_box *box, int margin, uint8_t *grey)
 {
     struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
     uint8_t table[256];
-    int luma = paper_luma(ink);
 
-    make_table(ink, table);
     memset(grey, 255, (size_t)box->width * (size_t)box->height);
-    for (int y = inside.y; y < ocr_bottom(&inside); y++) {
+    grey += (ptrdiff_t)(inside.y - box->y) * box->width + (inside.x - box->x);
+    if (ink->part_count) {
+        int first = inside.x - box->x - margin - ink->left;
+        apply_parts(ink, frame, &inside, first, box->width, grey);
+        return;
+    }
+    make_table(ink, table);
+    for (int y = inside.y; y < ocr_bottom(&inside); y++, grey += box->width) {
         size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
-        uint8_t *row = grey + (size_t)(y - box->y) * (size_t)box->width + (inside.x - box->x);
         for (int x = 0; x < inside.width; x++, at++) {
-            int level = ink->by_luma                 ? abs(frame->plane[OCR_LUMA][at] - luma)
-                        : ink->kind == OCR_INK_FLAT  ? distance(frame, at, ink->paper)
+            int level = ink->kind == OCR_INK_FLAT    ? distance(frame, at, ink->paper)
                         : ink->kind == OCR_INK_LIGHT ? darkest(frame, at)
                                                      : lightest(frame, at);
-            row[x] = table[level];
+            grey[x] = table[level];
         }
     }
 }

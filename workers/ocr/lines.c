@@ -68,7 +68,8 @@ static int score(const struct ocr_growing *line, const struct ocr_box *box)
     }
     int small = ocr_min(band, height), large = ocr_max(band, height);
     if (overlap * 20 < small * 11 || large * 10 > small * 26) {
-        return -1;
+        bool is_mark = height * 20 < band * 13 && mark_fits(box->y, ocr_bottom(box), from, to);
+        return is_mark && gap <= gap_limit(line->tall) ? 500 - ocr_max(gap, 0) : -1;
     }
     return 1000 + 1000 * overlap / large - ocr_max(gap, 0) * 200 / (large + 1);
 }

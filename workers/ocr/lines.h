@@ -1,25 +1,28 @@
-/* Finds lines of text in a frame: sharp edges → connected components → lines.
- *
- * Works on edges in any colour channel, so that dark, light and coloured text on any background is
- * found in one pass, whatever its polarity. */
+/* Finds lines of text in a frame: ink against its own ground → connected components → lines. */
 #pragma once
 
 #include "workers/ocr/frame.h"
 
 enum {
-    OCR_EDGE_WEAK = 26,   /* gradient (levels over two pixels) that belongs to a component */
-    OCR_EDGE_STRONG = 52, /* a component needs one such pixel: codec noise stays below it */
+    OCR_EDGE_FAINT =
+        22, /* levels between ink and paper: ghosts that a codec leaves of what was there
+                             before stay below */
+    OCR_EDGE_STRONG = 52, /* codec noise stays below; fainter lines have to prove more */
     OCR_GLYPH_HEIGHT_MIN = 4,
     OCR_GLYPH_HEIGHT_MAX = 160, /* of letters; larger things are pictures, cards, borders */
     OCR_LINES_MAX = 1500,       /* per frame; more is texture, not text */
-    OCR_COMPONENTS_MAX = 300000,
 };
 
-/* A connected area of edge pixels: a glyph, a part of one, or several that touch. */
+/* A connected area of ink: a glyph, a part of one, or several that touch. */
 struct ocr_component {
     struct ocr_box box;
-    int pixels; /* edge pixels */
-    int peak;   /* largest gradient */
+    int pixels;
+    int peak;        /* levels between it and what is around it, where that is most */
+    bool is_light;   /* lighter than what is around it */
+    int cluster;     /* the same for all that touch, of either side: a word, an emoji in pieces */
+    bool is_inner;   /* lies in another one: the hole of an o, or a letter on a button */
+    bool has_parts;  /* there are edges within it, too: no disc of one colour */
+    bool is_picture; /* a cluster that is no letters: of both sides */
 };
 
 struct ocr_components {
@@ -37,6 +40,7 @@ struct ocr_line {
     size_t first_glyph; /* its glyph boxes: ocr_lines.glyphs[first_glyph …], left to right */
     size_t glyph_count;
     bool is_faint; /* below OCR_EDGE_STRONG, on even ground */
+    bool is_light; /* lighter than its paper */
 };
 
 struct ocr_lines {
@@ -49,11 +53,15 @@ struct ocr_lines {
 void ocr_lines_deinit(struct ocr_lines *lines);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_lines, ocr_lines_deinit)
 
+/* Ink of a frame, dark and light, of a possible size only, ordered by left edge, then top. */
+CV_MUST_CHECK int ocr_components_find(const struct ocr_frame *frame,
+                                      struct ocr_components *ret_components,
+                                      struct cv_error *error);
+
 /* Groups components to lines, split at gaps as wide as columns have; ordered by top, then left. */
 CV_MUST_CHECK int ocr_lines_group(const struct ocr_components *components,
                                   struct ocr_lines *ret_lines, struct cv_error *error);
 
-/* Both steps, and once more for faint lines: where the ground is even and no strong edge is near, less
- * than OCR_EDGE_STRONG makes a letter. */
+/* Both steps, for dark and light ink, and for faint ink once more. */
 CV_MUST_CHECK int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
                                  struct cv_error *error);

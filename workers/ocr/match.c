@@ -148,7 +148,7 @@ int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, int x,
     if (!grey) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to compare a line");
     }
-    ocr_ink_apply(&crop->ink, frame, &around, grey);
+    ocr_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
     struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
     const uint8_t *middle = grey + OCR_MATCH_REACH * around.width + OCR_MATCH_REACH, *best = middle;
     pair.b = middle;

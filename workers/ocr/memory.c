@@ -14,8 +14,6 @@ enum {
     HEX_SIZE = 2 * OCR_MEMORY_NAME_SIZE + 1,
 };
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 struct remembered {
     uint8_t name[OCR_MEMORY_NAME_SIZE];
     struct ocr_reading reading;
@@ -216,7 +214,8 @@ int ocr_memory_open(struct cv_store *store, const char *video_id, const char *pa
     if (!memory->table) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for readings");
     }
-    int result = cv_format(&memory->key, error, "frames/%s/%.*s.readings", video_id, KEY_HEX, hex);
+    int result = cv_object_key(CV_OBJECT_FRAMES, video_id, &memory->key, error, "%.*s.readings",
+                               KEY_HEX, hex);
     if (result < 0) {
         return result;
     }

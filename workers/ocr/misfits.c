@@ -51,14 +51,7 @@ static int gap_beside(const struct ocr_grouping *all, int line, int end)
     return ocr_max(gap, 0);
 }
 
-/* Nothing but an outline: a disc or a square of one colour, or a button's frame. Emoji and letters have
- * more edges within. */
-static bool is_flat(const struct ocr_component *item)
-{
-    return (int64_t)item->pixels * 20 <= (int64_t)item->box.width * item->box.height * 9;
-}
-
-/* An avatar before a name, a button behind it: about as wide as high, larger than anything else of the
+/* An avatar of one colour before a name, a button behind it: about as wide as high, larger than anything else of the
  * line, and further from it than a blank; where it is so large that it can be no emoji, not so far. */
 static bool stands_apart(const struct ocr_grouping *all, int line, const struct ocr_letters *ends,
                          int end)
@@ -68,7 +61,7 @@ static bool stands_apart(const struct ocr_grouping *all, int line, const struct 
 
     if (box->height < ends->tallest || ends->second < OCR_GLYPH_HEIGHT_MIN + 2 ||
         box->height * 10 < ends->second * 13 || box->width * 10 < box->height * 7 ||
-        box->width * 10 > box->height * 14 || !(large || is_flat(&all->items[end]))) {
+        box->width * 10 > box->height * 14 || !(large || !all->items[end].has_parts)) {
         return false;
     }
     return gap_beside(all, line, end) * 20 >= ends->second * (large ? 7 : 11);
@@ -123,7 +116,7 @@ bool ocr_misfits_find(const struct ocr_grouping *all, bool *left_out, struct ocr
             all->line_of[i] == OCR_NO_LINE ? OCR_NO_LINE : ocr_grouping_root(all, all->line_of[i]);
         if (line != OCR_NO_LINE && letters[line].tall >= OCR_GLYPH_HEIGHT_MIN + 2 &&
             letters[line].width * 4 >= all->lines[line].tall * 3 &&
-            letters[line].width * 2 >= letters[line].rest &&
+            letters[line].width >= letters[line].rest &&
             all->items[i].box.height * 10 > letters[line].tall * 22) {
             left_out[i] = true;
             found = true;

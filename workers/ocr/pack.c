@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 /* Five bits of each colour are enough to tell emoji apart, and take half the room. */
 enum { COLOUR = 0xF8 };
 

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 /* Lines cut by an edge to the end read like garbage unless only a margin is missing. */
 static const double CUT_CONFIDENCE_MIN = 0.85;
 static const double SMALL_PRINT_CONFIDENCE = 0.92;

@@ -9,8 +9,6 @@
 #include <leptonica/allheaders.h>
 #include <sys/stat.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 static int load_frame(struct cv_downloads *frames, const char *key, struct ocr_frame *ret_frame,
                       struct cv_error *error)
 {
@@ -81,8 +79,8 @@ static int put_pack(struct cv_stage_context *context, const struct ocr_payload *
     cv_auto_free char *path = NULL;
     struct stat info;
 
-    int outcome = cv_format(&key, error, "%s%s/%" PRId64 ".pack", cv_object_prefix(CV_OBJECT_LINES),
-                            payload->video_id, start);
+    int outcome =
+        cv_object_key(CV_OBJECT_LINES, payload->video_id, &key, error, "%" PRId64 ".pack", start);
     outcome =
         outcome ? outcome : cv_format(&path, error, "%s/lines.pack", cv_stage_scratch(context));
     outcome = outcome ? outcome : ocr_pack_write(pack, path, error);

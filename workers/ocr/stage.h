@@ -1,8 +1,8 @@
 /* The "ocr" stage: reads the kept frames of a video and turns what is written on them into rows of
  * `segments`.
  *
- * frame.c      a JPEG as colour planes           lines.c, misfits.c, components.c  where text is
- * ground.c, faint.c  where letters may be fainter than elsewhere, and the lines of such letters
+ * frame.c      a JPEG as colour planes           components.c  ink against its own ground
+ * lines.c, misfits.c  components to lines        find.c  lines of dark, light and faint ink
  * ink*.c       polarity and grey mapping         emoji*.c               emoji: found, compared, read
  * crop.c       a line, cut out                   reader.c, engine.c, tesseract.c       its text
  * match.c      the same pixels again?            panes.c, panes_….c     which parts scroll

@@ -3,8 +3,6 @@
 #include <leptonica/allheaders.h>
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 enum { HEADER = 12, SIDE_MAX = OCR_FRAME_SIDE_MAX, PLACE_MAX = OCR_FRAME_SIDE_MAX * 8 };
 
 struct ocr_unpacking {

@@ -8,8 +8,6 @@
 /* Text stays free of ringing at 90; 95 costs half as much again and reads no better. */
 enum { JPEG_QUALITY = 90, LIST_PAGE = 1000 };
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 int output_init(struct output *output, struct cv_stage_context *context, const char *video_id,
                 struct cv_error *error)
 {
@@ -33,7 +31,7 @@ int64_t output_ms(int64_t time_us)
 
 int output_key(const char *video_id, int64_t time_ms, char **ret_key, struct cv_error *error)
 {
-    return cv_format(ret_key, error, "frames/%s/%" PRId64 ".jpg", video_id, time_ms);
+    return cv_object_key(CV_OBJECT_FRAMES, video_id, ret_key, error, "%" PRId64 ".jpg", time_ms);
 }
 
 static json_t *motion_list(const struct sampler_frame *frame)
@@ -153,7 +151,7 @@ static int remove_others(struct output *output, struct cv_error *error)
 {
     struct cv_store *store = cv_stage_store(output->context);
     cv_auto_free char *prefix = NULL;
-    int result = cv_format(&prefix, error, "frames/%s/", output->video_id);
+    int result = cv_object_folder(CV_OBJECT_FRAMES, output->video_id, &prefix, error);
     cv_auto_free char *continuation = NULL;
     bool more = result == 0;
     while (more) {

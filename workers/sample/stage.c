@@ -10,8 +10,6 @@
 static const double TARGET_FPS = 10, TARGET_FPS_LOW = 0.1, TARGET_FPS_HIGH = 60;
 static const double DEDUPE_THRESHOLD = 0.95;
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 struct job {
     const char *video_id;
     const char *original;
@@ -215,10 +213,17 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     return status != 0 ? status : cv_queue_enqueue_successor(db, job, "ocr", payload, error);
 }
 
+static const struct cv_grant grants[] = {
+    {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
+    {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*"},
+    {0},
+};
+
 const struct cv_stage sample_stage = {
     .name = "sample-worker",
     .job_type = "sample",
     .needs = CV_STAGE_NEEDS_STORE,
+    .grants = grants,
     .run = run,
     .commit = commit,
 };

@@ -148,7 +148,7 @@ static int walk_page(struct scanner *scanner, const struct scan *scan, char **po
 {
     cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
     scanner->lists++;
-    cv_probe_beat(scanner->probe);
+    cv_probe_beat(scanner->daemon.probe);
     int result = *continuation ? cv_store_list(scanner->store, scan->prefix, *continuation,
                                                CV_STORE_PAGE_MAX, &page, error)
                                : cv_store_list_after(scanner->store, scan->prefix,
@@ -185,7 +185,7 @@ static int walk(struct scanner *scanner, const struct scan *scan, struct cv_erro
     int result = scan->name ? read_position(scanner, scan->name, &position, error)
                             : cv_format(&position, error, "%s", scan->start);
     for (int64_t page = 0; result == 0 && page < scanner->max_pages; page++) {
-        if (cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE) {
+        if (cv_daemon_is_stopping(&scanner->daemon)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped");
         }
         result = walk_page(scanner, scan, &position, &continuation, error);
@@ -227,7 +227,7 @@ static int note_awaited(struct scanner *scanner, struct cv_error *error)
         cv_db_run(scanner->db, &rows, error,
                   "SELECT s3_original_path AS key FROM videos v WHERE registered_at IS NULL"
                   " AND status = 'new' AND created_at > now() - interval '2 days'"
-                  " AND starts_with(s3_original_path, 'videos/original/')"
+                  " AND starts_with(s3_original_path, '" CV_KEYS_ORIGINALS "')"
                   " AND NOT EXISTS (SELECT FROM uploads u WHERE u.key = v.s3_original_path)"
                   " ORDER BY created_at DESC LIMIT $1::int",
                   limit);
@@ -254,7 +254,7 @@ static int note_awaited(struct scanner *scanner, struct cv_error *error)
 
 int scanner_note(struct scanner *scanner, struct cv_error *error)
 {
-    static const struct scan inbox = {.name = "inbox", .prefix = CV_OBJECT_INBOX, .is_inbox = true};
+    static const struct scan inbox = {.name = "inbox", .prefix = CV_KEYS_INBOX, .is_inbox = true};
     const struct scan originals = {.name = "originals",
                                    .prefix = cv_object_prefix(CV_OBJECT_ORIGINAL)};
     int result = walk(scanner, &inbox, error);

@@ -1,18 +1,17 @@
 #include "workers/scanner/scanner.h"
 
 #include <getopt.h>
-#include <poll.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 static const char name[] = "scanner-worker";
+static const char job_type[] = "scanner";
 
 static const char usage[] =
     "usage: scanner-worker [--interval SECONDS] [--pages N] [--listen ADDR:PORT]\n"
     "       scanner-worker --events < notifications\n"
     "\n"
-    "Finds videos under inbox/ and videos/original/ of the store, and starts their way through\n"
+    "Finds videos under " CV_KEYS_INBOX " and " CV_KEYS_ORIGINALS
+    " of the store, and starts their way through\n"
     "the pipeline, once each. Any number may run at once.\n"
     "\n"
     "  --interval SECONDS  look again and again, until SIGTERM; else one look, and an end\n"
@@ -30,12 +29,10 @@ enum {
     SETTLE_MOST_MS = 60 * 60 * 1000,
     SETTLE_LOOKS = 3,         /* of a scanner that runs once: what still grows is for the next */
     ONCE_WAIT_MS = 60 * 1000, /* the longest that it waits for one to stand still */
-    RECONNECT_MS = 30 * 1000, /* at one go, between looks at the cancel object */
     CLIPS_A_PASS = 1000,
-    WAIT_LEAST_MS = 50,        /* between two looks, however much is due */
-    WAIT_MOST_MS = 10 * 1000,  /* between two signs of life */
+    LOGS_MS = 24 * 60 * 60 * 1000, /* between two looks for logs beyond their time */
+    WAIT_LEAST_MS = 50,            /* between two looks, however much is due */
     STALL_MS = 10 * 60 * 1000, /* an upload of some hundred gigabytes may be copied in one step */
-    SCHEMA_MS = 2000,          /* between two looks at a schema that does not fit */
     HEARTBEAT_MS = 60 * 1000,  /* people call a worker stale that is silent for five minutes */
     HEARTBEAT_LEAST_MS = 100,
     HEARTBEAT_MOST_MS = 60 * 60 * 1000,
@@ -48,26 +45,40 @@ struct options {
     const char *listen; /* "": nowhere */
 };
 
-static struct cv_cancel *stop_request;
-static struct cv_probe *told_of_stop;
-
-static void on_stop_signal(int number)
+int scanner_report(struct scanner *scanner, struct cv_error *error)
 {
-    (void)number;
-    cv_cancel_request(stop_request, CV_CANCEL_ABORT);
-    cv_probe_drain(told_of_stop);
+    return scanner->is_loop ? cv_daemon_report(&scanner->daemon, scanner->db, job_type,
+                                               scanner->heartbeat_ms, error)
+                            : 0;
 }
 
 /* ---- one pass -------------------------------------------------------------------------------- */
+
+/* Once a day, for it reads the list of all logs. */
+static int expire_logs(struct scanner *scanner, struct cv_error *error)
+{
+    int64_t removed = 0;
+    if (scanner->log_days == 0 || cv_monotonic_ms() < scanner->logs_at) {
+        return 0;
+    }
+    scanner->logs_at = cv_monotonic_ms() + LOGS_MS;
+    int result = cv_store_expire_job_logs(scanner->store, scanner->log_days, scanner->daemon.cancel,
+                                          &removed, error);
+    if (removed > 0) {
+        cv_log(CV_LOG_INFO, "%lld logs of jobs have had their time", (long long)removed);
+    }
+    return result;
+}
 
 static int keep_house(struct scanner *scanner, struct cv_error *error)
 {
     int64_t removed = 0;
     int result = cv_clips_expire(scanner->db, scanner->store, scanner->clip_days, CLIPS_A_PASS,
-                                 scanner->cancel, &removed, error);
+                                 scanner->daemon.cancel, &removed, error);
     if (result == 0 && removed > 0) {
         cv_log(CV_LOG_INFO, "%lld clips have had their time", (long long)removed);
     }
+    result = result ? result : expire_logs(scanner, error);
     return result ? result : cv_db_run(scanner->db, NULL, error, "SELECT prune_object_notes()");
 }
 
@@ -79,38 +90,11 @@ static int pass(struct scanner *scanner, struct cv_error *error)
     return result ? result : keep_house(scanner, error);
 }
 
-/* Until `until`, a notification or a stop; what has come is left for scanner_look. */
-static void wait_until(struct scanner *scanner, int64_t until)
-{
-    for (;;) {
-        cv_auto_free char *channel = NULL;
-        cv_auto_free char *payload = NULL;
-        struct cv_error error;
-        int64_t left = until - cv_monotonic_ms();
-        cv_probe_beat(scanner->probe);
-        if (left <= 0 || cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE ||
-            (cv_db_is_connected(scanner->db) &&
-             cv_db_notification(scanner->db, &channel, &payload, &error) == 1)) {
-            return;
-        }
-        if (!cv_db_is_connected(scanner->db)) {
-            cv_probe_set_reason(scanner->probe, "no connection to the database");
-        }
-        struct pollfd polls[2] = {
-            {.fd = cv_cancel_fd(scanner->cancel), .events = POLLIN},
-            {.fd = cv_db_fd(scanner->db), .events = POLLIN},
-        };
-        (void)poll(polls, cv_db_is_connected(scanner->db) ? 2 : 1,
-                   left < WAIT_MOST_MS ? (int)left : WAIT_MOST_MS);
-    }
-}
-
 /* Looks at what is due until `until`, when the lists are read again. */
 static int look_until(struct scanner *scanner, int64_t until, struct cv_error *error)
 {
     int result = 0;
-    while (result == 0 && cv_cancel_level(scanner->cancel) == CV_CANCEL_NONE &&
-           cv_monotonic_ms() < until) {
+    while (result == 0 && !cv_daemon_is_stopping(&scanner->daemon) && cv_monotonic_ms() < until) {
         int64_t due = INT64_MAX;
         result = scanner_next_due(scanner, &due, error);
         int64_t now = cv_monotonic_ms();
@@ -119,7 +103,7 @@ static int look_until(struct scanner *scanner, int64_t until, struct cv_error *e
             wake = now + (due > WAIT_LEAST_MS ? due : WAIT_LEAST_MS);
         }
         if (result == 0) {
-            wait_until(scanner, wake);
+            cv_daemon_wait(&scanner->daemon, scanner->db, wake);
             result = scanner_drain(scanner, error);
             result = result ? result : scanner_look(scanner, error);
         }
@@ -129,80 +113,44 @@ static int look_until(struct scanner *scanner, int64_t until, struct cv_error *e
 
 static int run_once(struct scanner *scanner, struct cv_error *error)
 {
-    int result = pass(scanner, error);
+    int result = cv_store_probe(scanner->store, CV_STORE_READ, error);
+    result = result ? result : pass(scanner, error);
     for (int i = 0; result == 0 && i < SETTLE_LOOKS; i++) {
         int64_t due = INT64_MAX;
         result = scanner_next_due(scanner, &due, error);
         if (result != 0 || due > scanner->settle_ms || due > ONCE_WAIT_MS) {
             break;
         }
-        wait_until(scanner, cv_monotonic_ms() + (due > 0 ? due : 0));
+        cv_daemon_wait(&scanner->daemon, scanner->db, cv_monotonic_ms() + (due > 0 ? due : 0));
         result = scanner_look(scanner, error);
     }
     return result;
 }
 
-/* The database may go away and come back; nothing of ours is lost by that. */
-static int recover(struct scanner *scanner, const struct cv_error *failure, struct cv_error *error)
-{
-    if (cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE) {
-        return 0;
-    }
-    *error = *failure;
-    if (failure->verdict == CV_VERDICT_STOP) {
-        return -1;
-    }
-    cv_log_error(failure, "this look ends early");
-    while (!cv_db_is_connected(scanner->db) && cv_cancel_level(scanner->cancel) == CV_CANCEL_NONE) {
-        cv_probe_set_reason(scanner->probe, failure->message);
-        int result = cv_db_reconnect(scanner->db, RECONNECT_MS, error);
-        cv_probe_beat(scanner->probe);
-        if (result < 0 && error->verdict == CV_VERDICT_STOP) {
-            return result;
-        }
-    }
-    cv_probe_set_reason(scanner->probe, NULL);
-    return 0;
-}
-
-/* Waits for a schema that this program may work on. */
-static int wait_for_schema(struct scanner *scanner, struct cv_error *error)
-{
-    char said[CV_SCHEMA_REASON_SIZE] = "";
-    while (cv_cancel_level(scanner->cancel) == CV_CANCEL_NONE) {
-        char reason[CV_SCHEMA_REASON_SIZE] = "";
-        int result = cv_queue_check_schema(scanner->db, reason, error);
-        if (result != CV_QUEUE_SCHEMA) {
-            return result;
-        }
-        if (strcmp(said, reason) != 0) {
-            cv_log(CV_LOG_WARN, "%s", reason);
-            (void)memcpy(said, reason, sizeof(said));
-        }
-        cv_probe_set_reason(scanner->probe, reason);
-        wait_until(scanner, cv_monotonic_ms() + SCHEMA_MS);
-    }
-    return 0;
-}
-
 static int run_loop(struct scanner *scanner, double interval_s, struct cv_error *error)
 {
     int result = 0;
-    while (result == 0 && cv_cancel_level(scanner->cancel) == CV_CANCEL_NONE) {
+    while (result == 0 && !cv_daemon_is_stopping(&scanner->daemon)) {
         struct cv_error failure;
         int64_t until = cv_monotonic_ms() + (int64_t)(interval_s * 1000);
-        int looked = wait_for_schema(scanner, &failure);
+        int looked = cv_daemon_wait_for_schema(&scanner->daemon, scanner->db, &failure);
+        if (looked == 0) { /* in a store that is gone every original would be missing */
+            looked = cv_store_probe(scanner->store, CV_STORE_READ, &failure);
+        }
         if (looked == 0) {
-            cv_probe_set_reason(scanner->probe, NULL);
+            cv_probe_set_reason(scanner->daemon.probe, NULL);
             looked = pass(scanner, &failure);
         }
         looked = looked ? looked : look_until(scanner, until, &failure);
         if (looked < 0) {
-            result = recover(scanner, &failure, error);
-            wait_until(scanner, until);
+            /* The database and the store may go away and come back; nothing of ours is lost by that. */
+            result = cv_daemon_recover(&scanner->daemon, scanner->db, &failure, error);
+            cv_probe_set_reason(scanner->daemon.probe,
+                                failure.environment ? failure.message : NULL);
+            cv_daemon_wait(&scanner->daemon, scanner->db, until);
         }
     }
-    scanner_leave(scanner);
+    cv_daemon_leave(&scanner->daemon, job_type);
     return result;
 }
 
@@ -253,47 +201,29 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
     return true;
 }
 
-static int catch_signals(struct cv_cancel *cancel, struct cv_error *error)
-{
-    stop_request = cancel;
-    /* Without SA_RESTART: a read of --events ends, too. */
-    struct sigaction action = {.sa_handler = on_stop_signal};
-    if (sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
-        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
-        return cv_fail_errno(error, errno, "cannot catch SIGTERM");
-    }
-    return 0;
-}
-
 static void scanner_deinit(struct scanner *scanner)
 {
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    told_of_stop = NULL;
-    cv_probe_stop(scanner->probe);
     cv_db_close(scanner->db);
     cv_store_close(scanner->store);
-    cv_cancel_free(scanner->cancel);
+    cv_daemon_deinit(&scanner->daemon);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct scanner, scanner_deinit)
 
 static int open_scanner(struct scanner *scanner, struct cv_error *error)
 {
-    int result = cv_cancel_new(&scanner->cancel, error);
-    result = result ? result : catch_signals(scanner->cancel, error);
-    result = result ? result
-                    : cv_env_int("CORTANA_SETTLE_MS", SETTLE_MS, SETTLE_LEAST_MS, SETTLE_MOST_MS,
-                                 &scanner->settle_ms, error);
+    int result = cv_env_int("CORTANA_SETTLE_MS", SETTLE_MS, SETTLE_LEAST_MS, SETTLE_MOST_MS,
+                            &scanner->settle_ms, error);
     result = result ? result
                     : cv_env_int("CORTANA_HEARTBEAT_MS", HEARTBEAT_MS, HEARTBEAT_LEAST_MS,
                                  HEARTBEAT_MOST_MS, &scanner->heartbeat_ms, error);
     result = result ? result : cv_clip_days(&scanner->clip_days, error);
+    result = result ? result : cv_store_job_log_days(&scanner->log_days, error);
     result = result ? result : cv_store_open(NULL, &scanner->store, error);
     if (result != 0) {
         return result;
     }
-    cv_store_set_cancel(scanner->store, scanner->cancel);
-    struct cv_db_params params = {.application_name = name, .cancel = scanner->cancel};
+    cv_store_set_cancel(scanner->store, scanner->daemon.cancel);
+    struct cv_db_params params = {.application_name = name, .cancel = scanner->daemon.cancel};
     result = cv_db_open(&params, &scanner->db, error);
     if (result != 0) {
         return result;
@@ -305,25 +235,15 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
     return 0;
 }
 
-static int start_probe(struct scanner *scanner, const struct options *options,
-                       struct cv_error *error)
-{
-    struct cv_probe_params params = {name, options->listen, STALL_MS};
-    if (!options->listen[0] || options->interval_s <= 0) {
-        return 0;
-    }
-    int result = cv_probe_start(&params, &scanner->probe, error);
-    if (result == 0) {
-        told_of_stop = scanner->probe;
-        cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(scanner->probe));
-    }
-    return result;
-}
-
 static int run(const struct options *options, int64_t *ret_unreadable, struct cv_error *error)
 {
     cv_auto(scanner_deinit) struct scanner scanner = {.max_pages = options->pages};
-    int result = start_probe(&scanner, options, error);
+    const struct cv_daemon_params params = {
+        .name = name,
+        .listen = options->interval_s > 0 ? options->listen : NULL,
+        .stall_ms = STALL_MS,
+    };
+    int result = cv_daemon_open(&params, &scanner.daemon, error);
     result = result ? result : open_scanner(&scanner, error);
     if (result != 0) {
         return result;
@@ -338,7 +258,7 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
     }
     cv_log(CV_LOG_INFO, "%lld uploads taken, %lld lists", (long long)scanner.taken,
            (long long)scanner.lists);
-    if (result < 0 && cv_cancel_level(scanner.cancel) != CV_CANCEL_NONE) {
+    if (result < 0 && cv_daemon_is_stopping(&scanner.daemon)) {
         return 0; /* asked to end, and nothing is lost */
     }
     return result;
@@ -353,14 +273,8 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &options, &code)) {
         return code;
     }
-    /* No stage of this user may read our environment, where DATABASE_URL stands. */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    cv_log_set_context(&(const struct cv_log_context){.worker_id = name});
     if (run(&options, &unreadable, &error) < 0) {
-        cv_log_error(&error, name);
-        return error.verdict == CV_VERDICT_RETRY       ? CV_EXIT_RETRY
-               : error.verdict == CV_VERDICT_PERMANENT ? CV_EXIT_PERMANENT
-                                                       : CV_EXIT_STOP;
+        return cv_daemon_exit_code(name, &error);
     }
     return unreadable > 0 ? CV_EXIT_PERMANENT : CV_EXIT_DONE;
 }

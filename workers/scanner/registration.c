@@ -23,7 +23,7 @@ static int digest_reader(struct scanner *scanner, struct cv_store_reader *reader
     struct cv_byte_source source = cv_store_reader_source(reader);
     for (int64_t at = 0; at < source.size;) {
         size_t count = 0;
-        if (cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE) {
+        if (cv_daemon_is_stopping(&scanner->daemon)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while reading %s", key);
         }
         int result = source.read(source.opaque, at, data, READ_SIZE, &count, error);

@@ -2,35 +2,32 @@
  *
  * Whatever it sees becomes an entry of the table `uploads` (note) and is looked at a second time when
  * it is due (look); what has not moved in between is taken. All decisions about rows are SQL functions
- * (sql/migrations/0007_objects.sql), so that any number of scanners may run, and die, at once.
+ * (sql/migrations/0010_objects.sql), so that any number of scanners may run, and die, at once.
  */
 #pragma once
 
 #include "common/objects/objects.h"
-#include "common/probe/probe.h"
 #include "common/queue/queue.h"
+#include "common/worker/worker.h"
 
 #include <jansson.h>
-
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 struct scanner {
     struct cv_db *db;
     struct cv_store *store;
-    struct cv_cancel *cancel;
-    struct cv_probe *probe; /* NULL: nobody listens */
-    int64_t settle_ms;      /* an upload has to stand still for this long */
-    int64_t max_pages;      /* of each list, in one pass */
+    struct cv_daemon daemon;
+    int64_t settle_ms; /* an upload has to stand still for this long */
+    int64_t max_pages; /* of each list, in one pass */
+    int64_t log_days;  /* 0: no logs of jobs are kept */
+    int64_t logs_at;   /* monotonic: when to look for old ones next */
     int64_t clip_days;
     bool is_loop;         /* it has a row among the workers */
     int64_t heartbeat_ms; /* how often the row is written */
-    bool is_reported;
-    int64_t reported_ms;
-    int64_t lists; /* asked for so far */
-    int64_t taken; /* uploads that were taken so far */
+    int64_t lists;        /* asked for so far */
+    int64_t taken;        /* uploads that were taken so far */
 };
 
-/* ---- note.c ---- */
+/* ---- lists.c ---- */
 
 /* One look at the lists: the inbox, the newest ids, rows that wait for their original, and the next
  * pages of all originals, where rows whose original is gone are marked, too. */
@@ -42,7 +39,7 @@ struct interval_text {
 };
 struct interval_text scanner_interval(int64_t ms);
 
-/* ---- look.c ---- */
+/* ---- uploads.c ---- */
 
 /* Looks at every upload that is due. One that fails is logged and put off; only what concerns all of
  * them is a failure here. */
@@ -52,7 +49,7 @@ CV_MUST_CHECK int scanner_look(struct scanner *scanner, struct cv_error *error);
 CV_MUST_CHECK int scanner_next_due(struct scanner *scanner, int64_t *ret_ms,
                                    struct cv_error *error);
 
-/* ---- take.c ---- */
+/* ---- registration.c ---- */
 
 /* An original as the store shows it, and what is known of whose it is; texts may be NULL. */
 struct scanner_original {
@@ -81,11 +78,7 @@ CV_MUST_CHECK int scanner_events(struct scanner *scanner, FILE *file, int64_t *r
 /* Announces what the events name that accept_object_event() has taken in. */
 CV_MUST_CHECK int scanner_drain(struct scanner *scanner, struct cv_error *error);
 
-/* ---- alive.c ---- */
+/* ---- main.c ---- */
 
-/* Keeps the row of a scanner that is_loop among the workers; writes it once in heartbeat_ms at most. Asked to
- * drain there, it asks `cancel` for an end. */
+/* Writes the row among the workers when it is time; a scanner that runs once has none. */
 CV_MUST_CHECK int scanner_report(struct scanner *scanner, struct cv_error *error);
-
-/* Its row says that it has stopped, if there is one. */
-void scanner_leave(struct scanner *scanner);

@@ -210,7 +210,7 @@ static int look_at(struct scanner *scanner, const struct upload *upload, struct 
     if (cv_object_is_original(upload->key, video_id)) {
         return look_at_original(scanner, upload, video_id, error);
     }
-    if (strncmp(upload->key, CV_OBJECT_INBOX, strlen(CV_OBJECT_INBOX)) == 0) {
+    if (strncmp(upload->key, CV_KEYS_INBOX, strlen(CV_KEYS_INBOX)) == 0) {
         return look_at_inbox(scanner, upload, error);
     }
     return forget(scanner, upload->key, error);
@@ -220,7 +220,7 @@ static int look_at(struct scanner *scanner, const struct upload *upload, struct 
 static bool concerns_all(const struct scanner *scanner, const struct cv_error *error)
 {
     return !cv_db_is_connected(scanner->db) || error->verdict == CV_VERDICT_STOP ||
-           cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE;
+           cv_daemon_is_stopping(&scanner->daemon);
 }
 
 static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error *error)
@@ -239,7 +239,7 @@ static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error 
             .video_id = cv_db_text(rows, i, "video_id"),
             .size = cv_db_int(rows, i, "size", -1),
         };
-        if (cv_cancel_level(scanner->cancel) != CV_CANCEL_NONE) {
+        if (cv_daemon_is_stopping(&scanner->daemon)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped");
         }
         result = look_at(scanner, &upload, error);

@@ -3,9 +3,6 @@
 #include <getopt.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
 
 static const char program[] = "scheduler";
 
@@ -26,7 +23,6 @@ enum {
     POLL_MAX_MS = 60 * 1000,
     FIRE_STATEMENT_MS = 30 * 1000,      /* a round takes milliseconds; then the network is cut */
     KEEP_STATEMENT_MS = 15 * 60 * 1000, /* the words of a large library take their time */
-    LAST_STATEMENT_MS = 3 * 1000,       /* after a stop: to say that we are gone */
     ONCE_ROUNDS = 1000,                 /* of a hundred events each */
     STALL_MS = 5 * 60 * 1000, /* a round ends by its statements' time, or by a reconnect's */
 };
@@ -37,41 +33,6 @@ struct options {
     const char *listen; /* "": nowhere */
     bool metrics_fleet;
 };
-
-static struct cv_cancel *stop_request;
-static struct cv_probe *told_of_stop;
-
-static void on_stop_signal(int number)
-{
-    (void)number;
-    cv_probe_drain(told_of_stop);
-    cv_cancel_request(stop_request, CV_CANCEL_ABORT);
-}
-
-static int catch_signals(struct cv_cancel *cancel, struct cv_error *error)
-{
-    stop_request = cancel;
-    const struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
-    if (sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
-        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
-        return cv_fail_errno(error, errno, "cannot catch SIGTERM");
-    }
-    return 0;
-}
-
-static void name_scheduler(struct scheduler *scheduler)
-{
-    char boot[40] = "unknown";
-    cv_auto_file FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file && fgets(boot, sizeof(boot), file)) {
-        boot[strcspn(boot, "\n")] = '\0';
-    }
-    if (gethostname(scheduler->host, sizeof(scheduler->host) - 1) != 0) {
-        (void)snprintf(scheduler->host, sizeof(scheduler->host), "unknown");
-    }
-    (void)snprintf(scheduler->id, sizeof(scheduler->id), "%s:%d:%s", scheduler->host, (int)getpid(),
-                   boot);
-}
 
 /* ---- both parts ------------------------------------------------------------------------------ */
 
@@ -86,23 +47,9 @@ static void *run_keeper(void *opaque)
     struct keeper *keeper = opaque;
     keeper->result = scheduler_run(keeper->part, &keeper->error);
     if (keeper->result != 0) {
-        cv_cancel_request(keeper->part->scheduler->cancel, CV_CANCEL_ABORT);
+        cv_cancel_request(keeper->part->daemon->cancel, CV_CANCEL_ABORT);
     }
     return NULL;
-}
-
-/* On a connection of its own: those of the parts end their waits at a stop. */
-static void say_goodbye(struct scheduler *scheduler)
-{
-    struct scheduler last = *scheduler;
-    last.cancel = NULL;
-    struct scheduler_part part = {
-        .scheduler = &last, .name = program, .statement_ms = LAST_STATEMENT_MS};
-    struct cv_error error;
-    if (scheduler_open(&part, &error) != 0 || scheduler_report(&part, "stopped", &error) != 0) {
-        cv_log(CV_LOG_DEBUG, "cannot say that it is gone: %s", error.message);
-    }
-    cv_db_close(part.db);
 }
 
 static int run_both(struct scheduler_part *fire, struct scheduler_part *keep,
@@ -115,13 +62,13 @@ static int run_both(struct scheduler_part *fire, struct scheduler_part *keep,
         return cv_fail_errno(error, failure, "cannot start a thread");
     }
     int result = scheduler_run(fire, error);
-    cv_cancel_request(fire->scheduler->cancel, CV_CANCEL_ABORT);
+    cv_cancel_request(fire->daemon->cancel, CV_CANCEL_ABORT);
     (void)pthread_join(thread, NULL);
     if (result == 0 && keeper.result != 0) {
         *error = keeper.error;
         result = keeper.result;
     }
-    say_goodbye(fire->scheduler);
+    cv_daemon_leave(keep->daemon, SCHEDULER_JOB_TYPE);
     return result;
 }
 
@@ -130,7 +77,7 @@ static int run_once(struct scheduler_part *fire, struct scheduler_part *keep,
 {
     int64_t wait_ms = 0;
     int result = 0;
-    keep->report_at = INT64_MAX; /* it is gone before anybody looks */
+    keep->is_once = true;
     for (int i = 0; result == 0 && i < ONCE_ROUNDS && wait_ms == 0; i++) {
         result = scheduler_fire(fire, &wait_ms, error);
     }
@@ -140,43 +87,18 @@ static int run_once(struct scheduler_part *fire, struct scheduler_part *keep,
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
 struct parts {
-    struct scheduler scheduler;
+    struct cv_daemon daemon;
+    struct cv_daemon keeping; /* the same, but the listener is told of the other part alone */
     struct scheduler_part fire, keep;
-    struct cv_fleet *fleet;
 };
 
 static void parts_deinit(struct parts *parts)
 {
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    told_of_stop = NULL;
-    cv_fleet_stop(parts->fleet);
-    cv_probe_stop(parts->fire.probe);
     cv_db_close(parts->fire.db);
     cv_db_close(parts->keep.db);
-    cv_cancel_free(parts->scheduler.cancel);
+    cv_daemon_deinit(&parts->daemon);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct parts, parts_deinit)
-
-static int start_probe(struct parts *parts, const struct options *options, struct cv_error *error)
-{
-    const struct cv_probe_params params = {program, options->listen, STALL_MS};
-    int64_t interval = 0;
-    if (!options->listen[0] || options->is_once) {
-        return 0;
-    }
-    int result = cv_probe_start(&params, &parts->fire.probe, error);
-    if (result != 0) {
-        return result;
-    }
-    told_of_stop = parts->fire.probe;
-    cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(parts->fire.probe));
-    if (!options->metrics_fleet) {
-        return 0;
-    }
-    result = cv_fleet_interval(&interval, error);
-    return result ? result : cv_fleet_start(parts->fire.probe, interval, &parts->fleet, error);
-}
 
 static int open_both(struct parts *parts, struct cv_error *error)
 {
@@ -193,10 +115,10 @@ static int open_both(struct parts *parts, struct cv_error *error)
 static int open_patiently(struct parts *parts, struct cv_error *error)
 {
     enum { PAUSE_LEAST_MS = 250, PAUSE_MOST_MS = 5000 };
-    struct cv_cancel *cancel = parts->scheduler.cancel;
+    struct cv_daemon *daemon = &parts->daemon;
     for (int64_t pause = PAUSE_LEAST_MS;; pause *= pause < PAUSE_MOST_MS ? 2 : 1) {
         int result = open_both(parts, error);
-        if (result == 0 || cv_cancel_level(cancel) != CV_CANCEL_NONE) {
+        if (result == 0 || cv_daemon_is_stopping(daemon)) {
             return 0;
         }
         if (error->verdict != CV_VERDICT_RETRY) {
@@ -205,38 +127,42 @@ static int open_patiently(struct parts *parts, struct cv_error *error)
         if (pause == PAUSE_LEAST_MS) {
             cv_log(CV_LOG_WARN, "waiting for the database: %s", error->message);
         }
-        if (parts->fire.probe) {
-            cv_probe_set_reason(parts->fire.probe, error->message);
-            cv_probe_beat(parts->fire.probe);
-        }
-        struct pollfd stop = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
+        cv_probe_set_reason(daemon->probe, error->message);
+        cv_probe_beat(daemon->probe);
+        struct pollfd stop = {.fd = cv_cancel_fd(daemon->cancel), .events = POLLIN};
         (void)poll(&stop, 1, (int)(pause / 2 + arc4random_uniform((uint32_t)pause)));
     }
 }
 
 static int run(const struct options *options, struct cv_error *error)
 {
-    cv_auto(parts_deinit) struct parts parts = {.scheduler = {.poll_ms = options->poll_ms}};
-    parts.fire = (struct scheduler_part){.scheduler = &parts.scheduler,
+    cv_auto(parts_deinit) struct parts parts = {.fire = {.db = NULL}};
+    const struct cv_daemon_params params = {
+        .name = program,
+        .listen = options->is_once ? NULL : options->listen,
+        .stall_ms = STALL_MS,
+        .metrics_fleet = options->metrics_fleet,
+    };
+    int result = cv_daemon_open(&params, &parts.daemon, error);
+    parts.keeping = parts.daemon;
+    parts.keeping.probe = NULL;
+    parts.fire = (struct scheduler_part){.daemon = &parts.daemon,
+                                         .poll_ms = options->poll_ms,
                                          .name = program,
                                          .channel = "cv_events",
                                          .statement_ms = FIRE_STATEMENT_MS,
                                          .round = scheduler_fire};
-    parts.keep = (struct scheduler_part){.scheduler = &parts.scheduler,
+    parts.keep = (struct scheduler_part){.daemon = &parts.keeping,
+                                         .poll_ms = options->poll_ms,
                                          .name = "scheduler upkeep",
                                          .statement_ms = KEEP_STATEMENT_MS,
                                          .round = scheduler_keep};
-    name_scheduler(&parts.scheduler);
-    int result = cv_cancel_new(&parts.scheduler.cancel, error);
-    result = result ? result : catch_signals(parts.scheduler.cancel, error);
-    result = result ? result : start_probe(&parts, options, error);
     if (result == 0) {
         result = options->is_once ? open_both(&parts, error) : open_patiently(&parts, error);
     }
     if (result != 0) {
         return result;
     }
-    cv_log_set_context(&(const struct cv_log_context){.worker_id = parts.scheduler.id});
     if (options->is_once) {
         return run_once(&parts.fire, &parts.keep, error);
     }
@@ -299,12 +225,8 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &options, &code)) {
         return code;
     }
-    /* No stage of this user may read our environment, where DATABASE_URL stands. */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    cv_log_set_context(&(const struct cv_log_context){.worker_id = program});
     if (run(&options, &error) != 0) {
-        cv_log_error(&error, program);
-        return error.verdict == CV_VERDICT_RETRY ? CV_EXIT_RETRY : CV_EXIT_STOP;
+        return cv_daemon_exit_code(program, &error);
     }
     return CV_EXIT_DONE;
 }

@@ -1,6 +1,6 @@
 /* The scheduler: fires schedules, does what triggers want of events, and keeps the house.
  *
- * All rules are SQL functions (sql/migrations/0011_schedules.sql). Each is one statement, so that
+ * All rules are SQL functions (sql/migrations/0013_triggers.sql). Each is one statement, so that
  * nothing is held for a scheduler that has gone: any number of them may run, and die, at once. Two
  * threads with a connection each, so that upkeep that takes its time makes no schedule late.
  */
@@ -8,28 +8,24 @@
 
 #include "common/base/base.h"
 #include "common/db/db.h"
-#include "common/probe/probe.h"
 #include "common/queue/queue.h"
+#include "common/worker/worker.h"
 
-struct scheduler {
-    struct cv_cancel *cancel;
-    int64_t poll_ms; /* looks at least this often, whatever is foreseen */
-    char host[64];
-    char id[160];
-};
+#define SCHEDULER_JOB_TYPE "scheduler" /* in its row among the workers */
 
 /* One of the two: a connection and what is done with it. */
 struct scheduler_part {
-    struct scheduler *scheduler;
+    struct cv_daemon *daemon;
+    int64_t poll_ms;     /* looks at least this often, whatever is foreseen */
     const char *name;    /* of the connection, too */
     const char *channel; /* what wakes it; NULL: nothing */
     int64_t statement_ms;
     /* Does what is due; *ret_wait_ms is when to come again (at most poll_ms is waited). */
     int (*round)(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error);
-    struct cv_probe *probe; /* told how it goes; NULL: nobody is */
     struct cv_db *db;
-    int64_t schema_at;           /* monotonic: when to look at the schema next */
-    int64_t nodes_at, report_at; /* monotonic: upkeep.c */
+    bool is_once;      /* it is gone before anybody looks: no row among the workers */
+    int64_t schema_at; /* monotonic: when to look at the schema next */
+    int64_t nodes_at;  /* monotonic: upkeep.c */
 };
 
 /* ---- loop.c ---- */
@@ -51,7 +47,3 @@ CV_MUST_CHECK int scheduler_fire(struct scheduler_part *part, int64_t *ret_wait_
 /* Tasks that are due, sleeping nodes, and this scheduler's row among the workers. */
 CV_MUST_CHECK int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms,
                                  struct cv_error *error);
-
-/* Says that this scheduler is there ("running"), or not any more ("stopped"). */
-CV_MUST_CHECK int scheduler_report(struct scheduler_part *part, const char *state,
-                                   struct cv_error *error);

@@ -8,13 +8,6 @@ enum {
     REPORT_MS = 60 * 1000, /* stale after five minutes, like a worker */
 };
 
-int scheduler_report(struct scheduler_part *part, const char *state, struct cv_error *error)
-{
-    return cv_db_run(part->db, NULL, error,
-                     "SELECT report_worker($1, $2, $3, ARRAY['scheduler'], 0, 0, $4)",
-                     part->scheduler->id, part->scheduler->host, CV_VERSION, state);
-}
-
 static void tell_node(void *opaque, const char *node, const struct cv_error *failure)
 {
     (void)opaque;
@@ -31,7 +24,7 @@ static int do_tasks(struct scheduler_part *part, struct cv_error *error)
 {
     for (int i = 0; i < TASKS_A_ROUND; i++) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        if (cv_cancel_level(part->scheduler->cancel) != CV_CANCEL_NONE) {
+        if (cv_daemon_is_stopping(part->daemon)) {
             return 0;
         }
         int result =
@@ -68,9 +61,8 @@ int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_
 {
     int64_t now = cv_monotonic_ms();
     int result = do_tasks(part, error);
-    if (result == 0 && now >= part->report_at) {
-        part->report_at = now + REPORT_MS;
-        result = scheduler_report(part, "running", error);
+    if (result == 0 && !part->is_once && now >= part->daemon->report_at) {
+        result = cv_daemon_report(part->daemon, part->db, SCHEDULER_JOB_TYPE, REPORT_MS, error);
         result = result ? result : tell_failures(part, error);
     }
     if (result == 0 && now >= part->nodes_at) {

@@ -6,8 +6,6 @@
 #include <limits.h>
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 /* Segments after which the stage tells how far it is. */
 enum { PROGRESS_EVERY = 256 };
 

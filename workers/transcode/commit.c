@@ -5,8 +5,6 @@
 enum { TARGET_FPS = 10 };
 static const double dedupe_threshold = 0.95;
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 /* A member of a result as a text parameter; NULL (SQL NULL) when it is missing or not of a kind
  * that a column holds. */
 struct parameter {
@@ -65,7 +63,8 @@ static int update_video(struct cv_db *db, const char *video_id, const json_t *re
         read_parameter(result, columns[i], &values[i]);
         parameters[3 + i] = values[i].is_null ? NULL : values[i].text;
     }
-    return cv_db_query(db, sql, CV_COUNT(parameters), parameters, NULL, error);
+    struct cv_db_statement statement = {sql, CV_COUNT(parameters), parameters};
+    return cv_db_query(db, &statement, NULL, error);
 }
 
 /* What a person asked for when the video came in is handed on to the stages that it is for. */

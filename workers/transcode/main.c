@@ -29,11 +29,18 @@ int main(int argc, char **argv)
     if (argc < 0) {
         return CV_EXIT_RETRY;
     }
+    static const struct cv_grant grants[] = {
+        {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*"},
+        {0},
+    };
     static const struct cv_stage stage = {
         .name = "transcode-worker",
         .job_type = "transcode",
         .needs = CV_STAGE_NEEDS_STORE,
         .limits = {.memory_bytes = MEMORY_BYTES},
+        .grants = grants,
         .run = transcode_run,
         .commit = transcode_commit,
     };

@@ -22,12 +22,12 @@ struct transcode_publisher {
 
 int transcode_playlist_key(const char *video_id, char **ret_key, struct cv_error *error)
 {
-    return cv_format(ret_key, error, "videos/proxy/%s/index.m3u8", video_id);
+    return cv_object_key(CV_OBJECT_PROXY, video_id, ret_key, error, "%s", index_name);
 }
 
 int transcode_poster_key(const char *video_id, char **ret_key, struct cv_error *error)
 {
-    return cv_format(ret_key, error, "thumbs/%s/poster.jpg", video_id);
+    return cv_object_key(CV_OBJECT_THUMBS, video_id, ret_key, error, "poster.jpg");
 }
 
 int transcode_publisher_new(struct cv_stage_context *context, const char *video_id,
@@ -40,10 +40,10 @@ int transcode_publisher_new(struct cv_stage_context *context, const char *video_
     }
     publisher->context = context;
     int result =
-        cv_format(&publisher->prefixes[CV_LADDER_STREAM], error, "videos/proxy/%s/", video_id);
-    result = result
-                 ? result
-                 : cv_format(&publisher->prefixes[CV_LADDER_THUMBS], error, "thumbs/%s/", video_id);
+        cv_object_folder(CV_OBJECT_PROXY, video_id, &publisher->prefixes[CV_LADDER_STREAM], error);
+    result = result ? result
+                    : cv_object_folder(CV_OBJECT_THUMBS, video_id,
+                                       &publisher->prefixes[CV_LADDER_THUMBS], error);
     if (result != 0) {
         return result;
     }

@@ -8,8 +8,8 @@ static int add(struct transcode_request *request, int64_t short_side, enum cv_er
                const char *where, struct cv_error *error)
 {
     bool is_known =
-        short_side > 0 && short_side <= CV_MEDIA_SIDE_MAX && cv_ladder_is_rung((int)short_side);
-    if (!is_known || request->short_side_count == CV_LADDER_RUNGS_MAX) {
+        short_side > 0 && short_side <= CV_MEDIA_SIDE_MAX && cv_ladder_is_preset((int)short_side);
+    if (!is_known || request->short_side_count == CV_LADDER_RENDITIONS_MAX) {
         return cv_fail(error, type, "%s: renditions are among 2160, 1440, 1080, 720, 480, 360, 240",
                        where);
     }

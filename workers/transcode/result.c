@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static json_t *rendition_to_json(const struct cv_rendition *rendition)
+static json_t *rendition_to_json(const struct cv_rendition_summary *rendition)
 {
     return json_pack("{s:s, s:i, s:i, s:I, s:i, s:I, s:I, s:s}", "name", rendition->name, "width",
                      rendition->width, "height", rendition->height, "frames",

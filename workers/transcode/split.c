@@ -11,8 +11,6 @@ enum {
     NAME_SIZE = 32,
 };
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 /* ---- the payload ----------------------------------------------------------------------------- */
 
 static int fail_chunks(struct cv_error *error)
@@ -236,17 +234,9 @@ static int encode_chunk(struct cv_stage_context *context, const struct transcode
     if (result != 0) {
         return result;
     }
-    struct cv_ladder_params ladder_params = {
-        .directory = directory,
-        .source = cv_decoder_info(decoder),
-        .threads = cv_stage_threads(context),
-        .short_sides = request->short_sides,
-        .short_side_count = request->short_side_count,
-        .format = request->format,
-        .chunk = chunk,
-        .finished = transcode_publisher_take,
-        .opaque = publisher,
-    };
+    struct cv_ladder_params ladder_params =
+        transcode_ladder_params(context, request, directory, decoder, publisher);
+    ladder_params.chunk = chunk;
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     cv_auto_free char *text = NULL;
     result = cv_ladder_new(&ladder_params, &ladder, error);
@@ -351,17 +341,10 @@ int transcode_run_join(struct cv_stage_context *context, const struct transcode_
     if (result != 0) {
         return result;
     }
-    struct cv_ladder_params ladder_params = {
-        .directory = directory,
-        .source = cv_decoder_info(decoder),
-        .threads = 1,
-        .short_sides = request->short_sides,
-        .short_side_count = request->short_side_count,
-        .format = request->format,
-        .joins = true,
-        .finished = transcode_publisher_take,
-        .opaque = publisher,
-    };
+    struct cv_ladder_params ladder_params =
+        transcode_ladder_params(context, request, directory, decoder, publisher);
+    ladder_params.threads = 1;
+    ladder_params.joins = true;
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     struct transcode_meter meter = {0}, none = {0};
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};

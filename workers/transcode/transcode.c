@@ -38,19 +38,31 @@ void transcode_conclude(const struct transcode_meter *meter, struct transcode_re
     }
 }
 
-/* How far the source's time has come, and what that makes of the time it takes. */
+/* What was said of the time that is left, and since when. */
 struct progress {
     int64_t began_ms, estimated_ms;
     char doing[48];
 };
 
-static void report_progress(struct cv_stage_context *context, const struct cv_media_info *info,
+/* The part of the work that is done: of a whole file the bytes that were taken in, since they grow
+ * whatever the time stamps say; of a chunk, whose bytes nobody knows, its time. */
+static double part_done(const struct cv_decoder *decoder, const struct cv_ladder_chunk *range,
+                        int64_t pts_us)
+{
+    if (range->until_us == INT64_MAX && range->from_us == 0) {
+        return cv_decoder_consumed(decoder);
+    }
+    int64_t duration_us = cv_decoder_info(decoder)->duration_us;
+    int64_t until_us = range->until_us < INT64_MAX ? range->until_us : duration_us;
+    int64_t whole_us = until_us - range->from_us, done_us = pts_us - range->from_us;
+    return whole_us > 0 && done_us > 0 ? (double)done_us / (double)whole_us : 0;
+}
+
+static void report_progress(struct cv_stage_context *context, const struct cv_decoder *decoder,
                             const struct cv_ladder_chunk *range, int64_t pts_us,
                             struct progress *progress)
 {
-    int64_t until_us = range->until_us < INT64_MAX ? range->until_us : info->duration_us;
-    int64_t whole_us = until_us - range->from_us, done_us = pts_us - range->from_us;
-    double done = whole_us > 0 && done_us > 0 ? (double)done_us / (double)whole_us : 0;
+    double done = part_done(decoder, range, pts_us);
     int64_t now_ms = cv_monotonic_ms();
     if (done > 0 && done < 1 && now_ms - progress->estimated_ms >= ESTIMATE_MS) {
         double left_s = (double)(now_ms - progress->began_ms) * (1 - done) / done / 1000;
@@ -77,20 +89,39 @@ int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decod
         }
         if (result == CV_DECODER_SOUND) {
             if (sound.pts_us != AV_NOPTS_VALUE) {
-                report_progress(context, cv_decoder_info(decoder), range, sound.pts_us, &progress);
+                report_progress(context, decoder, range, sound.pts_us, &progress);
             }
             result = cv_ladder_sound(ladder, &sound, error);
         } else if (result == CV_DECODER_FRAME) {
             if (frame.pts_us >= range->from_us && frame.pts_us < range->until_us) {
                 measure(meter, frame.pts_us);
             }
-            report_progress(context, cv_decoder_info(decoder), range, frame.pts_us, &progress);
+            report_progress(context, decoder, range, frame.pts_us, &progress);
             result = cv_ladder_frame(ladder, &frame, error);
         }
         if (result != 0) {
             return result == CV_LADDER_FULL ? 0 : result;
         }
     }
+}
+
+struct cv_ladder_params transcode_ladder_params(struct cv_stage_context *context,
+                                                const struct transcode_request *request,
+                                                const char *directory,
+                                                const struct cv_decoder *decoder,
+                                                struct transcode_publisher *publisher)
+{
+    return (struct cv_ladder_params){
+        .directory = directory,
+        .source = cv_decoder_info(decoder),
+        .cancel = cv_stage_cancel(context),
+        .threads = cv_stage_threads(context),
+        .short_sides = request->short_sides,
+        .short_side_count = request->short_side_count,
+        .format = request->format,
+        .finished = transcode_publisher_take,
+        .opaque = publisher,
+    };
 }
 
 /* Decodes the original and writes all files into `directory`; tells the publisher of them. */
@@ -123,17 +154,9 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
             return result;
         }
     }
-    struct cv_ladder_params ladder_params = {
-        .directory = directory,
-        .source = cv_decoder_info(decoder),
-        .threads = cv_stage_threads(context),
-        .short_sides = request->short_sides,
-        .short_side_count = request->short_side_count,
-        .format = request->format,
-        .progressive = is_first,
-        .finished = transcode_publisher_take,
-        .opaque = publisher,
-    };
+    struct cv_ladder_params ladder_params =
+        transcode_ladder_params(context, request, directory, decoder, publisher);
+    ladder_params.progressive = is_first;
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     result = cv_ladder_new(&ladder_params, &ladder, error);
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};

@@ -2,8 +2,9 @@
  * the seek bar. */
 #pragma once
 
-#include "common/media/media.h"
 #include "common/worker/worker.h"
+
+#include "workers/transcode/hls/hls.h"
 
 /* Which part of the work on a long video a job is (docs/queue.md, long videos). */
 enum transcode_split {
@@ -19,7 +20,7 @@ enum { TRANSCODE_CHUNKS_MAX = 10000 };
 struct transcode_request {
     const char *video_id; /* borrowed from the payload, as the next */
     const char *original;
-    int short_sides[CV_LADDER_RUNGS_MAX]; /* of the renditions; none: the default ladder */
+    int short_sides[CV_LADDER_RENDITIONS_MAX]; /* of the renditions; none: the default ladder */
     size_t short_side_count;
     enum cv_segment_format format;
     enum transcode_split split;
@@ -59,6 +60,12 @@ struct transcode_publisher;
 CV_MUST_CHECK int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decoder,
                                     struct cv_ladder *ladder, const struct cv_ladder_chunk *range,
                                     struct transcode_meter *meter, struct cv_error *error);
+/* What the ladders of a whole, of a chunk and of a join have in common. Everything is borrowed. */
+struct cv_ladder_params transcode_ladder_params(struct cv_stage_context *context,
+                                                const struct transcode_request *request,
+                                                const char *directory,
+                                                const struct cv_decoder *decoder,
+                                                struct transcode_publisher *publisher);
 /* Writes the figures of a meter into a report. */
 void transcode_conclude(const struct transcode_meter *meter, struct transcode_report *report);
 

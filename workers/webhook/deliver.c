@@ -1,208 +1,214 @@
+#include "common/http/http.h"
+
+#include "workers/webhook/sign.h"
 #include "workers/webhook/webhook.h"
 
-#include <curl/curl.h>
 #include <string.h>
-#include <time.h>
 
 enum {
-    CONNECT_MS = 10 * 1000,
-    ANSWER_MAX = 64 << 10, /* what is behind that is not waited for */
-    HEADER_MAX = 64 << 10, /* all lines of the answer's head */
-    SECOND_MS = 1000,
+    NAME_MAX_BYTES = 100,
+    ID_MAX_BYTES = 100,
+    REAL_DIGITS = 16,
+    TIMEOUT_MS = 20 * 1000, /* for the whole exchange: a receiver takes it and works later */
+    TIMEOUT_MIN_MS = 100,
+    TIMEOUT_MAX_MS = 100 * 1000, /* within the type's time limit */
+    ANSWER_MAX = 64 << 10,       /* bytes; a receiver that says more is not listened to */
+    SHOWN_BYTES = 255,           /* of the answer, in an error's message */
 };
 
-CV_DEFINE_CLEANUP(CURL *, curl_easy_cleanup)
-CV_DEFINE_CLEANUP(struct curl_slist *, curl_slist_free_all)
+static const char allow_setting[] = "CORTANA_WEBHOOK_ALLOW";
 
-struct sending {
-    const struct webhook_delivery *delivery;
-    struct webhook_answer answer;
-    size_t received, head;
-    bool is_refused; /* an address that may not be called */
+/* What the payload says. Texts are borrowed from it. */
+struct message {
+    const char *webhook, *id, *type, *timestamp;
+    const json_t *data;
 };
 
-/* ---- what curl calls ------------------------------------------------------------------------- */
+struct settings {
+    struct cv_http_networks allowed;
+    int64_t timeout_ms;
+};
 
-/* Asked for each address before it is connected to: a name may mean another one than a moment ago. */
-static curl_socket_t open_socket(void *opaque, curlsocktype purpose, struct curl_sockaddr *address)
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A member of printable ASCII without blanks: it may stand in a header. */
+static int read_text(const json_t *payload, const char *key, size_t longest, const char **ret_text,
+                     struct cv_error *error)
 {
-    struct sending *sending = opaque;
-    (void)purpose;
-    if (!webhook_may_call(sending->delivery->allowed, &address->addr)) {
-        sending->is_refused = true;
-        return CURL_SOCKET_BAD;
+    const char *text = json_string_value(json_object_get(payload, key));
+    bool good = text && text[0] && strlen(text) <= longest;
+    for (const char *c = text; good && *c; c++) {
+        good = *c > ' ' && *c <= '~';
     }
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-}
-
-/* A date or seconds; what is neither is not heard. */
-static int64_t parse_retry_after(const char *value)
-{
-    int64_t seconds = 0;
-    if (cv_parse_int(value, 0, INT32_MAX, &seconds)) {
-        return seconds * SECOND_MS;
+    if (!good) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "\"%s\" must be 1 to %zu plain characters",
+                       key, longest);
     }
-    time_t at = curl_getdate(value, NULL);
-    int64_t left = at < 0 ? 0 : (int64_t)at * SECOND_MS - cv_wall_ms();
-    return left > 0 ? left : 0;
-}
-
-static size_t take_header(char *data, size_t size, size_t count, void *opaque)
-{
-    static const char name[] = "retry-after:";
-    struct sending *sending = opaque;
-    size_t length = size * count;
-    char value[64];
-    sending->head += length;
-    if (sending->head > HEADER_MAX) {
-        return 0;
-    }
-    size_t start = strlen(name);
-    if (length > start && strncasecmp(data, name, start) == 0 && length - start < sizeof(value)) {
-        (void)snprintf(value, sizeof(value), "%.*s", (int)(length - start), data + start);
-        value[strcspn(value, "\r\n")] = '\0';
-        sending->answer.retry_after_ms = parse_retry_after(value + strspn(value, " \t"));
-    }
-    return length;
-}
-
-static size_t take_body(char *data, size_t size, size_t count, void *opaque)
-{
-    struct sending *sending = opaque;
-    size_t length = size * count;
-    for (size_t i = 0; i < length && sending->received + i + 1 < sizeof(sending->answer.text);
-         i++) {
-        char c = data[i];
-        sending->answer.text[sending->received + i] = c >= ' ' && c <= '~' ? c : '.';
-    }
-    sending->received += length;
-    return sending->received > ANSWER_MAX ? 0 : length;
-}
-
-static int look_at_cancel(void *opaque, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
-                          curl_off_t up)
-{
-    struct sending *sending = opaque;
-    (void)down_all, (void)down, (void)up_all, (void)up;
-    return cv_cancel_level(sending->delivery->cancel) != CV_CANCEL_NONE;
-}
-
-/* ---- one request ----------------------------------------------------------------------------- */
-
-static int add_line(struct curl_slist **lines, struct cv_error *error, const char *format, ...)
-    CV_PRINTF(3, 4);
-static int add_line(struct curl_slist **lines, struct cv_error *error, const char *format, ...)
-{
-    cv_auto_free char *line = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vasprintf(&line, format, arguments);
-    va_end(arguments);
-    struct curl_slist *longer = length >= 0 ? curl_slist_append(*lines, line) : NULL;
-    if (!longer) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
-    }
-    *lines = longer;
+    *ret_text = text;
     return 0;
 }
 
-static int make_lines(const struct webhook_delivery *delivery, struct curl_slist **lines,
-                      struct cv_error *error)
+static int read_message(const json_t *payload, struct message *message, struct cv_error *error)
 {
-    int result = add_line(lines, error, "content-type: application/json");
-    result = result ? result : add_line(lines, error, "webhook-id: %s", delivery->id);
+    int result = read_text(payload, "webhook", NAME_MAX_BYTES, &message->webhook, error);
+    result = result ? result : read_text(payload, "id", ID_MAX_BYTES, &message->id, error);
+    result = result ? result : read_text(payload, "type", NAME_MAX_BYTES, &message->type, error);
     result = result ? result
-                    : add_line(lines, error, "webhook-timestamp: %lld",
-                               (long long)delivery->timestamp_s);
-    result =
-        result ? result : add_line(lines, error, "webhook-signature: %s", delivery->signatures);
-    return result ? result : add_line(lines, error, "Expect:");
-}
-
-static bool set_options(CURL *curl, struct sending *sending, struct curl_slist *lines)
-{
-    const struct webhook_delivery *delivery = sending->delivery;
-    bool good = true;
-#define SET(option, value) good = good && curl_easy_setopt(curl, option, value) == CURLE_OK
-    SET(CURLOPT_URL, delivery->url);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_PROXY, ""); /* none: the address that is checked is the one that is spoken to */
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_FORBID_REUSE, 1L);
-    SET(CURLOPT_USERAGENT, "cortana-vision/" CV_VERSION);
-    SET(CURLOPT_HTTPHEADER, lines);
-    SET(CURLOPT_POST, 1L);
-    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)delivery->length);
-    SET(CURLOPT_POSTFIELDS, delivery->body);
-    SET(CURLOPT_CONNECTTIMEOUT_MS,
-        (long)(delivery->timeout_ms < CONNECT_MS ? delivery->timeout_ms : CONNECT_MS));
-    SET(CURLOPT_TIMEOUT_MS, (long)delivery->timeout_ms);
-    SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    SET(CURLOPT_OPENSOCKETDATA, sending);
-    SET(CURLOPT_HEADERFUNCTION, take_header);
-    SET(CURLOPT_HEADERDATA, sending);
-    SET(CURLOPT_WRITEFUNCTION, take_body);
-    SET(CURLOPT_WRITEDATA, sending);
-    SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_XFERINFOFUNCTION, look_at_cancel);
-    SET(CURLOPT_XFERINFODATA, sending);
-    if (delivery->ca_file) {
-        SET(CURLOPT_CAINFO, delivery->ca_file);
+                    : read_text(payload, "timestamp", NAME_MAX_BYTES, &message->timestamp, error);
+    message->data = json_object_get(payload, "data");
+    if (result == 0 && !json_is_object(message->data)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "\"data\" must be an object");
     }
-#undef SET
-    return good;
+    return result;
 }
 
-static int explain(const struct sending *sending, CURLcode code, struct cv_error *error)
+static int read_settings(struct settings *settings, struct cv_error *error)
 {
-    switch (code) {
-    case CURLE_ABORTED_BY_CALLBACK:
-        return cv_fail(error, CV_ERROR_CANCELED, "stopped");
-    case CURLE_OPERATION_TIMEDOUT:
-        return cv_fail(error, CV_ERROR_TIMEOUT, "no answer within %lld ms",
-                       (long long)sending->delivery->timeout_ms);
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "the URL is none: %s",
-                       curl_easy_strerror(code));
-    case CURLE_OUT_OF_MEMORY:
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
-    default:
-        if (sending->is_refused) {
-            return cv_fail(error, CV_ERROR_AUTHORIZATION,
-                           "the URL leads to an address that is not public: allow its network with "
-                           "CORTANA_WEBHOOK_ALLOW if it is meant");
+    if (!cv_http_networks_parse(cv_env(allow_setting, ""), &settings->allowed)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s must be networks like 10.0.0.0/8,fd00::/8", allow_setting);
+    }
+    return cv_env_int("CORTANA_WEBHOOK_TIMEOUT_MS", TIMEOUT_MS, TIMEOUT_MIN_MS, TIMEOUT_MAX_MS,
+                      &settings->timeout_ms, error);
+}
+
+/* The same bytes at every attempt: members in this order, data as the queue has kept it. Sixteen
+ * digits write 33.767 as it was, and not as the nearest double. */
+static int make_body(const struct message *message, char **ret_body, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *body =
+        json_pack("{s:s, s:s, s:O}", "type", message->type, "timestamp", message->timestamp, "data",
+                  message->data);
+    char *text = body ? json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
+    if (!text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the message");
+    }
+    *ret_body = text;
+    return 0;
+}
+
+/* ---- what an answer means -------------------------------------------------------------------- */
+
+/* How an answer's body begins, in plain ASCII. */
+static void show_body(const struct cv_buffer *body, char shown[SHOWN_BYTES + 1])
+{
+    size_t length = body->length < SHOWN_BYTES ? body->length : SHOWN_BYTES;
+    for (size_t i = 0; i < length; i++) {
+        char c = body->data[i];
+        shown[i] = c >= ' ' && c <= '~' ? c : '.';
+    }
+    shown[length] = '\0';
+}
+
+static int judge(struct cv_db *db, const struct message *message,
+                 const struct cv_http_answer *answer, struct cv_error *error)
+{
+    long status = answer->status;
+    char shown[SHOWN_BYTES + 1];
+    if (status / 100 == 2) {
+        return 0;
+    }
+    if (status == 410) {
+        int result = cv_db_run(db, NULL, error, "SELECT disable_webhook($1, $2)", message->webhook,
+                               "the receiver answered 410 Gone");
+        return result ? result
+                      : cv_fail(error, CV_ERROR_REFUSED,
+                                "webhook %s: 410 Gone, it is off from now on", message->webhook);
+    }
+    enum cv_error_type type = status == 429                    ? CV_ERROR_THROTTLED
+                              : status == 408                  ? CV_ERROR_TIMEOUT
+                              : status == 425 || status >= 500 ? CV_ERROR_SERVER
+                                                               : CV_ERROR_REFUSED;
+    show_body(&answer->body, shown);
+    int result = cv_fail(error, type, "webhook %s: HTTP %ld%s%s%s", message->webhook, status,
+                         status / 100 == 3 ? ", and no redirect is followed" : "",
+                         shown[0] ? ": " : "", shown);
+    error->retry_after_ms = answer->retry_after_ms;
+    return result;
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+/* One signature for each valid secret, the newest first. */
+static int sign_all(const struct cv_db_result *rows, const struct message *message,
+                    const char *body, char **ret_signatures, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer signatures = CV_BUFFER_INIT;
+    for (int row = 0; row < cv_db_rows(rows); row++) {
+        char signature[WEBHOOK_SIGNATURE_SIZE];
+        int result =
+            webhook_sign(cv_db_text(rows, row, "secret"), message->id,
+                         cv_db_int(rows, row, "now_s", 0), body, strlen(body), signature, error);
+        if (result != 0) {
+            return result;
         }
-        return cv_fail(error, CV_ERROR_CONNECTION, "%s", curl_easy_strerror(code));
+        cv_buffer_printf(&signatures, "%s%s", row > 0 ? " " : "", signature);
     }
+    return cv_buffer_take(&signatures, ret_signatures, error);
 }
 
-int webhook_send(const struct webhook_delivery *delivery, struct webhook_answer *ret_answer,
-                 struct cv_error *error)
+static int send_message(const struct settings *settings, const struct message *message,
+                        const struct cv_db_result *rows, struct cv_cancel *cancel,
+                        struct cv_http_answer *ret_answer, struct cv_error *error)
 {
-    struct sending sending = {.delivery = delivery};
-    cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "libcurl does not start");
+    cv_auto_free char *body = NULL, *signatures = NULL;
+    cv_auto_free char *id = NULL, *timestamp = NULL, *signed_by = NULL;
+    cv_auto(cv_http_client_close) struct cv_http_client *client = NULL;
+    int result = make_body(message, &body, error);
+    result = result ? result : sign_all(rows, message, body, &signatures, error);
+    result = result ? result : cv_format(&id, error, "webhook-id: %s", message->id);
+    result = result ? result
+                    : cv_format(&timestamp, error, "webhook-timestamp: %lld",
+                                (long long)cv_db_int(rows, 0, "now_s", 0));
+    result = result ? result : cv_format(&signed_by, error, "webhook-signature: %s", signatures);
+    result = result ? result : cv_http_client_open(&client, error);
+    if (result) {
+        return result;
     }
-    cv_auto(curl_easy_cleanup) CURL *curl = curl_easy_init();
-    int result = make_lines(delivery, &lines, error);
+    const char *const headers[] = {
+        "content-type: application/json", id, timestamp, signed_by, "Expect:", NULL};
+    const struct cv_http_request request = {
+        .url = cv_db_text(rows, 0, "url"),
+        .headers = headers,
+        .body = body,
+        .body_length = strlen(body),
+        .answer_max = ANSWER_MAX,
+        .timeout_ms = settings->timeout_ms,
+        .ca_file = cv_env("CORTANA_WEBHOOK_CA_FILE", NULL),
+        .allowed = &settings->allowed,
+        .allow_setting = allow_setting,
+        .cancel = cancel,
+    };
+    result = cv_http_post(client, &request, ret_answer, error);
+    return result ? cv_fail_context(error, result, "webhook %s", message->webhook) : 0;
+}
+
+int webhook_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
+                struct cv_error *error)
+{
+    struct message message = {.webhook = NULL};
+    struct settings settings = {.timeout_ms = 0};
+    cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {.status = 0};
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    struct cv_db *db = cv_stage_db(context);
+    int result = read_settings(&settings, error);
+    result = result ? result : read_message(payload, &message, error);
+    result =
+        result ? result
+               : cv_db_run(db, &rows, error, "SELECT * FROM webhook_to_call($1)", message.webhook);
     if (result != 0) {
         return result;
     }
-    if (!curl || !set_options(curl, &sending, lines)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
+    if (cv_db_rows(rows) == 0) {
+        return cv_fail(error, CV_ERROR_REFUSED,
+                       "webhook %s is gone, or off, or has no valid secret", message.webhook);
     }
-    int64_t began = cv_monotonic_ms();
-    CURLcode code = curl_easy_perform(curl);
-    sending.answer.took_ms = cv_monotonic_ms() - began;
-    (void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &sending.answer.status);
-    /* An answer that goes on for longer than anybody reads has been given all the same. */
-    bool is_enough = code == CURLE_WRITE_ERROR && sending.received > ANSWER_MAX;
-    if (code != CURLE_OK && !is_enough) {
-        return explain(&sending, code, error);
+    result = send_message(&settings, &message, rows, cv_stage_cancel(context), &answer, error);
+    result = result ? result : judge(db, &message, &answer, error);
+    if (result != 0) {
+        return result;
     }
-    *ret_answer = sending.answer;
-    return 0;
+    *ret_result = json_pack("{s:i, s:I}", "status", (int)answer.status, "took_ms",
+                            (json_int_t)answer.took_ms);
+    return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
 }

@@ -1,6 +1,4 @@
-#include "common/media/averror.h"
-#include "common/media/cleanup.h"
-#include "common/media/cut_internal.h"
+#include "workers/clip_generate/cut/cut_internal.h"
 
 #include <string.h>
 

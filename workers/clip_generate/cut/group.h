@@ -1,7 +1,7 @@
-/* Coded pictures from one key frame up to the next, as they are cut. Private to common/media. */
+/* Coded pictures from one key frame up to the next, as they are cut. Private to workers/clip_generate/cut. */
 #pragma once
 
-#include "common/media/h264.h"
+#include "workers/clip_generate/cut/h264.h"
 
 #include <libavcodec/packet.h>
 

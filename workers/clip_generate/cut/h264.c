@@ -1,4 +1,4 @@
-#include "common/media/h264.h"
+#include "workers/clip_generate/cut/h264.h"
 
 #include <libavcodec/defs.h>
 #include <libavutil/mem.h>

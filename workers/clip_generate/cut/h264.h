@@ -1,5 +1,5 @@
 /* H.264 as bytes: NAL units, parameter sets, and the configuration record of MP4 (ITU-T H.264 7.3,
- * ISO/IEC 14496-15 5.3.3). Knows no pictures. Private to common/media. */
+ * ISO/IEC 14496-15 5.3.3). Knows no pictures. Private to workers/clip_generate/cut. */
 #pragma once
 
 #include "common/base/base.h"

@@ -1,4 +1,4 @@
-#include "common/media/ladder_internal.h"
+#include "workers/transcode/hls/ladder_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,44 +12,53 @@ enum {
     STAMP_LENGTH = 12,        /* "HH:MM:SS.mmm" */
     CHUNK_SEGMENTS = 1 << 20, /* more than the longest presentation has */
     SHEETS_MAX = 1000,
+    TILES_MAX = 1 << 20,
 };
+
+/* What a chunk may claim, far beyond what one can hold; sums over all chunks do not overflow. */
+#define END_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX * 2)
+#define TICKS_MAX (INT64_C(3600) * CV_PLAYLIST_CLOCK * CV_MEDIA_HOURS_MAX * 2)
+#define BYTES_MAX (INT64_C(1) << 40)
+#define FRAMES_MAX (INT64_C(1) << 32)
 
 /* ---- what is known of each rendition --------------------------------------------------------- */
 
-const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rung)
+const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rendition)
 {
-    return ladder->joins ? &ladder->joined[rung].list
-                         : cv_segments_list(cv_rung_segments(ladder->rungs[rung]));
+    return ladder->joins ? &ladder->joined[rendition].list
+                         : cv_segments_list(cv_rendition_segments(ladder->renditions[rendition]));
 }
 
-const char *cv_ladder_codec(const struct cv_ladder *ladder, size_t rung)
+const char *cv_ladder_codec(const struct cv_ladder *ladder, size_t rendition)
 {
-    return ladder->joins ? ladder->joined[rung].codec
-                         : cv_segments_codec(cv_rung_segments(ladder->rungs[rung]));
+    return ladder->joins ? ladder->joined[rendition].codec
+                         : cv_segments_codec(cv_rendition_segments(ladder->renditions[rendition]));
 }
 
-struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t rung,
+struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t rendition,
                                          char name[CV_LADDER_NAME_SIZE])
 {
-    (void)snprintf(name, CV_LADDER_NAME_SIZE, "%dx%d", ladder->sizes[rung].width,
-                   ladder->sizes[rung].height);
+    (void)snprintf(name, CV_LADDER_NAME_SIZE, "%dx%d", ladder->sizes[rendition].width,
+                   ladder->sizes[rendition].height);
     return cv_segments_format_names(ladder->format, name);
 }
 
-int64_t cv_ladder_frames(const struct cv_ladder *ladder, size_t rung)
+int64_t cv_ladder_frames(const struct cv_ladder *ladder, size_t rendition)
 {
-    return ladder->joins ? ladder->joined[rung].frames : cv_rung_frames(ladder->rungs[rung]);
+    return ladder->joins ? ladder->joined[rendition].frames
+                         : cv_rendition_frames(ladder->renditions[rendition]);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void write_rendition(const struct cv_ladder *ladder, size_t rung, struct cv_buffer *text)
+static void write_rendition(const struct cv_ladder *ladder, size_t rendition,
+                            struct cv_buffer *text)
 {
     char name[CV_LADDER_NAME_SIZE];
-    const struct cv_segment_list *list = cv_ladder_list(ladder, rung);
+    const struct cv_segment_list *list = cv_ladder_list(ladder, rendition);
     cv_buffer_printf(text, "rendition %s %s %" PRId64 "\n",
-                     cv_ladder_names(ladder, rung, name).name, cv_ladder_codec(ladder, rung),
-                     cv_ladder_frames(ladder, rung));
+                     cv_ladder_names(ladder, rendition, name).name,
+                     cv_ladder_codec(ladder, rendition), cv_ladder_frames(ladder, rendition));
     for (size_t i = 0; i < list->count; i++) {
         const struct cv_segment *segment = &list->segments[i];
         cv_buffer_printf(text, "segment %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
@@ -99,14 +108,15 @@ static int tell_one(struct cv_ladder *ladder, enum cv_ladder_part part, const ch
 }
 
 /* A segment follows the one before it: numbers are those of the grid, and no time is left out. */
-static int join_segment(struct cv_ladder *ladder, size_t rung, const char *line,
+static int join_segment(struct cv_ladder *ladder, size_t rendition, const char *line,
                         struct cv_error *error)
 {
-    struct cv_ladder_joined *joined = &ladder->joined[rung];
+    struct cv_ladder_joined *joined = &ladder->joined[rendition];
     struct cv_segment segment;
     if (sscanf(line, "segment %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, &segment.start,
                &segment.duration, &segment.bytes, &segment.frames) != 4 ||
-        segment.duration < 1 || segment.bytes < 1 || segment.frames < 1 ||
+        segment.duration < 1 || segment.duration > TICKS_MAX || segment.bytes < 1 ||
+        segment.bytes > BYTES_MAX || segment.frames < 1 || segment.frames > FRAMES_MAX ||
         joined->list.count >= CHUNK_SEGMENTS) {
         return fail_text(ladder, line, error);
     }
@@ -114,7 +124,7 @@ static int join_segment(struct cv_ladder *ladder, size_t rung, const char *line,
         return fail_text(ladder, "there is a seam before it", error);
     }
     char name[CV_LADDER_NAME_SIZE];
-    struct cv_playlist_names names = cv_ladder_names(ladder, rung, name);
+    struct cv_playlist_names names = cv_ladder_names(ladder, rendition, name);
     cv_auto_free char *file = NULL;
     int result = cv_format(&file, error, "segment_%s_%05zu.%s", names.name, joined->list.count,
                            names.extension);
@@ -122,28 +132,30 @@ static int join_segment(struct cv_ladder *ladder, size_t rung, const char *line,
     return result ? result : cv_segment_list_add(&joined->list, &segment, error);
 }
 
-static int join_key(struct cv_ladder *ladder, size_t rung, size_t before, const char *line,
+static int join_key(struct cv_ladder *ladder, size_t rendition, size_t before, const char *line,
                     struct cv_error *error)
 {
-    struct cv_segment_list *list = &ladder->joined[rung].list;
+    struct cv_segment_list *list = &ladder->joined[rendition].list;
     struct cv_key key;
     if (sscanf(line, "key %" SCNd64 " %zu %" SCNd64 " %" SCNd64, &key.pts, &key.segment,
                &key.offset, &key.size) != 4 ||
-        key.segment >= list->count - before || key.offset < 0 || key.size < 1) {
+        key.segment >= list->count - before || key.offset < 0 || key.offset > BYTES_MAX ||
+        key.size < 1 || key.size > BYTES_MAX || llabs(key.pts) > TICKS_MAX) {
         return fail_text(ladder, line, error);
     }
     key.segment += before;
     return cv_segment_list_add_key(list, &key, error);
 }
 
-static int join_head(struct cv_ladder *ladder, size_t rung, const char *line,
+static int join_head(struct cv_ladder *ladder, size_t rendition, const char *line,
                      struct cv_error *error)
 {
-    struct cv_ladder_joined *joined = &ladder->joined[rung];
+    struct cv_ladder_joined *joined = &ladder->joined[rendition];
     char name[CV_LADDER_NAME_SIZE], own[CV_LADDER_NAME_SIZE], codec[32];
     int64_t frames;
     if (sscanf(line, "rendition %15s %31s %" SCNd64, name, codec, &frames) != 3 ||
-        strcmp(name, cv_ladder_names(ladder, rung, own).name) != 0 || frames < 1) {
+        strcmp(name, cv_ladder_names(ladder, rendition, own).name) != 0 || frames < 1 ||
+        frames > FRAMES_MAX) {
         return fail_text(ladder, line, error);
     }
     if (ladder->joined_chunks > 0 && strcmp(codec, joined->codec) != 0) {
@@ -164,16 +176,16 @@ static int join_renditions(struct cv_ladder *ladder, char **line, char **rest,
                            struct cv_error *error)
 {
     int result = 0;
-    for (size_t rung = 0; result == 0 && rung < ladder->count; rung++) {
-        result = join_head(ladder, rung, *line ? *line : "", error);
-        size_t before = ladder->joined[rung].list.count;
+    for (size_t rendition = 0; result == 0 && rendition < ladder->count; rendition++) {
+        result = join_head(ladder, rendition, *line ? *line : "", error);
+        size_t before = ladder->joined[rendition].list.count;
         *line = strtok_r(NULL, "\n", rest);
         while (result == 0 && *line && strncmp(*line, "segment ", 8) == 0) {
-            result = join_segment(ladder, rung, *line, error);
+            result = join_segment(ladder, rendition, *line, error);
             *line = strtok_r(NULL, "\n", rest);
         }
         while (result == 0 && *line && strncmp(*line, "key ", 4) == 0) {
-            result = join_key(ladder, rung, before, *line, error);
+            result = join_key(ladder, rendition, before, *line, error);
             *line = strtok_r(NULL, "\n", rest);
         }
     }
@@ -201,8 +213,8 @@ int cv_ladder_join(struct cv_ladder *ladder, const char *text, struct cv_error *
     int64_t end_us;
     if (sscanf(text, "chunk %d\nend %" SCNd64 "\nposter %lf\nsheets %d %d\n%n", &number, &end_us,
                &score, &sheets, &tiles, &length) != 5 ||
-        number != ladder->joined_chunks || end_us < 0 || length == 0 || sheets < 1 ||
-        sheets > SHEETS_MAX || tiles < 1) {
+        number != ladder->joined_chunks || !(score >= -1) || end_us < 0 || end_us > END_MAX_US ||
+        length == 0 || sheets < 1 || sheets > SHEETS_MAX || tiles < 1 || tiles > TILES_MAX) {
         return fail_text(ladder, "its head", error);
     }
     cv_auto_free char *copy = NULL;
@@ -215,7 +227,8 @@ int cv_ladder_join(struct cv_ladder *ladder, const char *text, struct cv_error *
         return result;
     }
     cv_buffer_text(&ladder->cues, ladder->joined_chunks == 0 ? "WEBVTT\n" : "");
-    cv_buffer_text(&ladder->cues, text + length + (line - copy) + strlen("cues\n"));
+    const char *cues = text + length + (line - copy) + strlen("cues");
+    cv_buffer_text(&ladder->cues, *cues == '\n' ? cues + 1 : cues);
     if (score > ladder->poster_score) {
         ladder->poster_score = score;
         ladder->poster_chunk = number;

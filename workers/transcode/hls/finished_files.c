@@ -1,4 +1,4 @@
-#include "common/media/files.h"
+#include "workers/transcode/hls/finished_files.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,10 @@
 /* Files of an output that are complete, in the order in which they may be published. Written from
- * any thread, handed on by one. Private to common/media. */
+ * any thread, handed on by one. Private to workers/transcode/hls. */
 #pragma once
 
 #include "common/media/media.h"
+
+#include "workers/transcode/hls/hls.h"
 
 struct cv_files;
 

@@ -1,13 +1,14 @@
-/* The inside of a ladder: what comes in is put in order here, encoded in rungs and segments, and
- * told of in playlists. Private to common/media. */
+/* The inside of a ladder: what comes in is put in order here, encoded in renditions and segments, and
+ * told of in playlists. Private to workers/transcode/hls. */
 #pragma once
 
-#include "common/media/cadence.h"
-#include "common/media/rung.h"
-#include "common/media/sound_encoder.h"
+#include "common/media/media.h"
+
+#include "workers/transcode/hls/rendition.h"
 
 struct cv_ladder_track {
     char name[CV_LADDER_NAME_SIZE]; /* NAME.m3u8: "sound", "sound_2" … */
+    struct cv_ladder *ladder;
     struct cv_sound_encoder *encoder;
     struct cv_segments *segments;
 };
@@ -21,6 +22,7 @@ struct cv_ladder_joined {
 
 struct cv_ladder {
     const struct cv_media_info *source;
+    struct cv_cancel *cancel;
     int threads;
     enum cv_segment_format format;
     bool progressive, published; /* published: the final playlists are written */
@@ -28,8 +30,9 @@ struct cv_ladder {
     cv_ladder_finished finished;
     void *opaque;
     struct cv_files *files;
-    struct cv_rung_size sizes[CV_LADDER_RUNGS_MAX];
-    struct cv_rung *rungs[CV_LADDER_RUNGS_MAX]; /* largest first; NULL before the first picture */
+    struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX];
+    struct cv_rendition
+        *renditions[CV_LADDER_RENDITIONS_MAX]; /* largest first; NULL before the first picture */
     size_t count;
     AVRational shape; /* of the source's pixels, as they are shown */
     struct cv_sprites *sprites;
@@ -46,30 +49,22 @@ struct cv_ladder {
     int64_t full_ticks;           /* the first picture that a full chunk does not show */
     int64_t heard_us;             /* where a chunk's sound ends */
     bool joins;
-    struct cv_ladder_joined joined[CV_LADDER_RUNGS_MAX];
+    struct cv_ladder_joined joined[CV_LADDER_RENDITIONS_MAX];
     struct cv_buffer cues;
     int joined_chunks, joined_tiles;
     int poster_chunk;
     double poster_score;
 };
 
-CV_MUST_CHECK int cv_ladder_open_sounds(struct cv_ladder *ladder, struct cv_error *error);
-void cv_ladder_close_sounds(struct cv_ladder *ladder);
-/* Where the longest track ends; 0: silent. */
-int64_t cv_ladder_sounds_end_us(const struct cv_ladder *ladder);
-/* Ends all tracks at `end_us`. */
-CV_MUST_CHECK int cv_ladder_end_sounds(struct cv_ladder *ladder, int64_t end_us,
-                                       struct cv_error *error);
-
 /* Tells the caller of files that have become complete, and of playlists that name them early. */
 CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);
 
 /* One rendition's segments, whether they were made here or joined. */
-const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rung);
-const char *cv_ladder_codec(const struct cv_ladder *ladder, size_t rung);
-struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t rung,
+const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rendition);
+const char *cv_ladder_codec(const struct cv_ladder *ladder, size_t rendition);
+struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t rendition,
                                          char name[CV_LADDER_NAME_SIZE]);
-int64_t cv_ladder_frames(const struct cv_ladder *ladder, size_t rung);
+int64_t cv_ladder_frames(const struct cv_ladder *ladder, size_t rendition);
 
 /* Ends the pictures of a chunk and waits for them. */
 CV_MUST_CHECK int cv_ladder_end_chunk(struct cv_ladder *ladder, struct cv_error *error);
@@ -81,9 +76,3 @@ void cv_ladder_free_joined(struct cv_ladder *ladder);
 
 CV_MUST_CHECK int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name,
                                          struct cv_error *error);
-
-/* Writes poster and playlists, when everything they name is complete. */
-CV_MUST_CHECK int cv_ladder_publish(struct cv_ladder *ladder, struct cv_error *error);
-
-void cv_ladder_summarize(const struct cv_ladder *ladder, int64_t end_us,
-                         struct cv_ladder_summary *summary);

@@ -1,7 +1,203 @@
-#include "common/media/playlist.h"
+#include "workers/transcode/hls/playlist.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
+
+/* ---- lists of segments ----------------------------------------------------------------------- */
+
+enum { FIRST_CAPACITY = 64 };
+
+void cv_segment_list_deinit(struct cv_segment_list *list)
+{
+    free(list->segments);
+    free(list->keys);
+    *list = (struct cv_segment_list){0};
+}
+
+int cv_segment_list_add(struct cv_segment_list *list, const struct cv_segment *segment,
+                        struct cv_error *error)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : FIRST_CAPACITY;
+        struct cv_segment *more = reallocarray(list->segments, capacity, sizeof(*more));
+        if (!more) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
+        }
+        list->segments = more;
+        list->capacity = capacity;
+    }
+    list->segments[list->count++] = *segment;
+    return 0;
+}
+
+int cv_segment_list_add_key(struct cv_segment_list *list, const struct cv_key *key,
+                            struct cv_error *error)
+{
+    if (list->key_count == list->key_capacity) {
+        size_t capacity = list->key_capacity ? 2 * list->key_capacity : FIRST_CAPACITY;
+        struct cv_key *more = reallocarray(list->keys, capacity, sizeof(*more));
+        if (!more) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
+        }
+        list->keys = more;
+        list->key_capacity = capacity;
+    }
+    list->keys[list->key_count++] = *key;
+    return 0;
+}
+
+int64_t cv_segment_list_end(const struct cv_segment_list *list)
+{
+    const struct cv_segment *last = list->count > 0 ? &list->segments[list->count - 1] : NULL;
+    return last ? last->start + last->duration : 0;
+}
+
+int cv_segment_list_target(const struct cv_segment_list *list)
+{
+    int64_t target = 1;
+    for (size_t i = 0; i < list->count; i++) {
+        int64_t rounded = (list->segments[i].duration + CV_PLAYLIST_CLOCK / 2) / CV_PLAYLIST_CLOCK;
+        target = rounded > target ? rounded : target;
+    }
+    return (int)target;
+}
+
+static double bit_rate(int64_t bytes, int64_t ticks)
+{
+    return ticks > 0 ? 8.0 * (double)bytes * CV_PLAYLIST_CLOCK / (double)ticks : 0;
+}
+
+int64_t cv_segment_list_average(const struct cv_segment_list *list)
+{
+    int64_t bytes = 0, ticks = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        bytes += list->segments[i].bytes;
+        ticks += list->segments[i].duration;
+    }
+    return (int64_t)ceil(bit_rate(bytes, ticks));
+}
+
+int64_t cv_segment_list_peak(const struct cv_segment_list *list, int target)
+{
+    int64_t least = (int64_t)target * CV_PLAYLIST_CLOCK / 2;
+    double peak = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        int64_t bytes = 0, ticks = 0;
+        for (size_t j = i; j < list->count; j++) {
+            bytes += list->segments[j].bytes;
+            ticks += list->segments[j].duration;
+            if (ticks > 3 * least) {
+                break;
+            }
+            if (ticks >= least) {
+                peak = fmax(peak, bit_rate(bytes, ticks));
+            }
+        }
+    }
+    int64_t average = cv_segment_list_average(list);
+    return peak > (double)average ? (int64_t)ceil(peak) : average;
+}
+
+double cv_segment_list_frame_rate(const struct cv_segment_list *list)
+{
+    double most = 0, frames = 0;
+    int64_t ticks = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct cv_segment *segment = &list->segments[i];
+        if (segment->duration >= CV_PLAYLIST_CLOCK) {
+            most =
+                fmax(most, (double)segment->frames * CV_PLAYLIST_CLOCK / (double)segment->duration);
+        }
+        frames += (double)segment->frames;
+        ticks += segment->duration;
+    }
+    if (frames < 2 || ticks == 0) {
+        return 0;
+    }
+    return most > 0 ? most : frames * CV_PLAYLIST_CLOCK / (double)ticks;
+}
+
+/* ---- tracks of sound ------------------------------------------------------------------------- */
+
+/* ISO 639-2 codes that have a code of two letters (ISO 639-1), which BCP 47 wants where there is
+ * one. What is not here stays as it is. */
+static const struct language {
+    char three[4], two[3];
+} languages[] = {
+    {"alb", "sq"}, {"ara", "ar"}, {"arm", "hy"}, {"baq", "eu"}, {"ben", "bn"}, {"bul", "bg"},
+    {"bur", "my"}, {"cat", "ca"}, {"ces", "cs"}, {"chi", "zh"}, {"cze", "cs"}, {"dan", "da"},
+    {"deu", "de"}, {"dut", "nl"}, {"ell", "el"}, {"eng", "en"}, {"est", "et"}, {"eus", "eu"},
+    {"fas", "fa"}, {"fin", "fi"}, {"fra", "fr"}, {"fre", "fr"}, {"geo", "ka"}, {"ger", "de"},
+    {"gre", "el"}, {"heb", "he"}, {"hin", "hi"}, {"hrv", "hr"}, {"hun", "hu"}, {"hye", "hy"},
+    {"ice", "is"}, {"ind", "id"}, {"isl", "is"}, {"ita", "it"}, {"jpn", "ja"}, {"kat", "ka"},
+    {"kor", "ko"}, {"lav", "lv"}, {"lit", "lt"}, {"mac", "mk"}, {"may", "ms"}, {"mkd", "mk"},
+    {"msa", "ms"}, {"mya", "my"}, {"nld", "nl"}, {"nob", "nb"}, {"nor", "no"}, {"per", "fa"},
+    {"pol", "pl"}, {"por", "pt"}, {"ron", "ro"}, {"rum", "ro"}, {"rus", "ru"}, {"slk", "sk"},
+    {"slo", "sk"}, {"slv", "sl"}, {"spa", "es"}, {"sqi", "sq"}, {"srp", "sr"}, {"swe", "sv"},
+    {"tam", "ta"}, {"tel", "te"}, {"tha", "th"}, {"tur", "tr"}, {"ukr", "uk"}, {"urd", "ur"},
+    {"vie", "vi"}, {"zho", "zh"},
+};
+
+enum { NAME_SIZE = 96, LETTERS_MIN = 2, LETTERS_MAX = 3 };
+
+/* A language tag, or "" where the container's word is none. */
+static const char *tag_of(const char *language)
+{
+    size_t length = strlen(language);
+    if (length < LETTERS_MIN || length > LETTERS_MAX ||
+        strspn(language, "abcdefghijklmnopqrstuvwxyz") != length) {
+        return "";
+    }
+    for (size_t i = 0; i < CV_COUNT(languages); i++) {
+        if (strcmp(languages[i].three, language) == 0) {
+            return languages[i].two;
+        }
+    }
+    return language;
+}
+
+/* What people see of a track, before it is told apart from others. */
+static const char *label_of(const struct cv_playlist_sound *sound)
+{
+    const char *tag = tag_of(sound->language);
+    return sound->title[0] ? sound->title : tag[0] ? tag : "Sound";
+}
+
+/* A number goes behind every label but the first of its kind. Two tracks of one language are not
+ * for a player to choose between by itself. */
+static void sound_line(struct cv_buffer *text, const struct cv_playlist_sound *sounds, size_t index)
+{
+    const struct cv_playlist_sound *sound = &sounds[index];
+    const char *tag = tag_of(sound->language);
+    bool twin = false, is_new = true;
+    for (size_t i = 0; i < index; i++) {
+        twin = twin || strcmp(label_of(&sounds[i]), label_of(sound)) == 0;
+        is_new = is_new && strcmp(tag_of(sounds[i].language), tag) != 0;
+    }
+    char name[NAME_SIZE];
+    if (twin) {
+        (void)snprintf(name, sizeof(name), "%s (%zu)", label_of(sound), index + 1);
+    } else {
+        (void)snprintf(name, sizeof(name), "%s", label_of(sound));
+    }
+    cv_buffer_printf(text, "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"%s\"", name);
+    if (tag[0]) {
+        cv_buffer_printf(text, ",LANGUAGE=\"%s\"", tag);
+    }
+    cv_buffer_printf(text, ",DEFAULT=%s,AUTOSELECT=%s,CHANNELS=\"2\",URI=\"%s.m3u8\"\n",
+                     index == 0 ? "YES" : "NO", is_new ? "YES" : "NO", sound->name);
+}
+
+void cv_playlist_sound_lines(struct cv_buffer *text, const struct cv_playlist_sound *sounds,
+                             size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        sound_line(text, sounds, i);
+    }
+}
+
+/* ---- playlists ------------------------------------------------------------------------------- */
 
 enum {
     VERSION = 7,

@@ -1,12 +1,342 @@
-#include "common/media/segments.h"
+#include "workers/transcode/hls/segments.h"
 
-#include "common/media/cleanup.h"
-#include "common/media/segment_writer.h"
+#include "common/media/media.h"
 
 #include <libavutil/intreadwrite.h>
+#include <libavutil/opt.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
+
+struct cv_segment_writer_params {
+    const AVCodecContext *codec;
+    const char *name;       /* of the rendition */
+    struct cv_files *files; /* told of files besides the segments */
+    bool goes_on;           /* the first segment follows one of another writer */
+    /* Called for each key picture as soon as it is known where it lies in the current segment. */
+    int (*key)(void *opaque, int64_t pts, int64_t offset, int64_t size, struct cv_error *error);
+    void *opaque;
+};
+
+struct cv_segment_writer_type {
+    const char *extension, *content_type;
+    bool global_header; /* parameter sets beside the stream */
+    bool has_map;       /* open() writes init_NAME.mp4 */
+    /* `ret_writer` is written as soon as there is something to close. */
+    int (*open)(const struct cv_segment_writer_params *params, void **ret_writer,
+                struct cv_error *error);
+    /* Starts a segment's file. */
+    int (*begin)(void *writer, const char *path, struct cv_error *error);
+    int (*write)(void *writer, AVPacket *packet, struct cv_error *error);
+    /* Completes the file that begin() started; its size. `end`: the next packet's decoding time,
+     * ticks of the encoder. */
+    int (*end)(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error *error);
+    void (*close)(void *writer);
+};
+
+/* ---- MPEG-TS --------------------------------------------------------------------------------- */
+
+/* The muxer writes every timestamp plus twice its delay: 1.4 s, as players know it from FFmpeg. It
+ * leaves room for pictures that are decoded before time 0, and is the same in every rendition. */
+enum { MUX_DELAY_US = 700 * 1000 };
+
+/* One muxer over all segments, so that its counters go on; its output is exchanged at each cut. */
+struct ts {
+    struct cv_segment_writer_params params;
+    AVFormatContext *muxer;
+    AVRational clock;
+    bool has_header;
+};
+
+static void ts_close(void *writer)
+{
+    struct ts *ts = writer;
+    if (ts) {
+        if (ts->muxer) {
+            (void)avio_closep(&ts->muxer->pb);
+        }
+        avformat_free_context(ts->muxer);
+        free(ts);
+    }
+}
+
+static int ts_open(const struct cv_segment_writer_params *params, void **ret_writer,
+                   struct cv_error *error)
+{
+    struct ts *ts = calloc(1, sizeof(*ts));
+    if (!ts) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
+    }
+    *ret_writer = ts;
+    ts->params = *params;
+    ts->clock = params->codec->time_base;
+    int result = avformat_alloc_output_context2(&ts->muxer, NULL, "mpegts", NULL);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MPEG-TS muxer");
+    }
+    ts->muxer->max_delay = MUX_DELAY_US;
+    ts->muxer->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
+    AVStream *stream = avformat_new_stream(ts->muxer, NULL);
+    if (!stream || avcodec_parameters_from_context(stream->codecpar, params->codec) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a segment");
+    }
+    stream->time_base = ts->clock;
+    return 0;
+}
+
+static int ts_begin(void *writer, const char *path, struct cv_error *error)
+{
+    struct ts *ts = writer;
+    int result = avio_open2(&ts->muxer->pb, path, AVIO_FLAG_WRITE, NULL, NULL);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path);
+    }
+    if (!ts->has_header) {
+        if (ts->params.goes_on) {
+            /* Counters of packets start again: readers are told not to miss any. */
+            (void)av_opt_set(ts->muxer->priv_data, "mpegts_flags", "+initial_discontinuity", 0);
+        }
+        result = avformat_write_header(ts->muxer, NULL);
+        ts->has_header = true;
+    }
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write MPEG-TS") : 0;
+}
+
+static int ts_write(void *writer, AVPacket *packet, struct cv_error *error)
+{
+    struct ts *ts = writer;
+    bool is_key_picture = ts->params.codec->codec_type == AVMEDIA_TYPE_VIDEO &&
+                          (packet->flags & AV_PKT_FLAG_KEY) != 0;
+    int64_t pts = packet->pts;
+    int64_t offset = avio_tell(ts->muxer->pb);
+    if (is_key_picture || offset == 0) {
+        /* What decoding starts with has the tables before it: a segment, and a key picture that is
+         * fetched alone. */
+        (void)av_opt_set(ts->muxer->priv_data, "mpegts_flags", "+resend_headers", 0);
+    }
+    packet->stream_index = 0;
+    av_packet_rescale_ts(packet, ts->clock, ts->muxer->streams[0]->time_base);
+    int result = av_write_frame(ts->muxer, packet);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a segment");
+    }
+    av_packet_unref(packet);
+    if (!is_key_picture) {
+        return 0;
+    }
+    return ts->params.key(ts->params.opaque, pts, offset, avio_tell(ts->muxer->pb) - offset, error);
+}
+
+static int ts_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error *error)
+{
+    (void)end;
+    struct ts *ts = writer;
+    int result = av_write_frame(ts->muxer, NULL); /* sound that the muxer still collects */
+    avio_flush(ts->muxer->pb);
+    result = result < 0 ? result : ts->muxer->pb->error;
+    int64_t bytes = avio_tell(ts->muxer->pb);
+    int closed = avio_closep(&ts->muxer->pb);
+    result = result < 0 ? result : closed;
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot complete a segment");
+    }
+    *ret_bytes = bytes;
+    return 0;
+}
+
+static const struct cv_segment_writer_type writer_ts = {
+    .extension = "ts",
+    .content_type = "video/mp2t",
+    .open = ts_open,
+    .begin = ts_begin,
+    .write = ts_write,
+    .end = ts_end,
+    .close = ts_close,
+};
+
+/* ---- fragmented MP4 -------------------------------------------------------------------------- */
+
+/* Fragmented MP4 as CMAF (ISO/IEC 23000-19) has it. The head is a file of its own; one muxer goes
+ * over all segments, and its output is exchanged at each cut. A key picture is a fragment (a CMAF
+ * chunk) alone, so that a byte range holds it and nothing else; what follows up to the next one is
+ * another. A packet waits for the next one, which says how long it stands. */
+struct mp4 {
+    struct cv_segment_writer_params params;
+    AVFormatContext *muxer;
+    AVRational clock;
+    AVPacket *held; /* blank: none */
+    bool is_video;
+};
+
+static void mp4_close(void *writer)
+{
+    struct mp4 *mp4 = writer;
+    if (mp4) {
+        if (mp4->muxer) {
+            (void)avio_closep(&mp4->muxer->pb);
+        }
+        avformat_free_context(mp4->muxer);
+        av_packet_free(&mp4->held);
+        free(mp4);
+    }
+}
+
+static int open_muxer(struct mp4 *mp4, struct cv_error *error)
+{
+    int result = avformat_alloc_output_context2(&mp4->muxer, NULL, "mp4", NULL);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MP4 muxer");
+    }
+    mp4->muxer->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
+    AVStream *stream = avformat_new_stream(mp4->muxer, NULL);
+    if (!stream || avcodec_parameters_from_context(stream->codecpar, mp4->params.codec) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a segment");
+    }
+    stream->time_base = mp4->clock;
+    stream->codecpar->initial_padding = 0; /* the run-up has been left out */
+    return 0;
+}
+
+static int close_file(struct mp4 *mp4, int64_t *ret_bytes, struct cv_error *error)
+{
+    avio_flush(mp4->muxer->pb);
+    int result = mp4->muxer->pb->error;
+    int64_t bytes = avio_tell(mp4->muxer->pb);
+    int closed = avio_closep(&mp4->muxer->pb);
+    result = result < 0 ? result : closed;
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot complete a segment");
+    }
+    *ret_bytes = bytes;
+    return 0;
+}
+
+static int open_file(struct mp4 *mp4, const char *path, struct cv_error *error)
+{
+    int result = avio_open2(&mp4->muxer->pb, path, AVIO_FLAG_WRITE, NULL, NULL);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path) : 0;
+}
+
+/* The file that goes before every segment. */
+static int write_head(struct mp4 *mp4, struct cv_error *error)
+{
+    cv_auto_free char *name = NULL;
+    cv_auto_free char *path = NULL;
+    int result = cv_format(&name, error, "init_%s.mp4", mp4->params.name);
+    result = result ? result
+                    : cv_format(&path, error, "%s/%s", cv_files_directory(mp4->params.files), name);
+    result = result ? result : open_file(mp4, path, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
+    result = av_dict_set(&options, "movflags",
+                         "frag_custom+empty_moov+default_base_moof+cmaf+frag_discont", 0);
+    result = result < 0 ? result : av_dict_set(&options, "use_editlist", "0", 0);
+    result = result < 0 ? result : avformat_write_header(mp4->muxer, &options);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write fragmented MP4");
+    }
+    int64_t bytes;
+    result = close_file(mp4, &bytes, error);
+    return result ? result
+                  : cv_files_add(mp4->params.files, CV_LADDER_STREAM, name,
+                                 mp4->is_video ? "video/mp4" : "audio/mp4", error);
+}
+
+static int mp4_open(const struct cv_segment_writer_params *params, void **ret_writer,
+                    struct cv_error *error)
+{
+    struct mp4 *mp4 = calloc(1, sizeof(*mp4));
+    if (!mp4) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
+    }
+    *ret_writer = mp4;
+    mp4->params = *params;
+    mp4->clock = params->codec->time_base;
+    mp4->is_video = params->codec->codec_type == AVMEDIA_TYPE_VIDEO;
+    mp4->held = av_packet_alloc();
+    if (!mp4->held) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
+    }
+    int result = open_muxer(mp4, error);
+    return result ? result : write_head(mp4, error);
+}
+
+static int mp4_begin(void *writer, const char *path, struct cv_error *error)
+{
+    return open_file(writer, path, error);
+}
+
+/* Writes what the muxer has collected as one fragment. */
+static int flush(struct mp4 *mp4, struct cv_error *error)
+{
+    int result = av_write_frame(mp4->muxer, NULL);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a fragment") : 0;
+}
+
+/* Writes the packet that waits; `next` is when the one behind it is decoded. */
+static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
+{
+    AVPacket *packet = mp4->held;
+    bool is_key_picture = mp4->is_video && (packet->flags & AV_PKT_FLAG_KEY) != 0;
+    int64_t pts = packet->pts, offset = 0;
+    packet->duration = next > packet->dts ? next - packet->dts : 1;
+    packet->stream_index = 0;
+    av_packet_rescale_ts(packet, mp4->clock, mp4->muxer->streams[0]->time_base);
+    int result = is_key_picture ? flush(mp4, error) : 0;
+    if (result != 0) {
+        return result;
+    }
+    offset = avio_tell(mp4->muxer->pb);
+    result = av_write_frame(mp4->muxer, packet);
+    av_packet_unref(packet);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a segment");
+    }
+    if (!is_key_picture) {
+        return 0;
+    }
+    result = flush(mp4, error);
+    return result ? result
+                  : mp4->params.key(mp4->params.opaque, pts, offset,
+                                    avio_tell(mp4->muxer->pb) - offset, error);
+}
+
+static int mp4_write(void *writer, AVPacket *packet, struct cv_error *error)
+{
+    struct mp4 *mp4 = writer;
+    int result = mp4->held->size > 0 ? write_held(mp4, packet->dts, error) : 0;
+    if (result == 0 && av_packet_make_refcounted(packet) < 0) {
+        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
+    }
+    if (result == 0) {
+        av_packet_move_ref(mp4->held, packet);
+    }
+    return result;
+}
+
+static int mp4_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error *error)
+{
+    struct mp4 *mp4 = writer;
+    int result = mp4->held->size > 0 ? write_held(mp4, end, error) : 0;
+    result = result ? result : flush(mp4, error);
+    return result ? result : close_file(mp4, ret_bytes, error);
+}
+
+static const struct cv_segment_writer_type writer_mp4 = {
+    .extension = "m4s",
+    .content_type = "video/iso.segment",
+    .global_header = true,
+    .has_map = true,
+    .open = mp4_open,
+    .begin = mp4_begin,
+    .write = mp4_write,
+    .end = mp4_end,
+    .close = mp4_close,
+};
+
+/* ---- segments -------------------------------------------------------------------------------- */
 
 enum { COPY_CHUNK = 64 * 1024, NAL_SPS = 7, SPS_PROFILE_BYTES = 3 };
 
@@ -42,7 +372,7 @@ static int note_key(void *opaque, int64_t pts, int64_t offset, int64_t size, str
 
 static const struct cv_segment_writer_type *writer_of(enum cv_segment_format format)
 {
-    return format == CV_SEGMENT_MP4 ? &cv_segment_writer_mp4 : &cv_segment_writer_ts;
+    return format == CV_SEGMENT_MP4 ? &writer_mp4 : &writer_ts;
 }
 
 bool cv_segments_wants_global_header(enum cv_segment_format format)

@@ -1,10 +1,10 @@
-/* Cuts one encoded stream into segment files. Private to common/media.
+/* Cuts one encoded stream into segment files. Private to workers/transcode/hls.
  *
  * Used by one thread at a time, but for cv_segments_told and cv_segments_snapshot. */
 #pragma once
 
-#include "common/media/files.h"
-#include "common/media/playlist.h"
+#include "workers/transcode/hls/finished_files.h"
+#include "workers/transcode/hls/playlist.h"
 
 #include <libavcodec/avcodec.h>
 

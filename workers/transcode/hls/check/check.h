@@ -9,9 +9,9 @@
 
 /* Told of everything that is wrong: the object's name (without its prefix), and one line. Both are
  * borrowed for the call. */
-typedef void (*cv_proxy_finding)(void *opaque, const char *where, const char *what);
+typedef void (*cv_hls_finding)(void *opaque, const char *where, const char *what);
 
-struct cv_proxy_summary {
+struct cv_hls_summary {
     int renditions; /* of pictures */
     int segments;   /* of everything */
     int key_frames; /* of one rendition */
@@ -32,6 +32,6 @@ struct cv_proxy_summary {
  *   - the poster is a JPEG; cues follow each other from 0 to the end and lie on their sheets.
  * A video without index.m3u8 is one finding. Failures are those of the store, and CV_ERROR_CANCELED.
  * Reads one segment at a time. */
-CV_MUST_CHECK int cv_proxy_check(struct cv_store *store, const char *video_id,
-                                 struct cv_cancel *cancel, cv_proxy_finding finding, void *opaque,
-                                 struct cv_proxy_summary *ret_summary, struct cv_error *error);
+CV_MUST_CHECK int cv_hls_check(struct cv_store *store, const char *video_id,
+                               struct cv_cancel *cancel, cv_hls_finding finding, void *opaque,
+                               struct cv_hls_summary *ret_summary, struct cv_error *error);

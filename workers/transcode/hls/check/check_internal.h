@@ -1,65 +1,64 @@
-/* The parts of the check: playlists as data, packets of a segment, and who is told. Private to
- * common/proxy. */
+/* The parts of the check: playlists as data, packets of a segment, and who is told. Private to workers/transcode/hls/check. */
 #pragma once
 
-#include "common/proxy/proxy.h"
+#include "workers/transcode/hls/check/check.h"
 
-enum { CV_PROXY_CLOCK = 90000, CV_PROXY_NAME_SIZE = 128 };
+enum { CV_HLS_CLOCK = 90000, CV_HLS_NAME_SIZE = 128 };
 
-struct cv_proxy {
+struct cv_hls_checker {
     struct cv_store *store;
     struct cv_cancel *cancel;
-    cv_proxy_finding finding;
+    cv_hls_finding finding;
     void *opaque;
     char stream_prefix[96], thumbs_prefix[96];
-    struct cv_proxy_summary *summary;
+    struct cv_hls_summary *summary;
     char **named; /* keys that something names */
     size_t named_count, named_capacity;
 };
 
-void cv_proxy_tell(struct cv_proxy *proxy, const char *where, const char *format, ...)
+void cv_hls_tell(struct cv_hls_checker *checker, const char *where, const char *format, ...)
     CV_PRINTF(3, 4);
 
 /* An object as text or bytes in fresh memory, noted as named; a missing one is a finding, and *ret_data
  * is NULL. */
-CV_MUST_CHECK int cv_proxy_get(struct cv_proxy *proxy, const char *prefix, const char *name,
-                               void **ret_data, size_t *ret_size, struct cv_error *error);
+CV_MUST_CHECK int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *name,
+                             void **ret_data, size_t *ret_size, struct cv_error *error);
 
 /* ---- playlists ------------------------------------------------------------------------------- */
 
-struct cv_proxy_entry {
+struct cv_hls_entry {
     double duration;      /* seconds */
     int64_t offset, size; /* of its byte range; size 0: the whole object */
-    char name[CV_PROXY_NAME_SIZE];
+    char name[CV_HLS_NAME_SIZE];
 };
 
-struct cv_proxy_media {
+struct cv_hls_media {
     int target;
     bool ended, independent, key_frames_only;
-    char map[CV_PROXY_NAME_SIZE]; /* what goes before every segment; "" in MPEG-TS */
-    struct cv_proxy_entry *entries;
+    char map[CV_HLS_NAME_SIZE]; /* what goes before every segment; "" in MPEG-TS */
+    struct cv_hls_entry *entries;
     size_t count, capacity;
 };
 
-void cv_proxy_media_deinit(struct cv_proxy_media *media);
-CV_DEFINE_CLEANUP_ADDRESS(struct cv_proxy_media, cv_proxy_media_deinit)
+void cv_hls_media_deinit(struct cv_hls_media *media);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_media, cv_hls_media_deinit)
 
 /* Reads a media playlist; what cannot be understood is a finding. `text` is changed. */
-CV_MUST_CHECK int cv_proxy_read_media(struct cv_proxy *proxy, const char *name, char *text,
-                                      struct cv_proxy_media *media, struct cv_error *error);
+CV_MUST_CHECK int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *text,
+                                    struct cv_hls_media *media, struct cv_error *error);
 
 /* An attribute of a tag's line, quotes taken off; false: it has none. */
-bool cv_proxy_attribute(const char *line, const char *attribute, char *value, size_t size);
+bool cv_hls_attribute(const char *line, const char *attribute, char *value, size_t size);
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
-struct cv_proxy_packet {
+struct cv_hls_packet {
     int64_t pts, dts; /* 90 kHz, from the presentation's start */
     bool key;
 };
 
-struct cv_proxy_packets {
-    struct cv_proxy_packet *packets; /* as they lie in the segment */
+struct cv_hls_packets {
+    struct cv_hls_packet *packets; /* as they lie in the segment */
     size_t count, capacity;
     int streams;
     bool is_video;
@@ -67,31 +66,30 @@ struct cv_proxy_packets {
     char codec[32]; /* RFC 6381, from the bits; "" when there are no parameter sets */
 };
 
-void cv_proxy_packets_deinit(struct cv_proxy_packets *packets);
-CV_DEFINE_CLEANUP_ADDRESS(struct cv_proxy_packets, cv_proxy_packets_deinit)
+void cv_hls_packets_deinit(struct cv_hls_packets *packets);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_packets, cv_hls_packets_deinit)
 
 /* What goes before every segment: the head of an MP4; none in MPEG-TS. */
-struct cv_proxy_map {
+struct cv_hls_map {
     void *data;
     size_t size;
 };
 
 /* Takes MPEG-TS apart, or a segment of an MP4; times are counted from the presentation's start. What
  * cannot be taken apart is no failure, but leaves fewer packets. */
-CV_MUST_CHECK int cv_proxy_read_packets(const struct cv_proxy_map *map, const void *data,
-                                        size_t size, struct cv_proxy_packets *ret_packets,
-                                        struct cv_error *error);
+CV_MUST_CHECK int cv_hls_read_packets(const struct cv_hls_map *map, const void *data, size_t size,
+                                      struct cv_hls_packets *ret_packets, struct cv_error *error);
 
 /* Whether the head is one of CMAF, and whether a segment is a run of fragments: the first box that
  * is not as it should be, or NULL. */
-const char *cv_proxy_check_boxes(const void *data, size_t size, bool is_head);
+const char *cv_hls_check_boxes(const void *data, size_t size, bool is_head);
 
 /* ---- renditions ------------------------------------------------------------------------------ */
 
 /* What one media playlist was found to hold. */
-struct cv_proxy_rendition {
-    char name[CV_PROXY_NAME_SIZE]; /* its playlist */
-    struct cv_proxy_map map;
+struct cv_hls_rendition {
+    char name[CV_HLS_NAME_SIZE]; /* its playlist */
+    struct cv_hls_map map;
     int64_t *times; /* of all packets, in the order of presentation; from 0 */
     size_t count, capacity;
     int64_t *keys;
@@ -104,13 +102,13 @@ struct cv_proxy_rendition {
     char codec[32];
 };
 
-void cv_proxy_rendition_deinit(struct cv_proxy_rendition *rendition);
+void cv_hls_rendition_deinit(struct cv_hls_rendition *rendition);
 
-CV_MUST_CHECK int cv_proxy_check_media(struct cv_proxy *proxy, const char *name, bool is_video,
-                                       struct cv_proxy_rendition *rendition,
-                                       struct cv_error *error);
-CV_MUST_CHECK int cv_proxy_check_keys(struct cv_proxy *proxy, const char *name,
-                                      const struct cv_proxy_rendition *rendition,
+CV_MUST_CHECK int cv_hls_check_media(struct cv_hls_checker *checker, const char *name,
+                                     bool is_video, struct cv_hls_rendition *rendition,
+                                     struct cv_error *error);
+CV_MUST_CHECK int cv_hls_check_keys(struct cv_hls_checker *checker, const char *name,
+                                    const struct cv_hls_rendition *rendition,
+                                    struct cv_error *error);
+CV_MUST_CHECK int cv_hls_check_thumbs(struct cv_hls_checker *checker, double duration,
                                       struct cv_error *error);
-CV_MUST_CHECK int cv_proxy_check_thumbs(struct cv_proxy *proxy, double duration,
-                                        struct cv_error *error);

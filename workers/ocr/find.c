@@ -1,0 +1,226 @@
+#include "workers/ocr/grouping.h"
+#include "workers/ocr/ink.h"
+
+#include <string.h>
+
+enum {
+    GLYPHS_MIN = 4, /* of a faint line: folds and clouds have two or three in a row */
+    FAINT_MOST =
+        OCR_EDGE_STRONG * 3 / 2, /* levels: the strongest letters of a faint line may be strong */
+    TALL_MIN = 7,                /* pixels; what is smaller and faint nobody reads */
+    LETTERS_MIN = 2,             /* of a ground: letters on it; a hole is no letter */
+};
+
+/* How much of a box an earlier one covers, in percent of its width, where they share their rows. */
+static int covered(const struct ocr_box *box, const struct ocr_box *earlier)
+{
+    int rows = ocr_min(ocr_bottom(box), ocr_bottom(earlier)) - ocr_max(box->y, earlier->y);
+    int columns = ocr_min(ocr_right(box), ocr_right(earlier)) - ocr_max(box->x, earlier->x);
+
+    return rows * 2 >= box->height && columns > 0 ? columns * 100 / box->width : 0;
+}
+
+static bool is_within(const struct ocr_box *box, const struct ocr_box *around)
+{
+    int64_t area = (int64_t)box->width * box->height;
+    return ocr_box_overlap(box, around) * 10 >= area * 7;
+}
+
+/* Whether a faint line is new: those of the strong edges that are in it are but its strongest letters. */
+static bool take_place(const struct ocr_line *faint, struct ocr_lines *lines)
+{
+    enum { MOST = 75 };
+    size_t kept = 0;
+
+    for (size_t i = 0; i < lines->count; i++) {
+        if (covered(&faint->box, &lines->items[i].box) >= MOST) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < lines->count; i++) {
+        if (!is_within(&lines->items[i].box, &faint->box)) {
+            lines->items[kept++] = lines->items[i];
+        }
+    }
+    lines->count = kept;
+    return true;
+}
+
+static bool is_faint_text(const struct ocr_frame *frame, const struct ocr_line *line)
+{
+    struct ocr_ink ink;
+
+    if (line->glyphs < GLYPHS_MIN || line->tall < TALL_MIN) {
+        return false;
+    }
+    ocr_ink_measure_faint(frame, &line->box, line->is_light, &ink);
+    return ocr_ink_is_clear(&ink);
+}
+
+/* Puts the glyphs of `more` behind those of `lines`. */
+static int join_glyphs(struct ocr_lines *lines, const struct ocr_lines *more,
+                       struct cv_error *error)
+{
+    size_t count = lines->glyph_count + more->glyph_count;
+    struct ocr_box *glyphs = realloc(lines->glyphs, (count + 1) * sizeof(*glyphs));
+
+    if (!glyphs) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu letters", count);
+    }
+    if (more->glyph_count) {
+        memcpy(glyphs + lines->glyph_count, more->glyphs, more->glyph_count * sizeof(*glyphs));
+    }
+    lines->glyphs = glyphs;
+    lines->glyph_count = count;
+    return 0;
+}
+
+/* The components of one side and strength. */
+static int select_components(const struct ocr_components *all, bool is_light, bool is_faint,
+                             struct ocr_components *ret_some, struct cv_error *error)
+{
+    struct ocr_component *items = calloc(all->count + 1, sizeof(*items));
+    size_t count = 0;
+
+    if (!items) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components", all->count);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ocr_component *item = &all->items[i];
+        bool is_wanted = is_faint ? item->peak < FAINT_MOST : item->peak >= OCR_EDGE_STRONG;
+        if ((item->is_light == is_light || item->is_picture) && is_wanted) {
+            items[count++] = *item;
+        }
+    }
+    *ret_some = (struct ocr_components){items, count};
+    return 0;
+}
+
+static bool lies_in(const struct ocr_box *box, const struct ocr_box *around)
+{
+    return box->x >= around->x && box->y >= around->y && ocr_right(box) <= ocr_right(around) &&
+           ocr_bottom(box) <= ocr_bottom(around);
+}
+
+/* Glyphs of lines of the other side that lie in a box and are large enough to be letters on it. One that
+ * nearly fills it is a letter, too: the box is its outline. */
+static int letters_on(const struct ocr_lines *lines, const struct ocr_line *outer,
+                      const struct ocr_box *glyph)
+{
+    int count = 0;
+
+    for (size_t i = 0; i < lines->count && count < LETTERS_MIN; i++) {
+        const struct ocr_line *line = &lines->items[i];
+        if (line->is_light == outer->is_light || !ocr_box_overlap(&line->box, glyph)) {
+            continue;
+        }
+        for (size_t k = 0; k < line->glyph_count; k++) {
+            const struct ocr_box *letter = &lines->glyphs[line->first_glyph + k];
+            bool fills = outer->glyph_count > 1 && letter->height * 5 >= glyph->height * 4 &&
+                         letter->width < glyph->width;
+            bool is_letter = letter->height * 20 >= glyph->height * 7;
+            count += lies_in(letter, glyph) ? fills ? LETTERS_MIN : is_letter : 0;
+        }
+    }
+    return count;
+}
+
+/* Whether the glyphs of a line are grounds: each holds letters side by side. Letters have holes, but few
+ * have two beside each other. */
+static bool is_ground(const struct ocr_lines *lines, const struct ocr_line *outer)
+{
+    int holding = 0, all = 0;
+
+    for (size_t i = 0; i < outer->glyph_count; i++) {
+        const struct ocr_box *glyph = &lines->glyphs[outer->first_glyph + i];
+        all += glyph->width;
+        holding += letters_on(lines, outer, glyph) >= LETTERS_MIN ? glyph->width : 0;
+    }
+    return holding * 10 >= all * 6;
+}
+
+static void remove_gone(struct ocr_lines *lines, const bool *gone)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < lines->count; i++) {
+        if (!gone[i]) {
+            lines->items[kept++] = lines->items[i];
+        }
+    }
+    lines->count = kept;
+}
+
+/* Of a line of one side that lies in one of the other, one is text: letters on a ground, or letters and
+ * their holes. */
+static int settle_sides(struct ocr_lines *lines, struct cv_error *error)
+{
+    cv_auto_free bool *gone = calloc(lines->count + 1, sizeof(*gone));
+
+    if (!gone) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu lines", lines->count);
+    }
+    for (size_t i = 0; i < lines->count; i++) {
+        gone[i] = is_ground(lines, &lines->items[i]);
+    }
+    remove_gone(lines, gone);
+    memset(gone, 0, lines->count);
+    for (size_t i = 0; i < lines->count; i++) {
+        for (size_t k = 0; k < lines->count && !gone[i]; k++) {
+            const struct ocr_line *outer = &lines->items[k];
+            gone[i] = lines->items[i].is_light != outer->is_light && !gone[k] &&
+                      is_within(&lines->items[i].box, &outer->box);
+        }
+    }
+    remove_gone(lines, gone);
+    return 0;
+}
+
+static int add_lines(const struct ocr_frame *frame, const struct ocr_components *all, bool is_light,
+                     bool is_faint, struct ocr_lines *lines, struct cv_error *error)
+{
+    cv_auto(ocr_components_deinit) struct ocr_components components = {0};
+    cv_auto(ocr_lines_deinit) struct ocr_lines found = {0};
+    size_t first = lines->glyph_count;
+
+    int result = select_components(all, is_light, is_faint, &components, error);
+    result = result ? result : ocr_lines_group(&components, &found, error);
+    result = result ? result : join_glyphs(lines, &found, error);
+    for (size_t i = 0; result == 0 && i < found.count; i++) {
+        struct ocr_line line = found.items[i];
+        line.first_glyph += first;
+        line.is_light = is_light;
+        line.is_faint = is_faint;
+        if (lines->count < OCR_LINES_MAX &&
+            (!is_faint || (is_faint_text(frame, &line) && take_place(&line, lines)))) {
+            lines->items[lines->count++] = line;
+        }
+    }
+    return result;
+}
+
+int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
+                   struct cv_error *error)
+{
+    cv_auto(ocr_components_deinit) struct ocr_components components = {0};
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
+
+    lines.items = calloc(OCR_LINES_MAX, sizeof(*lines.items));
+    if (!lines.items) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for text lines");
+    }
+    int result = ocr_components_find(frame, &components, error);
+    for (int faint = 0; result == 0 && faint < 2; faint++) {
+        for (int light = 0; result == 0 && light < 2; light++) {
+            result = add_lines(frame, &components, light, faint, &lines, error);
+        }
+        result = result ? result : settle_sides(&lines, error);
+    }
+    if (result < 0) {
+        return result;
+    }
+    ocr_lines_sort(&lines);
+    *ret_lines = lines;
+    lines = (struct ocr_lines){0};
+    return 0;
+}

@@ -1,0 +1,540 @@
+#include "workers/transcode/hls/check/check_internal.h"
+
+#include <libavformat/avformat.h>
+#include <libavutil/intreadwrite.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- segments as packets --------------------------------------------------------------------- */
+
+enum {
+    READ_BUFFER = 32 * 1024,
+    NAL_SPS = 7,
+    MUX_OFFSET = 126000, /* MPEG-TS timestamps lie 1.4 s after the presentation's */
+    BOX_HEAD = 8,
+    BRAND_FROM = 8, /* of a file type box: the brand, its version, other brands */
+};
+
+/* One or two stretches of memory, one behind the other. */
+struct bytes {
+    const uint8_t *head, *data;
+    size_t head_size, size, position; /* size: of both */
+};
+
+void cv_hls_packets_deinit(struct cv_hls_packets *packets)
+{
+    free(packets->packets);
+    *packets = (struct cv_hls_packets){0};
+}
+
+static int read_bytes(void *opaque, uint8_t *buffer, int size)
+{
+    struct bytes *bytes = opaque;
+    bool in_head = bytes->position < bytes->head_size;
+    size_t left = (in_head ? bytes->head_size : bytes->size) - bytes->position;
+    size_t count = left < (size_t)size ? left : (size_t)size;
+    if (count == 0) {
+        return AVERROR_EOF;
+    }
+    const uint8_t *from = in_head ? bytes->head + bytes->position
+                                  : bytes->data + (bytes->position - bytes->head_size);
+    (void)memcpy(buffer, from, count);
+    bytes->position += count;
+    return (int)count;
+}
+
+static int64_t seek_bytes(void *opaque, int64_t offset, int whence)
+{
+    struct bytes *bytes = opaque;
+    if (whence == AVSEEK_SIZE) {
+        return (int64_t)bytes->size;
+    }
+    if (whence != SEEK_SET || offset < 0 || offset > (int64_t)bytes->size) {
+        return AVERROR(EINVAL);
+    }
+    bytes->position = (size_t)offset;
+    return offset;
+}
+
+/* Profile, constraints and level stand behind the type of the first sequence parameter set. */
+static void name_codec(struct cv_hls_packets *packets, const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; packets->codec[0] == '\0' && i + 6 < size; i++) {
+        if (data[i] == 0 && data[i + 1] == 0 && data[i + 2] == 1 && data[i + 3] % 32 == NAL_SPS) {
+            (void)snprintf(packets->codec, sizeof(packets->codec), "avc1.%02X%02X%02X", data[i + 4],
+                           data[i + 5], data[i + 6]);
+        }
+    }
+}
+
+/* A time beyond this (three thousand years) is none; differences of those within it do not overflow. */
+#define TICKS_MAX (INT64_C(1) << 53)
+
+/* The times of a packet as ticks from the presentation's start. */
+static int64_t ticks_of(const AVFormatContext *format, int64_t time)
+{
+    bool is_ts = (format->iformat->flags & AVFMT_TS_DISCONT) != 0;
+    int64_t ticks =
+        av_rescale_q(time, format->streams[0]->time_base, (AVRational){1, CV_HLS_CLOCK});
+    return av_clip64(ticks, -TICKS_MAX, TICKS_MAX) - (is_ts ? MUX_OFFSET : 0);
+}
+
+static int add(struct cv_hls_packets *packets, const AVFormatContext *format,
+               const AVPacket *packet, struct cv_error *error)
+{
+    if (packets->count == packets->capacity) {
+        size_t capacity = packets->capacity ? 2 * packets->capacity : 256;
+        struct cv_hls_packet *more = reallocarray(packets->packets, capacity, sizeof(*more));
+        if (!more) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for packets");
+        }
+        packets->packets = more;
+        packets->capacity = capacity;
+    }
+    packets->packets[packets->count++] =
+        (struct cv_hls_packet){ticks_of(format, packet->pts), ticks_of(format, packet->dts),
+                               (packet->flags & AV_PKT_FLAG_KEY) != 0};
+    if (packets->is_video) {
+        name_codec(packets, packet->data, (size_t)packet->size);
+    }
+    return 0;
+}
+
+static void read_stream(const AVFormatContext *format, struct cv_hls_packets *packets)
+{
+    packets->streams = (int)format->nb_streams;
+    if (format->nb_streams == 0) {
+        return;
+    }
+    const AVCodecParameters *codec = format->streams[0]->codecpar;
+    packets->is_video = codec->codec_type == AVMEDIA_TYPE_VIDEO;
+    packets->width = codec->width;
+    packets->height = codec->height;
+    if (codec->codec_id == AV_CODEC_ID_H264 && codec->extradata_size > 3 &&
+        codec->extradata[0] == 1) {
+        /* An MP4's decoder configuration: version, profile, constraints, level. */
+        (void)snprintf(packets->codec, sizeof(packets->codec), "avc1.%02X%02X%02X",
+                       codec->extradata[1], codec->extradata[2], codec->extradata[3]);
+    }
+    if (codec->codec_id == AV_CODEC_ID_AAC && codec->sample_rate == 48000) {
+        (void)snprintf(packets->codec, sizeof(packets->codec), "mp4a.40.%d", codec->profile + 1);
+    }
+}
+
+static int read_all(AVFormatContext *format, struct cv_hls_packets *packets, struct cv_error *error)
+{
+    if (avformat_find_stream_info(format, NULL) < 0) {
+        return 0;
+    }
+    read_stream(format, packets);
+    AVPacket *packet = av_packet_alloc();
+    if (!packet) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for packets");
+    }
+    int result = 0;
+    while (result == 0 && av_read_frame(format, packet) >= 0) {
+        result = packet->stream_index == 0 ? add(packets, format, packet, error) : 0;
+        av_packet_unref(packet);
+    }
+    av_packet_free(&packet);
+    return result;
+}
+
+static bool is_box(const uint8_t *box, const char *type)
+{
+    return memcmp(box + 4, type, 4) == 0;
+}
+
+static bool has_brand(const uint8_t *box, size_t size, const char *brand)
+{
+    for (size_t at = BRAND_FROM; at + 4 <= size; at += 4) {
+        if (memcmp(box + at, brand, 4) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *cv_hls_check_boxes(const void *data, size_t size, bool is_head)
+{
+    const uint8_t *box = data, *end = box + size;
+    bool is_first = true, has_moov = false, expects_data = false;
+    while (end - box >= BOX_HEAD) {
+        size_t length = AV_RB32(box);
+        if (length < BOX_HEAD || length > (size_t)(end - box)) {
+            return "a box reaches beyond the end";
+        }
+        if (is_head && is_first && !(is_box(box, "ftyp") && has_brand(box, length, "cmfc"))) {
+            return "does not say that it is CMAF";
+        }
+        has_moov = has_moov || is_box(box, "moov");
+        if (is_head && !is_first && !is_box(box, "moov")) {
+            return "the head has more than its moov";
+        }
+        if (!is_head && (expects_data ? !is_box(box, "mdat") : !is_box(box, "moof"))) {
+            return "is no run of moof and mdat";
+        }
+        expects_data = is_box(box, "moof");
+        is_first = false;
+        box += length;
+    }
+    return box != end || expects_data || (is_head && !has_moov) ? "ends within a fragment" : NULL;
+}
+
+int cv_hls_read_packets(const struct cv_hls_map *map, const void *data, size_t size,
+                        struct cv_hls_packets *ret_packets, struct cv_error *error)
+{
+    struct bytes bytes = {map->data, data, map->size, map->size + size, 0};
+    cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
+    unsigned char *buffer = av_malloc(READ_BUFFER);
+    AVIOContext *io =
+        buffer ? avio_alloc_context(buffer, READ_BUFFER, 0, &bytes, read_bytes, NULL, seek_bytes)
+               : NULL;
+    AVFormatContext *format = io ? avformat_alloc_context() : NULL;
+    int result = 0;
+    if (!format) {
+        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a segment");
+    } else {
+        format->pb = io;
+        if (avformat_open_input(&format, NULL, av_find_input_format(map->data ? "mp4" : "mpegts"),
+                                NULL) == 0) {
+            result = read_all(format, &packets, error);
+        }
+    }
+    avformat_close_input(&format);
+    if (io) {
+        av_freep(&io->buffer);
+        avio_context_free(&io);
+    } else {
+        av_free(buffer);
+    }
+    if (result == 0) {
+        *ret_packets = packets;
+        packets = (struct cv_hls_packets){0};
+    }
+    return result;
+}
+
+/* ---- renditions ------------------------------------------------------------------------------ */
+
+enum {
+    TOLERANCE = 90,        /* ticks: 1 ms, of which EXTINF's digits take little */
+    SOUND_PACKET = 1920,   /* 1,024 samples */
+    SOUND_END = 2 * 1920,  /* the last packet is filled up with silence */
+    KEY_TICKS = 2 * 90000, /* the distance of key frames … */
+    KEY_LATE = 50000,      /* … and how late one may come when no picture is there */
+};
+
+void cv_hls_rendition_deinit(struct cv_hls_rendition *rendition)
+{
+    free(rendition->times);
+    free(rendition->keys);
+    free(rendition->map.data);
+    *rendition = (struct cv_hls_rendition){0};
+}
+
+static int append(int64_t **values, size_t *count, size_t *capacity, int64_t value,
+                  struct cv_error *error)
+{
+    if (*count == *capacity) {
+        size_t wanted = *capacity ? 2 * *capacity : 1024;
+        int64_t *more = reallocarray(*values, wanted, sizeof(*more));
+        if (!more) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for timestamps");
+        }
+        *values = more;
+        *capacity = wanted;
+    }
+    (*values)[(*count)++] = value;
+    return 0;
+}
+
+static int ascending(const void *one, const void *other)
+{
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
+/* ---- one segment ----------------------------------------------------------------------------- */
+
+/* Where a segment begins and what has to hold at its edges; ticks from the presentation's start. */
+static void check_edges(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
+                        bool is_video, const struct cv_hls_packets *packets, double start)
+{
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < packets->count; i++) {
+        int64_t pts = packets->packets[i].pts;
+        first = pts < first ? pts : first;
+        last = pts > last ? pts : last;
+        if (i > 0 && packets->packets[i].dts <= packets->packets[i - 1].dts) {
+            cv_hls_tell(checker, entry->name, "decoding times do not grow at packet %zu", i);
+        }
+    }
+    double begin = start * CV_HLS_CLOCK;
+    if (fabs((double)first - begin) > TOLERANCE) {
+        cv_hls_tell(checker, entry->name, "begins at %.4f s; the playlist says %.4f",
+                    (double)first / CV_HLS_CLOCK, start);
+    }
+    if ((double)last > begin + entry->duration * CV_HLS_CLOCK + TOLERANCE) {
+        cv_hls_tell(checker, entry->name, "reaches to %.4f s; the playlist ends it at %.4f",
+                    (double)last / CV_HLS_CLOCK, start + entry->duration);
+    }
+    if (is_video && (!packets->packets[0].key || packets->packets[0].pts != first)) {
+        cv_hls_tell(checker, entry->name, "does not begin with a key frame");
+    }
+    if (is_video && packets->packets[0].dts != packets->packets[0].pts) {
+        cv_hls_tell(checker, entry->name, "is decoded %lld ticks before it is shown",
+                    (long long)(packets->packets[0].pts - packets->packets[0].dts));
+    }
+}
+
+static int take_times(struct cv_hls_rendition *rendition, const struct cv_hls_packets *packets,
+                      struct cv_error *error)
+{
+    size_t before = rendition->count;
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < packets->count; i++) {
+        int64_t pts = packets->packets[i].pts;
+        result = append(&rendition->times, &rendition->count, &rendition->capacity, pts, error);
+        if (result == 0 && packets->packets[i].key) {
+            result = append(&rendition->keys, &rendition->key_count, &rendition->key_capacity, pts,
+                            error);
+        }
+    }
+    qsort(rendition->times + before, rendition->count - before, sizeof(int64_t), ascending);
+    return result;
+}
+
+static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
+                         bool is_video, struct cv_hls_rendition *rendition, double *ret_bits,
+                         double *ret_frames, struct cv_error *error)
+{
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    int result = cv_hls_get(checker, checker->stream_prefix, entry->name, &data, &size, error);
+    if (result != 0 || !data) {
+        return result;
+    }
+    cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
+    result = cv_hls_read_packets(&rendition->map, data, size, &packets, error);
+    if (result != 0) {
+        return result;
+    }
+    checker->summary->segments++;
+    *ret_bits = 8.0 * (double)size;
+    *ret_frames = (double)packets.count;
+    if (packets.count == 0 || packets.streams != 1 || packets.is_video != is_video) {
+        cv_hls_tell(checker, entry->name, "is no segment with one stream of %s",
+                    is_video ? "pictures" : "sound");
+        return 0;
+    }
+    const char *box = rendition->map.data ? cv_hls_check_boxes(data, size, false) : NULL;
+    if (box) {
+        cv_hls_tell(checker, entry->name, "%s", box);
+    }
+    check_edges(checker, entry, is_video, &packets, rendition->seconds);
+    if (rendition->codec[0] == '\0') {
+        (void)snprintf(rendition->codec, sizeof(rendition->codec), "%s", packets.codec);
+        rendition->width = packets.width;
+        rendition->height = packets.height;
+    } else if (strcmp(rendition->codec, packets.codec) != 0 || rendition->width != packets.width ||
+               rendition->height != packets.height) {
+        cv_hls_tell(checker, entry->name, "is %s of %dx%d; those before it are not", packets.codec,
+                    packets.width, packets.height);
+    }
+    return take_times(rendition, &packets, error);
+}
+
+/* ---- one rendition --------------------------------------------------------------------------- */
+
+/* The highest rate of a run of segments that lasts between half and one and a half targets. */
+static double peak_rate(const struct cv_hls_media *media, const double *bits)
+{
+    double peak = 0;
+    for (size_t first = 0; first < media->count; first++) {
+        double sum = 0, seconds = 0;
+        for (size_t i = first; i < media->count && seconds <= 1.5 * media->target; i++) {
+            sum += bits[i];
+            seconds += media->entries[i].duration;
+            if (seconds >= 0.5 * media->target && seconds <= 1.5 * media->target) {
+                peak = fmax(peak, sum / seconds);
+            }
+        }
+    }
+    return peak;
+}
+
+static void check_times(struct cv_hls_checker *checker, const struct cv_hls_rendition *rendition,
+                        bool is_video)
+{
+    for (size_t i = 1; i < rendition->count; i++) {
+        int64_t step = rendition->times[i] - rendition->times[i - 1];
+        if (step <= 0 || (!is_video && llabs(step - SOUND_PACKET) > 1)) {
+            cv_hls_tell(checker, rendition->name, "%s at %.4f s",
+                        step <= 0  ? "two packets of one time"
+                        : is_video ? "no picture"
+                                   : "a gap in the sound",
+                        (double)rendition->times[i] / CV_HLS_CLOCK);
+            return;
+        }
+    }
+    if (!is_video && rendition->count > 0) {
+        double end = (double)(rendition->times[rendition->count - 1] + SOUND_PACKET);
+        if (fabs(end - rendition->seconds * CV_HLS_CLOCK) > SOUND_END) {
+            cv_hls_tell(checker, rendition->name, "the sound ends at %.3f s of %.3f",
+                        end / CV_HLS_CLOCK, rendition->seconds);
+        }
+    }
+    for (size_t i = 1; is_video && i < rendition->key_count; i++) {
+        int64_t step = rendition->keys[i] - rendition->keys[i - 1];
+        if (step > KEY_TICKS + KEY_LATE) {
+            cv_hls_tell(checker, rendition->name, "no key frame for %.3f s before %.3f s",
+                        (double)step / CV_HLS_CLOCK, (double)rendition->keys[i] / CV_HLS_CLOCK);
+        }
+    }
+}
+
+static void add_up(struct cv_hls_rendition *rendition, const struct cv_hls_media *media,
+                   const double *bits, const double *frames)
+{
+    double all_frames = 0;
+    rendition->seconds = 0;
+    for (size_t i = 0; i < media->count; i++) {
+        double duration = media->entries[i].duration;
+        rendition->seconds += duration;
+        rendition->bits += bits[i];
+        all_frames += frames[i];
+        if (duration >= 1) {
+            rendition->most_frames = fmax(rendition->most_frames, frames[i] / duration);
+        }
+    }
+    if (rendition->most_frames <= 0 && rendition->seconds > 0) {
+        rendition->most_frames = all_frames / rendition->seconds;
+    }
+    rendition->target = media->target;
+    rendition->peak = fmax(peak_rate(media, bits),
+                           rendition->seconds > 0 ? rendition->bits / rendition->seconds : 0);
+}
+
+static int read_map(struct cv_hls_checker *checker, const char *name,
+                    const struct cv_hls_media *media, struct cv_hls_rendition *rendition,
+                    struct cv_error *error)
+{
+    if (media->map[0] == '\0') {
+        return 0;
+    }
+    struct cv_hls_map *map = &rendition->map;
+    int result =
+        cv_hls_get(checker, checker->stream_prefix, media->map, &map->data, &map->size, error);
+    const char *box =
+        result == 0 && map->data ? cv_hls_check_boxes(map->data, map->size, true) : NULL;
+    if (box) {
+        cv_hls_tell(checker, name, "%s: %s", media->map, box);
+    }
+    return result;
+}
+
+int cv_hls_check_media(struct cv_hls_checker *checker, const char *name, bool is_video,
+                       struct cv_hls_rendition *rendition, struct cv_error *error)
+{
+    (void)snprintf(rendition->name, sizeof(rendition->name), "%s", name);
+    cv_auto_free void *text = NULL;
+    size_t size = 0;
+    int result = cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error);
+    if (result != 0 || !text) {
+        return result;
+    }
+    cv_auto(cv_hls_media_deinit) struct cv_hls_media media = {0};
+    result = cv_hls_read_media(checker, name, text, &media, error);
+    if (result != 0 || media.count == 0) {
+        return result;
+    }
+    if (!media.independent || media.key_frames_only) {
+        cv_hls_tell(checker, name, "does not say that its segments are independent");
+    }
+    result = read_map(checker, name, &media, rendition, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_auto_free double *bits = calloc(media.count, sizeof(double));
+    cv_auto_free double *frames = calloc(media.count, sizeof(double));
+    if (!bits || !frames) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
+    }
+    for (size_t i = 0; i < media.count; i++) {
+        result = check_segment(checker, &media.entries[i], is_video, rendition, &bits[i],
+                               &frames[i], error);
+        if (result != 0) {
+            return result;
+        }
+        rendition->seconds += media.entries[i].duration;
+    }
+    add_up(rendition, &media, bits, frames);
+    check_times(checker, rendition, is_video);
+    return 0;
+}
+
+/* ---- key frames alone ------------------------------------------------------------------------ */
+
+static int check_range(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
+                       const char *name, const struct cv_hls_rendition *rendition, int64_t key,
+                       struct cv_error *error)
+{
+    enum { RANGE_MAX = 64 << 20 }; /* a key frame of any picture that is let in */
+    if (entry->size <= 0 || entry->size > RANGE_MAX || entry->offset < 0) {
+        cv_hls_tell(checker, name, "an entry for %s without a usable range", entry->name);
+        return 0;
+    }
+    cv_auto_free char *object = NULL;
+    cv_auto_free void *data = malloc((size_t)entry->size);
+    int result = cv_format(&object, error, "%s%s", checker->stream_prefix, entry->name);
+    if (result != 0 || !data) {
+        return result ? result
+                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a range");
+    }
+    size_t got = 0;
+    result = cv_store_get_range(checker->store, object, entry->offset, data, (size_t)entry->size,
+                                &got, error);
+    if (result != 0 || got != (size_t)entry->size) {
+        cv_hls_tell(checker, name, "%s does not have the bytes %lld+%lld", entry->name,
+                    (long long)entry->offset, (long long)entry->size);
+        return result < 0 ? result : 0;
+    }
+    cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
+    result = cv_hls_read_packets(&rendition->map, data, got, &packets, error);
+    if (result == 0 && (packets.count != 1 || !packets.packets[0].key ||
+                        packets.packets[0].pts != key || packets.codec[0] == '\0')) {
+        cv_hls_tell(checker, name, "%lld+%lld of %s is not the key frame of %.3f s alone",
+                    (long long)entry->offset, (long long)entry->size, entry->name,
+                    (double)key / CV_HLS_CLOCK);
+    }
+    return result;
+}
+
+int cv_hls_check_keys(struct cv_hls_checker *checker, const char *name,
+                      const struct cv_hls_rendition *rendition, struct cv_error *error)
+{
+    cv_auto_free void *text = NULL;
+    size_t size = 0;
+    int result = cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error);
+    if (result != 0 || !text) {
+        return result;
+    }
+    cv_auto(cv_hls_media_deinit) struct cv_hls_media media = {0};
+    result = cv_hls_read_media(checker, name, text, &media, error);
+    if (result != 0) {
+        return result;
+    }
+    if ((media.map[0] != '\0') != (rendition->map.data != NULL)) {
+        cv_hls_tell(checker, name, "names another head than %s", rendition->name);
+    }
+    if (!media.key_frames_only || media.count != rendition->key_count) {
+        cv_hls_tell(checker, name, "has %zu key frames of %zu", media.count, rendition->key_count);
+        return 0;
+    }
+    for (size_t i = 0; result == 0 && i < media.count; i++) {
+        result =
+            check_range(checker, &media.entries[i], name, rendition, rendition->keys[i], error);
+    }
+    return result;
+}

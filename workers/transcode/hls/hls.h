@@ -1,0 +1,124 @@
+/* HLS in several sizes out of one decoding, with a poster and small pictures for the seek bar. Knows
+ * no store: it writes files into a directory, and tells of each when it is complete. */
+#pragma once
+
+#include "common/media/media.h"
+
+enum {
+    CV_LADDER_RENDITIONS_MAX = 8,
+    CV_LADDER_NAME_SIZE = 16, /* "16384x16384", NUL included */
+};
+
+/* Whether there is a preset of this short side: 2160, 1440, 1080, 720, 480, 360, 240. */
+bool cv_ladder_is_preset(int short_side);
+
+enum cv_segment_format {
+    CV_SEGMENT_TS,  /* MPEG-TS: segment_….ts */
+    CV_SEGMENT_MP4, /* fragmented MP4 (CMAF): init_….mp4, segment_….m4s */
+};
+
+/* Where a file belongs. */
+enum cv_ladder_part {
+    CV_LADDER_STREAM, /* playlists and what they name */
+    CV_LADDER_THUMBS, /* poster.jpg, sprite_000.jpg …, thumbnails.vtt */
+};
+
+/* A file that is complete. All texts are borrowed for the call. */
+struct cv_ladder_file {
+    enum cv_ladder_part part;
+    const char *name; /* as other files name it */
+    const char *path; /* NULL: it was told of by a chunk */
+    const char *content_type;
+    bool provisional; /* a playlist that grows: told of again, and at last in full */
+};
+
+/* Told of every file as soon as it is complete, in an order in which they may be published: nothing
+ * names a file that was not told of before; index.m3u8 comes last, but for provisional ones. Called on the thread that calls
+ * the ladder, from within cv_ladder_frame, cv_ladder_sound and cv_ladder_finish; a failure is passed
+ * up. */
+typedef int (*cv_ladder_finished)(void *opaque, const struct cv_ladder_file *file,
+                                  struct cv_error *error);
+
+/* A stretch of a video that is encoded on its own: the pictures with from_us <= time < until_us.
+ * Everything in it is as it would be in the whole; the sound is left to who joins. */
+struct cv_ladder_chunk {
+    int number;
+    int64_t from_us;  /* a multiple of CV_LADDER_CHUNK_US */
+    int64_t until_us; /* likewise; INT64_MAX: the end */
+};
+
+enum { CV_LADDER_CHUNK_US = 4 * 1000 * 1000 }; /* where segments begin */
+
+struct cv_ladder_params {
+    const char *directory;              /* an existing one, for all files */
+    const struct cv_media_info *source; /* borrowed until the ladder is freed */
+    struct cv_cancel *cancel;           /* borrowed; an abort ends what takes long; may be NULL */
+    int threads;                        /* for encoding, all renditions together; 0 = 1 */
+    const int *short_sides; /* presets (cv_ladder_is_preset); NULL: 1080, 720, 480, 360 */
+    size_t short_side_count;
+    enum cv_segment_format format;
+    bool progressive; /* provisional playlists of the smallest rendition, from its first segment */
+    const struct cv_ladder_chunk *chunk; /* NULL: the whole */
+    bool joins;                          /* made of chunks: cv_ladder_join and sound, no frames */
+    cv_ladder_finished finished;
+    void *opaque;
+};
+
+struct cv_rendition_summary {
+    char name[CV_LADDER_NAME_SIZE]; /* NAME.m3u8 */
+    int width, height;
+    int64_t frames; /* shown; repeated ones included */
+    int segments;
+    int64_t bandwidth, average_bandwidth; /* bits per second: peak and mean, measured, no sound */
+    char codec[32];                       /* RFC 6381 */
+};
+
+struct cv_ladder_summary {
+    struct cv_rendition_summary renditions[CV_LADDER_RENDITIONS_MAX]; /* largest first */
+    size_t count;
+    int64_t duration_us;
+    bool sound;
+    int sprite_tiles;
+};
+
+/* HLS out of one decoding: H.264 (High, 4:2:0, libx264) in several sizes, stereo AAC at 48 kHz as a
+ * group of its own, playlists of key frames, a poster, sheets of small pictures with their WebVTT.
+ *
+ * Time 0 of the playlists is time 0 of the presentation; the first picture stands from there on.
+ * Every rendition shows the same frames at the source's own times, exact to 1/90000 s, at most 60 a
+ * second in the long run; key frames every two seconds by time, the same ones everywhere. A picture
+ * that stands long is shown again at key times. Pixels are square, lines progressive, colours of
+ * ordinary range. Without threads to spare (1) all is done within the calls; else each rendition has
+ * a thread, and a few frames wait between them. */
+struct cv_ladder;
+CV_MUST_CHECK int cv_ladder_new(const struct cv_ladder_params *params,
+                                struct cv_ladder **ret_ladder, struct cv_error *error);
+void cv_ladder_free(struct cv_ladder *ladder);
+CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
+
+/* A chunk's frame that lies behind its end: nothing more is needed. */
+enum cv_ladder_outcome { CV_LADDER_TAKEN = 0, CV_LADDER_FULL = 1 };
+
+/* Frames and sound each in presentation order. The picture is referred to, not copied. A chunk wants
+ * at least one frame from before its beginning. */
+CV_MUST_CHECK int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
+                                  struct cv_error *error);
+CV_MUST_CHECK int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound,
+                                  struct cv_error *error);
+
+/* Ends a chunk. *ret_text (free() it) is what cv_ladder_join wants to know of it. */
+CV_MUST_CHECK int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text,
+                                         struct cv_error *error);
+
+/* Takes the next chunk's text in; its files are told of without a path. Text that does not fit is
+ * CV_ERROR_INVALID_PAYLOAD. */
+CV_MUST_CHECK int cv_ladder_join(struct cv_ladder *ladder, const char *text,
+                                 struct cv_error *error);
+
+/* Of a ladder that joins: the chunk whose chunk_NNNNN.jpg is the best poster; -1: none. */
+int cv_ladder_poster_chunk(const struct cv_ladder *ladder);
+
+/* Ends picture and sound together, where the longer of the two ends, and completes the files; but
+ * for the poster of a ladder that joins. */
+CV_MUST_CHECK int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
+                                   struct cv_error *error);

@@ -1,0 +1,602 @@
+#include "common/media/media.h"
+
+#include "workers/transcode/hls/ladder_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FRAME_RATE_MAX = 60 }; /* Apple's authoring rules forbid more */
+
+/* ---- sound ----------------------------------------------------------------------------------- */
+
+/* Sound of a ladder that joins is read alone: silence beyond its pictures comes of a bad time stamp. */
+enum { BEYOND_PICTURES_US = 10 * 1000 * 1000 };
+
+/* Moves the packets that the encoder has ready into segments. */
+static int collect(void *opaque, struct cv_error *error)
+{
+    struct cv_ladder_track *track = opaque;
+    struct cv_ladder *ladder = track->ladder;
+    for (;;) {
+        int result = cv_sound_encoder_packet(track->encoder, ladder->packet, error);
+        if (result != CV_SOUND_PACKET) {
+            return result < 0 ? result : 0;
+        }
+        if (ladder->packet->pts < 0) {
+            /* The encoder's run-up lies before time 0. No player of segments knows to leave it out,
+             * and with it pictures would come late by its length. */
+            av_packet_unref(ladder->packet);
+            continue;
+        }
+        ladder->packet->flags |= AV_PKT_FLAG_KEY;
+        result = cv_segments_write(track->segments, ladder->packet, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+static int open_track(struct cv_ladder *ladder, int number, struct cv_error *error)
+{
+    struct cv_ladder_track *track = &ladder->sounds[number];
+    ladder->sound_count = number + 1;
+    if (number == 0) {
+        (void)snprintf(track->name, sizeof(track->name), "sound");
+    } else {
+        (void)snprintf(track->name, sizeof(track->name), "sound_%d", number + 1);
+    }
+    track->ladder = ladder;
+    struct cv_sound_encoder_params encoder_params = {
+        .global_header = cv_segments_wants_global_header(ladder->format),
+        .cancel = ladder->cancel,
+        .drain = collect,
+        .opaque = track,
+    };
+    int result = cv_sound_encoder_new(&encoder_params, &track->encoder, error);
+    struct cv_segments_params params = {
+        .name = track->name,
+        .format = ladder->format,
+        .codec = result ? NULL : cv_sound_encoder_codec(track->encoder),
+        .files = ladder->files,
+    };
+    return result ? result : cv_segments_new(&params, &track->segments, error);
+}
+
+static int open_sounds(struct cv_ladder *ladder, struct cv_error *error)
+{
+    int result = 0;
+    for (int i = 0; result == 0 && i < ladder->source->track_count; i++) {
+        result = open_track(ladder, i, error);
+    }
+    return result;
+}
+
+static void close_sounds(struct cv_ladder *ladder)
+{
+    for (int i = 0; i < ladder->sound_count; i++) {
+        cv_segments_free(ladder->sounds[i].segments);
+        cv_sound_encoder_free(ladder->sounds[i].encoder);
+    }
+}
+
+static int64_t sounds_end_us(const struct cv_ladder *ladder)
+{
+    int64_t end_us = 0;
+    for (int i = 0; i < ladder->sound_count; i++) {
+        int64_t own_us = cv_sound_encoder_end_us(ladder->sounds[i].encoder);
+        end_us = own_us > end_us ? own_us : end_us;
+    }
+    return end_us;
+}
+
+int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound, struct cv_error *error)
+{
+    if (ladder->is_chunk && sound->pts_us != AV_NOPTS_VALUE) {
+        int64_t end_us = sound->pts_us + av_rescale(sound->samples->nb_samples, AV_TIME_BASE,
+                                                    sound->samples->sample_rate);
+        ladder->heard_us = end_us > ladder->heard_us ? end_us : ladder->heard_us;
+    }
+    if (sound->track >= ladder->sound_count) {
+        return 0;
+    }
+    struct cv_ladder_track *track = &ladder->sounds[sound->track];
+    struct cv_sound believed = *sound;
+    if (ladder->joins && sound->pts_us > ladder->video_end_us + BEYOND_PICTURES_US) {
+        believed.pts_us = AV_NOPTS_VALUE;
+    }
+    int result = cv_sound_encoder_write(track->encoder, &believed, error);
+    result = result ? result : collect(track, error);
+    return result ? result : cv_ladder_tell(ladder, error);
+}
+
+static int end_sounds(struct cv_ladder *ladder, int64_t end_us, struct cv_error *error)
+{
+    int64_t end = av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    int result = 0;
+    for (int i = 0; result == 0 && i < ladder->sound_count; i++) {
+        struct cv_ladder_track *track = &ladder->sounds[i];
+        result = cv_sound_encoder_finish(track->encoder, end_us, error);
+        result = result ? result : collect(track, error);
+        result = result ? result : cv_segments_finish(track->segments, end, error);
+    }
+    return result;
+}
+
+/* ---- files that are told of ------------------------------------------------------------------ */
+
+enum { POSTER_QUALITY = 85, POSTER_SIDE_MAX = 1280 };
+
+static const char playlist_type[] = "application/vnd.apple.mpegurl";
+
+static int write_text(struct cv_ladder *ladder, const char *name, const char *text,
+                      struct cv_error *error)
+{
+    return cv_files_write(ladder->files, CV_LADDER_STREAM, name, playlist_type, text, strlen(text),
+                          error);
+}
+
+int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name, struct cv_error *error)
+{
+    if (!ladder->poster.best) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no picture to make a poster of");
+    }
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    int result =
+        cv_picture_jpeg(ladder->poster.best, POSTER_QUALITY, POSTER_SIDE_MAX, &data, &size, error);
+    return result ? result
+                  : cv_files_write(ladder->files, CV_LADDER_THUMBS, name, "image/jpeg", data, size,
+                                   error);
+}
+
+/* NAME.m3u8 and, of pictures, NAME_keys.m3u8. */
+static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *list,
+                       struct cv_playlist_names names, int target, struct cv_error *error)
+{
+    cv_auto_free char *file = NULL;
+    cv_auto_free char *text = NULL;
+    int result = cv_format(&file, error, "%s.m3u8", names.name);
+    result = result ? result : cv_playlist_media(list, &names, target, true, &text, error);
+    result = result ? result : write_text(ladder, file, text, error);
+    if (result != 0 || list->key_count == 0) {
+        return result;
+    }
+    cv_auto_free char *keys_file = NULL;
+    cv_auto_free char *keys = NULL;
+    result = cv_format(&keys_file, error, "%s_keys.m3u8", names.name);
+    result = result ? result : cv_playlist_key_frames(list, &names, &keys, error);
+    return result ? result : write_text(ladder, keys_file, keys, error);
+}
+
+/* ---- before the end -------------------------------------------------------------------------- */
+
+/* NAME.m3u8 of the first `count` segments; *ret_list is them. */
+static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, size_t count,
+                       struct cv_segment_list *ret_list, struct cv_error *error)
+{
+    struct cv_playlist_names names = cv_segments_names(segments);
+    cv_auto_free char *file = NULL;
+    cv_auto_free char *text = NULL;
+    int result = cv_segments_snapshot(segments, count, ret_list, error);
+    result = result ? result : cv_format(&file, error, "%s.m3u8", names.name);
+    result =
+        result ? result : cv_playlist_media(ret_list, &names, CV_HLS_TARGET_S, false, &text, error);
+    return result ? result
+                  : cv_files_write_provisional(ladder->files, file, playlist_type, text,
+                                               strlen(text), error);
+}
+
+static struct cv_playlist_sound describe_sound(const struct cv_ladder *ladder, int number)
+{
+    const struct cv_ladder_track *track = &ladder->sounds[number];
+    return (struct cv_playlist_sound){
+        .name = track->name,
+        .language = ladder->source->tracks[number].language,
+        .title = ladder->source->tracks[number].title,
+        .codecs = cv_segments_codec(track->segments),
+        .list = cv_segments_list(track->segments),
+    };
+}
+
+static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictures,
+                             const struct cv_segment_list *list,
+                             const struct cv_segment_list *sound_list, struct cv_error *error)
+{
+    const struct cv_rendition_size *size = &ladder->sizes[ladder->count - 1];
+    struct cv_playlist_variant variant = {
+        .name = cv_segments_names(pictures).name,
+        .codecs = cv_segments_codec(pictures),
+        .width = size->width,
+        .height = size->height,
+        .frame_rate = fmin(cv_segment_list_frame_rate(list), FRAME_RATE_MAX),
+        .list = list,
+    };
+    struct cv_playlist_sound sound = {0};
+    if (ladder->sound_count > 0) {
+        sound = describe_sound(ladder, 0);
+        sound.list = sound_list;
+    }
+    cv_auto_free char *text = NULL;
+    int result = cv_playlist_multivariant(&variant, 1, &sound, ladder->sound_count > 0,
+                                          CV_HLS_TARGET_S, false, &text, error);
+    return result ? result
+                  : cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
+                                               strlen(text), error);
+}
+
+/* Playlists of the smallest rendition's first segments, and, once, the index that names them. */
+static int publish_early(struct cv_ladder *ladder, size_t count, size_t sound_count,
+                         struct cv_error *error)
+{
+    struct cv_segments *pictures = cv_rendition_segments(ladder->renditions[ladder->count - 1]);
+    struct cv_segment_list list = {0}, sound_list = {0};
+    int result = write_early(ladder, pictures, count, &list, error);
+    if (result == 0 && ladder->sound_count > 0) {
+        result = write_early(ladder, ladder->sounds[0].segments, sound_count, &sound_list, error);
+    }
+    if (result == 0 && ladder->early == 0) {
+        result = write_early_index(ladder, pictures, &list, &sound_list, error);
+    }
+    cv_segment_list_deinit(&list);
+    cv_segment_list_deinit(&sound_list);
+    ladder->early = count;
+    return result;
+}
+
+static size_t told(struct cv_segments *segments)
+{
+    return segments ? cv_segments_told(segments) : 0;
+}
+
+int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
+{
+    /* Counted before the files are told of: what is named has been told of. */
+    struct cv_rendition *smallest = ladder->renditions[ladder->count - 1];
+    size_t count = ladder->progressive && smallest ? told(cv_rendition_segments(smallest)) : 0;
+    size_t sound_count = told(ladder->sounds[0].segments);
+    int result = cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
+    if (result != 0 || count == ladder->early || (ladder->sound_count > 0 && sound_count == 0) ||
+        ladder->published) {
+        return result;
+    }
+    result = publish_early(ladder, count, sound_count, error);
+    return result ? result : cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
+}
+
+/* ---- at the end ------------------------------------------------------------------------------ */
+
+static size_t describe_all(const struct cv_ladder *ladder, struct cv_playlist_variant *variants,
+                           char names[][CV_LADDER_NAME_SIZE])
+{
+    for (size_t i = 0; i < ladder->count; i++) {
+        const struct cv_segment_list *list = cv_ladder_list(ladder, i);
+        variants[i] = (struct cv_playlist_variant){
+            .name = cv_ladder_names(ladder, i, names[i]).name,
+            .codecs = cv_ladder_codec(ladder, i),
+            .width = ladder->sizes[i].width,
+            .height = ladder->sizes[i].height,
+            /* Jitter may put a frame too many into one segment; the long run counts. */
+            .frame_rate = fmin(cv_segment_list_frame_rate(list), FRAME_RATE_MAX),
+            .list = list,
+        };
+    }
+    return ladder->count;
+}
+
+static int publish(struct cv_ladder *ladder, struct cv_error *error)
+{
+    struct cv_playlist_variant variants[CV_LADDER_RENDITIONS_MAX];
+    struct cv_playlist_sound sounds[CV_MEDIA_TRACKS_MAX];
+    char names[CV_LADDER_RENDITIONS_MAX][CV_LADDER_NAME_SIZE];
+    size_t count = describe_all(ladder, variants, names);
+    int target = ladder->progressive ? CV_HLS_TARGET_S : 1; /* of a playlist it never changes */
+    for (size_t i = 0; i < count; i++) {
+        int own = cv_segment_list_target(variants[i].list);
+        target = own > target ? own : target;
+    }
+    for (int i = 0; i < ladder->sound_count; i++) {
+        sounds[i] = describe_sound(ladder, i);
+        int own = cv_segment_list_target(sounds[i].list);
+        target = own > target ? own : target;
+    }
+    ladder->published = true;
+    int result = ladder->joins ? 0 : cv_ladder_write_poster(ladder, "poster.jpg", error);
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        result = write_media(ladder, variants[i].list, cv_ladder_names(ladder, i, names[i]), target,
+                             error);
+    }
+    for (int i = 0; result == 0 && i < ladder->sound_count; i++) {
+        const struct cv_segments *segments = ladder->sounds[i].segments;
+        result = write_media(ladder, cv_segments_list(segments), cv_segments_names(segments),
+                             target, error);
+    }
+    cv_auto_free char *text = NULL;
+    result = result ? result
+                    : cv_playlist_multivariant(variants, count, sounds, (size_t)ladder->sound_count,
+                                               target, true, &text, error);
+    result = result ? result : write_text(ladder, "index.m3u8", text, error);
+    return result ? result : cv_ladder_tell(ladder, error);
+}
+
+static void summarize(const struct cv_ladder *ladder, int64_t end_us,
+                      struct cv_ladder_summary *summary)
+{
+    *summary = (struct cv_ladder_summary){
+        .count = ladder->count,
+        .duration_us = end_us,
+        .sound = ladder->sound_count > 0,
+        .sprite_tiles = ladder->joins ? ladder->joined_tiles : cv_sprites_tiles(ladder->sprites),
+    };
+    for (size_t i = 0; i < ladder->count; i++) {
+        const struct cv_segment_list *list = cv_ladder_list(ladder, i);
+        struct cv_rendition_summary *rendition = &summary->renditions[i];
+        *rendition = (struct cv_rendition_summary){
+            .width = ladder->sizes[i].width,
+            .height = ladder->sizes[i].height,
+            .frames = cv_ladder_frames(ladder, i),
+            .segments = (int)list->count,
+            .bandwidth = cv_segment_list_peak(list, cv_segment_list_target(list)),
+            .average_bandwidth = cv_segment_list_average(list),
+        };
+        (void)cv_ladder_names(ladder, i, rendition->name);
+        (void)snprintf(rendition->codec, sizeof(rendition->codec), "%s",
+                       cv_ladder_codec(ladder, i));
+    }
+}
+
+enum {
+    PAUSE_US = 500 * 1000, /* a picture that stands longer is shown again at key times */
+    HD_SIDE = 720,         /* from here on, colours that say nothing are BT.709 */
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_ladder,
+                  struct cv_error *error)
+{
+    cv_media_capture_log();
+    cv_auto(cv_ladder_free) struct cv_ladder *ladder = calloc(1, sizeof(*ladder));
+    if (!ladder || !(ladder->packet = av_packet_alloc())) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for renditions");
+    }
+    ladder->source = params->source;
+    ladder->cancel = params->cancel;
+    ladder->threads = params->threads < 1 ? 1 : params->threads;
+    ladder->format = params->format;
+    ladder->progressive = params->progressive;
+    ladder->finished = params->finished;
+    ladder->opaque = params->opaque;
+    ladder->last_ticks = INT64_MIN;
+    ladder->is_chunk = params->chunk != NULL;
+    ladder->chunk = params->chunk ? *params->chunk : (struct cv_ladder_chunk){0, 0, INT64_MAX};
+    ladder->joins = params->joins;
+    ladder->poster_chunk = -1;
+    ladder->poster_score = -1;
+    int width, height;
+    cv_ladder_shown_size(params->source, &width, &height);
+    ladder->shape = params->source->sample_aspect;
+    ladder->count =
+        cv_ladder_plan(width, height, params->short_sides, params->short_side_count, ladder->sizes);
+    if (ladder->count == 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "no rendition is asked for");
+    }
+    cv_cadence_init(&ladder->cadence, AV_TIME_BASE / FRAME_RATE_MAX, CV_HLS_KEY_US, PAUSE_US);
+    ladder->cadence.grid_us = CV_HLS_SEGMENT_US;
+    cv_poster_init(&ladder->poster, params->source->duration_us);
+    int result = cv_files_new(params->directory, &ladder->files, error);
+    result = result ? result
+                    : cv_sprites_new(params->source->duration_us, params->chunk, ladder->files,
+                                     &ladder->sprites, error);
+    if (result == 0 && !ladder->is_chunk) {
+        result = open_sounds(ladder, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    *ret_ladder = cv_take(ladder);
+    return 0;
+}
+
+void cv_ladder_free(struct cv_ladder *ladder)
+{
+    if (ladder) {
+        for (size_t i = 0; i < ladder->count; i++) {
+            cv_rendition_free(ladder->renditions[i]);
+        }
+        close_sounds(ladder);
+        cv_ladder_free_joined(ladder);
+        cv_sprites_free(ladder->sprites);
+        cv_poster_deinit(&ladder->poster);
+        av_frame_free(&ladder->last);
+        av_packet_free(&ladder->packet);
+        cv_files_free(ladder->files);
+        free(ladder);
+    }
+}
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+/* The encoder's threads, by how many of all pixels a rendition has. */
+static int threads_of(const struct cv_ladder *ladder, size_t rendition)
+{
+    double all = 0;
+    for (size_t i = 0; i < ladder->count; i++) {
+        all += (double)ladder->sizes[i].width * ladder->sizes[i].height;
+    }
+    double own = (double)ladder->sizes[rendition].width * ladder->sizes[rendition].height;
+    int threads = (int)lrint(ladder->threads * own / all);
+    return threads < 1 ? 1 : threads;
+}
+
+/* From the smallest up, since each hands its pictures to the next smaller one. */
+static int open_renditions(struct cv_ladder *ladder, struct cv_error *error)
+{
+    const struct cv_media_info *source = ladder->source;
+    double rate = source->frame_rate > FRAME_RATE_MAX ? FRAME_RATE_MAX : source->frame_rate;
+    for (size_t i = ladder->count; i-- > 0;) {
+        struct cv_rendition_params params = {
+            .size = ladder->sizes[i],
+            .source_width = i > 0 ? ladder->sizes[i - 1].width : source->width,
+            .source_height = i > 0 ? ladder->sizes[i - 1].height : source->height,
+            .aspect = i > 0 ? (AVRational){1, 1} : ladder->shape,
+            .frame_rate = rate,
+            .threads = threads_of(ladder, i),
+            .own_thread = ladder->threads > 1,
+            .format = ladder->format,
+            .first = (size_t)(ladder->chunk.from_us / CV_HLS_SEGMENT_US),
+            .files = ladder->files,
+            .next = i + 1 < ladder->count ? ladder->renditions[i + 1] : NULL,
+            .poster = i == 0 ? &ladder->poster : NULL,
+            .sprites = i + 1 == ladder->count ? ladder->sprites : NULL,
+        };
+        int result = cv_rendition_new(&params, &ladder->renditions[i], error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* Shows the newest picture from `pts_us` on. */
+static int show(struct cv_ladder *ladder, int64_t pts_us, struct cv_error *error)
+{
+    int64_t ticks = av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    if (ticks <= ladder->last_ticks) {
+        return 0; /* two frames within one tick: no player could show both */
+    }
+    ladder->last_ticks = ticks;
+    if (pts_us >= ladder->chunk.until_us) {
+        ladder->full_ticks = ladder->is_full ? ladder->full_ticks : ticks;
+        ladder->is_full = true;
+        return 0;
+    }
+    bool key = cv_cadence_show(&ladder->cadence, pts_us);
+    if (pts_us < ladder->chunk.from_us) {
+        return 0; /* another chunk's; here it says what follows it */
+    }
+    return cv_rendition_show(ladder->renditions[0], ladder->last, ticks, key, error);
+}
+
+/* Shows the newest picture again wherever a pause until `until_us` asks for it. */
+static int fill_pause(struct cv_ladder *ladder, int64_t until_us, struct cv_error *error)
+{
+    int64_t pts_us;
+    while (!ladder->is_full &&
+           (pts_us = cv_cadence_repeat(&ladder->cadence, until_us)) != INT64_MIN) {
+        if (cv_cancel_level(ladder->cancel) >= CV_CANCEL_ABORT) {
+            return cv_fail(error, CV_ERROR_CANCELED, "stopped while a picture stood");
+        }
+        int result = show(ladder, pts_us, error);
+        result = result ? result : cv_ladder_tell(ladder, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+/* Colours that the source does not name, named: players would guess by each rendition's own size,
+ * and change them when they switch. */
+static void name_colours(const struct cv_ladder *ladder, AVFrame *picture)
+{
+    const struct cv_media_info *source = ladder->source;
+    bool is_high = (source->width < source->height ? source->width : source->height) >= HD_SIDE;
+    if (picture->colorspace == AVCOL_SPC_UNSPECIFIED) {
+        picture->colorspace = is_high ? AVCOL_SPC_BT709 : AVCOL_SPC_SMPTE170M;
+    }
+    if (picture->color_primaries == AVCOL_PRI_UNSPECIFIED) {
+        picture->color_primaries = is_high ? AVCOL_PRI_BT709 : AVCOL_PRI_SMPTE170M;
+    }
+    if (picture->color_trc == AVCOL_TRC_UNSPECIFIED) {
+        picture->color_trc = is_high ? AVCOL_TRC_BT709 : AVCOL_TRC_SMPTE170M;
+    }
+}
+
+int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
+                    struct cv_error *error)
+{
+    if (ladder->is_full) {
+        return CV_LADDER_FULL;
+    }
+    ladder->video_end_us = frame->pts_us + frame->duration_us;
+    if (!cv_cadence_admit(&ladder->cadence, frame->pts_us)) {
+        return 0;
+    }
+    bool is_first = ladder->last == NULL;
+    int result =
+        is_first ? open_renditions(ladder, error) : fill_pause(ladder, frame->pts_us, error);
+    if (result != 0) {
+        return result;
+    }
+    av_frame_free(&ladder->last);
+    ladder->last = av_frame_clone(frame->picture);
+    if (!ladder->last) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    name_colours(ladder, ladder->last);
+    if (is_first && frame->pts_us > 0 && ladder->chunk.from_us == 0) {
+        /* Players start at a picture: it stands from the beginning. */
+        result = show(ladder, 0, error);
+        result = result ? result : fill_pause(ladder, frame->pts_us, error);
+    }
+    result = result ? result : show(ladder, frame->pts_us, error);
+    result = result ? result : cv_ladder_tell(ladder, error);
+    return result ? result : ladder->is_full ? CV_LADDER_FULL : CV_LADDER_TAKEN;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv_error *error)
+{
+    if (!ladder->last) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no frame was given to the renditions");
+    }
+    int64_t sound_us = ladder->is_chunk ? ladder->heard_us : sounds_end_us(ladder);
+    int64_t end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
+    int result = fill_pause(ladder, end_us, error);
+    *ret_end_us = end_us;
+    int64_t end =
+        ladder->is_full ? ladder->full_ticks : av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    return result ? result : cv_rendition_end(ladder->renditions[0], end, error);
+}
+
+static int join_renditions(struct cv_ladder *ladder, struct cv_error *error)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < ladder->count; i++) {
+        result = cv_rendition_join(ladder->renditions[i], error);
+    }
+    return result;
+}
+
+int cv_ladder_end_chunk(struct cv_ladder *ladder, struct cv_error *error)
+{
+    int64_t end_us;
+    int result = end_pictures(ladder, &end_us, error);
+    return result ? result : join_renditions(ladder, error);
+}
+
+int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
+                     struct cv_error *error)
+{
+    int64_t end_us = 0;
+    int result = 0;
+    if (ladder->joins) {
+        int64_t sound_us = sounds_end_us(ladder);
+        end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
+        cv_ladder_end_joined(ladder, end_us);
+        result = cv_ladder_write_cues(ladder, error);
+    } else {
+        result = end_pictures(ladder, &end_us, error);
+    }
+    result = result ? result : end_sounds(ladder, end_us, error);
+    if (result == 0 && !ladder->joins) {
+        result = join_renditions(ladder, error);
+    }
+    result = result ? result : publish(ladder, error);
+    if (result != 0) {
+        return result;
+    }
+    summarize(ladder, end_us, ret_summary);
+    return 0;
+}

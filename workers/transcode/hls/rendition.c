@@ -1,0 +1,497 @@
+#include "workers/transcode/hls/rendition.h"
+
+#include "common/media/media.h"
+
+#include <libavutil/imgutils.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* ---- sizes and rates ------------------------------------------------------------------------- */
+
+/* One rendition by its short side, whichever way the picture stands. `pixels` is 16:9 and a little
+ * (7 %), so that a tall phone screen is bounded by what decoders bear: 8,704 macroblocks are level
+ * 4.2 at 60 frames per second. `long_side` is for ribbons. Rates are caps for noise and film; screen
+ * content needs a tenth. */
+static const struct preset {
+    int short_side, long_side;
+    int pixels;
+    int max_rate;
+    bool by_default;
+} presets[] = {
+    {2160, 3840, 3840 * 2160, 24 * 1000 * 1000, false},
+    {1440, 3840, 3960000, 16 * 1000 * 1000, false},
+    {1080, 3840, 8704 * 256, 12 * 1000 * 1000, true},
+    {720, 2560, 985000, 6500 * 1000, true},
+    {480, 1708, 438000, 2500 * 1000, true},
+    {360, 1280, 246000, 1200 * 1000, true},
+    {240, 854, 110000, 600 * 1000, false},
+};
+
+enum {
+    SIDE_MIN = 2,
+    NEARLY_PERCENT = 85, /* of the pixels of the next larger one: the same, to a viewer */
+};
+
+/* The nearest even number that is not larger than the source's side. */
+static int even(double side, int source)
+{
+    int nearest = 2 * (int)lrint(side / 2);
+    int whole = nearest > source ? source & ~1 : nearest;
+    return whole < SIDE_MIN ? SIDE_MIN : whole;
+}
+
+bool cv_ladder_is_preset(int short_side)
+{
+    for (size_t i = 0; i < CV_COUNT(presets); i++) {
+        if (presets[i].short_side == short_side) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void cv_ladder_shown_size(const struct cv_media_info *source, int *ret_width, int *ret_height)
+{
+    double aspect = av_q2d(source->sample_aspect);
+    bool turned = source->rotation % 180 != 0;
+    double width = source->width * (turned ? 1 : aspect);
+    double height = source->height / (turned ? aspect : 1);
+    *ret_width = (int)fmax(lrint(width), 1);
+    *ret_height = (int)fmax(lrint(height), 1);
+}
+
+static bool is_wanted(const struct preset *preset, const int *short_sides, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (short_sides[i] == preset->short_side) {
+            return true;
+        }
+    }
+    return count == 0 && preset->by_default;
+}
+
+static struct cv_rendition_size fit(int width, int height, const struct preset *preset)
+{
+    double short_side = width < height ? width : height;
+    double long_side = width < height ? height : width;
+    double factor = fmin(1, preset->short_side / short_side);
+    factor = fmin(factor, preset->long_side / long_side);
+    factor = fmin(factor, sqrt(preset->pixels / (short_side * long_side)));
+    return (struct cv_rendition_size){even(width * factor, width), even(height * factor, height),
+                                      preset->max_rate};
+}
+
+size_t cv_ladder_plan(int width, int height, const int *short_sides, size_t count,
+                      struct cv_rendition_size renditions[CV_LADDER_RENDITIONS_MAX])
+{
+    size_t planned = 0;
+    for (size_t i = 0; i < CV_COUNT(presets); i++) {
+        if (!is_wanted(&presets[i], short_sides, count)) {
+            continue;
+        }
+        struct cv_rendition_size size = fit(width, height, &presets[i]);
+        const struct cv_rendition_size *above = planned > 0 ? &renditions[planned - 1] : NULL;
+        if (above && above->width == size.width && above->height == size.height) {
+            renditions[planned - 1] =
+                size; /* the source is smaller than both: the lower cap will do */
+            continue;
+        }
+        int64_t pixels = (int64_t)size.width * size.height;
+        if (!above || pixels * 100 <= (int64_t)above->width * above->height * NEARLY_PERCENT) {
+            renditions[planned++] = size;
+        }
+    }
+    return planned;
+}
+
+/* ---- one rendition --------------------------------------------------------------------------- */
+
+enum {
+    WAITING_MAX = 3,   /* pictures between two renditions: enough to keep both busy */
+    WAITING_LARGE = 1, /* … where each is tens of megabytes */
+    LARGE = 2560 * 1440,
+};
+
+struct item {
+    AVFrame *picture; /* NULL: the end */
+    int64_t ticks;
+    bool key;
+};
+
+struct cv_rendition {
+    struct cv_rendition_params params;
+    char name[CV_LADDER_NAME_SIZE];
+    struct cv_fit *fit;
+    AVCodecContext *encoder; /* NULL before the first picture */
+    struct cv_segments *_Atomic segments;
+    AVPacket *packet;
+    AVFrame *taken;  /* the newest picture that came in … */
+    AVFrame *fitted; /* … and what became of it */
+    int64_t frames;
+
+    pthread_t thread;
+    bool is_running;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    struct item waiting[WAITING_MAX];
+    size_t first, count, capacity;
+    bool stopped; /* nobody wants the rest */
+    int failed;   /* what the thread's work returned */
+    struct cv_error error;
+};
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+static int open_encoder(struct cv_rendition *rendition, struct cv_error *error)
+{
+    const struct cv_rendition_params *params = &rendition->params;
+    struct cv_video_encoder_params encoder_params = {
+        .width = params->size.width,
+        .height = params->size.height,
+        .time_base = {1, CV_PLAYLIST_CLOCK},
+        .frame_rate = params->frame_rate,
+        .threads = params->threads,
+        .max_rate = params->size.max_rate,
+        .global_header = cv_segments_wants_global_header(params->format),
+        .forced_keys = true,
+        .first = rendition->fitted,
+    };
+    int result = cv_video_encoder_open(&encoder_params, &rendition->encoder, error);
+    if (result != 0) {
+        return result;
+    }
+    struct cv_segments_params segments_params = {
+        .name = rendition->name,
+        .format = params->format,
+        .codec = rendition->encoder,
+        .files = params->files,
+        .first = params->first,
+    };
+    struct cv_segments *segments = NULL;
+    result = cv_segments_new(&segments_params, &segments, error);
+    atomic_store(&rendition->segments, segments);
+    return result;
+}
+
+static int collect(struct cv_rendition *rendition, struct cv_error *error)
+{
+    for (;;) {
+        int result = avcodec_receive_packet(rendition->encoder, rendition->packet);
+        if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) {
+            return 0;
+        }
+        if (result < 0) {
+            return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
+        }
+        result = cv_segments_write(rendition->segments, rendition->packet, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+}
+
+/* Whether two pictures are the same to the last bit: a screen that stands still. Comparing costs a
+ * tenth of scaling, and ends at the first difference. */
+static bool is_same(const AVFrame *one, const AVFrame *other)
+{
+    if (one->width != other->width || one->height != other->height ||
+        one->format != other->format) {
+        return false;
+    }
+    for (int plane = 0; plane < AV_NUM_DATA_POINTERS && one->data[plane]; plane++) {
+        if (one->data[plane] == other->data[plane]) {
+            continue;
+        }
+        int bytes = av_image_get_linesize(one->format, one->width, plane);
+        bool chroma = plane == 1 || plane == 2;
+        int rows = one->height;
+        if (chroma && bytes > 0) {
+            int vertical = 0, horizontal = 0;
+            (void)av_pix_fmt_get_chroma_sub_sample(one->format, &horizontal, &vertical);
+            rows = AV_CEIL_RSHIFT(one->height, vertical);
+        }
+        for (int row = 0; row < rows; row++) {
+            if (bytes <= 0 || !other->data[plane] ||
+                memcmp(one->data[plane] + (ptrdiff_t)row * one->linesize[plane],
+                       other->data[plane] + (ptrdiff_t)row * other->linesize[plane],
+                       (size_t)bytes) != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Brings rendition->fitted up to date with a picture that has come in; takes it over. */
+static int take(struct cv_rendition *rendition, AVFrame *picture, struct cv_error *error)
+{
+    bool same = rendition->fitted && rendition->taken && is_same(rendition->taken, picture);
+    av_frame_free(&rendition->taken);
+    rendition->taken = picture;
+    if (same) {
+        return 0;
+    }
+    av_frame_free(&rendition->fitted);
+    int result = cv_fit_picture(rendition->fit, picture, &rendition->fitted, error);
+    if (rendition->capacity == WAITING_LARGE) {
+        av_frame_free(&rendition->taken); /* its memory is worth more than a picture not scaled */
+    }
+    if (result == 0) {
+        rendition->fitted->sample_aspect_ratio = (AVRational){1, 1};
+    }
+    return result;
+}
+
+static int show(struct cv_rendition *rendition, const struct item *item, struct cv_error *error)
+{
+    const struct cv_rendition_params *params = &rendition->params;
+    int result = take(rendition, item->picture, error);
+    if (result == 0 && params->next) {
+        result = cv_rendition_show(params->next, rendition->fitted, item->ticks, item->key, error);
+    }
+    int64_t time_us = av_rescale(item->ticks, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
+    if (result == 0 && params->poster) {
+        result = cv_poster_offer(params->poster, rendition->fitted, time_us, error);
+    }
+    if (result == 0 && params->sprites) {
+        result = cv_sprites_show(params->sprites, rendition->fitted, time_us, error);
+    }
+    if (result == 0 && !rendition->encoder) {
+        result = open_encoder(rendition, error);
+    }
+    if (result != 0) {
+        return result;
+    }
+    /* A frame of its own: the picture may be encoded again, or be in use further down. */
+    cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_clone(rendition->fitted);
+    if (!frame) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    frame->pts = item->ticks;
+    frame->pict_type = item->key ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
+    rendition->frames++;
+    result = avcodec_send_frame(rendition->encoder, frame);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
+    }
+    return collect(rendition, error);
+}
+
+static int finish(struct cv_rendition *rendition, int64_t end, struct cv_error *error)
+{
+    int result = rendition->params.next ? cv_rendition_end(rendition->params.next, end, error) : 0;
+    if (result == 0 && !rendition->encoder) {
+        result = cv_fail(error, CV_ERROR_INTERNAL, "no picture came to the rendition %s",
+                         rendition->name);
+    }
+    int flushed = result == 0 ? avcodec_send_frame(rendition->encoder, NULL) : 0;
+    if (flushed < 0) {
+        result = cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
+    }
+    result = result ? result : collect(rendition, error);
+    result = result ? result : cv_segments_finish(rendition->segments, end, error);
+    if (result == 0 && rendition->params.sprites) {
+        int64_t end_us = av_rescale(end, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
+        result = cv_sprites_finish(rendition->params.sprites, end_us, error);
+    }
+    return result;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static int work(struct cv_rendition *rendition, const struct item *item, struct cv_error *error)
+{
+    return item->picture ? show(rendition, item, error) : finish(rendition, item->ticks, error);
+}
+
+/* The next item, or false when there will be none. */
+static bool next_item(struct cv_rendition *rendition, struct item *item)
+{
+    (void)pthread_mutex_lock(&rendition->lock);
+    while (rendition->count == 0 && !rendition->stopped) {
+        (void)pthread_cond_wait(&rendition->changed, &rendition->lock);
+    }
+    bool found = !rendition->stopped;
+    if (found) {
+        *item = rendition->waiting[rendition->first];
+        rendition->first = (rendition->first + 1) % WAITING_MAX;
+        rendition->count--;
+        (void)pthread_cond_broadcast(&rendition->changed);
+    }
+    (void)pthread_mutex_unlock(&rendition->lock);
+    return found;
+}
+
+static void fail(struct cv_rendition *rendition, int result, const struct cv_error *error)
+{
+    (void)pthread_mutex_lock(&rendition->lock);
+    rendition->failed = result;
+    rendition->error = *error;
+    rendition->stopped = true;
+    (void)pthread_cond_broadcast(&rendition->changed);
+    (void)pthread_mutex_unlock(&rendition->lock);
+}
+
+static void *run(void *opaque)
+{
+    struct cv_rendition *rendition = opaque;
+    struct item item;
+    while (next_item(rendition, &item)) {
+        bool is_end = item.picture == NULL;
+        struct cv_error error;
+        int result = work(rendition, &item, &error);
+        if (result != 0) {
+            fail(rendition, result, &error);
+        }
+        if (result != 0 || is_end) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Takes item->picture over. */
+static int push(struct cv_rendition *rendition, struct item *item, struct cv_error *error)
+{
+    if (!rendition->params.own_thread) {
+        return work(rendition, item, error);
+    }
+    (void)pthread_mutex_lock(&rendition->lock);
+    while (rendition->count == rendition->capacity && !rendition->stopped) {
+        (void)pthread_cond_wait(&rendition->changed, &rendition->lock);
+    }
+    int result = 0;
+    if (rendition->stopped) {
+        result = rendition->failed
+                     ? rendition->failed
+                     : cv_fail(error, CV_ERROR_CANCELED, "rendition %s has ended", rendition->name);
+        if (rendition->failed) {
+            *error = rendition->error;
+        }
+        av_frame_free(&item->picture);
+    } else {
+        rendition->waiting[(rendition->first + rendition->count++) % WAITING_MAX] = *item;
+        (void)pthread_cond_broadcast(&rendition->changed);
+    }
+    (void)pthread_mutex_unlock(&rendition->lock);
+    return result;
+}
+
+int cv_rendition_show(struct cv_rendition *rendition, const AVFrame *picture, int64_t ticks,
+                      bool key, struct cv_error *error)
+{
+    struct item item = {av_frame_clone(picture), ticks, key};
+    if (!item.picture) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    return push(rendition, &item, error);
+}
+
+int cv_rendition_end(struct cv_rendition *rendition, int64_t end, struct cv_error *error)
+{
+    struct item item = {NULL, end, false};
+    return push(rendition, &item, error);
+}
+
+static void stop(struct cv_rendition *rendition)
+{
+    (void)pthread_mutex_lock(&rendition->lock);
+    rendition->stopped = true;
+    (void)pthread_cond_broadcast(&rendition->changed);
+    (void)pthread_mutex_unlock(&rendition->lock);
+}
+
+int cv_rendition_join(struct cv_rendition *rendition, struct cv_error *error)
+{
+    if (rendition->is_running) {
+        (void)pthread_join(rendition->thread, NULL);
+        rendition->is_running = false;
+    }
+    if (rendition->failed != 0) {
+        *error = rendition->error;
+    }
+    return rendition->failed;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int cv_rendition_new(const struct cv_rendition_params *params, struct cv_rendition **ret_rung,
+                     struct cv_error *error)
+{
+    struct cv_rendition *rendition = calloc(1, sizeof(*rendition));
+    if (!rendition) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
+    }
+    *ret_rung = rendition;
+    rendition->params = *params;
+    (void)snprintf(rendition->name, sizeof(rendition->name), "%dx%d", params->size.width,
+                   params->size.height);
+    (void)pthread_mutex_init(&rendition->lock, NULL);
+    (void)pthread_cond_init(&rendition->changed, NULL);
+    bool is_large = (int64_t)params->source_width * params->source_height > LARGE;
+    rendition->capacity = is_large ? WAITING_LARGE : WAITING_MAX;
+    rendition->packet = av_packet_alloc();
+    if (!rendition->packet) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
+    }
+    struct cv_fit_params fit = {
+        .source_width = params->source_width,
+        .source_height = params->source_height,
+        .aspect = params->aspect,
+        .width = params->size.width,
+        .height = params->size.height,
+    };
+    int result = cv_fit_new(&fit, &rendition->fit, error);
+    if (result != 0 || !params->own_thread) {
+        return result;
+    }
+    int failed = pthread_create(&rendition->thread, NULL, run, rendition);
+    if (failed != 0) {
+        return cv_fail_errno(error, failed, "cannot start a thread for a rendition");
+    }
+    rendition->is_running = true;
+    return 0;
+}
+
+void cv_rendition_free(struct cv_rendition *rendition)
+{
+    if (!rendition) {
+        return;
+    }
+    if (rendition->is_running) {
+        /* It may wait for the next smaller one, which is told first. */
+        for (struct cv_rendition *smaller = rendition; smaller; smaller = smaller->params.next) {
+            stop(smaller);
+        }
+        (void)pthread_join(rendition->thread, NULL);
+    }
+    for (size_t i = 0; i < rendition->count; i++) {
+        av_frame_free(&rendition->waiting[(rendition->first + i) % WAITING_MAX].picture);
+    }
+    av_frame_free(&rendition->taken);
+    av_frame_free(&rendition->fitted);
+    av_packet_free(&rendition->packet);
+    avcodec_free_context(&rendition->encoder);
+    cv_segments_free(rendition->segments);
+    cv_fit_free(rendition->fit);
+    (void)pthread_mutex_destroy(&rendition->lock);
+    (void)pthread_cond_destroy(&rendition->changed);
+    free(rendition);
+}
+
+struct cv_segments *cv_rendition_segments(struct cv_rendition *rendition)
+{
+    return atomic_load(&rendition->segments);
+}
+
+const char *cv_rendition_name(const struct cv_rendition *rendition)
+{
+    return rendition->name;
+}
+
+int64_t cv_rendition_frames(const struct cv_rendition *rendition)
+{
+    return rendition->frames;
+}
