@@ -1,10 +1,11 @@
 /* Clips, cut by clip_generate jobs. */
 #pragma once
 
-#include "cli/worker_processes.h"
+#include "cli/commands/verb.h"
 
 struct cli_clip {
     const char *video_id;
+    const char *name;   /* the video's, for people */
     int64_t t_start;    /* ms */
     int64_t t_end;      /* not looked at where format is "jpg" */
     int64_t padding_ms; /* added on both sides */
@@ -22,6 +23,6 @@ enum { CLI_CLIP_PADDING_MS = 2000 }; /* unless somebody says otherwise */
 /* Has a clip cut and waits for it; its object's key is written to *ret_key (free() it). The same
  * clip asked for again is the same object and costs nothing. A local installation's worker is
  * started when it does not run. */
-CV_MUST_CHECK int cli_clip_make(struct cli_session *session, struct cli_workers *workers,
-                                const struct cli_clip *clip, struct cv_cancel *cancel,
-                                char **ret_key, struct cv_error *error);
+CV_MUST_CHECK int cli_clip_make(struct cli_call *call, struct cli_workers *workers,
+                                const struct cli_clip *clip, char **ret_key,
+                                struct cv_error *error);

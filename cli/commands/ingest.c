@@ -1,8 +1,6 @@
-#include "cli/ingest.h"
+#include "cli/commands/ingest.h"
 
 #include "common/queue/queue.h"
-
-#include "cli/reindex.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -16,7 +14,6 @@ enum {
 };
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 void cli_video_list_deinit(struct cli_video_list *list)
 {
@@ -138,7 +135,7 @@ static int find_or_insert(struct cv_db *db, struct original *original, struct cv
         cv_db_result_free(cv_take(rows));
         result = cv_db_run(db, &rows, error,
                            "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
-                           " original_sha256, title) SELECT id, 'videos/original/' || id"
+                           " original_sha256, title) SELECT id, '" CV_KEYS_ORIGINALS "' || id"
                            " || '/master.' || $1, $2, $3::bigint, $4, $2"
                            " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path",
                            extension, original->name, size, original->sha256);
@@ -207,22 +204,98 @@ static int push_on(struct cv_db *db, const struct original *original, const json
     return result < 0 ? result : 0;
 }
 
+/* ---- reading again --------------------------------------------------------------------------- */
+
+/* Whether a video was last read with other models than those of the list. */
+static int is_read_otherwise(struct cv_db *db, const char *video_id, const json_t *languages,
+                             bool *ret_is_other, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    cv_auto_free char *text = json_dumps(languages, JSON_COMPACT);
+    if (!text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
+    }
+    int result = cv_db_run(
+        db, &rows, error, "SELECT video_languages($1::uuid) IS DISTINCT FROM $2::jsonb AS is_other",
+        video_id, text);
+    if (result == 0) {
+        *ret_is_other = cv_db_bool(rows, 0, "is_other");
+    }
+    return result;
+}
+
+/* Within a transaction that the caller ends: what turns out to be gone was not begun. */
+static int start_reading(struct cli_session *session, const char *languages,
+                         struct cli_video *video, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(session->db, &rows, error,
+                           "SELECT run_id, is_new, source, source_key FROM reindex_video($1::uuid,"
+                           " CASE WHEN $2::jsonb IS NOT NULL"
+                           " THEN ARRAY(SELECT jsonb_array_elements_text($2::jsonb)) END)",
+                           video->id, languages);
+    if (result) {
+        return result;
+    }
+    if (!cv_db_bool(rows, 0, "is_new")) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "%s is being worked on: wait for run %s, then read it again", video->name,
+                       cv_db_text(rows, 0, "run_id"));
+    }
+    const char *key = cv_db_text(rows, 0, "source_key");
+    result = cv_store_head(session->store, key, NULL, error);
+    if (result == CV_STORE_NOT_FOUND) {
+        bool is_frames = strcmp(cv_db_text(rows, 0, "source"), "frames") == 0;
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+                       is_frames ? "%s was read before lines were kept, and its frames are gone "
+                                   "(%s): it can only be worked on from its original, "
+                                   "SELECT reprocess_video('%s')"
+                                 : "the kept lines of %s are gone (%s): it can only be worked on "
+                                   "from its original, SELECT reprocess_video('%s')",
+                       video->name, key, video->id);
+    }
+    if (result == 0) {
+        video->state = CLI_VIDEO_AGAIN;
+        (void)snprintf(video->run_id, sizeof(video->run_id), "%s", cv_db_text(rows, 0, "run_id"));
+    }
+    return result;
+}
+
+int cli_reindex_start(struct cli_session *session, const json_t *languages, struct cli_video *video,
+                      struct cv_error *error)
+{
+    cv_auto_free char *text = languages ? json_dumps(languages, JSON_COMPACT) : NULL;
+    if (languages && !text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
+    }
+    int result = cv_db_begin(session->db, error);
+    if (result) {
+        return result;
+    }
+    result = start_reading(session, text, video, error);
+    if (result < 0) {
+        cv_db_rollback(session->db);
+        return result;
+    }
+    return cv_db_commit(session->db, error);
+}
+
 /* A video that is ready: nothing is left to do, unless it is to be read with other languages. */
 static int read_again(struct cli_session *session, const json_t *languages, struct cli_video *video,
                       struct cv_error *error)
 {
     bool is_other = false;
     int result =
-        languages ? cli_reindex_is_other(session->db, video->id, languages, &is_other, error) : 0;
+        languages ? is_read_otherwise(session->db, video->id, languages, &is_other, error) : 0;
     video->state = CLI_VIDEO_KNOWN;
     return result == 0 && is_other ? cli_reindex_start(session, languages, video, error) : result;
 }
 
-int cli_ingest(struct cli_session *session, const char *path, const json_t *options,
-               struct cv_cancel *cancel, struct cli_video_list *list, struct cv_error *error)
+int cli_ingest(struct cli_session *session, const char *path, const char *name,
+               const json_t *options, struct cv_cancel *cancel, struct cli_video_list *list,
+               struct cv_error *error)
 {
-    const char *slash = strrchr(path, '/');
-    struct original original = {.path = path, .name = slash ? slash + 1 : path};
+    struct original original = {.path = path, .name = name};
     int result = digest_file(path, cancel, original.sha256, &original.size, error);
     result = result ? result : find_or_insert(session->db, &original, error);
     result = result ? result : store_original(session->store, &original, error);
@@ -241,7 +314,8 @@ int cli_ingest(struct cli_session *session, const char *path, const json_t *opti
     return result ? result : cli_video_list_add(list, &video, error);
 }
 
-int cli_resume(struct cli_session *session, struct cli_video_list *list, struct cv_error *error)
+int cli_resume(struct cli_session *session, const struct cli_video_list *list, size_t *ret_count,
+               struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(session->db, NULL, error,
@@ -251,23 +325,19 @@ int cli_resume(struct cli_session *session, struct cli_video_list *list, struct 
                     : cv_db_run(session->db, NULL, error,
                                 "UPDATE jobs SET scheduled_for = clock_timestamp()"
                                 " WHERE status = 'failed' AND scheduled_for > clock_timestamp()");
-    result = result
-                 ? result
-                 : cv_db_run(
-                       session->db, &rows, error,
-                       "SELECT v.id, coalesce(v.original_name, v.id::text) AS name,"
-                       " coalesce((SELECT r.id::text FROM runs r WHERE r.video_id = v.id"
-                       " AND r.workflow = 'reindex' AND r.status = 'running' LIMIT 1), '')"
-                       " AS run_id FROM videos v WHERE EXISTS (SELECT FROM jobs j WHERE j.exclusive"
-                       " AND j.video_id = v.id AND (j.status IN ('queued', 'processing')"
-                       " OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))"
-                       " ORDER BY v.created_at, v.id");
+    result = result ? result
+                    : cv_db_run(session->db, &rows, error,
+                                "SELECT DISTINCT j.video_id AS id FROM jobs j"
+                                " JOIN videos v ON v.id = j.video_id AND v.status <> 'failed'"
+                                " WHERE j.exclusive AND (j.status IN ('queued', 'processing')"
+                                " OR j.status = 'failed' AND j.scheduled_for IS NOT NULL)");
+    *ret_count = 0;
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
-        struct cli_video video = {.name = (char *)cv_db_text(rows, i, "name"),
-                                  .state = CLI_VIDEO_RESUMED};
-        (void)snprintf(video.id, sizeof(video.id), "%s", cv_db_text(rows, i, "id"));
-        (void)snprintf(video.run_id, sizeof(video.run_id), "%s", cv_db_text(rows, i, "run_id"));
-        result = cli_video_list_add(list, &video, error);
+        bool is_named = false;
+        for (size_t v = 0; v < list->count; v++) {
+            is_named = is_named || strcmp(list->videos[v].id, cv_db_text(rows, i, "id")) == 0;
+        }
+        *ret_count += !is_named;
     }
     return result;
 }

@@ -1,9 +1,7 @@
 /* Videos on their way in: known by their bytes, stored, enqueued. */
 #pragma once
 
-#include "cli/session.h"
-
-#include <jansson.h>
+#include "cli/commands/verb.h"
 
 enum cli_video_state { CLI_VIDEO_NEW, CLI_VIDEO_RESUMED, CLI_VIDEO_KNOWN, CLI_VIDEO_AGAIN };
 
@@ -27,15 +25,21 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cli_video_list, cli_video_list_deinit)
 CV_MUST_CHECK int cli_video_list_add(struct cli_video_list *list, const struct cli_video *video,
                                      struct cv_error *error);
 
-/* Brings a file in, or finds that it is known; one that is known with other languages than those of
- * `options` is read again. A failed one is tried again. `options` are members
- * for the transcode job's payload, handed on to later stages. Each step can be repeated: a run that
- * is killed in between is completed by the next. */
-CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const json_t *options,
-                             struct cv_cancel *cancel, struct cli_video_list *list,
-                             struct cv_error *error);
+/* Brings the file at `path` in, called `name`, or finds that it is known; one that is known with other languages than
+ * those of `options` is read again. A failed one is tried again. `options` are members for the transcode job's
+ * payload, handed on to later stages. Each step can be repeated: a run that is killed in between is completed by
+ * the next. */
+CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const char *name,
+                             const json_t *options, struct cv_cancel *cancel,
+                             struct cli_video_list *list, struct cv_error *error);
 
-/* Makes jobs that a dead run left (leases, retries put off) claimable at once, and adds their videos
- * to the list. For an installation whose one `run` we are. */
-CV_MUST_CHECK int cli_resume(struct cli_session *session, struct cli_video_list *list,
-                             struct cv_error *error);
+/* Makes jobs that a dead run left (leases, retries put off) claimable at once; *ret_count is how many videos they belong
+ * to that are not in the list. For an installation whose one `run` we are. */
+CV_MUST_CHECK int cli_resume(struct cli_session *session, const struct cli_video_list *list,
+                             size_t *ret_count, struct cv_error *error);
+
+/* Starts a run that reads `video` again, with `languages` or, when that is NULL, those of the last
+ * time, and notes it in `video` (CLI_VIDEO_AGAIN). CV_ERROR_CONFLICT when it is being worked on;
+ * CV_ERROR_OBJECT_NOT_FOUND when nothing is kept that could be read. */
+CV_MUST_CHECK int cli_reindex_start(struct cli_session *session, const json_t *languages,
+                                    struct cli_video *video, struct cv_error *error);

@@ -1,9 +1,14 @@
-#include "cli/installation.h"
+#include "cli/local/installation.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+
+enum { URL_MAX = 4096 };
+
+/* ---- opening and closing ---- */
 
 static int open_lock(const struct cli_installation *installation, const char *name, int *ret_fd,
                      struct cv_error *error)
@@ -63,14 +68,14 @@ static int start(struct cli_installation *installation, bool create, struct cv_c
     if (flock(lock, LOCK_EX) || flock(installation->users, LOCK_SH)) {
         return cv_fail_errno(error, errno, "lock %s", installation->directory);
     }
-    result = cli_cluster_locate(&installation->cluster, installation->directory,
-                                installation->notice, sizeof(installation->notice), error);
-    if (result == 0 && !create && access(installation->cluster.data, F_OK)) {
+    result = cli_postgres_locate(&installation->postgres, installation->directory,
+                                 installation->notice, sizeof(installation->notice), error);
+    if (result == 0 && !create && access(installation->postgres.data, F_OK)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "%s holds no database yet: start with cortana run VIDEO",
                        installation->directory);
     }
-    return result ? result : cli_cluster_start(&installation->cluster, cancel, error);
+    return result ? result : cli_postgres_start(&installation->postgres, cancel, error);
 }
 
 int cli_installation_open(struct cli_installation *installation, const char *directory, bool create,
@@ -109,13 +114,34 @@ int cli_installation_lock_run(struct cli_installation *installation, struct cv_e
     return 0;
 }
 
+int cli_installation_revive(struct cli_installation *installation, struct cv_cancel *cancel,
+                            struct cv_error *error)
+{
+    enum { TRIES = 20, PAUSE_MS = 500 };
+    cv_auto_fd int lock = -1;
+    int result = open_lock(installation, "lock", &lock, error);
+    if (result == 0 && flock(lock, LOCK_EX)) {
+        result = cv_fail_errno(error, errno, "lock %s", installation->directory);
+    }
+    /* What is left of a server that was killed may hold its memory for a moment. */
+    for (int i = 0; result == 0 && i < TRIES; i++) {
+        result = cli_postgres_start(&installation->postgres, cancel, error);
+        if (result == 0 || cv_cancel_level(cancel) != CV_CANCEL_NONE || i + 1 == TRIES) {
+            return result;
+        }
+        result = 0;
+        (void)usleep(PAUSE_MS * 1000);
+    }
+    return result;
+}
+
 void cli_installation_close(struct cli_installation *installation)
 {
     struct cv_error ignored;
     cv_auto_fd int lock = -1;
     if (installation->users >= 0 && open_lock(installation, "lock", &lock, &ignored) == 0 &&
         flock(lock, LOCK_EX) == 0 && flock(installation->users, LOCK_EX | LOCK_NB) == 0) {
-        cli_cluster_stop(&installation->cluster);
+        cli_postgres_stop(&installation->postgres);
     }
     if (installation->running >= 0) {
         close(installation->running);
@@ -125,4 +151,82 @@ void cli_installation_close(struct cli_installation *installation)
         close(installation->users);
         installation->users = -1;
     }
+}
+
+/* ---- its store ---- */
+
+/* The URL that was noted, "" when none was. */
+static int read_note(const char *path, char url[URL_MAX], struct cv_error *error)
+{
+    cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    url[0] = '\0';
+    if (fd < 0) {
+        return errno == ENOENT ? 0 : cv_fail_errno(error, errno, "read %s", path);
+    }
+    ssize_t length = read(fd, url, URL_MAX - 1);
+    if (length < 0) {
+        return cv_fail_errno(error, errno, "read %s", path);
+    }
+    url[length] = '\0';
+    url[strcspn(url, "\n")] = '\0';
+    return 0;
+}
+
+/* Written beside and renamed: a note is whole or not there. */
+static int write_note(const char *path, const char *url, struct cv_error *error)
+{
+    cv_auto_free char *new_path = NULL;
+    int result = cv_format(&new_path, error, "%s.new", path);
+    if (result) {
+        return result;
+    }
+    cv_auto_file FILE *file = fopen(new_path, "w");
+    if (!file || fprintf(file, "%s\n", url) < 0 || fflush(file) || fsync(fileno(file)) ||
+        rename(new_path, path)) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    return 0;
+}
+
+/* Whether the directory store has objects; its own directories begin with a dot. */
+static bool has_objects(const char *path)
+{
+    DIR *stream = opendir(path);
+    bool found = false;
+    for (struct dirent *entry; stream && !found && (entry = readdir(stream));) {
+        found = entry->d_name[0] != '.';
+    }
+    if (stream) {
+        closedir(stream);
+    }
+    return found;
+}
+
+int cli_installation_store(const struct cli_installation *installation, const char *wanted,
+                           char **ret_url, struct cv_error *error)
+{
+    cv_auto_free char *directory = NULL;
+    cv_auto_free char *note = NULL;
+    char noted[URL_MAX];
+    int result = cv_format(&directory, error, "%s/store", installation->directory);
+    result = result ? result : cv_format(&note, error, "%s/store.url", installation->directory);
+    result = result ? result : read_note(note, noted, error);
+    if (result) {
+        return result;
+    }
+    if (!wanted || strcmp(wanted, noted) == 0) {
+        return cv_format(ret_url, error, "%s%s",
+                         noted[0] ? "" : "dir:", noted[0] ? noted : directory);
+    }
+    if (noted[0] || has_objects(directory)) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "this installation keeps its objects in %s; for another store name another "
+                       "directory with --data DIR",
+                       noted[0] ? noted : directory);
+    }
+    if (strlen(wanted) >= URL_MAX - 1 || strchr(wanted, '\n')) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the store's URL is unusable");
+    }
+    result = write_note(note, wanted, error);
+    return result ? result : cv_format(ret_url, error, "%s", wanted);
 }

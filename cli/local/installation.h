@@ -9,11 +9,11 @@
  */
 #pragma once
 
-#include "cli/cluster.h"
+#include "cli/local/postgres.h"
 
 struct cli_installation {
     char directory[PATH_MAX]; /* absolute */
-    struct cli_cluster cluster;
+    struct cli_postgres postgres;
     char notice[PATH_MAX + 128]; /* a sentence for the user, or "" */
     int users;                   /* lock files; -1: not held */
     int running;
@@ -35,6 +35,10 @@ CV_MUST_CHECK int cli_installation_lock_run(struct cli_installation *installatio
 CV_MUST_CHECK int cli_installation_store(const struct cli_installation *installation,
                                          const char *wanted, char **ret_url,
                                          struct cv_error *error);
+
+/* Starts the server again if it has died; 0 when it runs, whoever started it. */
+CV_MUST_CHECK int cli_installation_revive(struct cli_installation *installation,
+                                          struct cv_cancel *cancel, struct cv_error *error);
 
 /* Stops the server if nobody else uses it. */
 void cli_installation_close(struct cli_installation *installation);

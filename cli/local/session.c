@@ -1,15 +1,13 @@
-#include "cli/session.h"
+#include "cli/local/session.h"
 
 #include "common/queue/queue.h"
-
-#include "cli/command.h"
 
 #include <ctype.h>
 #include <string.h>
 
 enum { PREFIX_MIN = 4 }; /* shorter beginnings of an id are more likely a file's name */
 
-static bool has_remote_database(void)
+bool cli_database_is_named(void)
 {
     static const char *const names[] = {"DATABASE_URL", "PGHOST", "PGHOSTADDR", "PGSERVICE",
                                         "PGDATABASE"};
@@ -31,8 +29,11 @@ static int open_local(struct cli_session *session, const struct cli_session_para
         return result;
     }
     session->is_local = true;
+    const struct cli_postgres *postgres = &session->installation.postgres;
+    const enum cli_role role = params->as_owner ? CLI_ROLE_OWNER : CLI_ROLE_OPERATOR;
+    result = cli_postgres_url(postgres, role, &session->database_url, error);
     result =
-        cli_cluster_url(&session->installation.cluster, "cortana", &session->database_url, error);
+        result ? result : cli_postgres_url(postgres, CLI_ROLE_FLEET, &session->fleet_url, error);
     return result ? result
                   : cli_installation_store(&session->installation, params->store,
                                            &session->store_url, error);
@@ -53,16 +54,22 @@ static int open_remote(struct cli_session *session, const struct cli_session_par
     return result || !store ? result : cv_format(&session->store_url, error, "%s", store);
 }
 
-static int check_migrations(struct cli_session *session, const struct cli_session_params *params,
-                            struct cv_error *error)
+/* The schema of a local installation is brought up to date by whoever comes first, as its owner. */
+static int migrate_local(struct cli_session *session, struct cv_cancel *cancel,
+                         struct cv_error *error)
+{
+    cv_auto_free char *url = NULL;
+    cv_auto(cv_db_close) struct cv_db *db = NULL;
+    struct cv_migration_status status;
+    int result = cli_postgres_url(&session->installation.postgres, CLI_ROLE_OWNER, &url, error);
+    const struct cv_db_params params = {.conninfo = url, .cancel = cancel};
+    result = result ? result : cv_db_open(&params, &db, error);
+    return result ? result : cv_migrate(db, &status, error);
+}
+
+static int check_migrations(struct cli_session *session, struct cv_error *error)
 {
     struct cv_migration_status status;
-    if (params->unmigrated) {
-        return 0;
-    }
-    if (session->is_local) {
-        return cv_migrate(session->db, &status, error);
-    }
     int result = cv_migrate_status(session->db, &status, error);
     if (result == 0 && status.pending > 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
@@ -75,21 +82,26 @@ static int check_migrations(struct cli_session *session, const struct cli_sessio
 static int open_all(struct cli_session *session, const struct cli_session_params *params,
                     struct cv_error *error)
 {
-    bool remote = !params->always_local && !params->data && has_remote_database();
+    bool remote = !params->always_local && !params->data && cli_database_is_named();
     int result = remote ? open_remote(session, params, error) : open_local(session, params, error);
     if (result) {
         return result;
+    }
+    if (session->is_local && !params->unmigrated) {
+        result = migrate_local(session, params->cancel, error);
     }
     const struct cv_db_params db_params = {
         .conninfo = session->database_url,
         .application_name = "cortana",
         .cancel = params->cancel,
     };
-    result = cv_db_open(&db_params, &session->db, error);
+    result = result ? result : cv_db_open(&db_params, &session->db, error);
     if (result) {
         return cv_fail_context(error, result, "open the database");
     }
-    result = check_migrations(session, params, error);
+    if (!session->is_local && !params->unmigrated) {
+        result = check_migrations(session, error);
+    }
     if (result == 0 && !params->without_store) {
         result = cv_store_open(session->store_url, &session->store, error);
     }
@@ -107,6 +119,14 @@ int cli_session_open(struct cli_session *session, const struct cli_session_param
     return result;
 }
 
+int cli_session_recover(struct cli_session *session, int64_t timeout_ms, struct cv_cancel *cancel,
+                        struct cv_error *error)
+{
+    int result =
+        session->is_local ? cli_installation_revive(&session->installation, cancel, error) : 0;
+    return result ? result : cv_db_reconnect(session->db, timeout_ms, error);
+}
+
 void cli_session_close(struct cli_session *session)
 {
     cv_db_close(session->db);
@@ -115,6 +135,7 @@ void cli_session_close(struct cli_session *session)
         cli_installation_close(&session->installation);
     }
     free(session->database_url);
+    free(session->fleet_url);
     free(session->store_url);
     *session = (struct cli_session){0};
 }

@@ -4,12 +4,16 @@
 #include "common/db/db.h"
 #include "common/store/store.h"
 
-#include "cli/installation.h"
+#include "cli/local/installation.h"
+
+/* The installation that a command works on when nobody names another. */
+#define CLI_DEFAULT_DATA ".local"
 
 struct cli_session_params {
     const char *data;   /* --data, or NULL: DATABASE_URL if set, else the default directory */
     const char *store;  /* --store, or NULL: what the installation has had, else its directory */
     bool always_local;  /* never DATABASE_URL (run) */
+    bool as_owner;      /* of a local installation: as the schema's owner, else as its operator */
     bool without_store; /* the command reads no objects */
     bool unmigrated;    /* the command copes with pending migrations */
     struct cv_cancel *cancel;
@@ -19,6 +23,7 @@ struct cli_session {
     struct cv_db *db;
     struct cv_store *store; /* NULL: without_store */
     char *database_url;     /* NULL: libpq's own PG* */
+    char *fleet_url;        /* what workers log in with; NULL: as we do */
     char *store_url;
     bool is_local;
     struct cli_installation installation; /* when is_local */
@@ -28,6 +33,14 @@ struct cli_session {
  * not running, and migrated. */
 CV_MUST_CHECK int cli_session_open(struct cli_session *session,
                                    const struct cli_session_params *params, struct cv_error *error);
+
+/* Connects again after a lost connection; the server of a local installation is started again when it has died.
+ * CV_ERROR_CONNECTION when the database is not there after `timeout_ms`. */
+CV_MUST_CHECK int cli_session_recover(struct cli_session *session, int64_t timeout_ms,
+                                      struct cv_cancel *cancel, struct cv_error *error);
+
+/* Whether the environment names a database (DATABASE_URL, PG*). */
+bool cli_database_is_named(void);
 
 /* Closes, and stops what was started. Harmless on a session that is all zero. */
 void cli_session_close(struct cli_session *session);

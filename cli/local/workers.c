@@ -1,6 +1,6 @@
-#include "cli/worker_processes.h"
+#include "cli/local/workers.h"
 
-#include "cli/process.h"
+#include "cli/local/process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
     {.job_type = "ocr", .name = "ocr-worker", .folder = "ocr"},
     {.job_type = "segment_index", .name = "segment-index-worker", .folder = "segment_index"},
     {.job_type = "clip_generate", .name = "clip-generate-worker", .folder = "clip_generate"},
-    {.job_type = "embed", .name = "embed-worker", .folder = "embed"},
+    {.job_type = "embed", .name = "embed-worker", .folder = "embed", .is_spare = true},
     {.job_type = "object_remove", .name = "object-remove-worker", .folder = "object_remove"},
     {.job_type = "scanner",
      .name = "scanner-worker",
@@ -93,7 +93,7 @@ static int find_program(const struct cli_worker_process *worker, char *path, siz
     (void)snprintf(in_libexec, sizeof(in_libexec), "../libexec/cortana/%s", worker->name);
     const char *const places[] = {in_build, in_libexec, worker->name};
     for (size_t i = 0; i < CV_COUNT(places); i++) {
-        if (cv_beside_binary(places[i], path, size)) {
+        if (cv_sibling_program(places[i], path, size)) {
             return 0;
         }
     }
@@ -122,7 +122,8 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     cv_auto_free char *database = NULL;
     cv_auto_free char *store = NULL;
     cv_auto_free char *scratch = NULL;
-    result = cv_format(&database, error, "DATABASE_URL=%s", session->database_url);
+    result = cv_format(&database, error, "DATABASE_URL=%s",
+                       session->fleet_url ? session->fleet_url : session->database_url);
     result = result ? result : cv_format(&store, error, "STORE_URL=%s", session->store_url);
     result = result ? result
                     : cv_format(&scratch, error, "CORTANA_SCRATCH=%s/scratch",
@@ -166,6 +167,13 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
         bool is_wanted =
             job_type ? strcmp(job_type, worker->job_type) == 0
                      : !worker->service && (embeds || strcmp(worker->job_type, "embed") != 0);
+        if (is_wanted && worker->is_spare && !job_type && !cv_env("EMBED_URL", NULL)) {
+            (void)snprintf(workers->note, sizeof(workers->note),
+                           "note: texts are to be embedded, but EMBED_URL names no endpoint: "
+                           "%s is not started, everything else is",
+                           worker->name);
+            continue;
+        }
         if (worker->pid == 0 && is_wanted) {
             result = start_worker(workers, worker, error);
         }
@@ -184,7 +192,14 @@ int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
         worker->pid = 0;
         bool is_misconfigured =
             WIFEXITED(status) && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != CV_EXIT_RETRY;
-        if (is_misconfigured || ++worker->restarts > RESTARTS_MAX) {
+        bool is_over = is_misconfigured || ++worker->restarts > RESTARTS_MAX;
+        if (is_over && worker->is_spare) {
+            (void)snprintf(workers->note, sizeof(workers->note),
+                           "note: %s does not stay up; everything else goes on: see %s/log/%s.log",
+                           worker->name, workers->session->installation.directory, worker->name);
+            continue;
+        }
+        if (is_over) {
             return cv_fail(error, CV_ERROR_CONFIGURATION,
                            "%s does not stay up (%s %d): see %s/log/%s.log", worker->name,
                            WIFEXITED(status) ? "exit" : "signal",
@@ -197,6 +212,16 @@ int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
         }
     }
     return 0;
+}
+
+const char *cli_workers_note(struct cli_workers *workers)
+{
+    if (workers->note[0] == '\0') {
+        return NULL;
+    }
+    (void)snprintf(workers->told, sizeof(workers->told), "%s", workers->note);
+    workers->note[0] = '\0';
+    return workers->told;
 }
 
 void cli_workers_stop(struct cli_workers *workers)

@@ -1,10 +1,13 @@
-#include "cli/text.h"
+#include "cli/terminal/text.h"
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <utf8proc.h>
 
 enum { MS_PER_SECOND = 1000, MS_PER_MINUTE = 60000, MS_PER_HOUR = 3600000, MS_PER_DAY = 86400000 };
+
+enum { COLUMNS_DEFAULT = 80, ROWS_DEFAULT = 24, COLUMNS_LEAST = 20 };
 
 /* Longer than any video; keeps sums of times far from overflow. */
 static const int64_t time_max_ms = INT64_C(1000) * MS_PER_HOUR;
@@ -20,6 +23,20 @@ const char *cli_time(int64_t ms, char text[CLI_TIME_SIZE])
     } else {
         (void)snprintf(text, CLI_TIME_SIZE, "%d:%02d.%03d", minutes, seconds,
                        (int)(ms % MS_PER_SECOND));
+    }
+    return text;
+}
+
+const char *cli_time_for_file(int64_t ms, char text[CLI_TIME_SIZE])
+{
+    int64_t hours = ms / MS_PER_HOUR;
+    int64_t minutes = ms / MS_PER_MINUTE % 60;
+    double seconds = (double)(ms % MS_PER_MINUTE) / MS_PER_SECOND;
+    if (hours > 0) {
+        (void)snprintf(text, CLI_TIME_SIZE, "%" PRId64 "h%02" PRId64 "m%06.3fs", hours, minutes,
+                       seconds);
+    } else {
+        (void)snprintf(text, CLI_TIME_SIZE, "%" PRId64 "m%06.3fs", minutes, seconds);
     }
     return text;
 }
@@ -70,21 +87,42 @@ static bool parse_clock(const char *text, int64_t *ret_ms)
     return *ret_ms <= time_max_ms;
 }
 
+/* "1h2m3.5s", "90s", "3400ms": numbers with units, each at most once and the larger first. */
+static bool parse_units(const char *text, int64_t *ret_ms)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"h", MS_PER_HOUR}, {"m", MS_PER_MINUTE}, {"s", MS_PER_SECOND}, {"ms", 1}};
+    double sum = 0;
+    size_t unit = 0;
+    for (const char *part = text; *part;) {
+        char number[CLI_TIME_SIZE];
+        double value = 0;
+        size_t digits = strspn(part, "0123456789.");
+        size_t letters = strspn(part + digits, "hms");
+        (void)snprintf(number, sizeof(number), "%.*s", (int)digits, part);
+        while (unit < CV_COUNT(units) && (strlen(units[unit].name) != letters ||
+                                          strncmp(units[unit].name, part + digits, letters) != 0)) {
+            unit++;
+        }
+        if (unit == CV_COUNT(units) || !cv_parse_double(number, 0, 1e12, &value)) {
+            return false;
+        }
+        sum += value * (double)units[unit++].ms;
+        part += digits + letters;
+    }
+    *ret_ms = (int64_t)(sum + 0.5);
+    return sum <= (double)time_max_ms;
+}
+
 bool cli_parse_time(const char *text, int64_t *ret_ms)
 {
     size_t length = strlen(text);
     if (length == 0 || length >= CLI_TIME_SIZE || text[0] == '-') {
         return false;
     }
-    if (strchr(text, ':')) {
-        return parse_clock(text, ret_ms);
-    }
-    char number[CLI_TIME_SIZE];
-    (void)snprintf(number, sizeof(number), "%s", text);
-    bool in_ms = length > 2 && strcmp(number + length - 2, "ms") == 0;
-    bool in_seconds = !in_ms && number[length - 1] == 's';
-    number[length - (in_ms ? 2 : in_seconds ? 1 : 0)] = '\0';
-    return in_seconds ? parse_clock(number, ret_ms) : cv_parse_int(number, 0, time_max_ms, ret_ms);
+    return strpbrk(text, "hms") ? parse_units(text, ret_ms) : parse_clock(text, ret_ms);
 }
 
 /* One character of `text` at *at; a blank for control characters, U+FFFD for what is not UTF-8. */
@@ -126,36 +164,111 @@ int cli_width(const char *text)
     return width;
 }
 
-/* Returns how many columns were used. */
-static int put_bounded(FILE *file, const char *text, int width)
+/* How many bytes of `text` fit into `width` columns. */
+static size_t fitting(const char *text, int width)
 {
     size_t length = strlen(text);
-    int whole = cli_width(text);
-    int room = whole > width ? width - 1 : width;
-    int used = 0;
-    for (size_t at = 0; at < length;) {
-        utf8proc_int32_t c = next_character(text, length, &at);
-        int step = utf8proc_charwidth(c);
-        if (used + step > room) {
+    size_t end = 0;
+    for (size_t at = 0; at < length; end = at) {
+        width -= utf8proc_charwidth(next_character(text, length, &at));
+        if (width < 0) {
             break;
         }
-        used += step;
-        put_character(file, c);
     }
-    if (whole > width) {
-        put_character(file, 0x2026);
-        used++;
-    }
-    return used;
+    return end;
 }
 
 void cli_put_cut(FILE *file, const char *text, int width)
 {
-    (void)put_bounded(file, text, width);
+    bool is_cut = cli_width(text) > width;
+    size_t end = fitting(text, is_cut ? width - 1 : width);
+    for (size_t at = 0; at < end;) {
+        put_character(file, next_character(text, end, &at));
+    }
+    if (is_cut && width > 0) {
+        put_character(file, 0x2026);
+    }
 }
 
 void cli_put_column(FILE *file, const char *text, int width)
 {
-    int used = put_bounded(file, text, width);
-    (void)fprintf(file, "%*s", width > used ? width - used : 0, "");
+    int whole = cli_width(text);
+    cli_put_cut(file, text, width);
+    if (whole < width) {
+        (void)fprintf(file, "%*s", width - whole, "");
+    }
+}
+
+void cli_append_cut(struct cv_buffer *buffer, const char *text, int width)
+{
+    bool is_cut = cli_width(text) > width;
+    size_t end = fitting(text, is_cut ? width - 1 : width);
+    for (size_t at = 0; at < end;) {
+        utf8proc_uint8_t bytes[4];
+        utf8proc_ssize_t length = utf8proc_encode_char(next_character(text, end, &at), bytes);
+        cv_buffer_append(buffer, bytes, length > 0 ? (size_t)length : 0);
+    }
+    if (is_cut && width > 0) {
+        cv_buffer_text(buffer, "\u2026");
+    }
+}
+
+void cli_put_wrapped(FILE *file, const char *text, int first, int indent, int width)
+{
+    int column = first;
+    for (const char *word = text; *word;) {
+        size_t length = strcspn(word, " \n");
+        char piece[256];
+        (void)snprintf(piece, sizeof(piece), "%.*s",
+                       (int)(length < sizeof(piece) ? length : sizeof(piece) - 1), word);
+        int columns = cli_width(piece);
+        bool is_start = column <= (word == text ? first : indent);
+        if (!is_start && column + 1 + columns > width) {
+            (void)fprintf(file, "\n%*s", indent, "");
+            column = indent;
+            is_start = true;
+        }
+        (void)fprintf(file, "%s%s", is_start ? "" : " ", piece);
+        column += columns + (is_start ? 0 : 1);
+        word += length;
+        if (*word == '\n') { /* a line end of the text's own: what follows it is laid out by hand */
+            (void)fprintf(file, "\n%*s", word[1] == '\n' || word[1] == '\0' ? 0 : indent, "");
+            column = indent;
+        }
+        word += *word != '\0';
+    }
+    (void)fputc('\n', file);
+}
+
+/* ---- the terminal ---------------------------------------------------------------------------- */
+
+bool cli_is_terminal(int fd)
+{
+    return isatty(fd) == 1 && strcmp(cv_env("TERM", "dumb"), "dumb") != 0;
+}
+
+bool cli_has_colors(int fd)
+{
+    return cli_is_terminal(fd) && !cv_env("NO_COLOR", NULL);
+}
+
+void cli_terminal_size(int fd, int *ret_columns, int *ret_rows)
+{
+    struct winsize size = {0};
+    int64_t columns = COLUMNS_DEFAULT;
+    int64_t rows = ROWS_DEFAULT;
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+        columns = size.ws_col;
+        rows = size.ws_row;
+    } else if (!cv_parse_int(cv_env("COLUMNS", "80"), COLUMNS_LEAST, INT16_MAX, &columns)) {
+        columns = COLUMNS_DEFAULT;
+    }
+    *ret_columns = columns < COLUMNS_LEAST ? COLUMNS_LEAST : (int)columns;
+    *ret_rows = (int)rows;
+}
+
+bool cli_has_blocks(void)
+{
+    const char *locale = cv_env("LC_ALL", cv_env("LC_CTYPE", cv_env("LANG", "")));
+    return strcasestr(locale, "utf-8") || strcasestr(locale, "utf8");
 }

@@ -1,0 +1,316 @@
+#include "cli/commands/clip.h"
+
+#include "common/queue/queue.h"
+
+#include "cli/commands/verbs.h"
+#include "cli/commands/wait.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+enum { COPY_SIZE = 1 << 20 };
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+struct request {
+    char dedupe_key[CLI_UUID_SIZE + 8];
+    json_t *payload;
+    char *key;
+};
+
+static void request_deinit(struct request *request)
+{
+    json_decref(request->payload);
+    free(request->key);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct request, request_deinit)
+
+/* The options as plan_clip() takes them: what is not asked for is left out. */
+static int options_text(const struct cli_clip *clip, char **ret_text, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *options = json_object();
+    bool good = options != NULL;
+    if (good && clip->mode) {
+        good = json_object_set_new(options, "mode", json_string(clip->mode)) == 0;
+    }
+    if (good && clip->format) {
+        good = json_object_set_new(options, "format", json_string(clip->format)) == 0;
+    }
+    if (good && clip->max_height > 0) {
+        good = json_object_set_new(options, "max_height", json_integer(clip->max_height)) == 0;
+    }
+    if (good && clip->mute) {
+        good = json_object_set_new(options, "mute", json_true()) == 0;
+    }
+    if (good && clip->crop.width > 0) {
+        good = json_object_set_new(options, "crop",
+                                   json_pack("{s:i, s:i, s:i, s:i}", "x", clip->crop.x, "y",
+                                             clip->crop.y, "width", clip->crop.width, "height",
+                                             clip->crop.height)) == 0;
+    }
+    char *text = good ? json_dumps(options, JSON_COMPACT) : NULL;
+    if (!text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a clip's options");
+    }
+    *ret_text = text;
+    return 0;
+}
+
+/* What the clip is called, where it lies, and the job that makes it: the database's words. */
+static int prepare(struct cli_call *call, const struct cli_clip *clip, struct request *request,
+                   struct cv_error *error)
+{
+    char start[24];
+    char end[24];
+    char padding[24];
+    (void)snprintf(start, sizeof(start), "%lld", (long long)clip->t_start);
+    (void)snprintf(end, sizeof(end), "%lld", (long long)clip->t_end);
+    (void)snprintf(padding, sizeof(padding), "%lld", (long long)clip->padding_ms);
+    cv_auto_free char *options = NULL;
+    int result = options_text(clip, &options, error);
+    if (result) {
+        return result;
+    }
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    result = cv_db_run(call->session.db, &rows, error,
+                       "SELECT clip_id, clip_path, payload"
+                       " FROM plan_clip($1::uuid, $2::int, $3::int, $4::int, $5::jsonb)",
+                       clip->video_id, start, end, padding, options);
+    if (result) {
+        return result;
+    }
+    (void)snprintf(request->dedupe_key, sizeof(request->dedupe_key), "clip:%s",
+                   cv_db_text(rows, 0, "clip_id"));
+    request->payload = json_loads(cv_db_text(rows, 0, "payload"), 0, NULL);
+    if (!request->payload) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    return cv_format(&request->key, error, "%s", cv_db_text(rows, 0, "clip_path"));
+}
+
+static int enqueue(struct cli_call *call, const struct cli_clip *clip,
+                   const struct request *request, char job_id[CV_UUID_SIZE], struct cv_error *error)
+{
+    const struct cv_enqueue_params params = {
+        .job_type = "clip_generate",
+        .video_id = clip->video_id,
+        .payload = request->payload,
+        .priority = -1,
+        .dedupe_key = request->dedupe_key,
+    };
+    int result = cv_queue_enqueue(call->session.db, &params, job_id, error);
+    return result == CV_QUEUE_DUPLICATE ? 0 : result;
+}
+
+int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const struct cli_clip *clip,
+                  char **ret_key, struct cv_error *error)
+{
+    cv_auto(request_deinit) struct request request = {0};
+    int result = prepare(call, clip, &request, error);
+    if (result) {
+        return result;
+    }
+    result = cv_store_head(call->session.store, request.key, NULL, error);
+    if (result == CV_STORE_NOT_FOUND) {
+        char job_id[CV_UUID_SIZE];
+        result = call->session.is_local ? cli_workers_start(workers, "clip_generate", error) : 0;
+        result = result ? result : enqueue(call, clip, &request, job_id, error);
+        result =
+            result ? result : cli_wait_for_job(call, workers, job_id, "clip", clip->name, error);
+    }
+    if (result == 0) {
+        *ret_key = cv_take(request.key);
+    }
+    return result;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* Copies an object into a file: written beside it and renamed, so that there is no half of one. */
+static int copy_object(struct cv_store *store, const char *key, const char *path,
+                       struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    cv_auto_free char *data = malloc(COPY_SIZE);
+    int result = cv_store_reader_open(store, key, &reader, error);
+    if (result || !data) {
+        return result < 0 ? result : cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is gone", key);
+    }
+    cv_auto_free char *part = NULL;
+    struct stat status;
+    bool is_special = stat(path, &status) == 0 && !S_ISREG(status.st_mode); /* /dev/stdout */
+    result = cv_format(&part, error, is_special ? "%s" : "%s.part", path);
+    FILE *file = result ? NULL : fopen(part, "we");
+    if (!file) {
+        return result ? result : cv_fail_errno(error, errno, "write %s", path);
+    }
+    struct cv_byte_source source = cv_store_reader_source(reader);
+    size_t length = 0;
+    int64_t at = 0;
+    while ((result = source.read(source.opaque, at, data, COPY_SIZE, &length, error)) == 0 &&
+           length > 0) {
+        if (fwrite(data, 1, length, file) != length) {
+            result = cv_fail_errno(error, errno, "write %s", path);
+            break;
+        }
+        at += (int64_t)length;
+    }
+    if (fclose(file) && result == 0) {
+        result = cv_fail_errno(error, errno, "write %s", path);
+    }
+    if (result == 0 && !is_special && rename(part, path)) {
+        result = cv_fail_errno(error, errno, "write %s", path);
+    }
+    if (result && !is_special) {
+        (void)unlink(part);
+    }
+    return result;
+}
+
+static int read_crop(const char *text, struct cli_clip *clip)
+{
+    char rest;
+    int found = sscanf(text, "%5dx%5d+%5d+%5d%c", &clip->crop.width, &clip->crop.height,
+                       &clip->crop.x, &clip->crop.y, &rest);
+    bool inside =
+        clip->crop.width > 0 && clip->crop.height > 0 && clip->crop.x >= 0 && clip->crop.y >= 0;
+    return found == 4 && inside ? 0 : -1;
+}
+
+/* "feed.mp4", 3.4 s to 5.9 s: "feed_0m03.400s-0m05.900s.mp4", in the working directory. */
+static int name_file(const struct cli_clip *clip, char **ret_path, struct cv_error *error)
+{
+    char start[CLI_TIME_SIZE];
+    char end[CLI_TIME_SIZE];
+    bool moment = clip->format && strcmp(clip->format, "jpg") == 0;
+    const char *dot = strrchr(clip->name, '.');
+    size_t stem = dot && dot > clip->name ? (size_t)(dot - clip->name) : strlen(clip->name);
+    int result = cv_format(ret_path, error, "%.*s_%s%s%s.%s", (int)stem, clip->name,
+                           cli_time_for_file(clip->t_start, start), moment ? "" : "-",
+                           moment ? "" : cli_time_for_file(clip->t_end, end),
+                           clip->format ? clip->format : "mp4");
+    for (char *c = result ? NULL : *ret_path; c && *c; c++) {
+        *c = *c == '/' || (unsigned char)*c < ' ' ? '_' : *c;
+    }
+    return result;
+}
+
+/* What would only fail later: beyond the end, or a part that is not of the picture. */
+static int check_request(struct cli_call *call, const struct cli_clip *clip, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT status, round(duration * 1000)::bigint AS duration_ms,"
+                           " resolution FROM videos WHERE id = $1::uuid",
+                           clip->video_id);
+    if (result) {
+        return result;
+    }
+    char length[CLI_TIME_SIZE];
+    char start[CLI_TIME_SIZE];
+    int64_t duration = cv_db_int(rows, 0, "duration_ms", -1);
+    const char *resolution = cv_db_text(rows, 0, "resolution");
+    int width = 0;
+    int height = 0;
+    if (duration >= 0 && clip->t_start >= duration) {
+        return cli_usage(call, "%s lasts %s; there is nothing at %s", clip->name,
+                         cli_time(duration, length), cli_time(clip->t_start, start));
+    }
+    if (clip->crop.width > 0 && resolution && sscanf(resolution, "%6dx%6d", &width, &height) == 2 &&
+        (clip->crop.x + clip->crop.width > width || clip->crop.y + clip->crop.height > height)) {
+        return cli_usage(call, "--crop %dx%d+%d+%d lies beyond the picture, which is %s",
+                         clip->crop.width, clip->crop.height, clip->crop.x, clip->crop.y,
+                         resolution);
+    }
+    return 0;
+}
+
+/* 0, or an exit status after saying what is wrong. */
+static int read_request(struct cli_call *call, struct cli_clip *clip)
+{
+    const char *padding = cli_value(call, "padding");
+    const char *crop = cli_value(call, "crop");
+    clip->format = cli_value(call, "format");
+    clip->mode = cli_value(call, "mode");
+    clip->mute = cli_given(call, "mute");
+    bool moment = clip->format && strcmp(clip->format, "jpg") == 0;
+    int times = moment ? 1 : 2;
+    if (call->count != 1 + times) {
+        return cli_usage(call, moment ? "--format jpg takes one moment: VIDEO TIME"
+                                      : "it needs where the clip starts and where it ends");
+    }
+    for (int i = 1; i <= times; i++) {
+        if (!cli_parse_time(call->arguments[i], i == 1 ? &clip->t_start : &clip->t_end)) {
+            return cli_usage(call, "'%s' is no time: 3.4 (seconds), 0:03.4, 1m2s or 3400ms",
+                             call->arguments[i]);
+        }
+    }
+    if (!moment && clip->t_end <= clip->t_start) {
+        return cli_usage(call, "the clip would end (%s) before it starts (%s)", call->arguments[2],
+                         call->arguments[1]);
+    }
+    if (padding && !cli_parse_time(padding, &clip->padding_ms)) {
+        return cli_usage(call, "--padding takes a time like 2, 0.5 or 500ms, not '%s'", padding);
+    }
+    if (crop && read_crop(crop, clip)) {
+        return cli_usage(call, "--crop takes a part of the picture as WIDTHxHEIGHT+X+Y, not '%s'",
+                         crop);
+    }
+    return cli_number(call, "max-height", 1, INT16_MAX, 0, &clip->max_height);
+}
+
+/* The folder that a file is to be written into is looked at before the work is done. */
+static int check_output(struct cli_call *call, const char *path)
+{
+    cv_auto_free char *folder = strdup(path);
+    char *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) {
+        *slash = '\0';
+    }
+    const char *name = !slash ? "." : folder[0] ? folder : "/";
+    return access(name, W_OK)
+               ? cli_usage(call, "cannot write into the folder %s: %s", name, strerror(errno))
+               : 0;
+}
+
+int cli_clip(struct cli_call *call, struct cv_error *error)
+{
+    struct cli_clip clip = {.padding_ms = CLI_CLIP_PADDING_MS};
+    const char *output = cli_value(call, "output");
+    int result = read_request(call, &clip);
+    result = result || !output ? result : check_output(call, output);
+    result = result ? result : cli_open(call, error);
+    if (result) {
+        return result;
+    }
+    char id[CLI_UUID_SIZE];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    result = cli_find_video(call->session.db, call->arguments[0], id, error);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT coalesce(original_name, title, id::text) AS name"
+                                " FROM videos WHERE id = $1::uuid",
+                                id);
+    if (result) {
+        return result;
+    }
+    clip.video_id = id;
+    clip.name = cv_db_text(rows, 0, "name");
+    result = check_request(call, &clip, error);
+    if (result) {
+        return result;
+    }
+    cv_auto(cli_workers_stop) struct cli_workers workers;
+    cli_workers_init(&workers, &call->session);
+    cv_auto_free char *key = NULL;
+    cv_auto_free char *path = NULL;
+    result = output ? cv_format(&path, error, "%s", output) : name_file(&clip, &path, error);
+    result = result ? result : cli_clip_make(call, &workers, &clip, &key, error);
+    result = result ? result : copy_object(call->session.store, key, path, error);
+    return result ? result
+                  : cli_tell(call,
+                             json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", path, "object", key,
+                                       "video", id, "start_ms", (json_int_t)clip.t_start, "end_ms",
+                                       (json_int_t)clip.t_end),
+                             error, "%s", path);
+}

@@ -1,0 +1,332 @@
+#include "common/queue/queue.h"
+
+#include "cli/commands/verbs.h"
+
+#include <poll.h>
+#include <string.h>
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+int cli_workers_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"state", "STATE"},         {"job_types", "JOBS"},  {"load", "RUNNING"},
+        {"silent_ms", "LAST SEEN"}, {"version", "VERSION"}, {"worker", "WORKER"},
+    };
+    int result = cli_open(call, error);
+    /* What has been silent for a day is dead, whatever it said last. */
+    result = result ? result
+                    : CLI_LIST(call, columns, error,
+                               "SELECT *, id AS worker, running || '/' || slots AS load,"
+                               " silent_seconds * 1000 AS silent_ms FROM worker_overview"
+                               " WHERE $1::boolean OR (state <> 'stopped'"
+                               " AND last_seen > now() - interval '1 day')"
+                               " ORDER BY state = 'stopped', job_types, id",
+                               cli_given(call, "all") ? "true" : "false");
+    if (result == 0) {
+        cli_note(call, "no worker runs");
+    }
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+/* A worker by its id or the beginning of one. */
+int cli_workers_drain(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT id, drain_worker(id) AS told FROM workers"
+                                " WHERE state <> 'stopped' AND starts_with(id, $1)",
+                                call->arguments[0]);
+    if (result == 0 && cv_db_rows(rows) == 0) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "there is no worker '%s'",
+                       call->arguments[0]);
+    }
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        const char *id = cv_db_text(rows, i, "id");
+        result =
+            cli_tell(call, json_pack("{s:s, s:s}", "worker", id, "outcome", "draining"), error,
+                     "worker %s claims nothing more, and goes when what it runs has ended", id);
+    }
+    return result;
+}
+
+/* ---- settings of a row: NAME=VALUE… ------------------------------------------------------------ */
+
+struct setting {
+    const char *name;
+    const char *column;
+    const char *type;
+    const char *rule; /* what it takes, for who gave something else */
+};
+
+/* Sets one column of the row whose key is `row`; a value that the database refuses is refused with its rule. */
+static int set_one(struct cli_call *call, const char *table, const char *key, const char *row,
+                   const struct setting *setting, const char *value, struct cv_error *error)
+{
+    cv_auto_free char *sql = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    bool is_list = strcmp(setting->type, "text[]") == 0;
+    int result = cv_format(&sql, error, "UPDATE %s SET %s = %s%s%s WHERE %s = $1 RETURNING %s",
+                           table, setting->column, is_list ? "string_to_array(" : "$2::text::",
+                           is_list ? "$2::text, ','" : setting->type, is_list ? ")" : "", key, key);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error, sql, row,
+                                strcmp(value, "none") == 0 ? NULL : value);
+    const char *state = result ? cv_db_sqlstate(call->session.db) : "";
+    bool is_refused = strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0;
+    if (is_refused) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s takes %s, not '%s'", setting->name,
+                       setting->rule, value);
+    }
+    return result ? result : cv_db_rows(rows) == 0 ? 1 : 0;
+}
+
+/* All settings of the command line or none. 1: there is no such row. */
+static int set_all(struct cli_call *call, const char *table, const char *key,
+                   const struct setting *settings, size_t count, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
+    for (size_t i = 0; i < count; i++) {
+        cv_buffer_printf(&names, "%s%s", i ? " " : "", settings[i].name);
+    }
+    int result = cli_open(call, error);
+    result = result ? result : cv_db_begin(call->session.db, error);
+    for (int i = 1; result == 0 && i < call->count; i++) {
+        char name[64] = "";
+        const char *text = call->arguments[i];
+        const char *equals = strchr(text, '=');
+        const struct setting *setting = NULL;
+        (void)snprintf(name, sizeof(name), "%.*s", equals ? (int)(equals - text) : 63, text);
+        for (size_t s = 0; s < count && !setting; s++) {
+            setting = strcmp(settings[s].name, name) == 0 ? &settings[s] : NULL;
+        }
+        if (!setting || !equals) {
+            const char *near = cli_did_you_mean(names.data ? names.data : "", name);
+            return cli_usage(call, "'%s' is no setting: NAME=VALUE with one of %s%s%s%s", text,
+                             names.data ? names.data : "", near[0] ? "; did you mean " : "", near,
+                             near[0] ? "?" : "");
+        }
+        result = set_one(call, table, key, call->arguments[0], setting, equals + 1, error);
+    }
+    return result ? result : cv_db_commit(call->session.db, error);
+}
+
+static int tell_set(struct cli_call *call, int result, const char *thing, struct cv_error *error)
+{
+    if (result == 1) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing,
+                       call->arguments[0]);
+    }
+    return result ? result
+                  : cli_tell(call,
+                             json_pack("{s:s, s:s}", thing, call->arguments[0], "outcome", "set"),
+                             error, "the settings of %s hold from the next claim on",
+                             call->arguments[0]);
+}
+
+/* ---- rules of job types ---------------------------------------------------------------------- */
+
+int cli_rules_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"name", "TYPE"},        {"base_priority", "PRIORITY"},
+        {"interactive", "BUSY"}, {"cpu_weight", "WEIGHT"},
+        {"most", "MAX"},         {"most_per_tenant", "TENANT"},
+        {"time_limit", "LIMIT"}, {"note", "NOTE"},
+    };
+    int result = cli_open(call, error);
+    result = result ? result
+                    : CLI_LIST(call, columns, error,
+                               "SELECT *, CASE WHEN put_off_while_interactive THEN 'put off'"
+                               " WHEN interactive_adjustment <> 0 THEN interactive_adjustment::text"
+                               " END AS interactive, coalesce(max_running::text, '-') AS most,"
+                               " coalesce(max_running_per_tenant::text, '-') AS most_per_tenant,"
+                               " CASE WHEN paused_at IS NOT NULL"
+                               " THEN concat_ws(': ', 'paused', pause_reason) END AS note"
+                               " FROM job_types ORDER BY name");
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+int cli_rules_set(struct cli_call *call, struct cv_error *error)
+{
+    static const struct setting settings[] = {
+        {"priority", "base_priority", "int", "a number from 0 to 10"},
+        {"interactive", "interactive_adjustment", "int", "a number from -10 to 0"},
+        {"put-off", "put_off_while_interactive", "boolean", "yes or no"},
+        {"events", "status_events", "boolean", "yes or no"},
+        {"weight", "cpu_weight", "int", "a number from 1 to 5"},
+        {"max", "max_running", "int", "a number of jobs, 1 or more, or none"},
+        {"max-per-tenant", "max_running_per_tenant", "int", "a number of jobs, 1 or more, or none"},
+        {"time-limit", "time_limit", "interval", "a duration like '1 hour'"},
+        {"retries", "retry_delays", "interval[]", "durations like '{1 minute,5 minutes}'"},
+        {"public", "is_public", "boolean", "yes or no"},
+    };
+    return tell_set(call, set_all(call, "job_types", "name", settings, CV_COUNT(settings), error),
+                    "job type", error);
+}
+
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+int cli_hosts_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"name", "HOST"},    {"budget", "CPU BUDGET"}, {"disk_level", "DISK"},
+        {"percent", "FULL"}, {"ago_ms", "LOOKED AT"},
+    };
+    int result = cli_open(call, error);
+    result = result ? result
+                    : CLI_LIST(call, columns, error,
+                               "SELECT *, coalesce(cpu_budget::text, '-') AS budget,"
+                               " round(disk_used_percent::numeric) || ' %' AS percent,"
+                               " (extract(epoch FROM clock_timestamp() - disk_checked_at) * 1000)"
+                               "::bigint AS ago_ms FROM hosts ORDER BY name");
+    if (result == 0) {
+        cli_note(call, "no worker has been seen on any host");
+    }
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+int cli_hosts_set(struct cli_call *call, struct cv_error *error)
+{
+    static const struct setting settings[] = {
+        {"cpu-budget", "cpu_budget", "int", "a sum of weights, 1 or more, or none"},
+    };
+    return tell_set(call, set_all(call, "hosts", "name", settings, CV_COUNT(settings), error),
+                    "host", error);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+enum { EVERY_MS = 30 * 1000 };
+
+int cli_nodes_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"name", "NODE"},  {"state", "STATE"},  {"wake_method", "WAKE"},
+        {"types", "JOBS"}, {"ago_ms", "WOKEN"}, {"call", "BY"},
+    };
+    int result = cli_open(call, error);
+    result =
+        result
+            ? result
+            : CLI_LIST(call, columns, error,
+                       "SELECT n.*, array_to_string(n.job_types, ',') AS types,"
+                       " (extract(epoch FROM clock_timestamp() - woken_at) * 1000)::bigint"
+                       " AS ago_ms, coalesce(n.mac, array_to_string(n.script, ' ')) AS call,"
+                       " CASE WHEN NOT n.is_enabled THEN 'off' WHEN EXISTS (SELECT FROM workers w"
+                       " WHERE w.host = n.host AND w.state = 'running'"
+                       " AND w.last_seen > clock_timestamp() - interval '5 minutes')"
+                       " THEN 'awake' ELSE 'asleep' END AS state FROM nodes n ORDER BY name");
+    if (result == 0) {
+        cli_note(call, "there are no nodes; see cortana nodes add --help");
+    }
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+int cli_nodes_add(struct cli_call *call, struct cv_error *error)
+{
+    const char *name = call->arguments[0];
+    const char *types = cli_value(call, "types");
+    const char *mac = cli_value(call, "mac");
+    const char *script = cli_value(call, "script");
+    if (!types || (mac != NULL) == (script != NULL)) {
+        return cli_usage(call, types ? "one of --mac and --script says how it is woken"
+                                     : "--types says for which jobs it is woken");
+    }
+    int result = cli_open(call, error);
+    result = result
+                 ? result
+                 : cv_db_run(call->session.db, NULL, error,
+                             "INSERT INTO nodes (name, host, job_types, wake_method, mac, script)"
+                             " VALUES ($1, coalesce($2, $1), string_to_array($3, ','),"
+                             " CASE WHEN $4::text IS NULL THEN 'script' ELSE 'wol' END, $4,"
+                             " CASE WHEN $5::text IS NOT NULL THEN ARRAY[$5] END)",
+                             name, cli_value(call, "host"), types, mac, script);
+    if (result && strcmp(cv_db_sqlstate(call->session.db), "23505") == 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "there is a node '%s' already", name);
+    }
+    if (result && strncmp(cv_db_sqlstate(call->session.db), "23", 2) == 0) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       mac ? "'%s' is no hardware address like 00:11:22:aa:bb:cc"
+                           : "'%s' is no absolute path of a program",
+                       mac ? mac : script);
+    }
+    return result ? result
+                  : cli_tell(call, json_pack("{s:s, s:s}", "node", name, "outcome", "added"), error,
+                             "node %s is woken for %s", name, types);
+}
+
+int cli_nodes_set(struct cli_call *call, struct cv_error *error)
+{
+    static const struct setting settings[] = {
+        {"host", "host", "text", "a name"},
+        {"types", "job_types", "text[]", "job types with commas"},
+        {"mac", "mac", "text", "a hardware address like 00:11:22:aa:bb:cc"},
+        {"broadcast", "broadcast", "text", "an address"},
+        {"port", "port", "int", "a number from 1 to 65535"},
+        {"enabled", "is_enabled", "boolean", "yes or no"},
+    };
+    return tell_set(call, set_all(call, "nodes", "name", settings, CV_COUNT(settings), error),
+                    "node", error);
+}
+
+int cli_nodes_remove(struct cli_call *call, struct cv_error *error)
+{
+    return cli_change(call, "DELETE FROM nodes WHERE name = $1 RETURNING name", call->arguments[0],
+                      NULL, "node", "is forgotten", error);
+}
+
+int cli_nodes_wake(struct cli_call *call, struct cv_error *error)
+{
+    const char *name = call->arguments[0];
+    int result = cli_open(call, error);
+    result = result ? result : cv_queue_wake_node(call->session.db, name, error);
+    if (result == CV_QUEUE_NO_SUCH_JOB) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "there is no node '%s'", name);
+    }
+    return result ? result
+                  : cli_tell(call, json_pack("{s:s, s:s}", "node", name, "outcome", "called"),
+                             error, "node %s is called", name);
+}
+
+static void tell_woken(void *opaque, const char *node, const struct cv_error *failure)
+{
+    (void)opaque;
+    if (failure) {
+        (void)fprintf(stderr, "node %s: %s\n", node, failure->message);
+    } else {
+        (void)printf("node %s is called\n", node);
+        (void)fflush(stdout);
+    }
+}
+
+/* Until it is interrupted; a database that is away for a while is waited for. */
+int cli_nodes_watch(struct cli_call *call, struct cv_error *error)
+{
+    double every = EVERY_MS / 1000.0;
+    const char *text = cli_value(call, "every");
+    if (text && !cv_parse_double(text, 0.1, 3600, &every)) {
+        return cli_usage(call, "--every takes seconds from 0.1 to 3600, not '%s'", text);
+    }
+    int every_ms = (int)(every * 1000);
+    int result = cli_open(call, error);
+    while (result == 0) {
+        struct cv_db *db = call->session.db;
+        result = cv_db_is_connected(db) ? 0 : cv_db_reconnect(db, every_ms, error);
+        result = result ? result : cv_queue_wake_nodes(db, tell_woken, NULL, error);
+        struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
+        if (cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {
+            return CLI_EXIT_OK;
+        }
+        if (result && error->verdict == CV_VERDICT_RETRY) {
+            (void)fprintf(stderr, "nodes: %s\n", error->message);
+            result = 0;
+        }
+        if (result == 0 && poll(&wait, 1, every_ms) > 0) {
+            return CLI_EXIT_OK;
+        }
+    }
+    return result;
+}

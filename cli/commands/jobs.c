@@ -1,0 +1,351 @@
+#include "cli/commands/jobs.h"
+
+#include "cli/commands/verbs.h"
+
+#include <poll.h>
+#include <string.h>
+
+/* ---- naming jobs ----------------------------------------------------------------------------- */
+
+enum { ID_LETTERS_MIN = 4 }; /* fewer mean too much */
+
+int cli_find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
+                 struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (strlen(name) < ID_LETTERS_MIN) {
+        return cli_usage(call, "'%s': name a job by its id or the first %d letters of it or more",
+                         name, ID_LETTERS_MIN);
+    }
+    int result =
+        cv_db_run(call->session.db, &rows, error,
+                  "SELECT id FROM jobs WHERE starts_with(id::text, lower($1)) LIMIT 2", name);
+    if (result) {
+        return result;
+    }
+    if (cv_db_rows(rows) != 1) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+                       cv_db_rows(rows) == 0 ? "there is no job '%s'"
+                                             : "several jobs begin with '%s': give more of the id",
+                       name);
+    }
+    (void)snprintf(id, CV_UUID_SIZE, "%s", cv_db_text(rows, 0, "id"));
+    return 0;
+}
+
+int cli_check_job_type(struct cli_call *call, const char *type, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT string_agg(name, ' ' ORDER BY name) AS names FROM job_types");
+    const char *names = result ? NULL : cv_db_text(rows, 0, "names");
+    if (result || cli_is_among(names ? names : "", type)) {
+        return result;
+    }
+    const char *near = cli_did_you_mean(names ? names : "", type);
+    return cli_usage(call, "there is no job type '%s'%s%s%s; there are %s", type,
+                     near[0] ? ": did you mean " : "", near, near[0] ? "?" : "",
+                     names ? names : "none");
+}
+
+int cli_read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *error)
+{
+    static const struct {
+        const char *option, *member;
+    } members[] = {{"type", "job_type"},
+                   {"tenant", "tenant_id"},
+                   {"video", "video_id"},
+                   {"error", "error_type"},
+                   {"status", "status"}};
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < CV_COUNT(members); i++) {
+        const char *value = cli_value(call, members[i].option);
+        char video[CLI_UUID_SIZE];
+        if (!value) {
+            continue;
+        }
+        if (strcmp(members[i].option, "tenant") == 0 && !cv_is_uuid(value)) {
+            return cli_usage(call, "--tenant takes a UUID, not '%s'", value);
+        }
+        if (strcmp(members[i].option, "type") == 0) {
+            result = cli_check_job_type(call, value, error);
+        } else if (strcmp(members[i].option, "video") == 0 && !cv_is_uuid(value)) {
+            result = cli_find_video(call->session.db, value, video, error);
+            value = video;
+        }
+        if (result == 0 &&
+            json_object_set_new(filter, members[i].member, json_string(value)) != 0) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
+        }
+    }
+    return result;
+}
+
+int cli_read_since(const struct cli_call *call, char timestamp[CV_TIMESTAMP_SIZE])
+{
+    static const struct {
+        char unit;
+        int64_t ms;
+    } units[] = {{'m', 60000}, {'h', 3600000}, {'d', 86400000}, {'w', 604800000}};
+    const char *text = cli_value(call, "since");
+    size_t length = text ? strlen(text) : 0;
+    timestamp[0] = '\0';
+    if (!text) {
+        return 0;
+    }
+    for (size_t i = 0; length > 1 && length < 12 && i < CV_COUNT(units); i++) {
+        char number[12];
+        int64_t count = 0;
+        (void)snprintf(number, sizeof(number), "%.*s", (int)length - 1, text);
+        if (text[length - 1] == units[i].unit && cv_parse_int(number, 0, 100000, &count)) {
+            (void)cv_format_timestamp(cv_wall_ms() - count * units[i].ms, timestamp);
+            return 0;
+        }
+    }
+    int year = 0;
+    int month = 0;
+    int day = 0;
+    char rest = '\0';
+    int found = sscanf(text, "%4d-%2d-%2d%c", &year, &month, &day, &rest);
+    if (found < 3 || (found == 4 && rest != ' ' && rest != 'T') || month < 1 || month > 12 ||
+        day < 1 || day > 31 || length >= CV_TIMESTAMP_SIZE) {
+        return cli_usage(call,
+                         "--since takes a date like 2026-05-17 or a time ago like 30m, 2h, "
+                         "3d, not '%s'",
+                         text);
+    }
+    (void)snprintf(timestamp, CV_TIMESTAMP_SIZE, "%s", text);
+    return 0;
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+#define PERCENT "round(progress * 100) || ' %' AS percent"
+#define NOTE "coalesce(error_message, progress_message) AS note"
+
+int cli_jobs_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"id", "JOB"},      {"job_type", "TYPE"},   {"state", "STATE"}, {"percent", "DONE"},
+        {"attempt", "TRY"}, {"running_ms", "TIME"}, {"video", "VIDEO"}, {"note", "NOTE"},
+    };
+    char since[CV_TIMESTAMP_SIZE];
+    char limit[24];
+    int64_t number = 0;
+    cv_auto(json_decref) json_t *filter = json_object();
+    int result = cli_number(call, "limit", 1, 1000000, 50, &number);
+    result = result ? result : cli_read_since(call, since);
+    result = result ? result : cli_open(call, error);
+    result = result ? result : cli_read_job_filter(call, filter, error);
+    if (result) {
+        return result;
+    }
+    (void)snprintf(limit, sizeof(limit), "%lld", (long long)number);
+    result = CLI_LIST(call, columns, error,
+                      "SELECT *, " NOTE ", " PERCENT " FROM job_overview"
+                      " WHERE ($1::text IS NULL OR job_type = $1)"
+                      " AND ($2::text IS NULL OR status::text = $2)"
+                      " AND ($3::uuid IS NULL OR video_id = $3::uuid)"
+                      " AND ($4::text IS NULL OR error_type = $4)"
+                      " AND ($5::uuid IS NULL OR id IN (SELECT j.id FROM jobs j"
+                      " WHERE j.tenant_id = $5::uuid))"
+                      " AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)"
+                      " ORDER BY status IN ('done', 'canceled'), sequence DESC, created_at DESC"
+                      " LIMIT $7::bigint",
+                      json_string_value(json_object_get(filter, "job_type")),
+                      json_string_value(json_object_get(filter, "status")),
+                      json_string_value(json_object_get(filter, "video_id")),
+                      json_string_value(json_object_get(filter, "error_type")),
+                      json_string_value(json_object_get(filter, "tenant_id")),
+                      since[0] ? since : NULL, limit);
+    if (result == 0) {
+        cli_note(call, "there are no such jobs");
+    }
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+/* ---- one job --------------------------------------------------------------------------------- */
+
+/* A field of a job, without the secrets that its payload, result or error may hold. */
+static int print_field(const char *name, const char *value, struct cv_error *error)
+{
+    int columns = INT16_MAX;
+    int rows = 0;
+    cv_auto_free char *shown = NULL;
+    int result = value && value[0] ? cv_redacted_text(value, &shown, error) : 0;
+    if (shown) {
+        if (isatty(STDOUT_FILENO)) {
+            cli_terminal_size(STDOUT_FILENO, &columns, &rows);
+            columns = columns * 4; /* some lines: a payload can be long */
+        }
+        (void)printf("%-14s ", name);
+        cli_put_cut(stdout, shown, columns);
+        (void)putchar('\n');
+    }
+    return result;
+}
+
+static int show_attempts(struct cli_call *call, const char *id, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"attempt", "TRY"}, {"status", "STATUS"}, {"running_ms", "TIME"},    {"exit_code", "EXIT"},
+        {"cpu", "CPU s"},   {"memory", "MiB"},    {"error_type", "FAILURE"}, {"error_message", ""},
+    };
+    (void)putchar('\n');
+    int result = CLI_LIST(call, columns, error,
+                          "SELECT *, round(cpu_seconds::numeric, 1) AS cpu,"
+                          " peak_memory_bytes >> 20 AS memory, round(extract(epoch FROM"
+                          " coalesce(finished_at, clock_timestamp()) - started_at) * 1000)::bigint"
+                          " AS running_ms FROM job_attempts WHERE job_id = $1::uuid"
+                          " ORDER BY attempt",
+                          id);
+    return result < 0 ? result : 0;
+}
+
+static int show_events(struct cli_call *call, const char *id, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"at", "EVENT (UTC)"}, {"level", "LEVEL"}, {"source", "SOURCE"}, {"message", "MESSAGE"}};
+    (void)putchar('\n');
+    int result = CLI_LIST(call, columns, error,
+                          "SELECT to_char(ts AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS at,"
+                          " source, level, message FROM task_events WHERE job_id = $1::uuid"
+                          " ORDER BY ts, id",
+                          id);
+    return result < 0 ? result : 0;
+}
+
+/* The job, its attempts and its events as one object; or its payload alone. */
+static int print_as_json(struct cli_call *call, const char *id, bool payload,
+                         struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result =
+        payload
+            ? cv_db_run(call->session.db, &rows, error,
+                        "SELECT payload - 'error' AS text FROM jobs WHERE id = $1::uuid", id)
+            : cv_db_run(call->session.db, &rows, error,
+                        "SELECT to_jsonb(o) || jsonb_build_object('payload', j.payload,"
+                        " 'result', j.result, 'attempts', (SELECT coalesce(jsonb_agg(a"
+                        " ORDER BY a.attempt), '[]') FROM job_attempts a WHERE a.job_id = o.id),"
+                        " 'events', (SELECT coalesce(jsonb_agg(e ORDER BY e.ts, e.id), '[]')"
+                        " FROM task_events e WHERE e.job_id = o.id)) AS text"
+                        " FROM job_overview o JOIN jobs j USING (id) WHERE o.id = $1::uuid",
+                        id);
+    if (result || cv_db_rows(rows) == 0) {
+        return result;
+    }
+    /* The payload alone is for a worker, which needs what stands in it. */
+    cv_auto_free char *shown = NULL;
+    const char *text = cv_db_text(rows, 0, "text");
+    result = payload ? 0 : cv_redacted_text(text, &shown, error);
+    if (result == 0) {
+        (void)puts(payload ? text : shown);
+    }
+    return result;
+}
+
+int cli_jobs_show(struct cli_call *call, struct cv_error *error)
+{
+    static const char *const fields[] = {
+        "id",      "job_type",      "state",     "video",      "priority",      "attempt",
+        "created", "scheduled_for", "locked_by", "error_type", "error_message", "payload",
+        "result"};
+    char id[CV_UUID_SIZE];
+    int result = cli_open(call, error);
+    result = result ? result : cli_find_job(call, call->arguments[0], id, error);
+    if (result == 0 && (call->json || cli_given(call, "payload"))) {
+        return print_as_json(call, id, cli_given(call, "payload"), error);
+    }
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT o.*, j.payload, j.result, o.created_at::text AS created"
+                                " FROM job_overview o JOIN jobs j USING (id)"
+                                " WHERE id = $1::uuid",
+                                id);
+    if (result || cv_db_rows(rows) == 0) {
+        return result;
+    }
+    for (size_t i = 0; result == 0 && i < CV_COUNT(fields); i++) {
+        result = print_field(fields[i], cv_db_text(rows, 0, fields[i]), error);
+    }
+    result = result ? result : show_attempts(call, id, error);
+    return result ? result : show_events(call, id, error);
+}
+
+int cli_jobs_why(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {{"reason", "REASON"}, {"detail", ""}};
+    char id[CV_UUID_SIZE];
+    int result = cli_open(call, error);
+    result = result ? result : cli_find_job(call, call->arguments[0], id, error);
+    if (result) {
+        return result;
+    }
+    result = CLI_LIST(call, columns, error, "SELECT * FROM why_job($1::uuid)", id);
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+/* ---- watch ----------------------------------------------------------------------------------- */
+
+/* What is open of each type, and what runs. */
+static int draw(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column count_columns[] = {
+        {"job_type", "TYPE"},     {"ready", "READY"},
+        {"waiting", "WAITING"},   {"running", "RUNNING"},
+        {"retrying", "RETRYING"}, {"dead", "DEAD"},
+        {"oldest_ms", "OLDEST"},  {"note", ""},
+    };
+    static const struct cli_column job_columns[] = {
+        {"id", "JOB"},          {"job_type", "TYPE"}, {"percent", "DONE"},
+        {"running_ms", "TIME"}, {"video", "VIDEO"},   {"progress_message", "DOING"},
+    };
+    int result = CLI_LIST(call, count_columns, error,
+                          "SELECT *, oldest_ready_seconds * 1000 AS oldest_ms,"
+                          " CASE WHEN is_paused THEN 'paused' WHEN running >= max_running"
+                          " THEN 'at its limit' END AS note FROM job_counts"
+                          " WHERE is_paused OR ready + waiting + running + retrying + dead > 0"
+                          " ORDER BY job_type");
+    if (result == 0) {
+        (void)puts("nothing is open");
+    }
+    (void)putchar('\n');
+    return result < 0 ? result
+                      : CLI_LIST(call, job_columns, error,
+                                 "SELECT *, " PERCENT " FROM job_overview"
+                                 " WHERE status = 'processing' ORDER BY started_at LIMIT 30");
+}
+
+int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
+{
+    double every = 1;
+    int64_t count = 0;
+    const char *text = cli_value(call, "every");
+    int result = cli_number(call, "count", 1, INT32_MAX, 0, &count);
+    if (result == 0 && text && !cv_parse_double(text, 0.1, 3600, &every)) {
+        result = cli_usage(call, "--every takes seconds from 0.1 to 3600, not '%s'", text);
+    }
+    result = result ? result : cli_open(call, error);
+    if (result) {
+        return result;
+    }
+    for (int64_t drawn = 0; count == 0 || drawn < count; drawn++) {
+        struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
+        if (drawn > 0 && poll(&wait, 1, (int)(every * 1000)) > 0) {
+            return CLI_EXIT_OK; /* interrupting is how one leaves */
+        }
+        if (cli_is_terminal(STDOUT_FILENO)) {
+            (void)fputs("\033[H\033[J", stdout);
+        } else if (drawn > 0) {
+            (void)putchar('\n');
+        }
+        result = draw(call, error);
+        if (result < 0) {
+            return result;
+        }
+        (void)fflush(stdout);
+    }
+    return CLI_EXIT_OK;
+}

@@ -1,0 +1,164 @@
+#include "cli/commands/languages.h"
+
+#include <glob.h>
+#include <string.h>
+
+#define SCRIPT "script/"
+
+/* The four letters of a script in the names of Debian's packages (ISO 15924). */
+static const struct {
+    const char *model, *letters;
+} scripts[] = {
+    {"Arabic", "arab"},
+    {"Armenian", "armn"},
+    {"Bengali", "beng"},
+    {"Canadian_Aboriginal", "cans"},
+    {"Cherokee", "cher"},
+    {"Cyrillic", "cyrl"},
+    {"Devanagari", "deva"},
+    {"Ethiopic", "ethi"},
+    {"Fraktur", "frak"},
+    {"Georgian", "geor"},
+    {"Greek", "grek"},
+    {"Gujarati", "gujr"},
+    {"Gurmukhi", "guru"},
+    {"HanS", "hans"},
+    {"HanS_vert", "hans-vert"},
+    {"HanT", "hant"},
+    {"HanT_vert", "hant-vert"},
+    {"Hangul", "hang"},
+    {"Hangul_vert", "hang-vert"},
+    {"Hebrew", "hebr"},
+    {"Japanese", "jpan"},
+    {"Japanese_vert", "jpan-vert"},
+    {"Kannada", "knda"},
+    {"Khmer", "khmr"},
+    {"Lao", "laoo"},
+    {"Latin", "latn"},
+    {"Malayalam", "mlym"},
+    {"Myanmar", "mymr"},
+    {"Oriya", "orya"},
+    {"Sinhala", "sinh"},
+    {"Syriac", "syrc"},
+    {"Tamil", "taml"},
+    {"Telugu", "telu"},
+    {"Thaana", "thaa"},
+    {"Thai", "thai"},
+    {"Tibetan", "tibt"},
+    {"Vietnamese", "viet"},
+};
+
+static bool is_script(const char *name)
+{
+    return strncmp(name, SCRIPT, strlen(SCRIPT)) == 0;
+}
+
+static bool is_name(const char *text, size_t length)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    if (length > strlen(SCRIPT) && is_script(text)) {
+        text += strlen(SCRIPT);
+        length -= strlen(SCRIPT);
+    }
+    return length >= 2 && length <= CLI_LANGUAGE_NAME_MAX && strspn(text, letters) >= length;
+}
+
+/* Files that `pattern` finds below the folder of the models. */
+static void find_models(const char *pattern, glob_t *found)
+{
+    char path[PATH_MAX];
+    const char *given = cv_env("TESSDATA_PREFIX", NULL);
+    (void)snprintf(path, sizeof(path), "%s/%s.traineddata",
+                   given ? given : "/usr/share/tesseract-ocr/*/tessdata", pattern);
+    (void)glob(path, 0, NULL, found);
+}
+
+bool cli_model_is_installed(const char *name)
+{
+    glob_t found = {0};
+    find_models(name, &found);
+    bool is_found = found.gl_pathc > 0;
+    globfree(&found);
+    if (!is_found && is_script(name)) { /* some lay scripts beside the languages */
+        found = (glob_t){0};
+        find_models(name + strlen(SCRIPT), &found);
+        is_found = found.gl_pathc > 0;
+        globfree(&found);
+    }
+    return is_found;
+}
+
+void cli_installed_models(struct cv_buffer *names)
+{
+    static const char *const patterns[] = {"*", SCRIPT "*"};
+    cv_buffer_text(names, "");
+    for (size_t i = 0; i < CV_COUNT(patterns); i++) {
+        glob_t found = {0};
+        find_models(patterns[i], &found);
+        for (size_t j = 0; j < found.gl_pathc; j++) {
+            const char *name = strrchr(found.gl_pathv[j], '/') + 1;
+            cv_buffer_printf(names, "%s%s%.*s", names->length > 0 ? " " : "", i ? SCRIPT : "",
+                             (int)strcspn(name, "."), name);
+        }
+        globfree(&found);
+    }
+}
+
+const char *cli_model_package(const char *name, char text[96])
+{
+    const char *model = is_script(name) ? name + strlen(SCRIPT) : name;
+    for (size_t i = 0; is_script(name) && i < CV_COUNT(scripts); i++) {
+        if (strcmp(scripts[i].model, model) == 0) {
+            (void)snprintf(text, 96, "tesseract-ocr-script-%s", scripts[i].letters);
+            return text;
+        }
+    }
+    (void)snprintf(text, 96, "tesseract-ocr-%s", model);
+    for (char *c = text; *c; c++) {
+        *c = *c == '_' ? '-' : *c;
+    }
+    return text;
+}
+
+static int refuse_missing(const struct cli_call *call, const char *name)
+{
+    char package[96];
+    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
+    cli_installed_models(&names);
+    const char *near = names.data ? cli_did_you_mean(names.data, name) : "";
+    return cli_usage(call,
+                     "there is no model '%s' on this machine%s%s%s\n"
+                     "to install it: apt-get install %s\nthere are: %s",
+                     name, near[0] ? ": did you mean " : "", near, near[0] ? "?" : "",
+                     cli_model_package(name, package), names.data ? names.data : "none");
+}
+
+int cli_read_languages(const struct cli_call *call, bool here, json_t **ret_languages)
+{
+    const char *text = cli_value(call, "languages");
+    cv_auto(json_decref) json_t *list = json_array();
+    *ret_languages = NULL;
+    for (const char *part = text; part && list;) {
+        char name[CLI_LANGUAGE_NAME_MAX + 16];
+        size_t length = strcspn(part, "+");
+        if (!is_name(part, length) || json_array_size(list) == CLI_LANGUAGES_MAX) {
+            return cli_usage(call,
+                             "--languages takes up to %d names of models like eng+deu or "
+                             "script/Japanese, not '%s'",
+                             CLI_LANGUAGES_MAX, text);
+        }
+        (void)snprintf(name, sizeof(name), "%.*s", (int)length, part);
+        if (here && !cli_model_is_installed(name)) {
+            return refuse_missing(call, name);
+        }
+        if (json_array_append_new(list, json_string(name))) {
+            return cli_usage(call, "no memory for --languages");
+        }
+        if (part[length] == '\0') {
+            *ret_languages = cv_take(list);
+            return 0;
+        }
+        part += length + 1;
+    }
+    return 0;
+}

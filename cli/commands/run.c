@@ -1,0 +1,367 @@
+#include "cli/commands/clip.h"
+#include "cli/commands/export.h"
+#include "cli/commands/ingest.h"
+#include "cli/commands/languages.h"
+#include "cli/commands/sources.h"
+#include "cli/commands/verbs.h"
+#include "cli/commands/wait.h"
+
+#include <string.h>
+
+enum { FPS_MAX = 120 };
+
+struct run {
+    struct cli_call *call;
+    json_t *payload; /* members for the transcode job */
+    struct cli_sources sources;
+    struct cli_video_list list;
+    struct cli_workers workers;
+};
+
+static void run_deinit(struct run *run)
+{
+    cli_workers_stop(&run->workers);
+    cli_video_list_deinit(&run->list);
+    cli_sources_deinit(&run->sources);
+    json_decref(run->payload);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct run, run_deinit)
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+static int read_fps(struct cli_call *call, json_t *payload)
+{
+    double fps = 0;
+    const char *text = cli_value(call, "target-fps");
+    if (text && !cv_parse_double(text, 0.1, FPS_MAX, &fps)) {
+        return cli_usage(call, "--target-fps takes a number from 0.1 to %d, not '%s'", FPS_MAX,
+                         text);
+    }
+    bool is_whole = fps == (double)(int)fps;
+    return text && json_object_set_new(payload, "target_fps",
+                                       is_whole ? json_integer((int)fps) : json_real(fps))
+               ? cli_usage(call, "no memory for --target-fps")
+               : 0;
+}
+
+/* The folder of --export is looked at before hours of work, and so are models and files. */
+static int check(struct run *run, struct cv_error *error)
+{
+    struct cli_call *call = run->call;
+    const char *export_path = cli_value(call, "export");
+    const char *workers = cli_value(call, "workers");
+    json_t *languages = NULL;
+    int result = cli_read_languages(call, true, &languages);
+    if (languages && json_object_set_new(run->payload, "languages", languages)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the languages");
+    }
+    result = result ? result : read_fps(call, run->payload);
+    if (result) {
+        return result;
+    }
+    if (workers && !cli_workers_parse(&run->workers, workers)) {
+        return cli_usage(call, "--workers takes STAGE=N,… with N from 1 to %d, not '%s'",
+                         CLI_SLOTS_MAX, workers);
+    }
+    if (call->count == 0 && (export_path || json_object_size(run->payload) > 0)) {
+        return cli_usage(call,
+                         "--export, --languages and --target-fps are for videos that are named");
+    }
+    if (export_path) {
+        const char *slash = strrchr(export_path, '/');
+        char folder[PATH_MAX];
+        (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - export_path) + 1 : 1,
+                       slash ? export_path : ".");
+        if (access(folder, W_OK)) {
+            return cv_fail_errno(error, errno, "cannot write %s into %s", export_path, folder);
+        }
+    }
+    return cli_sources_find(&run->sources, call->arguments, call->count,
+                            cli_given(call, "recursive"), error);
+}
+
+/* ---- taking in ------------------------------------------------------------------------------- */
+
+static void say(const struct run *run, const char *format, ...) CV_PRINTF(2, 3);
+
+static void say(const struct run *run, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (run->call->quiet || run->call->json) {
+        return;
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    cli_put(stderr, text);
+    (void)fputc('\n', stderr);
+}
+
+static int take(void *opaque, const char *path, const char *name, struct cv_error *error)
+{
+    struct run *run = opaque;
+    struct cli_call *call = run->call;
+    size_t before = run->list.count;
+    int result =
+        cli_ingest(&call->session, path, name, run->payload, call->cancel, &run->list, error);
+    if (result || run->list.count == before) {
+        return result;
+    }
+    const struct cli_video *video = &run->list.videos[before];
+    if (video->state != CLI_VIDEO_NEW) {
+        say(run, "%s %s: video %s", video->name,
+            video->state == CLI_VIDEO_KNOWN   ? "is known already"
+            : video->state == CLI_VIDEO_AGAIN ? "is read again"
+                                              : "goes on",
+            video->id);
+    }
+    return 0;
+}
+
+static int take_in(struct run *run, struct cv_error *error)
+{
+    struct cli_call *call = run->call;
+    char folder[PATH_MAX + 16];
+    size_t others = 0;
+    int result = 0;
+    (void)snprintf(folder, sizeof(folder), "%s/scratch", call->session.installation.directory);
+    for (size_t i = 0; result == 0 && i < run->sources.count; i++) {
+        const struct cli_source *source = &run->sources.sources[i];
+        if (source->kind == CLI_SOURCE_URL) {
+            say(run, "fetching %s", source->place);
+        }
+        result = cli_source_open(source, folder, call->cancel, take, run, error);
+    }
+    result = result ? result : cli_resume(&call->session, &run->list, &others, error);
+    if (result == 0 && others > 0) {
+        say(run, "%zu video%s of earlier runs go%s on as well: cortana videos says how far %s",
+            others, others > 1 ? "s" : "", others > 1 ? "" : "es",
+            others > 1 ? "they are" : "it is");
+    }
+    return result;
+}
+
+/* ---- what came out --------------------------------------------------------------------------- */
+
+static int print_head(struct cli_call *call, const char *video_id, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT coalesce(original_name, id::text) AS name, id, resolution,"
+                           " round(fps::numeric, 2)::float8 AS fps,"
+                           " (duration * 1000)::bigint AS duration_ms,"
+                           " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts"
+                           " FROM videos v WHERE id = $1::uuid",
+                           video_id);
+    if (result || cv_db_rows(rows) == 0) {
+        return result;
+    }
+    char duration[CLI_TIME_SIZE];
+    (void)putchar('\n');
+    cli_put(stdout, cv_db_text(rows, 0, "name"));
+    (void)printf("  %s  %g fps  %s  %lld texts\n",
+                 cv_db_text(rows, 0, "resolution") ? cv_db_text(rows, 0, "resolution") : "",
+                 cv_db_double(rows, 0, "fps", 0),
+                 cli_time(cv_db_int(rows, 0, "duration_ms", 0), duration),
+                 (long long)cv_db_int(rows, 0, "texts", 0));
+    (void)printf("video %s\n\n", cv_db_text(rows, 0, "id"));
+    return 0;
+}
+
+/* The video's texts with their time ranges and entities. */
+static int print_texts(struct cli_call *call, const char *video_id, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = print_head(call, video_id, error);
+    result = result
+                 ? result
+                 : cv_db_run(call->session.db, &rows, error,
+                             "SELECT s.t_start, s.t_end, s.text, (SELECT string_agg(e.entity_type"
+                             " || ' ' || e.value, '   ' ORDER BY e.entity_type, e.value)"
+                             " FROM entities e WHERE e.segment_id = s.id) AS entities"
+                             " FROM segments s WHERE s.video_id = $1::uuid"
+                             " ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id",
+                             video_id);
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        char start[CLI_TIME_SIZE];
+        char end[CLI_TIME_SIZE];
+        (void)printf("%11s – %-11s  ", cli_time(cv_db_int(rows, i, "t_start", 0), start),
+                     cli_time(cv_db_int(rows, i, "t_end", 0), end));
+        cli_put(stdout, cv_db_text(rows, i, "text"));
+        (void)putchar('\n');
+        if (cv_db_text(rows, i, "entities")) {
+            (void)printf("%28s", "");
+            cli_put(stdout, cv_db_text(rows, i, "entities"));
+            (void)putchar('\n');
+        }
+    }
+    return result;
+}
+
+/* The longest word of the text that was read best: what a person would look for. A video without
+ * words has a number or some signs looked for; empty when it holds no text. */
+static int choose_query(struct cli_call *call, const char *video_id, char *query, size_t size,
+                        struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT word FROM segments s,"
+                           " regexp_split_to_table(s.text, '\\s+') AS piece,"
+                           " btrim(piece, '.,;:!?()[]\"''') AS word"
+                           " WHERE s.video_id = $1::uuid AND length(word) BETWEEN 1 AND 24"
+                           " AND s.t_end > s.t_start"
+                           " ORDER BY word ~ '^[[:alpha:]]{3,}$' DESC, s.confidence >= 0.9 DESC,"
+                           " length(word) BETWEEN 5 AND 12 DESC, s.confidence DESC,"
+                           " length(word) DESC, word LIMIT 1",
+                           video_id);
+    if (result == 0) {
+        (void)snprintf(query, size, "%s", cv_db_rows(rows) > 0 ? cv_db_text(rows, 0, "word") : "");
+    }
+    return result;
+}
+
+/* Searches the video for a word of its own, prints the hit, and where a clip around it lies. */
+static int print_example(struct run *run, const struct cli_video *video, struct cv_error *error)
+{
+    struct cli_call *call = run->call;
+    char query[128];
+    int result = choose_query(call, video->id, query, sizeof(query), error);
+    if (result || query[0] == '\0') {
+        return result;
+    }
+    bool has_colors = cli_has_colors(STDOUT_FILENO);
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    result = cv_db_run(call->session.db, &rows, error,
+                       "SELECT snippet, t_start, t_end, match_kind"
+                       " FROM search_segments($1, $2::uuid, 1, '[', ']')",
+                       query, video->id);
+    if (result || cv_db_rows(rows) == 0) {
+        return result;
+    }
+    struct cli_clip clip = {
+        .padding_ms = CLI_CLIP_PADDING_MS,
+        .video_id = video->id,
+        .name = video->name,
+        .t_start = cv_db_int(rows, 0, "t_start", 0),
+        .t_end = cv_db_int(rows, 0, "t_end", 0),
+    };
+    char start[CLI_TIME_SIZE];
+    char end[CLI_TIME_SIZE];
+    (void)printf("\n%ssearch %s%s\n%11s – %-11s  ", has_colors ? "\033[1m" : "", query,
+                 has_colors ? "\033[0m" : "", cli_time(clip.t_start, start),
+                 cli_time(clip.t_end, end));
+    cli_put(stdout, cv_db_text(rows, 0, "snippet"));
+    (void)putchar('\n');
+    (void)fflush(stdout);
+
+    cv_auto_free char *key = NULL;
+    cv_auto_free char *path = NULL;
+    result = cli_clip_make(call, &run->workers, &clip, &key, error);
+    result = result ? result : cli_object_path(call->session.store, key, &path, error);
+    if (result == 0) {
+        (void)printf("clip %s\n", path);
+    }
+    return result;
+}
+
+/* FILE.json for one video; FILE-1.json, FILE-2.json … for several. */
+static int export_one(struct run *run, const char *video_id, size_t number, struct cv_error *error)
+{
+    const char *wanted = cli_value(run->call, "export");
+    const char *slash = strrchr(wanted, '/');
+    const char *dot = strrchr(slash ? slash : wanted, '.');
+    size_t stem = dot ? (size_t)(dot - wanted) : strlen(wanted);
+    struct cli_export_params params = {.format = CLI_EXPORT_JSON};
+    cv_auto_free char *path = NULL;
+    (void)cli_export_format_of(dot ? dot + 1 : "", &params.format); /* else JSON */
+    int result = run->list.count == 1 ? cv_format(&path, error, "%s", wanted)
+                                      : cv_format(&path, error, "%.*s-%zu%s", (int)stem, wanted,
+                                                  number, dot ? dot : "");
+    return result ? result : cli_export_file(run->call->session.db, video_id, &params, path, error);
+}
+
+static int show_one(struct run *run, const struct cli_video *video, size_t number,
+                    bool *has_example, struct cv_error *error)
+{
+    struct cli_call *call = run->call;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT v.status, v.status = 'ready' AS ready, (SELECT count(*)"
+                           " FROM segments s WHERE s.video_id = v.id) AS texts"
+                           " FROM videos v WHERE v.id = $1::uuid",
+                           video->id);
+    if (result || cv_db_rows(rows) == 0) {
+        return result;
+    }
+    int64_t texts = cv_db_int(rows, 0, "texts", 0);
+    if (call->json) {
+        result =
+            cli_tell(call,
+                     json_pack("{s:s, s:s, s:s, s:I}", "video", video->id, "name", video->name,
+                               "status", cv_db_text(rows, 0, "status"), "texts", (json_int_t)texts),
+                     error, "%s", "");
+    }
+    if (result || !cv_db_bool(rows, 0, "ready")) {
+        return result;
+    }
+    result = cli_given(call, "export") ? export_one(run, video->id, number, error) : 0;
+    if (call->json || call->quiet) {
+        return result;
+    }
+    result = result ? result : print_texts(call, video->id, error);
+    if (result == 0 && !*has_example && texts > 0) {
+        *has_example = true;
+        result = print_example(run, video, error);
+    }
+    return result;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static int work(struct run *run, struct cv_error *error)
+{
+    struct cli_call *call = run->call;
+    if (call->session.installation.notice[0] != '\0') {
+        say(run, "note: %s", call->session.installation.notice);
+    }
+    int result = cli_installation_lock_run(&call->session.installation, error);
+    result = result ? result : take_in(run, error);
+    if (result) {
+        return result;
+    }
+    if (call->count == 0) {
+        return cli_watch_inbox(call, &run->workers, error);
+    }
+    size_t on_their_way = 0;
+    size_t failed = 0;
+    bool has_example = false;
+    for (size_t i = 0; i < run->list.count; i++) {
+        on_their_way += run->list.videos[i].state != CLI_VIDEO_KNOWN;
+    }
+    if (on_their_way > 0) {
+        result = cli_workers_start(&run->workers, NULL, error);
+        result =
+            result ? result : cli_wait_for_videos(call, &run->workers, &run->list, &failed, error);
+    }
+    for (size_t i = 0; result == 0 && i < run->list.count; i++) {
+        result = show_one(run, &run->list.videos[i], i + 1, &has_example, error);
+    }
+    return result ? result : failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+int cli_run(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(run_deinit) struct run run = {.call = call, .payload = json_object()};
+    cli_workers_init(&run.workers, &call->session);
+    if (!run.payload) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
+    }
+    int result = check(&run, error);
+    result = result ? result : cli_open(call, error);
+    result = result ? result : work(&run, error);
+    if (result < 0 && call->count > 0 && cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {
+        (void)fprintf(stderr, "\ninterrupted; the same command carries on from here\n");
+    }
+    return result;
+}

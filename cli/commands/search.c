@@ -1,0 +1,286 @@
+#include "common/embed/embed.h"
+
+#include "cli/commands/verbs.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { LIMIT_DEFAULT = 20, LIMIT_MAX = 1000, CONTEXT_MAX = 50 };
+
+/* The rows of a search as a FROM clause and its parameters. */
+struct search {
+    const char *from;
+    const char *parameters[5];
+    size_t count;
+    char *vector;
+};
+
+static void search_deinit(struct search *search)
+{
+    free(search->vector);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct search, search_deinit)
+
+/* ---- the query ------------------------------------------------------------------------------- */
+
+/* The words of the command line as one query. One alone is taken as it stands; of several, one with blanks in it was in
+ * quotes that the shell took: a phrase. */
+static int join_words(const struct cli_call *call, char **ret_query, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer query = CV_BUFFER_INIT;
+    for (int i = 0; i < call->count; i++) {
+        const char *word = call->arguments[i];
+        bool is_phrase = call->count > 1 && strchr(word, ' ') && !strchr(word, '"');
+        size_t sign = is_phrase && word[0] == '-' ? 1 : 0;
+        cv_buffer_printf(&query, "%s%.*s%s%s%s", i ? " " : "", (int)sign, word,
+                         is_phrase ? "\"" : "", word + sign, is_phrase ? "\"" : "");
+    }
+    return cv_buffer_take(&query, ret_query, error);
+}
+
+/* Outside of quotes parentheses mean nothing: whoever types them means alternatives. */
+static bool has_parentheses(const char *query)
+{
+    bool is_quoted = false;
+    for (const char *c = query; *c; c++) {
+        is_quoted = is_quoted != (*c == '"');
+        bool opens = *c == '(' && (c == query || c[-1] == ' ' || c[-1] == '-');
+        if (!is_quoted && opens) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The query as a vector, in PostgreSQL's form of an array. */
+static int embed_query(const char *query, const char *model, struct cv_cancel *cancel,
+                       char **ret_vector, struct cv_error *error)
+{
+    cv_auto(cv_embedder_close) struct cv_embedder *embedder = NULL;
+    cv_auto(cv_embeddings_deinit) struct cv_embeddings found = {0};
+    int result = cv_embedder_open(&embedder, error);
+    result = result ? result : cv_embed(embedder, model, &query, 1, cancel, &found, error);
+    if (result) {
+        return result;
+    }
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    for (size_t i = 0; i < found.dimensions; i++) {
+        cv_buffer_printf(&text, "%s%.7g", i ? "," : "{", (double)found.values[i]);
+    }
+    cv_buffer_text(&text, "}");
+    return cv_buffer_take(&text, ret_vector, error);
+}
+
+static int prepare_semantic(struct cli_call *call, const char *query, const char *video_id,
+                            const char *limit, struct cv_db_result **ret_model,
+                            struct search *ret_search, struct cv_error *error)
+{
+    int result = cv_db_run(call->session.db, ret_model, error,
+                           "SELECT coalesce($1, embedding_model_in_use()) AS name",
+                           cli_value(call, "model"));
+    const char *model = result ? NULL : cv_db_text(*ret_model, 0, "name");
+    if (result == 0 && !model) {
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "no model is in use; name one with --model, or see cortana embeddings --help");
+    }
+    result = result ? result : embed_query(query, model, call->cancel, &ret_search->vector, error);
+    ret_search->from = "search_semantic($1::real[], $2, $3, $4::uuid, $5::int)";
+    ret_search->count = 5;
+    ret_search->parameters[0] = ret_search->vector;
+    ret_search->parameters[1] = model;
+    ret_search->parameters[2] = cli_value(call, "filter");
+    ret_search->parameters[3] = video_id;
+    ret_search->parameters[4] = limit;
+    return result;
+}
+
+static void prepare_words(const struct cli_call *call, const char *query, const char *video_id,
+                          const char *limit, struct search *ret_search)
+{
+    *ret_search = (struct search){
+        .from = call->json ? "search_segments($1, $2::uuid, $3::int)"
+                           : "search_segments($1, $2::uuid, $3::int, E'\\x01', E'\\x02')",
+        .parameters = {query, video_id, limit},
+        .count = 3,
+    };
+}
+
+/* ---- the hits -------------------------------------------------------------------------------- */
+
+/* The snippet with its marks (control characters, which no text holds) as bold or brackets. */
+static void print_snippet(const char *snippet, bool has_colors)
+{
+    for (const char *part = snippet; *part;) {
+        size_t length = strcspn(part, "\001\002");
+        char piece[512];
+        (void)snprintf(piece, sizeof(piece), "%.*s",
+                       (int)(length < sizeof(piece) ? length : sizeof(piece) - 1), part);
+        cli_put(stdout, piece);
+        part += strlen(piece);
+        if (*part == '\001') {
+            (void)fputs(has_colors ? "\033[1;33m" : "[", stdout);
+            part++;
+        } else if (*part == '\002') {
+            (void)fputs(has_colors ? "\033[0m" : "]", stdout);
+            part++;
+        }
+    }
+    (void)putchar('\n');
+}
+
+/* The lines above and below the hit at its moment, nearest first in each direction, as they stand on screen. */
+static int print_context(struct cli_call *call, const struct cv_db_result *hits, int hit,
+                         const char *lines, bool below, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT text FROM (SELECT s.text, (s.bounding_box ->> 'y')::numeric AS y"
+                           " FROM segments s JOIN segments h ON h.video_id = s.video_id"
+                           " AND s.t_start <= h.t_start AND s.t_end >= h.t_start AND s.id <> h.id"
+                           " AND ((s.bounding_box ->> 'y')::numeric"
+                           " >= (h.bounding_box ->> 'y')::numeric) = $3::boolean"
+                           " WHERE h.id = $1::uuid ORDER BY abs((s.bounding_box ->> 'y')::numeric"
+                           " - (h.bounding_box ->> 'y')::numeric), s.id LIMIT $2::int) AS near"
+                           " ORDER BY y",
+                           cv_db_text(hits, hit, "segment_id"), lines, below ? "true" : "false");
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        (void)fputs("  - ", stdout);
+        cli_put(stdout, cv_db_text(rows, i, "text"));
+        (void)putchar('\n');
+    }
+    return result;
+}
+
+static int print_hit(struct cli_call *call, const struct cv_db_result *rows, int row,
+                     struct cv_error *error)
+{
+    char start[CLI_TIME_SIZE];
+    char end[CLI_TIME_SIZE];
+    const char *lines = cli_value(call, "context");
+    cli_put(stdout, cv_db_text(rows, row, "name"));
+    (void)printf("  %s – %s  ", cli_time(cv_db_int(rows, row, "t_start", 0), start),
+                 cli_time(cv_db_int(rows, row, "t_end", 0), end));
+    if (cv_db_text(rows, row, "x")) {
+        (void)printf("at %s,%s  %s×%s  ", cv_db_text(rows, row, "x"), cv_db_text(rows, row, "y"),
+                     cv_db_text(rows, row, "width"), cv_db_text(rows, row, "height"));
+    }
+    (void)printf("%s %.2f  video %.8s\n", cv_db_text(rows, row, "match_kind"),
+                 cv_db_double(rows, row, "rank", 0), cv_db_text(rows, row, "video_id"));
+    int result = lines ? print_context(call, rows, row, lines, false, error) : 0;
+    (void)fputs("    ", stdout);
+    print_snippet(cv_db_text(rows, row, "snippet"), cli_has_colors(STDOUT_FILENO));
+    return result || !lines ? result : print_context(call, rows, row, lines, true, error);
+}
+
+/* Plays the original at the hit's moment. */
+static int play(struct cli_call *call, const struct cv_db_result *rows, struct cv_error *error)
+{
+    static const char *const players[] = {"/usr/bin/mpv", "/usr/local/bin/mpv", "/usr/bin/ffplay"};
+    char start[64];
+    cv_auto_free char *path = NULL;
+    int result = cli_object_path(call->session.store, cv_db_text(rows, 0, "key"), &path, error);
+    if (result) {
+        return result;
+    }
+    double seconds = (double)cv_db_int(rows, 0, "t_start", 0) / 1000.0;
+    if (path[0] != '/') {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "--open plays files of a local store; this one keeps its objects in %s: "
+                       "cortana clip fetches the part",
+                       cv_store_name(call->session.store));
+    }
+    for (size_t i = 0; i < CV_COUNT(players); i++) {
+        bool is_mpv = strstr(players[i], "mpv") != NULL;
+        const char *const mpv[] = {players[i], start, path, NULL};
+        const char *const ffplay[] = {players[i], "-loglevel", "error", "-ss", start, path, NULL};
+        (void)snprintf(start, sizeof(start), "%s%.3f", is_mpv ? "--start=" : "", seconds);
+        if (access(players[i], X_OK) == 0) {
+            const struct cli_process_params params = {.argv = is_mpv ? mpv : ffplay,
+                                                      .dies_with_parent = true};
+            return cli_process_run(&params, error);
+        }
+    }
+    return cv_fail(error, CV_ERROR_CONFIGURATION,
+                   "--open needs a player: apt-get install mpv. The moment is %.3f s of %s",
+                   seconds, path);
+}
+
+static int find(struct cli_call *call, const struct search *search, struct cv_error *error)
+{
+    cv_auto_free char *sql = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    const char *only = cli_given(call, "exact") ? " WHERE h.match_kind IN ('exact', 'text')" : "";
+    int result = cv_format(&sql, error,
+                           "SELECT h.*, to_jsonb(h) || jsonb_build_object('video',"
+                           " coalesce(v.original_name, v.title, v.id::text)) AS line,"
+                           " coalesce(v.original_name, v.title, v.id::text) AS name,"
+                           " v.s3_original_path AS key, h.bounding_box ->> 'x' AS x,"
+                           " h.bounding_box ->> 'y' AS y, h.bounding_box ->> 'width' AS width,"
+                           " h.bounding_box ->> 'height' AS height"
+                           " FROM %s AS h JOIN videos v ON v.id = h.video_id%s"
+                           " ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start,"
+                           " h.segment_id",
+                           search->from, only);
+    struct cv_db_statement statement = {sql, search->count, search->parameters};
+    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
+    if (result) {
+        return result;
+    }
+    if (call->json) {
+        cli_print_lines(rows);
+    }
+    for (int i = 0; result == 0 && !call->json && i < cv_db_rows(rows); i++) {
+        result = print_hit(call, rows, i, error);
+    }
+    if (result == 0 && cv_db_rows(rows) == 0) {
+        cli_note(call, "nothing found");
+        return CLI_EXIT_FAILED;
+    }
+    (void)fflush(stdout);
+    return result || !cli_given(call, "open") ? result : play(call, rows, error);
+}
+
+int cli_search(struct cli_call *call, struct cv_error *error)
+{
+    bool semantic = cli_given(call, "semantic");
+    const char *video = cli_value(call, "video");
+    int64_t number = 0;
+    int64_t context = 0;
+    char limit[24];
+    char id[CLI_UUID_SIZE];
+    cv_auto_free char *query = NULL;
+    int result = cli_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &number);
+    result = result ? result : cli_number(call, "context", 0, CONTEXT_MAX, 0, &context);
+    result = result ? result : join_words(call, &query, error);
+    if (result) {
+        return result;
+    }
+    if (query[strspn(query, " ")] == '\0') {
+        return cli_usage(call, "there is nothing to look for");
+    }
+    if (!semantic && (cli_given(call, "filter") || cli_given(call, "model"))) {
+        return cli_usage(call, "--filter and --model belong to --semantic");
+    }
+    if (!semantic && has_parentheses(query)) {
+        return cli_usage(call,
+                         "parentheses are not part of the syntax: all words must be there, OR "
+                         "stands between two alternatives; in quotes they are looked for");
+    }
+    (void)snprintf(limit, sizeof(limit), "%" PRId64, number);
+    result = cli_open(call, error);
+    if (result == 0 && video) {
+        result = cli_find_video(call->session.db, video, id, error);
+    }
+    if (result) {
+        return result;
+    }
+    cv_auto(search_deinit) struct search search = {0};
+    cv_auto(cv_db_result_free) struct cv_db_result *model = NULL;
+    const char *video_id = video ? id : NULL;
+    prepare_words(call, query, video_id, limit, &search);
+    if (semantic) {
+        result = prepare_semantic(call, query, video_id, limit, &model, &search, error);
+    }
+    return result ? result : find(call, &search, error);
+}

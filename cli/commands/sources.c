@@ -1,0 +1,290 @@
+#include "cli/commands/sources.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum {
+    DEPTH_MAX = 32, /* folders within folders */
+    COPY_SIZE = 1 << 20,
+    POLL_MS = 200,
+    STOP_MS = 3000,
+};
+
+/* What a folder is searched for. A file that is named is taken whatever it is called. */
+static const char extensions[] =
+    "mp4 m4v mov mkv webm avi ts m2ts mts mpg mpeg mxf flv wmv ogv 3gp gif";
+
+void cli_sources_deinit(struct cli_sources *sources)
+{
+    for (size_t i = 0; i < sources->count; i++) {
+        free(sources->sources[i].place);
+    }
+    free(sources->sources);
+    *sources = (struct cli_sources){0};
+}
+
+static int add(struct cli_sources *sources, enum cli_source_kind kind, const char *place,
+               struct cv_error *error)
+{
+    struct cli_source *grown =
+        reallocarray(sources->sources, sources->count + 1, sizeof(sources->sources[0]));
+    char *copy = strdup(place);
+    if (grown) {
+        sources->sources = grown;
+    }
+    if (!grown || !copy) {
+        free(copy);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of files");
+    }
+    sources->sources[sources->count++] = (struct cli_source){.kind = kind, .place = copy};
+    return 0;
+}
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+static bool is_video_name(const char *name)
+{
+    char extension[16];
+    const char *dot = strrchr(name, '.');
+    if (!dot || strlen(dot + 1) >= sizeof(extension)) {
+        return false;
+    }
+    (void)snprintf(extension, sizeof(extension), "%s", dot + 1);
+    for (char *c = extension; *c; c++) {
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+    }
+    return cli_is_among(extensions, extension);
+}
+
+static int add_folder(struct cli_sources *sources, const char *folder, bool recursive, int depth,
+                      struct cv_error *error)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0) {
+        return cv_fail_errno(error, errno, "cannot read the folder %s", folder);
+    }
+    int result = 0;
+    for (int i = 0; i < count; i++) {
+        cv_auto_free char *path = NULL;
+        cv_auto_free struct dirent *entry = entries[i];
+        struct stat status;
+        if (result || entry->d_name[0] == '.') {
+            continue; /* to free them all */
+        }
+        result = cv_format(&path, error, "%s/%s", folder, entry->d_name);
+        if (result || stat(path, &status)) {
+            continue;
+        }
+        if (S_ISREG(status.st_mode) && is_video_name(entry->d_name)) {
+            result = add(sources, CLI_SOURCE_FILE, path, error);
+        } else if (S_ISDIR(status.st_mode) && recursive && depth < DEPTH_MAX) {
+            result = add_folder(sources, path, true, depth + 1, error);
+        }
+    }
+    free(entries);
+    return result;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static bool find_program(const char *name, char path[PATH_MAX])
+{
+    const char *places = cv_env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    for (const char *place = places; *place; place += strcspn(place, ":"), place += *place == ':') {
+        int length = (int)strcspn(place, ":");
+        if (snprintf(path, PATH_MAX, "%.*s/%s", length, place, name) < PATH_MAX && length > 0 &&
+            path[0] == '/' && access(path, X_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int find_one(struct cli_sources *sources, const char *place, bool recursive,
+                    struct cv_error *error)
+{
+    struct stat status;
+    char program[PATH_MAX];
+    if (strcmp(place, "-") == 0) {
+        return add(sources, CLI_SOURCE_INPUT, place, error);
+    }
+    if (strstr(place, "://")) {
+        return find_program("yt-dlp", program)
+                   ? add(sources, CLI_SOURCE_URL, place, error)
+                   : cv_fail(error, CV_ERROR_CONFIGURATION,
+                             "%s is a URL, and yt-dlp, which fetches them, is not installed: "
+                             "apt-get install yt-dlp, or fetch the file and name it",
+                             place);
+    }
+    if (stat(place, &status) || access(place, R_OK)) {
+        return cv_fail_errno(error, errno, "cannot read %s", place);
+    }
+    if (S_ISREG(status.st_mode)) {
+        return add(sources, CLI_SOURCE_FILE, place, error);
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        return cv_fail(error, CV_ERROR_IO, "%s is neither a file nor a folder", place);
+    }
+    size_t before = sources->count;
+    int result = add_folder(sources, place, recursive, 0, error);
+    if (result == 0 && sources->count == before) {
+        return cv_fail(
+            error, CV_ERROR_OBJECT_NOT_FOUND, "there is no video in %s%s (looked for: %s)", place,
+            recursive ? "" : ": --recursive looks into the folders within, too", extensions);
+    }
+    return result;
+}
+
+int cli_sources_find(struct cli_sources *sources, char **arguments, int count, bool recursive,
+                     struct cv_error *error)
+{
+    int result = 0;
+    for (int i = 0; result == 0 && i < count; i++) {
+        result = find_one(sources, arguments[i], recursive, error);
+    }
+    return result;
+}
+
+/* ---- fetching -------------------------------------------------------------------------------- */
+
+static int copy_input(const char *path, struct cv_cancel *cancel, struct cv_error *error)
+{
+    cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    cv_auto_free char *data = malloc(COPY_SIZE);
+    if (fd < 0 || !data) {
+        return cv_fail_errno(error, errno, "keep standard input in %s", path);
+    }
+    int64_t size = 0;
+    for (;;) {
+        struct pollfd waits[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                                 {.fd = cv_cancel_fd(cancel), .events = POLLIN}};
+        (void)poll(waits, CV_COUNT(waits), -1);
+        if (cv_cancel_level(cancel) != CV_CANCEL_NONE) {
+            return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+        ssize_t length = read(STDIN_FILENO, data, COPY_SIZE);
+        if (length < 0 && (errno == EINTR || errno == EAGAIN)) {
+            continue;
+        }
+        if (length < 0) {
+            return cv_fail_errno(error, errno, "cannot read standard input");
+        }
+        if (length == 0) {
+            break;
+        }
+        for (ssize_t at = 0; at < length;) {
+            ssize_t step = write(fd, data + at, (size_t)(length - at));
+            if (step < 0 && errno != EINTR) {
+                return cv_fail_errno(error, errno, "keep standard input in %s", path);
+            }
+            at += step > 0 ? step : 0;
+        }
+        size += length;
+    }
+    return size > 0 ? 0 : cv_fail(error, CV_ERROR_IO, "standard input is empty");
+}
+
+/* The last line of a file, for an error. */
+static void read_last_line(const char *path, char line[256])
+{
+    char text[256];
+    cv_auto_file FILE *file = fopen(path, "re");
+    line[0] = '\0';
+    while (file && fgets(text, sizeof(text), file)) {
+        text[strcspn(text, "\n")] = '\0';
+        if (text[0] != '\0') {
+            (void)snprintf(line, 256, "%s", text);
+        }
+    }
+}
+
+static int run_yt_dlp(const char *url, const char *folder, const char *log_path,
+                      struct cv_cancel *cancel, struct cv_error *error)
+{
+    char program[PATH_MAX];
+    char output[PATH_MAX + 64];
+    char line[256];
+    cv_auto_fd int log = open(log_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (log < 0 || !find_program("yt-dlp", program)) {
+        return cv_fail_errno(error, errno, "fetch %s", url);
+    }
+    (void)snprintf(output, sizeof(output), "%s/%%(title).120B [%%(id)s].%%(ext)s", folder);
+    const char *const argv[] = {
+        program, "--quiet", "--no-progress", "--no-part", "-o", output, "--", url, NULL};
+    const struct cli_process_params params = {
+        .argv = argv, .without_pg = true, .output = log, .dies_with_parent = true};
+    pid_t pid = 0;
+    int status = 0;
+    int result = cli_process_start(&params, &pid, error);
+    while (result == 0 && !cli_process_has_ended(pid, &status)) {
+        struct pollfd wait = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
+        if (poll(&wait, 1, POLL_MS) > 0) {
+            (void)kill(pid, SIGTERM);
+            if (!cli_process_wait(pid, STOP_MS)) {
+                (void)kill(pid, SIGKILL);
+                (void)cli_process_wait(pid, STOP_MS);
+            }
+            return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+    }
+    if (result == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+        read_last_line(log_path, line);
+        return cv_fail(error, CV_ERROR_IO, "yt-dlp could not fetch %s: %s", url, line);
+    }
+    return result;
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *stream = opendir(folder);
+    for (struct dirent *entry; stream && (entry = readdir(stream));) {
+        (void)unlinkat(dirfd(stream), entry->d_name, 0);
+    }
+    if (stream) {
+        (void)closedir(stream);
+    }
+    (void)rmdir(folder);
+}
+
+int cli_source_open(const struct cli_source *source, const char *folder, struct cv_cancel *cancel,
+                    int (*take)(void *opaque, const char *path, const char *name,
+                                struct cv_error *error),
+                    void *opaque, struct cv_error *error)
+{
+    const char *slash = strrchr(source->place, '/');
+    char own[PATH_MAX + 32];
+    char path[PATH_MAX + 64];
+    if (source->kind == CLI_SOURCE_FILE) {
+        return take(opaque, source->place, slash ? slash + 1 : source->place, error);
+    }
+    (void)snprintf(own, sizeof(own), "%s/fetch-XXXXXX", folder);
+    if (!mkdtemp(own)) {
+        return cv_fail_errno(error, errno, "make a folder in %s", folder);
+    }
+    int result = 0;
+    if (source->kind == CLI_SOURCE_INPUT) {
+        (void)snprintf(path, sizeof(path), "%s/stdin", own);
+        result = copy_input(path, cancel, error);
+        result = result ? result : take(opaque, path, "stdin", error);
+    } else {
+        cv_auto(cli_sources_deinit) struct cli_sources found = {0};
+        (void)snprintf(path, sizeof(path), "%s/.log", own);
+        result = run_yt_dlp(source->place, own, path, cancel, error);
+        result = result ? result : add_folder(&found, own, false, 0, error);
+        if (result == 0 && found.count == 0) {
+            result = cv_fail(error, CV_ERROR_IO, "yt-dlp fetched no video from %s", source->place);
+        }
+        for (size_t i = 0; result == 0 && i < found.count; i++) {
+            const char *file = found.sources[i].place;
+            result = take(opaque, file, strrchr(file, '/') + 1, error);
+        }
+    }
+    remove_folder(own);
+    return result;
+}

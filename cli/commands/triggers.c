@@ -1,0 +1,327 @@
+#include "cli/commands/verbs.h"
+
+#include <string.h>
+
+/* Schedules and triggers: both are rows of job_triggers, a schedule has a cron expression. */
+
+#define NEXT_COUNT "5"
+
+/* What stands in the last column: why nothing happens, or what happened last. */
+#define STATE                                                                      \
+    "CASE WHEN paused_at IS NOT NULL THEN concat_ws(': ', 'paused', pause_reason)" \
+    " WHEN last_error IS NOT NULL THEN 'failed: ' || last_error ELSE last_outcome END AS state"
+
+static bool is_schedule(const struct cli_call *call)
+{
+    return strncmp(call->verb->name, "schedules", strlen("schedules")) == 0;
+}
+
+static const char *thing(const struct cli_call *call)
+{
+    return is_schedule(call) ? "schedule" : "trigger";
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static int warn_if_nobody_fires(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT (SELECT count(*) FROM event_outbox) AS events, EXISTS (SELECT"
+                           " FROM workers WHERE 'scheduler' = ANY (job_types) AND state = 'running'"
+                           " AND last_seen > clock_timestamp() - interval '5 minutes') AS lives");
+    if (result == 0 && !cv_db_bool(rows, 0, "lives")) {
+        cli_note(call, "note: no scheduler runs; %s events wait for one",
+                 cv_db_text(rows, 0, "events"));
+    }
+    return result;
+}
+
+static int list(struct cli_call *call, const struct cli_column *columns, size_t count,
+                struct cv_error *error)
+{
+    const char *const parameters[] = {is_schedule(call) ? "true" : "false"};
+    int result = cli_open(call, error);
+    result = result ? result
+                    : cli_list(call, columns, count,
+                               "SELECT *, to_char(next_at AT TIME ZONE time_zone,"
+                               " 'YYYY-MM-DD HH24:MI') AS next, action || ' ' || target AS what,"
+                               " (extract(epoch FROM clock_timestamp() - last_at) * 1000)::bigint"
+                               " AS ago_ms, " STATE " FROM trigger_overview"
+                               " WHERE (cron IS NOT NULL) = $1::boolean ORDER BY name",
+                               1, parameters, error);
+    return result < 0 ? result : warn_if_nobody_fires(call, error);
+}
+
+int cli_schedules_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"name", "SCHEDULE"},  {"cron", "CRON"}, {"next", "NEXT"},
+        {"time_zone", "ZONE"}, {"what", "DOES"}, {"state", "LAST"},
+    };
+    return list(call, columns, CV_COUNT(columns), error);
+}
+
+int cli_triggers_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"name", "TRIGGER"}, {"event", "EVENT"}, {"what", "DOES"},
+        {"ago_ms", "AGO"},   {"state", "LAST"},
+    };
+    return list(call, columns, CV_COUNT(columns), error);
+}
+
+int cli_schedules_next(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {{"here", "NEXT"}, {"zone", "ZONE"}, {"utc", "UTC"}};
+    int result = cli_open(call, error);
+    result = result ? result
+                    : CLI_LIST(call, columns, error,
+                               "SELECT to_char(i AT TIME ZONE z, 'Dy YYYY-MM-DD HH24:MI') AS here,"
+                               " to_char(i AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS utc,"
+                               " z AS zone FROM (SELECT coalesce(max(cron), $1) AS cron,"
+                               " coalesce(max(time_zone), $2, 'UTC') AS time_zone"
+                               " FROM job_triggers WHERE name = $1 AND cron IS NOT NULL) AS t,"
+                               " check_time_zone(t.time_zone) AS z,"
+                               " next_crons(t.cron, z, " NEXT_COUNT ") AS i",
+                               call->arguments[0], cli_value(call, "zone"));
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+static int show(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"at", "FIRED (UTC)"}, {"outcome", "OUTCOME"}, {"instant", "FOR"},
+        {"id", "JOB OR RUN"},  {"error", "ERROR"},
+    };
+    const char *name = call->arguments[0];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT jsonb_pretty(jsonb_strip_nulls(to_jsonb(t))) AS definition"
+                                " FROM job_triggers t"
+                                " WHERE name = $1 AND (cron IS NOT NULL) = $2::boolean",
+                                name, is_schedule(call) ? "true" : "false");
+    if (result == 0 && cv_db_rows(rows) == 0) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing(call), name);
+    }
+    if (result == 0 && !call->json) {
+        (void)puts(cv_db_text(rows, 0, "definition"));
+    }
+    result = result ? result
+                    : CLI_LIST(call, columns, error,
+                               "SELECT to_char(f.fired_at AT TIME ZONE 'UTC',"
+                               " 'YYYY-MM-DD HH24:MI:SS') AS at, f.outcome, f.error,"
+                               " to_char(f.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')"
+                               " AS instant, coalesce(f.job_id, f.run_id) AS id"
+                               " FROM trigger_firings f JOIN job_triggers t ON t.id = f.trigger_id"
+                               " WHERE t.name = $1 ORDER BY f.id DESC LIMIT 20",
+                               name);
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+int cli_schedules_show(struct cli_call *call, struct cv_error *error)
+{
+    return show(call, error);
+}
+
+int cli_triggers_show(struct cli_call *call, struct cv_error *error)
+{
+    return show(call, error);
+}
+
+int cli_schedules_upkeep(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"name", "TASK"},    {"every", "EVERY"}, {"ago_ms", "AGO"},
+        {"took_ms", "TOOK"}, {"state", "WHAT"},
+    };
+    int result = cli_open(call, error);
+    result = result ? result
+                    : CLI_LIST(call, columns, error,
+                               "SELECT *, (extract(epoch FROM clock_timestamp() - last_at) * 1000)"
+                               "::bigint AS ago_ms, coalesce('failed: ' || last_error, description)"
+                               " AS state FROM upkeep_tasks ORDER BY name");
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+/* "all 5" is both of catch_up and catch_up_limit. */
+static void split_catch_up(const char *text, char policy[8], const char **limit)
+{
+    const char *blank = text ? strchr(text, ' ') : NULL;
+    (void)snprintf(policy, 8, "%.*s", blank ? (int)(blank - text) : 7, text ? text : "last");
+    *limit = blank ? blank + 1 : "10";
+}
+
+static int add(struct cli_call *call, struct cv_error *error)
+{
+    char **a = call->arguments;
+    bool schedule = is_schedule(call);
+    char policy[8];
+    const char *limit = NULL;
+    split_catch_up(cli_value(call, "catch-up"), policy, &limit);
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    result = result
+                 ? result
+                 : cv_db_run(call->session.db, &rows, error,
+                             "INSERT INTO job_triggers (name, cron, event, action, target, payload,"
+                             " time_zone, tenant_id, filter, dedupe_key, dedupe_window, catch_up,"
+                             " catch_up_limit, priority, description, one_at_a_time)"
+                             " VALUES ($1, $2, $3, $4, $5, coalesce($6::jsonb, '{}'),"
+                             " coalesce($7, 'UTC'), $8::uuid, $9::jsonb, $10, $11::interval, $12,"
+                             " $13::int, $14::int, $15, $16::boolean)"
+                             " RETURNING to_char(next_at AT TIME ZONE time_zone,"
+                             " 'YYYY-MM-DD HH24:MI') || ' ' || time_zone AS next",
+                             a[0], schedule ? a[1] : NULL, schedule ? NULL : a[1], a[2], a[3],
+                             call->count > 4 ? a[4] : NULL, cli_value(call, "zone"),
+                             cli_value(call, "tenant"), cli_value(call, "filter"),
+                             cli_value(call, "key"), cli_value(call, "window"), policy, limit,
+                             cli_value(call, "priority"), cli_value(call, "description"),
+                             cli_given(call, "one-at-a-time") ? "true" : "false");
+    if (result == 0 && schedule) {
+        const char *next = cv_db_text(rows, 0, "next");
+        result = cli_tell(call, json_pack("{s:s, s:s?}", "schedule", a[0], "next", next), error,
+                          "%s: next at %s", a[0], next ? next : "no time");
+    } else if (result == 0) {
+        result = cli_tell(call, json_pack("{s:s, s:s}", "trigger", a[0], "event", a[1]), error,
+                          "%s waits for %s", a[0], a[1]);
+    }
+    return result ? result : warn_if_nobody_fires(call, error);
+}
+
+int cli_schedules_add(struct cli_call *call, struct cv_error *error)
+{
+    return add(call, error);
+}
+
+int cli_triggers_add(struct cli_call *call, struct cv_error *error)
+{
+    return add(call, error);
+}
+
+#define OF_THIS_KIND "(cron IS NOT NULL) = ($2::boolean)"
+
+static int change(struct cli_call *call, const char *sql, const char *done, struct cv_error *error)
+{
+    return cli_change(call, sql, call->arguments[0], is_schedule(call) ? "true" : "false",
+                      thing(call), done, error);
+}
+
+static int pause_one(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT pause_trigger(name, $3) FROM job_triggers"
+                                " WHERE name = $1 AND " OF_THIS_KIND,
+                                call->arguments[0], is_schedule(call) ? "true" : "false",
+                                cli_value(call, "reason"));
+    if (result == 0 && cv_db_rows(rows) == 0) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing(call),
+                       call->arguments[0]);
+    }
+    return result ? result
+                  : cli_tell(call,
+                             json_pack("{s:s, s:s}", thing(call), call->arguments[0], "outcome",
+                                       "is paused"),
+                             error, "%s is paused", call->arguments[0]);
+}
+
+int cli_schedules_pause(struct cli_call *call, struct cv_error *error)
+{
+    return pause_one(call, error);
+}
+
+int cli_triggers_pause(struct cli_call *call, struct cv_error *error)
+{
+    return pause_one(call, error);
+}
+
+#define RESUME "SELECT resume_trigger(name) FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND
+#define REMOVE "DELETE FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND " RETURNING id"
+
+int cli_schedules_resume(struct cli_call *call, struct cv_error *error)
+{
+    return change(call, RESUME, "goes on", error);
+}
+
+int cli_triggers_resume(struct cli_call *call, struct cv_error *error)
+{
+    return change(call, RESUME, "goes on", error);
+}
+
+int cli_schedules_remove(struct cli_call *call, struct cv_error *error)
+{
+    return change(call, REMOVE, "is removed", error);
+}
+
+int cli_triggers_remove(struct cli_call *call, struct cv_error *error)
+{
+    return change(call, REMOVE, "is removed", error);
+}
+
+int cli_schedules_fire(struct cli_call *call, struct cv_error *error)
+{
+    const char *name = call->arguments[0];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT outcome, coalesce(job_id, run_id) AS id, error"
+                                " FROM fire_now($1)",
+                                name);
+    if (result) {
+        return result;
+    }
+    const char *outcome = cv_db_text(rows, 0, "outcome");
+    const char *id = cv_db_text(rows, 0, "id");
+    if (strcmp(outcome, "failed") == 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "%s", cv_db_text(rows, 0, "error"));
+    }
+    return cli_tell(call,
+                    json_pack("{s:s, s:s, s:s?}", "schedule", name, "outcome", outcome, "id", id),
+                    error, "%s: %s%s%s", name, outcome, id ? " " : "", id ? id : "");
+}
+
+int cli_schedules_defaults(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT restore_default_schedules() AS made");
+    if (result) {
+        return result;
+    }
+    long long made = (long long)cv_db_int(rows, 0, "made", 0);
+    return cli_tell(call, json_pack("{s:I}", "made", (json_int_t)made), error,
+                    "%lld schedules were missing", made);
+}
+
+int cli_triggers_emit(struct cli_call *call, struct cv_error *error)
+{
+    char video[CLI_UUID_SIZE];
+    const char *name = cli_value(call, "video");
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    if (result == 0 && name) {
+        result = cli_find_video(call->session.db, name, video, error);
+    }
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error,
+                                "SELECT emit_event($1, coalesce($2::jsonb, '{}'), $3::uuid,"
+                                " p_tenant_id => $4::uuid) AS id",
+                                call->arguments[0], call->count > 1 ? call->arguments[1] : NULL,
+                                name ? video : NULL, cli_value(call, "tenant"));
+    if (result) {
+        return result;
+    }
+    const char *id = cv_db_text(rows, 0, "id");
+    result = cli_tell(call, json_pack("{s:s}", "event", id), error, "event %s", id);
+    return result ? result : warn_if_nobody_fires(call, error);
+}

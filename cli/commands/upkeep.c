@@ -1,0 +1,303 @@
+#include "common/objects/objects.h"
+#include "common/queue/queue.h"
+
+#include "cli/commands/verbs.h"
+
+#include <string.h>
+
+#define MIN_AGE_HOURS 24.0
+
+enum { MS_PER_HOUR = 60 * 60 * 1000, HOURS_MAX = 24 * 3650 };
+
+/* ---- migrate --------------------------------------------------------------------------------- */
+
+int cli_migrate(struct cli_call *call, struct cv_error *error)
+{
+    struct cv_migration_status before;
+    struct cv_migration_status after;
+    int result = cli_open(call, error);
+    result = result ? result : cv_migrate_status(call->session.db, &before, error);
+    if (result == 0 && cli_given(call, "check")) {
+        result = cli_tell(
+            call, json_pack("{s:i, s:i}", "applied", before.applied, "pending", before.pending),
+            error, "%d applied, %d pending", before.applied, before.pending);
+        return result ? result : before.pending > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    }
+    result = result ? result : cv_migrate(call->session.db, &after, error);
+    if (result) {
+        return result;
+    }
+    int now = after.applied - before.applied;
+    return cli_tell(call, json_pack("{s:i, s:i}", "applied", after.applied, "now", now), error,
+                    "%d applied now, %d in all", now, after.applied);
+}
+
+/* ---- bucket ---------------------------------------------------------------------------------- */
+
+/* The store alone: a bucket is made before there is a database. */
+static int open_store(const char *data, struct cv_store **ret_store, struct cv_error *error)
+{
+    if (!data && (cv_env("STORE_URL", NULL) || cv_env("S3_BUCKET", NULL))) {
+        return cv_store_open(NULL, ret_store, error);
+    }
+    cv_auto_free char *url = NULL;
+    int result = cv_format(&url, error, "dir:%s/store", data ? data : CLI_DEFAULT_DATA);
+    return result ? result : cv_store_open(url, ret_store, error);
+}
+
+int cli_bucket_init(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(cv_store_close) struct cv_store *store = NULL;
+    int64_t days = 0;
+    bool created = false;
+    int result = cv_clip_days(&days, error);
+    result = result ? result : open_store(cli_value(call, "data"), &store, error);
+    if (result) {
+        return result;
+    }
+    cv_store_set_cancel(store, call->cancel);
+    result = cv_bucket_init(store, days, &created, error);
+    const char *name = cv_store_name(store);
+    if (result < 0) {
+        return cv_fail_context(error, result, "%s", name);
+    }
+    if (result == CV_BUCKET_IS_DIRECTORY) {
+        return cli_tell(call, json_pack("{s:s, s:b}", "store", name, "created", created), error,
+                        "%s has its inbox; the scanner and cortana gc keep the rules there", name);
+    }
+    char rules[160];
+    bool is_known = result != CV_BUCKET_RULES_UNKNOWN;
+    (void)snprintf(rules, sizeof(rules),
+                   !is_known  ? "its server knows no lifecycle rules: the scanner and cortana gc "
+                                "keep them"
+                   : days > 0 ? "its rules: unfinished uploads go after 2 days, clips after %lld"
+                              : "its rule: unfinished uploads go after 2 days",
+                   (long long)days);
+    return cli_tell(
+        call, json_pack("{s:s, s:b, s:b}", "store", name, "created", created, "rules", is_known),
+        error, "%s %s\n%s", name, created ? "is made" : "was there", rules);
+}
+
+/* ---- gc -------------------------------------------------------------------------------------- */
+
+static void print_finding(void *opaque, const struct cv_gc_finding *finding)
+{
+    (void)opaque;
+    cli_put_column(stdout, cv_gc_kind_name(finding->kind), 21);
+    (void)printf("%13lld  ", (long long)finding->size);
+    cli_put(stdout, finding->key);
+    (void)putchar('\n');
+}
+
+static void keep_quiet(void *opaque, const struct cv_gc_finding *finding)
+{
+    (void)opaque;
+    (void)finding;
+}
+
+static void print_summary(const struct cv_gc_params *params, const struct cv_gc_summary *summary)
+{
+    long long doomed = (long long)(summary->found[CV_GC_ORPHAN] + summary->found[CV_GC_OLD_CLIP] +
+                                   summary->found[CV_GC_LEFTOVER]);
+    (void)printf("%lld objects in %lld lists: %lld of %lld bytes %s\n", (long long)summary->objects,
+                 (long long)summary->pages, doomed, (long long)summary->bytes,
+                 params->remove_objects ? "are removed" : "would be removed");
+    for (int kind = CV_GC_UNREGISTERED; kind < CV_GC_KIND_COUNT; kind++) {
+        if (summary->found[kind] > 0) {
+            (void)printf("%lld: %s\n", (long long)summary->found[kind],
+                         cv_gc_kind_name((enum cv_gc_kind)kind));
+        }
+    }
+    if (summary->rows_removed > 0) {
+        (void)printf("%lld rows are removed\n", (long long)summary->rows_removed);
+    }
+}
+
+/* The summary as one JSON object: how many of each kind, and what was done. */
+static void print_json(const struct cv_gc_params *params, const struct cv_gc_summary *summary)
+{
+    (void)printf("{\"objects\": %lld, \"bytes\": %lld, \"removed\": %s, \"rows_removed\": %lld",
+                 (long long)summary->objects, (long long)summary->bytes,
+                 params->remove_objects ? "true" : "false", (long long)summary->rows_removed);
+    for (int kind = 0; kind < CV_GC_KIND_COUNT; kind++) {
+        (void)printf(", \"%s\": %lld", cv_gc_kind_name((enum cv_gc_kind)kind),
+                     (long long)summary->found[kind]);
+    }
+    (void)puts("}");
+}
+
+/* Old clips alone, by their jobs' rows: no list of the store is needed. */
+static int expire_clips(struct cli_call *call, const struct cv_gc_params *params,
+                        struct cv_error *error)
+{
+    int64_t removed = 0;
+    int result = cv_clips_expire(call->session.db, call->session.store, params->clip_days,
+                                 INT32_MAX, params->cancel, &removed, error);
+    return result ? result
+                  : cli_tell(call, json_pack("{s:I}", "clips_removed", (json_int_t)removed), error,
+                             "%lld clips are removed", (long long)removed);
+}
+
+int cli_gc(struct cli_call *call, struct cv_error *error)
+{
+    struct cv_gc_params params = {
+        .cancel = call->cancel,
+        .tell = call->json ? keep_quiet : print_finding,
+        .remove_objects = cli_given(call, "remove"),
+        .remove_rows = cli_given(call, "rows"),
+    };
+    bool dry = cli_given(call, "dry-run");
+    bool clips = cli_given(call, "clips");
+    double hours = MIN_AGE_HOURS;
+    const char *age = cli_value(call, "min-age");
+    if (age && !cv_parse_double(age, 0, HOURS_MAX, &hours)) {
+        return cli_usage(call, "--min-age takes hours from 0 to %d, not '%s'", HOURS_MAX, age);
+    }
+    if ((dry && params.remove_objects) || (params.remove_rows && !params.remove_objects)) {
+        return cli_usage(call, dry ? "--dry-run and --remove exclude each other"
+                                   : "--rows goes with --remove");
+    }
+    if (clips && (dry || params.remove_objects)) {
+        return cli_usage(call, "--clips goes alone: it removes them");
+    }
+    params.min_age_ms = (int64_t)(hours * MS_PER_HOUR);
+    struct cv_gc_summary summary;
+    int result = cv_clip_days(&params.clip_days, error);
+    result = result ? result : cli_open(call, error);
+    if (result == 0 && clips) {
+        return expire_clips(call, &params, error);
+    }
+    result = result ? result
+                    : cv_gc_run(call->session.db, call->session.store, &params, &summary, error);
+    if (result == 0) {
+        (call->json ? print_json : print_summary)(&params, &summary);
+    }
+    return result;
+}
+
+/* ---- env ------------------------------------------------------------------------------------- */
+
+/* A word for a shell: in single quotes, those within it closed and opened again. */
+static void put_quoted(const char *text)
+{
+    (void)putchar('\'');
+    for (const char *c = text; *c; c++) {
+        (void)fputs(*c == '\'' ? "'\\''" : (char[]){*c, '\0'}, stdout);
+    }
+    (void)putchar('\'');
+}
+
+int cli_env(struct cli_call *call, struct cv_error *error)
+{
+    int result = cli_open(call, error);
+    if (result) {
+        return result;
+    }
+    const char *database = call->session.database_url ? call->session.database_url : "";
+    const char *store = call->session.store_url ? call->session.store_url : "";
+    if (call->json) {
+        return cli_tell(call, json_pack("{s:s, s:s}", "DATABASE_URL", database, "STORE_URL", store),
+                        error, "%s", "");
+    }
+    (void)fputs("export DATABASE_URL=", stdout);
+    put_quoted(database);
+    (void)fputs("\nexport STORE_URL=", stdout);
+    put_quoted(store);
+    (void)fputs("\n# psql ", stdout);
+    put_quoted(database);
+    (void)putchar('\n');
+    if (call->session.is_local) {
+        cli_note(call, "the server runs as long as a cortana command does: keep it up with "
+                       "cortana run");
+    }
+    return CLI_EXIT_OK;
+}
+
+/* ---- embeddings ------------------------------------------------------------------------------ */
+
+int cli_embeddings_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {
+        {"name", "MODEL"}, {"dimensions", "NUMBERS"}, {"texts", "TEXTS"}, {"note", ""}};
+    int result = cli_open(call, error);
+    result =
+        result ? result
+               : CLI_LIST(call, columns, error,
+                          "SELECT coalesce(m.name, step #>> '{params,model}') AS name,"
+                          " m.dimensions, (SELECT count(*) FROM text_embeddings e"
+                          " WHERE e.model = m.name) AS texts,"
+                          " CASE WHEN step IS NOT NULL THEN 'in the pipeline' END AS note"
+                          " FROM embedding_models m FULL JOIN (SELECT"
+                          " jsonb_array_elements(steps) AS step FROM workflows"
+                          " WHERE name = 'video_pipeline' AND is_active) AS w"
+                          " ON step ->> 'job_type' = 'embed' AND step #>> '{params,model}' = m.name"
+                          " WHERE m.name IS NOT NULL OR step ->> 'job_type' = 'embed' ORDER BY 1");
+    if (result == 0) {
+        cli_note(call, "no text is embedded; see cortana embeddings --help");
+    }
+    return result < 0 ? result : CLI_EXIT_OK;
+}
+
+static int use(struct cli_call *call, const char *model, struct cv_error *error)
+{
+    int result = cli_open(call, error);
+    result = result
+                 ? result
+                 : cv_db_run(call->session.db, NULL, error, "SELECT embed_videos_with($1)", model);
+    if (result) {
+        return result;
+    }
+    return cli_tell(call, json_pack("{s:s?}", "model", model), error,
+                    model ? "videos are embedded with %s from the next run on; those that are "
+                            "indexed already: cortana embeddings add --all"
+                          : "videos are not embedded any more; what is there stays%s",
+                    model ? model : "");
+}
+
+int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
+{
+    return use(call, call->arguments[0], error);
+}
+
+int cli_embeddings_off(struct cli_call *call, struct cv_error *error)
+{
+    return use(call, NULL, error);
+}
+
+/* A job for one video, or for each that has text the model has not seen. */
+int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
+{
+    char id[CLI_UUID_SIZE];
+    bool all = cli_given(call, "all");
+    if (all == (call->count > 0)) {
+        return cli_usage(call, "name a video, or --all, and not both");
+    }
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    if (result == 0 && !all) {
+        result = cli_find_video(call->session.db, call->arguments[0], id, error);
+    }
+    result =
+        result ? result
+               : cv_db_run(call->session.db, &rows, error, "SELECT embed_videos($1, $2::uuid) AS n",
+                           cli_value(call, "model"), all ? NULL : id);
+    if (result) {
+        return result;
+    }
+    long long jobs = (long long)cv_db_int(rows, 0, "n", 0);
+    return cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)jobs), error, "%lld jobs", jobs);
+}
+
+int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_open(call, error);
+    result = result ? result
+                    : cv_db_run(call->session.db, &rows, error, "SELECT prune_embeddings() AS n");
+    if (result) {
+        return result;
+    }
+    long long removed = (long long)cv_db_int(rows, 0, "n", 0);
+    return cli_tell(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed), error,
+                    "%lld vectors removed", removed);
+}

@@ -1,0 +1,681 @@
+#include "cli/commands/verb.h"
+
+#include "cli/commands/commands.h"
+
+#include <string.h>
+
+enum {
+    NAME_MAX_LENGTH = 64,
+    TYPO_MAX = 2, /* letters that may be wrong in a word of five or more; one in a shorter word */
+    HELP_COLUMNS = 80,
+    OPTION_COLUMN = 24, /* where the text of an option begins */
+    SUMMARY_COLUMN = 14,
+};
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+bool cli_is_among(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *w = words; length > 0 && *w; w += strcspn(w, " "), w += *w == ' ') {
+        if (strcspn(w, " ") == length && strncmp(w, word, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Letters to insert, leave out, change or swap (optimal string alignment distance). */
+static int distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    int rows[3][NAME_MAX_LENGTH + 1];
+    if (a_length > NAME_MAX_LENGTH || b_length > NAME_MAX_LENGTH) {
+        return NAME_MAX_LENGTH;
+    }
+    for (size_t j = 0; j <= b_length; j++) {
+        rows[0][j] = (int)j;
+    }
+    for (size_t i = 1; i <= a_length; i++) {
+        int *row = rows[i % 3];
+        const int *above = rows[(i - 1) % 3];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= b_length; j++) {
+            int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            best = above[j] + 1 < best ? above[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                rows[(i - 2) % 3][j - 2] + 1 < best) {
+                best = rows[(i - 2) % 3][j - 2] + 1;
+            }
+            row[j] = best;
+        }
+    }
+    return rows[a_length % 3][b_length];
+}
+
+const char *cli_did_you_mean(const char *words, const char *typed)
+{
+    static char found[NAME_MAX_LENGTH + 1];
+    size_t typed_length = strlen(typed);
+    int best = (typed_length >= 5 ? TYPO_MAX : 1) + 1;
+    found[0] = '\0';
+    for (const char *w = words; *w; w += strcspn(w, " "), w += *w == ' ') {
+        size_t length = strcspn(w, " ");
+        bool is_beginning = typed_length >= 3 && strncmp(w, typed, typed_length) == 0;
+        int far = is_beginning ? 0 : distance(typed, typed_length, w, length);
+        if (far < best && length <= NAME_MAX_LENGTH) {
+            best = far;
+            (void)snprintf(found, sizeof(found), "%.*s", (int)length, w);
+        }
+    }
+    return found;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+const struct cli_verb *cli_find_verb(const char *name)
+{
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        if (strcmp(cli_verbs[i].name, name) == 0) {
+            return &cli_verbs[i];
+        }
+    }
+    return NULL;
+}
+
+const struct cli_group *cli_find_group(const char *name)
+{
+    for (size_t i = 0; i < cli_group_count; i++) {
+        if (strcmp(cli_groups[i].name, name) == 0) {
+            return &cli_groups[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_of_group(const struct cli_verb *verb, const char *group)
+{
+    size_t length = strlen(group);
+    return strncmp(verb->name, group, length) == 0 && verb->name[length] == ' ';
+}
+
+void cli_each_option(const struct cli_verb *verb,
+                     void (*tell)(void *opaque, const struct cli_option *option), void *opaque)
+{
+    const struct cli_option *lists[] = {
+        verb->options,
+        verb->long_lasting ? cli_progress_options : NULL,
+        verb->json ? cli_json_options : NULL,
+        cli_common_options,
+    };
+    for (size_t i = 0; i < CV_COUNT(lists); i++) {
+        for (const struct cli_option *option = lists[i]; option && option->name; option++) {
+            tell(opaque, option);
+        }
+    }
+}
+
+struct wanted_option {
+    const char *name; /* NULL: by letter */
+    size_t length;
+    char letter;
+    const struct cli_option *found;
+    struct cv_buffer names;
+};
+
+static void match_option(void *opaque, const struct cli_option *option)
+{
+    struct wanted_option *wanted = opaque;
+    bool is_it = wanted->name ? strlen(option->name) == wanted->length &&
+                                    strncmp(option->name, wanted->name, wanted->length) == 0
+                              : option->letter == wanted->letter;
+    if (is_it && !wanted->found) {
+        wanted->found = option;
+    }
+    cv_buffer_printf(&wanted->names, "%s ", option->name);
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+const char *cli_value_at(const struct cli_call *call, const char *name, size_t number)
+{
+    for (size_t i = 0; i < call->given_count; i++) {
+        if (strcmp(call->given[i].name, name) == 0 && number-- == 0) {
+            return call->given[i].value;
+        }
+    }
+    return NULL;
+}
+
+const char *cli_value(const struct cli_call *call, const char *name)
+{
+    for (size_t i = call->given_count; i-- > 0;) {
+        if (strcmp(call->given[i].name, name) == 0) {
+            return call->given[i].value;
+        }
+    }
+    return NULL;
+}
+
+static void print_usage_line(FILE *file, const struct cli_verb *verb)
+{
+    (void)fprintf(file, "usage: cortana %s%s%s [OPTION…]\n", verb->name,
+                  verb->arguments[0] ? " " : "", verb->arguments);
+}
+
+int cli_usage(const struct cli_call *call, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "cortana %s: ", call->verb->name);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fputc('\n', stderr);
+    print_usage_line(stderr, call->verb);
+    (void)fprintf(stderr, "see cortana %s --help\n", call->verb->name);
+    return CLI_EXIT_USAGE;
+}
+
+int cli_number(const struct cli_call *call, const char *name, int64_t least, int64_t most,
+               int64_t fallback, int64_t *ret_number)
+{
+    const char *text = cli_value(call, name);
+    *ret_number = fallback;
+    if (!text || cv_parse_int(text, least, most, ret_number)) {
+        return 0;
+    }
+    return cli_usage(call, "--%s takes a number from %lld to %lld, not '%s'", name,
+                     (long long)least, (long long)most, text);
+}
+
+static int refuse_option(const struct cli_call *call, const char *typed, const char *name,
+                         const struct wanted_option *wanted)
+{
+    const char *near = name && wanted->names.data ? cli_did_you_mean(wanted->names.data, name) : "";
+    return cli_usage(call, "there is no option %s%s%s%s", typed, near[0] ? ": did you mean --" : "",
+                     near, near[0] ? "?" : "");
+}
+
+static int take_value(struct cli_call *call, const struct cli_option *option, const char *value)
+{
+    if (option->words && value[0] != '\0' && !cli_is_among(option->words, value)) {
+        const char *near = cli_did_you_mean(option->words, value);
+        return cli_usage(call, "--%s takes one of: %s; not '%s'%s%s%s", option->name, option->words,
+                         value, near[0] ? ": did you mean " : "", near, near[0] ? "?" : "");
+    }
+    if (option->words && value[0] == '\0') {
+        return cli_usage(call, "--%s takes one of: %s", option->name, option->words);
+    }
+    if (call->given_count == CLI_GIVEN_MAX) {
+        return cli_usage(call, "there are more than %d options", CLI_GIVEN_MAX);
+    }
+    call->given[call->given_count].name = option->name;
+    call->given[call->given_count++].value = value;
+    return 0;
+}
+
+/* Reads argv[at], "--name", "--name=value", "--name value", "-n value", "-nvalue" or letters of options that take
+ * none; *ret_used is how many of argv that were. */
+static int read_option(struct cli_call *call, int argc, char **argv, int at, int *ret_used)
+{
+    const char *typed = argv[at];
+    bool is_long = typed[1] == '-';
+    const char *equals = is_long ? strchr(typed, '=') : NULL;
+    char name[NAME_MAX_LENGTH + 1] = "";
+    struct wanted_option wanted = {.letter = typed[1], .names = CV_BUFFER_INIT};
+    if (is_long) {
+        (void)snprintf(name, sizeof(name), "%.*s",
+                       equals ? (int)(equals - typed - 2) : NAME_MAX_LENGTH, typed + 2);
+        wanted.name = name;
+        wanted.length = strlen(name);
+    }
+    cli_each_option(call->verb, match_option, &wanted);
+    const struct cli_option *option = wanted.found;
+    int status = option ? 0 : refuse_option(call, typed, is_long ? name : NULL, &wanted);
+    cv_buffer_deinit(&wanted.names);
+    *ret_used = 1;
+    if (!option) {
+        return status;
+    }
+    if (!option->value) {
+        if (equals) {
+            return cli_usage(call, "--%s takes no value", option->name);
+        }
+        status = take_value(call, option, "");
+        if (status == 0 && !is_long && typed[2] != '\0') { /* -qn is -q -n */
+            char rest[NAME_MAX_LENGTH + 1];
+            (void)snprintf(rest, sizeof(rest), "-%s", typed + 2);
+            char *more[] = {rest, at + 1 < argc ? argv[at + 1] : NULL, NULL};
+            status = read_option(call, at + 1 < argc ? 2 : 1, more, 0, ret_used);
+        }
+        return status;
+    }
+    const char *value = is_long ? (equals ? equals + 1 : NULL) : typed[2] ? typed + 2 : NULL;
+    if (!value && at + 1 == argc) {
+        return cli_usage(call, "--%s needs a value: %s", option->name, option->value);
+    }
+    *ret_used = value ? 1 : 2;
+    return take_value(call, option, value ? value : argv[at + 1]);
+}
+
+/* "-word" of a search; "-n" and "-n5" stay options. */
+static bool is_dash_word(const struct cli_verb *verb, const char *text)
+{
+    if (!verb->dash_words || text[1] == '-' || text[1] == '\0' || text[2] == '\0') {
+        return false;
+    }
+    return text[2 + strspn(text + 2, "0123456789")] != '\0';
+}
+
+/* Fills `call`; the arguments are moved to the front of argv. 0, or an exit status. */
+static int read_line(struct cli_call *call, int argc, char **argv)
+{
+    bool is_over = false;
+    call->arguments = argv;
+    for (int i = 0; i < argc;) {
+        int used = 1;
+        bool is_option = !is_over && argv[i][0] == '-' && argv[i][1] != '\0';
+        if (is_option && strcmp(argv[i], "--") == 0) {
+            is_over = true;
+        } else if (is_option && !is_dash_word(call->verb, argv[i])) {
+            int status = read_option(call, argc, argv, i, &used);
+            if (status) {
+                return status;
+            }
+        } else {
+            argv[call->count++] = argv[i];
+        }
+        i += used;
+    }
+    return 0;
+}
+
+static int check_arguments(const struct cli_call *call)
+{
+    const struct cli_verb *verb = call->verb;
+    if (call->count < verb->least) {
+        return call->count == 0 || verb->least == verb->most
+                   ? cli_usage(call, "it needs %s", verb->arguments)
+                   : cli_usage(call, "it needs more than '%s'", call->arguments[0]);
+    }
+    if (call->count > verb->most) {
+        return cli_usage(call, "'%s' is one argument too many", call->arguments[verb->most]);
+    }
+    for (int i = 0; verb->words && i < call->count; i++) {
+        if (!cli_is_among(verb->words, call->arguments[i])) {
+            const char *near = cli_did_you_mean(verb->words, call->arguments[i]);
+            return cli_usage(call, "'%s' is not one of: %s%s%s%s", call->arguments[i], verb->words,
+                             near[0] ? "; did you mean " : "", near, near[0] ? "?" : "");
+        }
+    }
+    return 0;
+}
+
+/* ---- what commands share --------------------------------------------------------------------- */
+
+int cli_open(struct cli_call *call, struct cv_error *error)
+{
+    const struct cli_verb *verb = call->verb;
+    const struct cli_session_params params = {
+        .data = cli_value(call, "data"),
+        .store = cli_value(call, "store"),
+        .as_owner = verb->login == CLI_LOGIN_OWNER,
+        .always_local = verb->local,
+        /* A search reads no objects, unless it plays what it has found. */
+        .without_store = !verb->store && !cli_given(call, "open"),
+        .unmigrated = verb->unmigrated,
+        .cancel = call->cancel,
+    };
+    return cli_session_open(&call->session, &params, error);
+}
+
+int cli_list(struct cli_call *call, const struct cli_column *columns, size_t count, const char *sql,
+             size_t parameter_count, const char *const *parameters, struct cv_error *error)
+{
+    cv_auto_free char *lines = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result =
+        call->json ? cv_format(&lines, error, "SELECT to_json(q) AS line FROM (%s) AS q", sql) : 0;
+    struct cv_db_statement statement = {lines ? lines : sql, parameter_count, parameters};
+    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
+    if (result) {
+        return result;
+    }
+    if (call->json) {
+        cli_print_lines(rows);
+    } else if (cv_db_rows(rows) > 0) {
+        cli_print_table(rows, columns, count);
+    }
+    return cv_db_rows(rows);
+}
+
+int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error,
+             const char *format, ...)
+{
+    cv_auto(json_decref) json_t *given = object;
+    if (!given) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the answer");
+    }
+    if (call->json) {
+        cv_auto_free char *text = json_dumps(given, JSON_COMPACT);
+        if (!text) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the answer");
+        }
+        (void)puts(text);
+        return CLI_EXIT_OK;
+    }
+    if (!call->quiet) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vprintf(format, arguments);
+        va_end(arguments);
+        (void)putchar('\n');
+    }
+    return CLI_EXIT_OK;
+}
+
+int cli_change(struct cli_call *call, const char *sql, const char *name, const char *more,
+               const char *thing, const char *done, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    const char *parameters[] = {name, more};
+    struct cv_db_statement statement = {sql, more ? 2 : 1, parameters};
+    int result = cli_open(call, error);
+    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
+    if (result == 0 && cv_db_rows(rows) == 0) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing, name);
+    }
+    return result ? result
+                  : cli_tell(call, json_pack("{s:s, s:s}", thing, name, "outcome", done), error,
+                             "%s %s", name, done);
+}
+
+void cli_note(const struct cli_call *call, const char *format, ...)
+{
+    if (call->json || call->quiet) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fputc('\n', stderr);
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+static void print_option(void *opaque, const struct cli_option *option)
+{
+    FILE *file = opaque;
+    char head[NAME_MAX_LENGTH];
+    char letter[8] = "    ";
+    if (option->letter) {
+        (void)snprintf(letter, sizeof(letter), "-%c, ", option->letter);
+    }
+    (void)snprintf(head, sizeof(head), "  %s--%s%s%s", letter, option->name,
+                   option->value ? " " : "", option->value ? option->value : "");
+    int width = cli_width(head);
+    (void)fputs(head, file);
+    if (width > OPTION_COLUMN - 2) {
+        (void)fprintf(file, "\n%*s", OPTION_COLUMN, "");
+    } else {
+        (void)fprintf(file, "%*s", OPTION_COLUMN - width, "");
+    }
+    cli_put_wrapped(file, option->help, OPTION_COLUMN, OPTION_COLUMN, HELP_COLUMNS);
+}
+
+void cli_print_verb_help(FILE *file, const struct cli_verb *verb)
+{
+    print_usage_line(file, verb);
+    (void)fputc('\n', file);
+    cli_put_wrapped(file, verb->summary, 0, 0, HELP_COLUMNS);
+    if (verb->text) {
+        (void)fputc('\n', file);
+        cli_put_wrapped(file, verb->text, 0, 0, HELP_COLUMNS);
+    }
+    (void)fputs("\nOptions:\n", file);
+    cli_each_option(verb, print_option, file);
+}
+
+static void print_summary(FILE *file, const char *name, const char *arguments, const char *summary)
+{
+    char head[NAME_MAX_LENGTH * 2];
+    (void)snprintf(head, sizeof(head), "  %s%s%s", name, arguments[0] ? " " : "", arguments);
+    int width = cli_width(head);
+    int column = arguments[0] ? OPTION_COLUMN + 4 : SUMMARY_COLUMN;
+    (void)fputs(head, file);
+    if (width > column - 2) {
+        (void)fprintf(file, "\n%*s", column, "");
+    } else {
+        (void)fprintf(file, "%*s", column - width, "");
+    }
+    cli_put_wrapped(file, summary, column, column, HELP_COLUMNS);
+}
+
+void cli_print_group_help(FILE *file, const struct cli_group *group)
+{
+    (void)fprintf(file, "usage: cortana %s [COMMAND] [OPTION…]\n\n", group->name);
+    cli_put_wrapped(file, group->summary, 0, 0, HELP_COLUMNS);
+    (void)fputc('\n', file);
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        if (is_of_group(&cli_verbs[i], group->name)) {
+            print_summary(file, cli_verbs[i].name + strlen(group->name) + 1,
+                          cli_verbs[i].arguments[0] ? cli_verbs[i].arguments : " ",
+                          cli_verbs[i].summary);
+        }
+    }
+    if (group->text) {
+        (void)fputc('\n', file);
+        cli_put_wrapped(file, group->text, 0, 0, HELP_COLUMNS);
+    }
+    (void)fprintf(file, "\ncortana %s COMMAND --help says more about one of them.\n", group->name);
+}
+
+void cli_print_all_help(FILE *file)
+{
+    (void)fprintf(file, "cortana " CV_VERSION " makes the text on screen in videos searchable\n\n"
+                        "usage: cortana COMMAND [ARGUMENT…] [OPTION…]\n\n");
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        if (!strchr(cli_verbs[i].name, ' ')) {
+            print_summary(file, cli_verbs[i].name, "", cli_verbs[i].summary);
+        }
+    }
+    (void)fputc('\n', file);
+    for (size_t i = 0; i < cli_group_count; i++) {
+        print_summary(file, cli_groups[i].name, "", cli_groups[i].summary);
+    }
+    (void)fputc('\n', file);
+    cli_put_wrapped(
+        file,
+        "cortana help COMMAND says more, cortana help exit-codes what an exit status "
+        "means. All commands but run work on the database of DATABASE_URL (or PG*) and "
+        "the store of STORE_URL, else on the installation that run made in " CLI_DEFAULT_DATA
+        " (--data DIR for another).",
+        0, 0, HELP_COLUMNS);
+}
+
+static void print_exit_codes(FILE *file)
+{
+    (void)fputs("0    it is done; or whoever read the output has closed it (| head)\n"
+                "1    it failed, or search found nothing; one line on standard error says why\n"
+                "64   the command line is wrong; nothing was done\n"
+                "130  interrupted (Ctrl-C); what is done stays, the same command carries on\n\n"
+                "A worker's --once: 0 done, 65 failed for good, 75 failed but may succeed later,\n"
+                "78 this installation cannot work.\n",
+                file);
+}
+
+/* ---- which command --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *meaning;
+} aliases[] = {{"ls", "videos"}, {"rm", "delete"}};
+
+/* All first words, and "help": what may stand behind `cortana`. */
+static void append_names(struct cv_buffer *names, const char *group)
+{
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        const char *name = cli_verbs[i].name;
+        if (group && is_of_group(&cli_verbs[i], group)) {
+            cv_buffer_printf(names, "%s ", name + strlen(group) + 1);
+        } else if (!group && !strchr(name, ' ')) {
+            cv_buffer_printf(names, "%s ", name);
+        }
+    }
+    for (size_t i = 0; !group && i < cli_group_count; i++) {
+        cv_buffer_printf(names, "%s ", cli_groups[i].name);
+    }
+}
+
+static int refuse_command(const char *group, const char *typed)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
+    append_names(&names, group);
+    const char *near = names.data ? cli_did_you_mean(names.data, typed) : "";
+    (void)fprintf(stderr, "cortana: there is no command '%s%s%s'%s%s%s%s%s\n", group ? group : "",
+                  group ? " " : "", typed, near[0] ? ": did you mean cortana " : "",
+                  near[0] && group ? group : "", near[0] && group ? " " : "", near,
+                  near[0] ? "?" : "");
+    if (near[0] == '\0' && names.data) {
+        (void)fprintf(stderr, "usage: cortana %s%sCOMMAND, one of: ", group ? group : "",
+                      group ? " " : "");
+        cli_put_wrapped(stderr, names.data, OPTION_COLUMN, 8, HELP_COLUMNS);
+    } else {
+        (void)fprintf(stderr, "usage: cortana %s%sCOMMAND; see cortana %s%s--help\n",
+                      group ? group : "", group ? " " : "", group ? group : "", group ? " " : "");
+    }
+    return CLI_EXIT_USAGE;
+}
+
+/* The verb that the first words name; *ret_used says how many they are. NULL: none, and it has been told. */
+static const struct cli_verb *choose(int argc, char **argv, int *ret_used)
+{
+    const char *first = argv[0];
+    for (size_t i = 0; i < CV_COUNT(aliases); i++) {
+        first = strcmp(first, aliases[i].name) == 0 ? aliases[i].meaning : first;
+    }
+    const struct cli_verb *verb = cli_find_verb(first);
+    *ret_used = 1;
+    if (verb) {
+        return verb;
+    }
+    if (!cli_find_group(first)) {
+        (void)refuse_command(NULL, argv[0]);
+        return NULL;
+    }
+    char name[NAME_MAX_LENGTH * 2];
+    if (argc > 1 && argv[1][0] != '-') {
+        (void)snprintf(name, sizeof(name), "%s %s", first, argv[1]);
+        verb = cli_find_verb(name);
+        *ret_used = 2;
+        if (!verb) {
+            (void)refuse_command(first, argv[1]);
+        }
+        return verb;
+    }
+    (void)snprintf(name, sizeof(name), "%s list", first);
+    verb = cli_find_verb(name);
+    if (!verb) {
+        (void)fprintf(stderr,
+                      "cortana: '%s' is the first word of a command\nusage: cortana %s COMMAND; "
+                      "see cortana %s --help\n",
+                      first, first, first);
+    }
+    return verb;
+}
+
+static int help(int argc, char **argv)
+{
+    if (argc == 0) {
+        cli_print_all_help(stdout);
+        return CLI_EXIT_OK;
+    }
+    if (strcmp(argv[0], "exit-codes") == 0) {
+        print_exit_codes(stdout);
+        return CLI_EXIT_OK;
+    }
+    const struct cli_group *group = argc == 1 ? cli_find_group(argv[0]) : NULL;
+    if (group) {
+        cli_print_group_help(stdout, group);
+        return CLI_EXIT_OK;
+    }
+    int used = 0;
+    const struct cli_verb *verb = choose(argc, argv, &used);
+    if (verb) {
+        cli_print_verb_help(stdout, verb);
+    }
+    return verb ? CLI_EXIT_OK : CLI_EXIT_USAGE;
+}
+
+static void print_failure(const struct cli_call *call, struct cv_error *error)
+{
+    cv_redact(error->message);
+    (void)fflush(stdout);
+    if (call->json) {
+        json_t *object =
+            json_pack("{s:{s:s, s:s%}}", "error", "type", cv_error_type_name(error->type),
+                      "message", error->message, strlen(error->message));
+        cv_auto_free char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+        json_decref(object);
+        if (text) {
+            (void)fprintf(stderr, "%s\n", text);
+            return;
+        }
+    }
+    (void)fprintf(stderr, "cortana %s: ", call->verb->name);
+    cli_put(stderr, error->message);
+    (void)fputc('\n', stderr);
+}
+
+static int run_verb(const struct cli_verb *verb, int argc, char **argv, struct cv_cancel *cancel)
+{
+    struct cv_error error;
+    struct cli_call call = {.verb = verb, .cancel = cancel};
+    int status = read_line(&call, argc, argv);
+    if (status == 0 && cli_given(&call, "help")) {
+        cli_print_verb_help(stdout, verb);
+        return CLI_EXIT_OK;
+    }
+    status = status ? status : check_arguments(&call);
+    if (status) {
+        return status;
+    }
+    call.json = cli_given(&call, "json");
+    call.quiet = cli_given(&call, "quiet");
+    call.plain = cli_given(&call, "no-progress");
+    int result = verb->run(&call, &error);
+    if (result < 0 && cv_cancel_level(cancel) != CV_CANCEL_NONE) {
+        result = CLI_EXIT_INTERRUPTED;
+    } else if (result < 0) {
+        print_failure(&call, &error);
+        result = CLI_EXIT_FAILED;
+    }
+    cli_session_close(&call.session);
+    return result;
+}
+
+int cli_main(int argc, char **argv, struct cv_cancel *cancel)
+{
+    if (argc < 2) {
+        cli_print_all_help(stderr);
+        return CLI_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        return help(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
+        strcmp(argv[1], "version") == 0) {
+        (void)puts("cortana " CV_VERSION);
+        return CLI_EXIT_OK;
+    }
+    /* `cortana jobs --help` is about all of them. */
+    const struct cli_group *group = cli_find_group(argv[1]);
+    if (group && argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+        cli_print_group_help(stdout, group);
+        return CLI_EXIT_OK;
+    }
+    int used = 0;
+    const struct cli_verb *verb = choose(argc - 1, argv + 1, &used);
+    return verb ? run_verb(verb, argc - 1 - used, argv + 1 + used, cancel) : CLI_EXIT_USAGE;
+}

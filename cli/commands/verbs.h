@@ -1,0 +1,47 @@
+/* What the verbs do: one function a row of the table in verbs.c, by the file that holds it. Each returns an
+ * exit status (0 or more) or a failure that is printed for it. */
+#pragma once
+
+#include "cli/commands/verb.h"
+
+typedef int cli_action(struct cli_call *call, struct cv_error *error);
+
+/* run.c, clip.c, search.c, export.c, doctor.c, manual.c */
+cli_action cli_run, cli_clip, cli_search, cli_export, cli_doctor, cli_completion, cli_manual;
+
+/* videos.c */
+cli_action cli_videos_list, cli_videos_show, cli_delete, cli_reindex;
+
+/* jobs.c, jobs_change.c, archive.c */
+cli_action cli_jobs_list, cli_jobs_show, cli_jobs_why, cli_jobs_watch;
+cli_action cli_jobs_retry, cli_jobs_cancel, cli_jobs_priority, cli_jobs_pause, cli_jobs_resume;
+cli_action cli_jobs_archive, cli_jobs_restore;
+
+/* workflows.c */
+cli_action cli_runs_list, cli_runs_show, cli_runs_start, cli_runs_restart, cli_runs_cancel;
+cli_action cli_workflows_list, cli_workflows_show, cli_workflows_add;
+cli_action cli_commands_list, cli_commands_show, cli_commands_run, cli_commands_define;
+cli_action cli_commands_enable, cli_commands_disable;
+
+/* triggers.c */
+cli_action cli_schedules_list, cli_schedules_show, cli_schedules_next, cli_schedules_add;
+cli_action cli_schedules_pause, cli_schedules_resume, cli_schedules_remove, cli_schedules_fire;
+cli_action cli_schedules_defaults, cli_schedules_upkeep;
+cli_action cli_triggers_list, cli_triggers_show, cli_triggers_add, cli_triggers_pause;
+cli_action cli_triggers_resume, cli_triggers_remove, cli_triggers_emit;
+
+/* webhooks.c */
+cli_action cli_webhooks_list, cli_webhooks_add, cli_webhooks_test, cli_webhooks_rotate;
+cli_action cli_webhooks_disable, cli_webhooks_enable, cli_webhooks_remove;
+
+/* fleet.c */
+cli_action cli_workers_list, cli_workers_drain;
+cli_action cli_hosts_list, cli_hosts_set;
+cli_action cli_nodes_list, cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_nodes_wake;
+cli_action cli_nodes_watch;
+cli_action cli_rules_list, cli_rules_set;
+
+/* upkeep.c */
+cli_action cli_migrate, cli_bucket_init, cli_gc, cli_env;
+cli_action cli_embeddings_list, cli_embeddings_use, cli_embeddings_off, cli_embeddings_add;
+cli_action cli_embeddings_prune;

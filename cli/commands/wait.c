@@ -1,0 +1,491 @@
+#include "cli/commands/wait.h"
+
+#include "common/objects/objects.h"
+
+#include <poll.h>
+#include <string.h>
+
+enum {
+    REFRESH_MS = 200,
+    LOOK_MS = 500, /* at the inbox's videos */
+    STAGE_COUNT = 4,
+    FIRST_AGAIN = 2, /* a video that is read again begins here */
+    STATUS_SIZE = 16,
+    RECOVER_MS = 60 * 1000, /* a database that is away for longer ends the command */
+};
+
+static const char *const stages[STAGE_COUNT] = {"transcode", "sample", "ocr", "segment_index"};
+
+/* ---- what went wrong ------------------------------------------------------------------------- */
+
+static const struct {
+    enum cv_error_type type;
+    const char *advice;
+} advices[] = {
+    {CV_ERROR_NOT_A_VIDEO, "it is no video that FFmpeg can read; cortana delete forgets it"},
+    {CV_ERROR_UNSUPPORTED_MEDIA, "cortana delete forgets it"},
+    {CV_ERROR_DISK_FULL, "make room, then run it again"},
+    {CV_ERROR_CONFIGURATION, "see cortana doctor"},
+};
+
+void cli_explain(struct cv_buffer *text, const char *type, const char *message, const char *key,
+                 const char *name)
+{
+    const char *rest = message ? message : "for a reason that nobody noted";
+    const size_t key_length = key ? strlen(key) : 0;
+    for (const char *at; key_length > 0 && (at = strstr(rest, key)); rest = at + key_length) {
+        cv_buffer_append(text, rest, (size_t)(at - rest));
+        cv_buffer_text(text, name);
+    }
+    cv_buffer_text(text, rest);
+    for (size_t i = 0; type && i < CV_COUNT(advices); i++) {
+        if (cv_error_type_from_name(type) == advices[i].type) {
+            cv_buffer_printf(text, " (%s)", advices[i].advice);
+        }
+    }
+}
+
+/* ---- the database and the workers while we wait ---------------------------------------------- */
+
+/* After a failure that may pass: the server is there again, or it is started again. */
+static int recover(struct cli_call *call, struct cli_progress *progress, int result,
+                   struct cv_error *error)
+{
+    if (result == 0 || error->type != CV_ERROR_CONNECTION) {
+        return result;
+    }
+    cli_progress_say(progress, "the database is away; waiting for it");
+    result = cli_session_recover(&call->session, RECOVER_MS, call->cancel, error);
+    if (result == 0) {
+        cli_progress_say(progress, "the database is back");
+    }
+    return result;
+}
+
+static int check_workers(struct cli_workers *workers, struct cli_progress *progress,
+                         struct cv_error *error)
+{
+    int result = cli_workers_check(workers, error);
+    for (const char *note; result == 0 && (note = cli_workers_note(workers));) {
+        cli_progress_say(progress, note);
+    }
+    return result;
+}
+
+/* 1: interrupted. */
+static int rest(struct cli_call *call, int ms)
+{
+    struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
+    return poll(&wait, 1, ms) > 0;
+}
+
+/* ---- videos ---------------------------------------------------------------------------------- */
+
+struct stage_sum {
+    double progress;
+    size_t done;
+    size_t failed;
+    int64_t running_ms;
+    char doing[96];
+};
+
+struct watch {
+    const struct cli_video_list *list;
+    char (*shown)[STATUS_SIZE]; /* video × stage: as it was last told */
+    struct cli_progress progress;
+};
+
+static int stage_index(const char *name)
+{
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        if (strcmp(stages[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static size_t video_index(const struct cli_video_list *list, const char *id)
+{
+    size_t i = 0;
+    while (i < list->count && strcmp(list->videos[i].id, id) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* The ids as PostgreSQL writes an array; `runs`: those of runs that read videos again. */
+static int id_array(const struct cli_video_list *list, bool runs, char **ret_text,
+                    struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    cv_buffer_text(&text, "{");
+    for (size_t i = 0; i < list->count; i++) {
+        const char *id = runs ? list->videos[i].run_id : list->videos[i].id;
+        if (id[0] != '\0') {
+            cv_buffer_printf(&text, "%s%s", text.length > 1 ? "," : "", id);
+        }
+    }
+    cv_buffer_text(&text, "}");
+    return cv_buffer_take(&text, ret_text, error);
+}
+
+/* A failure is told even to who wants to hear nothing else. */
+static void tell_failure(struct watch *watch, const char *name, const struct cv_db_result *rows,
+                         int row)
+{
+    char duration[CLI_TIME_SIZE];
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    cv_buffer_printf(&text, "%s: %s failed: ", name, cv_db_text(rows, row, "step"));
+    cli_explain(&text, cv_db_text(rows, row, "error_type"), cv_db_text(rows, row, "error_message"),
+                cv_db_text(rows, row, "key"), name);
+    if (cv_db_text(rows, row, "retry_in_ms")) {
+        cv_buffer_printf(&text, "; again in %s",
+                         cli_duration(cv_db_int(rows, row, "retry_in_ms", 0), duration));
+    }
+    cli_progress_erase(&watch->progress);
+    cli_put(stderr, text.failed ? name : text.data);
+    (void)fputc('\n', stderr);
+}
+
+/* Tells what has changed of one stage of one video. */
+static void tell_change(struct watch *watch, const struct cv_db_result *rows, int row)
+{
+    size_t video = video_index(watch->list, cv_db_text(rows, row, "video_id"));
+    const char *step = cv_db_text(rows, row, "step");
+    int stage = stage_index(step);
+    if (video == watch->list->count || stage < 0 ||
+        (stage < FIRST_AGAIN && watch->list->videos[video].run_id[0] != '\0')) {
+        return;
+    }
+    char *shown = watch->shown[video * STAGE_COUNT + (size_t)stage];
+    const char *status = cv_db_text(rows, row, "status");
+    if (!status || strcmp(shown, status) == 0) {
+        return;
+    }
+    (void)snprintf(shown, STATUS_SIZE, "%s", status);
+    const char *name = watch->list->videos[video].name;
+    if (strcmp(status, "failed") == 0) {
+        tell_failure(watch, name, rows, row);
+    } else if (watch->progress.is_told && strcmp(status, "queued") != 0) {
+        char duration[CLI_TIME_SIZE];
+        cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+        cv_buffer_printf(&text, "%s: %s %s", name, step,
+                         strcmp(status, "processing") == 0 ? "started" : status);
+        if (strcmp(status, "done") == 0) {
+            cv_buffer_printf(&text, " in %s",
+                             cli_duration(cv_db_int(rows, row, "running_ms", 0), duration));
+        }
+        cli_progress_say(&watch->progress, text.failed ? name : text.data);
+    }
+}
+
+static void add_to_sum(struct stage_sum *sum, const struct cv_db_result *rows, int row)
+{
+    const char *status = cv_db_text(rows, row, "status");
+    const char *doing = cv_db_text(rows, row, "progress_message");
+    sum->progress += cv_db_double(rows, row, "progress", 0);
+    sum->done += strcmp(status, "done") == 0;
+    sum->failed += strcmp(status, "failed") == 0 && !cv_db_text(rows, row, "retry_in_ms");
+    sum->running_ms += cv_db_int(rows, row, "running_ms", 0);
+    if (strcmp(status, "processing") == 0) {
+        (void)snprintf(sum->doing, sizeof(sum->doing), "%s", doing ? doing : "working");
+    } else if (strcmp(status, "failed") == 0 && cv_db_text(rows, row, "retry_in_ms")) {
+        (void)snprintf(sum->doing, sizeof(sum->doing), "waits for its next try");
+    }
+}
+
+static void show_stages(struct watch *watch, const struct cv_db_result *rows)
+{
+    struct stage_sum sums[STAGE_COUNT] = {0};
+    size_t count = watch->list->count;
+    for (int i = 0; i < cv_db_rows(rows); i++) {
+        int stage = stage_index(cv_db_text(rows, i, "step"));
+        if (stage >= 0) {
+            add_to_sum(&sums[stage], rows, i);
+        }
+    }
+    cli_progress_begin(&watch->progress);
+    for (int i = 0; i < STAGE_COUNT; i++) {
+        char duration[CLI_TIME_SIZE];
+        char failed[32];
+        char of[48] = "";
+        char note[160];
+        const char *what = sums[i].doing;
+        if (count > 1) {
+            (void)snprintf(of, sizeof(of), "%zu of %zu  ", sums[i].done, count);
+        }
+        if (sums[i].done == count) {
+            what = cli_duration(sums[i].running_ms, duration);
+        } else if (sums[i].failed > 0) {
+            (void)snprintf(failed, sizeof(failed), "%zu failed", sums[i].failed);
+            what = failed;
+        }
+        (void)snprintf(note, sizeof(note), "%s%s", of, what);
+        cli_progress_row(&watch->progress, stages[i],
+                         count > 0 ? sums[i].progress / (double)count : 0, note);
+    }
+    cli_progress_end(&watch->progress);
+}
+
+static int look(struct cli_call *call, struct watch *watch, const char *ids, const char *runs,
+                size_t *ret_waiting, size_t *ret_failed, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *counts = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT p.video_id, p.step, p.status, p.progress, p.progress_message,"
+                           " p.running_ms, p.error_type, p.error_message,"
+                           " v.s3_original_path AS key, (extract(epoch FROM p.retry_at"
+                           " - clock_timestamp()) * 1000)::bigint AS retry_in_ms"
+                           " FROM pipeline_stages p JOIN videos v ON v.id = p.video_id"
+                           " WHERE p.video_id = ANY ($1::uuid[])",
+                           ids);
+    result = result ? result
+                    : cv_db_run(call->session.db, &counts, error,
+                                "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
+                                " OR r.status = 'running') AS waiting,"
+                                " count(*) FILTER (WHERE v.status = 'failed'"
+                                " OR r.status IN ('failed', 'canceled')) AS failed"
+                                " FROM videos v LEFT JOIN runs r"
+                                " ON r.video_id = v.id AND r.id = ANY ($2::uuid[])"
+                                " WHERE v.id = ANY ($1::uuid[])",
+                                ids, runs);
+    if (result) {
+        return result;
+    }
+    for (int i = 0; i < cv_db_rows(rows); i++) {
+        tell_change(watch, rows, i);
+    }
+    show_stages(watch, rows);
+    *ret_waiting = (size_t)cv_db_int(counts, 0, "waiting", 0);
+    *ret_failed = (size_t)cv_db_int(counts, 0, "failed", 0);
+    return 0;
+}
+
+static void watch_deinit(struct watch *watch)
+{
+    free(watch->shown);
+    cli_progress_deinit(&watch->progress);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct watch, watch_deinit)
+
+int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
+                        const struct cli_video_list *list, size_t *ret_failed,
+                        struct cv_error *error)
+{
+    cv_auto_free char *ids = NULL;
+    cv_auto_free char *runs = NULL;
+    cv_auto(watch_deinit) struct watch watch = {
+        .list = list, .shown = calloc(list->count * STAGE_COUNT + 1, STATUS_SIZE)};
+    int result = id_array(list, false, &ids, error);
+    result = result ? result : id_array(list, true, &runs, error);
+    if (result || !watch.shown) {
+        return result ? result
+                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the progress");
+    }
+    cli_progress_init(&watch.progress, call->quiet || call->json, call->plain);
+    for (;;) {
+        size_t waiting = 1;
+        result = look(call, &watch, ids, runs, &waiting, ret_failed, error);
+        result = recover(call, &watch.progress, result, error);
+        if (result || waiting == 0) {
+            return result;
+        }
+        result = check_workers(workers, &watch.progress, error);
+        if (result || rest(call, REFRESH_MS)) {
+            return result ? result : cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+    }
+}
+
+/* ---- one job --------------------------------------------------------------------------------- */
+
+/* 1: the job is done; 0: not yet. */
+static int look_at_job(struct cli_call *call, struct cli_progress *progress, const char *job_id,
+                       const char *label, const char *name, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT o.state, o.progress, o.progress_message, o.error_type,"
+                           " o.error_message, v.s3_original_path AS key FROM job_overview o"
+                           " LEFT JOIN videos v ON v.id = o.video_id WHERE o.id = $1::uuid",
+                           job_id);
+    if (result) {
+        return result;
+    }
+    if (cv_db_rows(rows) == 0) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s: its job %s is gone", label, job_id);
+    }
+    const char *state = cv_db_text(rows, 0, "state");
+    const char *doing = cv_db_text(rows, 0, "progress_message");
+    if (strcmp(state, "failed") == 0 || strcmp(state, "canceled") == 0) {
+        const char *type = cv_db_text(rows, 0, "error_type");
+        cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+        cli_explain(&text, type, type ? cv_db_text(rows, 0, "error_message") : state,
+                    cv_db_text(rows, 0, "key"), name);
+        cli_progress_erase(progress);
+        return cv_fail(error, type ? cv_error_type_from_name(type) : CV_ERROR_CANCELED, "%s: %s",
+                       label, text.failed ? state : text.data);
+    }
+    cli_progress_begin(progress);
+    cli_progress_row(progress, label, cv_db_double(rows, 0, "progress", 0), doing ? doing : state);
+    cli_progress_end(progress);
+    return strcmp(state, "done") == 0;
+}
+
+int cli_wait_for_job(struct cli_call *call, struct cli_workers *workers, const char *job_id,
+                     const char *label, const char *name, struct cv_error *error)
+{
+    cv_auto(cli_progress_deinit) struct cli_progress progress;
+    cli_progress_init(&progress, call->quiet || call->json, call->plain);
+    for (;;) {
+        int result = look_at_job(call, &progress, job_id, label, name, error);
+        if (result == 1) {
+            cli_progress_erase(&progress);
+            return 0;
+        }
+        result = recover(call, &progress, result, error);
+        result = result ? result : check_workers(workers, &progress, error);
+        if (result || rest(call, REFRESH_MS)) {
+            cli_progress_erase(&progress);
+            return result ? result : cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+    }
+}
+
+/* ---- the inbox ------------------------------------------------------------------------------- */
+
+/* What has become of videos since the last look. */
+static void tell_video(struct cli_call *call, struct cli_progress *progress,
+                       const struct cv_db_result *rows, int row)
+{
+    const char *status = cv_db_text(rows, row, "status");
+    const char *name = cv_db_text(rows, row, "name");
+    const char *twin = cv_db_text(rows, row, "twin");
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    if (call->json) {
+        (void)puts(cv_db_text(rows, row, "line"));
+        return;
+    }
+    cv_buffer_text(&text, name);
+    if (strcmp(status, "ready") == 0) {
+        cv_buffer_printf(&text, " is ready: %s lines of text (video %.8s)",
+                         cv_db_text(rows, row, "lines"), cv_db_text(rows, row, "id"));
+    } else if (strcmp(status, "failed") == 0) {
+        cv_buffer_text(&text, " has failed: ");
+        cli_explain(&text, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"),
+                    cv_db_text(rows, row, "key"), name);
+    } else if (strcmp(status, "duplicate") == 0) {
+        cv_buffer_printf(&text, " is the same as %s", twin ? twin : "another video");
+    } else {
+        cv_buffer_text(&text, " is taken in");
+    }
+    cli_progress_erase(progress);
+    cli_put(stdout, text.failed ? name : text.data);
+    (void)putchar('\n');
+}
+
+/* Videos whose status is another than the one in `shown` (an object of ids and statuses), which is brought up to date;
+ * told unless `silently`. A transaction's changes are seen late and bear its beginning: hence the look back. */
+static int show_changes(struct cli_call *call, struct cli_progress *progress, json_t *shown,
+                        bool silently, struct cv_error *error)
+{
+    static const char sql[] =
+        "SELECT *, to_jsonb(c) AS line FROM (SELECT v.id, v.status,"
+        " coalesce(v.original_name, v.id::text) AS name, v.s3_original_path AS key,"
+        " (SELECT count(*) FROM segments g WHERE g.video_id = v.id) AS lines,"
+        " (SELECT coalesce(o.original_name, o.id::text) FROM videos o WHERE o.id = v.duplicate_of)"
+        " AS twin, j.payload #>> '{error,message}' AS reason,"
+        " j.payload #>> '{error,type}' AS type"
+        " FROM videos v LEFT JOIN LATERAL (SELECT payload FROM jobs j WHERE j.video_id = v.id"
+        " AND j.status = 'failed' ORDER BY finished_at DESC LIMIT 1) AS j ON true"
+        " WHERE v.status <> 'processing' AND v.registered_at IS NOT NULL"
+        " AND v.updated_at > now() - interval '15 minutes' ORDER BY v.updated_at, v.id) AS c";
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error, sql);
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        const char *id = cv_db_text(rows, i, "id");
+        const char *status = cv_db_text(rows, i, "status");
+        const char *before = json_string_value(json_object_get(shown, id));
+        if (before && strcmp(before, status) == 0) {
+            continue;
+        }
+        if (json_object_set_new(shown, id, json_string(status))) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the videos");
+        }
+        if (!silently) {
+            tell_video(call, progress, rows, i);
+        }
+    }
+    (void)fflush(stdout);
+    return result;
+}
+
+/* What the workers do now, a row a job. */
+static int show_jobs(struct cli_call *call, struct cli_progress *progress, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT job_type, progress, progress_message,"
+                           " coalesce(video, job_type) AS name FROM job_overview"
+                           " WHERE status = 'processing' ORDER BY started_at LIMIT 8");
+    if (result || cv_db_rows(rows) == 0) {
+        cli_progress_erase(progress);
+        return result;
+    }
+    cli_progress_begin(progress);
+    for (int i = 0; i < cv_db_rows(rows); i++) {
+        char note[160];
+        const char *doing = cv_db_text(rows, i, "progress_message");
+        (void)snprintf(note, sizeof(note), "%s%s%s", cv_db_text(rows, i, "job_type"),
+                       doing ? ": " : "", doing ? doing : "");
+        cli_progress_row(progress, cv_db_text(rows, i, "name"),
+                         cv_db_double(rows, i, "progress", 0), note);
+    }
+    cli_progress_end(progress);
+    return 0;
+}
+
+static int print_place(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto_free char *path = NULL;
+    const struct cv_store *store = call->session.store;
+    int result = cli_object_path(store, CV_KEYS_INBOX, &path, error);
+    if (result == 0 && !call->quiet) {
+        bool is_path = path[0] == '/';
+        (void)fprintf(stderr, "put videos into %s%s%s; Ctrl-C stops\n",
+                      is_path ? "" : cv_store_name(store), is_path ? "" : "/", path);
+    }
+    return result;
+}
+
+int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct cv_error *error)
+{
+    static const char *const services[] = {NULL, "scanner", "scheduler", "command", "webhook"};
+    bool created = false;
+    cv_auto(json_decref) json_t *shown = json_object();
+    cv_auto(cli_progress_deinit) struct cli_progress progress;
+    cli_progress_init(&progress, call->quiet || call->json, call->plain);
+    int result = show_changes(call, &progress, shown, true, error);
+    if (result == 0 && strncmp(cv_store_name(call->session.store), "dir:", 4) == 0) {
+        /* An inbox to drop files into; a bucket's rules are nobody's to change by the way. */
+        result = cv_bucket_init(call->session.store, 0, &created, error);
+        result = result < 0 ? result : 0;
+    }
+    for (size_t i = 0; result == 0 && i < CV_COUNT(services); i++) {
+        result = cli_workers_start(workers, services[i], error);
+    }
+    result = result ? result : print_place(call, error);
+    while (result == 0) {
+        result = show_changes(call, &progress, shown, false, error);
+        result = result ? result : show_jobs(call, &progress, error);
+        result = recover(call, &progress, result, error);
+        result = result ? result : check_workers(workers, &progress, error);
+        if (result == 0 && rest(call, LOOK_MS)) {
+            break;
+        }
+    }
+    cli_progress_erase(&progress);
+    return cv_cancel_level(call->cancel) != CV_CANCEL_NONE ? 0 : result;
+}

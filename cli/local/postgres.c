@@ -1,0 +1,696 @@
+#include "cli/local/postgres.h"
+
+#include "common/db/db.h"
+
+#include "cli/local/process.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum {
+    START_TIMEOUT_MS = 60000, /* recovery after a crash takes its time */
+    STOP_TIMEOUT_MS = 30000,
+    POLL_MS = 50,
+    SOCKET_PATH_MAX = 107, /* sockaddr_un.sun_path, NUL included, less one */
+    ID_LENGTH = 16,
+    PASSWORD_BYTES = 32,
+};
+
+#define SOCKET_FILE "/.s.PGSQL.5432"
+#define LONG_SOCKET_PREFIX "/tmp/cortana-pg-"
+#define SYSTEM_HOME "/var/lib/cortana-vision"
+#define UNPRIVILEGED_USER "postgres"
+
+static const char *const role_names[] = {
+    [CLI_ROLE_SUPERUSER] = "postgres",
+    [CLI_ROLE_OWNER] = "cortana_owner",
+    [CLI_ROLE_OPERATOR] = "cortana_operator",
+    [CLI_ROLE_FLEET] = "cortana_fleet",
+};
+
+/* ---- where it lies ----------------------------------------------------------------------------- */
+
+/* Whether the user can go to `directory`, asked as that user. */
+static bool can_reach(const char *directory, uid_t user, gid_t group)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool reached = setgroups(0, NULL) == 0 && setgid(group) == 0 && setuid(user) == 0 &&
+                       access(directory, X_OK) == 0;
+        _exit(reached ? 0 : 1);
+    }
+    int status = 1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return pid > 0 && status == 0;
+}
+
+static int set_home(struct cli_postgres *postgres, const char *home, struct cv_error *error)
+{
+    if (snprintf(postgres->home, sizeof(postgres->home), "%s", home) >=
+            (int)sizeof(postgres->home) ||
+        snprintf(postgres->data, sizeof(postgres->data), "%s/data", home) >=
+            (int)sizeof(postgres->data)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the database is too long");
+    }
+    return 0;
+}
+
+/* A directory of the cluster's user, for nobody else. */
+static int make_private(const char *path, const struct cli_postgres *postgres,
+                        struct cv_error *error)
+{
+    if (mkdir(path, 0700) && errno != EEXIST) {
+        return cv_fail_errno(error, errno, "make the directory %s", path);
+    }
+    if (postgres->user != 0 && geteuid() == 0 && chown(path, postgres->user, postgres->group)) {
+        return cv_fail_errno(error, errno, "give the directory %s to its user", path);
+    }
+    return 0;
+}
+
+/* The installation's place there: by an id that is kept in the installation's directory, so that a
+ * directory that was removed and made again does not meet its old database. */
+static int system_home(const char *directory, char *home, size_t size, struct cv_error *error)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/id", directory) >= (int)sizeof(path)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the installation is too long");
+    }
+    char id[ID_LENGTH + 1] = "";
+    cv_auto_file FILE *file = fopen(path, "r+e");
+    if (!file || !fgets(id, sizeof(id), file) || strspn(id, "0123456789abcdef") != ID_LENGTH) {
+        uint64_t random;
+        cv_auto_file FILE *fresh = fopen(path, "we");
+        if (!fresh || getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+            return cv_fail_errno(error, errno, "write %s", path);
+        }
+        (void)snprintf(id, sizeof(id), "%016llx", (unsigned long long)random);
+        if (fprintf(fresh, "%s\n", id) < 0 || fflush(fresh)) {
+            return cv_fail_errno(error, errno, "write %s", path);
+        }
+    }
+    (void)snprintf(home, size, SYSTEM_HOME "/%s", id);
+    return 0;
+}
+
+/* A cluster that exists decides by its owner who runs it. */
+static int adopt(struct cli_postgres *postgres, const struct stat *status, struct cv_error *error)
+{
+    uid_t self = geteuid();
+    if (status->st_uid == self && self != 0) {
+        postgres->user = 0;
+        return 0;
+    }
+    if (self != 0 || status->st_uid == 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "the database in %s belongs to user %u: run as that user, or use another "
+                       "--data DIR",
+                       postgres->home, (unsigned)status->st_uid);
+    }
+    postgres->user = status->st_uid;
+    postgres->group = status->st_gid;
+    return 0;
+}
+
+/* As root: first under `directory`, else where the user can get to. */
+static int locate_as_root(struct cli_postgres *postgres, const char *directory, char *notice,
+                          size_t notice_size, struct cv_error *error)
+{
+    const struct passwd *entry = getpwnam(UNPRIVILEGED_USER);
+    if (!entry || entry->pw_uid == 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "PostgreSQL does not run as root, and there is no user " UNPRIVILEGED_USER
+                       ": install postgresql, or run as another user");
+    }
+    postgres->user = entry->pw_uid;
+    postgres->group = entry->pw_gid;
+    int result = make_private(postgres->home, postgres, error);
+    if (result || can_reach(postgres->home, postgres->user, postgres->group)) {
+        return result;
+    }
+    (void)rmdir(postgres->home);
+    char home[PATH_MAX];
+    result = system_home(directory, home, sizeof(home), error);
+    result = result ? result : set_home(postgres, home, error);
+    if (result == 0 && mkdir(SYSTEM_HOME, 0755) && errno != EEXIST) {
+        result = cv_fail_errno(error, errno, "make the directory " SYSTEM_HOME);
+    }
+    result = result ? result : make_private(postgres->home, postgres, error);
+    if (result == 0) {
+        (void)snprintf(notice, notice_size,
+                       "the database lies in %s: user " UNPRIVILEGED_USER " cannot reach %s",
+                       postgres->home, directory);
+    }
+    return result;
+}
+
+int cli_postgres_locate(struct cli_postgres *postgres, const char *directory, char *notice,
+                        size_t notice_size, struct cv_error *error)
+{
+    *postgres = (struct cli_postgres){0};
+    notice[0] = '\0';
+    char home[PATH_MAX];
+    if (snprintf(home, sizeof(home), "%s/postgres", directory) >= (int)sizeof(home)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the database is too long");
+    }
+    int result = set_home(postgres, home, error);
+    if (result) {
+        return result;
+    }
+    if (snprintf(postgres->passwords, sizeof(postgres->passwords), "%s/passwords", directory) >=
+        (int)sizeof(postgres->passwords)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the passwords is too long");
+    }
+    struct stat status;
+    char id_path[PATH_MAX];
+    (void)snprintf(id_path, sizeof(id_path), "%s/id", directory);
+    if (access(postgres->data, F_OK) && access(id_path, F_OK) == 0) {
+        char elsewhere[PATH_MAX];
+        result = system_home(directory, elsewhere, sizeof(elsewhere), error);
+        if (result) {
+            return result;
+        }
+        char data[PATH_MAX + 8];
+        (void)snprintf(data, sizeof(data), "%s/data", elsewhere);
+        result = access(data, F_OK) ? 0 : set_home(postgres, elsewhere, error);
+        if (result) {
+            return result;
+        }
+    }
+    if (stat(postgres->data, &status) == 0) {
+        result = adopt(postgres, &status, error);
+        if (result || postgres->user == 0 ||
+            can_reach(postgres->data, postgres->user, postgres->group)) {
+            return result;
+        }
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "the user of the database in %s can no longer reach it: open the "
+                       "directories above for searching (chmod o+x)",
+                       postgres->home);
+    }
+    if (geteuid() != 0) {
+        return make_private(postgres->home, postgres, error);
+    }
+    return locate_as_root(postgres, directory, notice, notice_size, error);
+}
+
+/* ---- passwords ------------------------------------------------------------------------------- */
+
+static void password_path(const struct cli_postgres *postgres, enum cli_role role,
+                          char path[PATH_MAX + 32])
+{
+    (void)snprintf(path, PATH_MAX + 32, "%s/%s", postgres->passwords, role_names[role]);
+}
+
+/* A fresh password, written beside its place and renamed: a file of passwords is whole or not there. */
+static int make_password(const struct cli_postgres *postgres, enum cli_role role,
+                         struct cv_error *error)
+{
+    unsigned char bytes[PASSWORD_BYTES];
+    char text[2 * PASSWORD_BYTES + 1];
+    char path[PATH_MAX + 32];
+    char fresh[PATH_MAX + 40];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
+        return cv_fail_errno(error, errno, "make a password");
+    }
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    password_path(postgres, role, path);
+    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
+    (void)unlink(fresh);
+    cv_auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || dprintf(fd, "*:*:*:%s:%s\n", role_names[role], text) < 0 || fsync(fd) ||
+        rename(fresh, path)) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    return 0;
+}
+
+/* One file a role, in the form of libpq's password files, readable by the installation's user alone. */
+static int make_passwords(const struct cli_postgres *postgres, struct cv_error *error)
+{
+    if ((mkdir(postgres->passwords, 0700) && errno != EEXIST) || chmod(postgres->passwords, 0700)) {
+        return cv_fail_errno(error, errno, "make the directory %s", postgres->passwords);
+    }
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < CV_COUNT(role_names); i++) {
+        char path[PATH_MAX + 32];
+        password_path(postgres, (enum cli_role)i, path);
+        result = access(path, F_OK) ? make_password(postgres, (enum cli_role)i, error) : 0;
+    }
+    return result;
+}
+
+static int read_password(const struct cli_postgres *postgres, enum cli_role role,
+                         char password[2 * PASSWORD_BYTES + 1], struct cv_error *error)
+{
+    char path[PATH_MAX + 32];
+    char line[256] = "";
+    password_path(postgres, role, path);
+    cv_auto_file FILE *file = fopen(path, "re");
+    if (!file || !fgets(line, sizeof(line), file)) {
+        return cv_fail_errno(error, errno ? errno : ENODATA, "read %s", path);
+    }
+    const char *colon = strrchr(line, ':');
+    size_t length = colon ? strspn(colon + 1, "0123456789abcdef") : 0;
+    if (length != 2 * (size_t)PASSWORD_BYTES) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s holds no password", path);
+    }
+    memcpy(password, colon + 1, length);
+    password[length] = '\0';
+    return 0;
+}
+
+/* The superuser's password where initdb, which runs as the server's user, can read it. */
+static int write_initial_password(const struct cli_postgres *postgres, const char *path,
+                                  struct cv_error *error)
+{
+    char password[2 * PASSWORD_BYTES + 1];
+    int result = read_password(postgres, CLI_ROLE_SUPERUSER, password, error);
+    if (result) {
+        return result;
+    }
+    (void)unlink(path);
+    cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || dprintf(fd, "%s\n", password) < 0 ||
+        (postgres->user != 0 && fchown(fd, postgres->user, postgres->group))) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    return 0;
+}
+
+/* Up to version 0.1 the server let every local program in, as superuser, too. */
+static int refuse_old_cluster(const struct cli_postgres *postgres, struct cv_error *error)
+{
+    char path[PATH_MAX + 32];
+    password_path(postgres, CLI_ROLE_SUPERUSER, path);
+    if (access(postgres->data, F_OK) || access(path, F_OK) == 0) {
+        return 0;
+    }
+    return cv_fail(error, CV_ERROR_CONFIGURATION,
+                   "the database in %s has no password (%s is not there): an older version made it "
+                   "so that every local program could log in. Move it away and take the videos in "
+                   "again; the originals are in the installation's store",
+                   postgres->home, path);
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Directory of the newest server: $PG_BIN, else Debian's. */
+static int find_programs(char *directory, size_t size, struct cv_error *error)
+{
+    const char *given = cv_env("PG_BIN", NULL);
+    if (given) {
+        (void)snprintf(directory, size, "%s", given);
+        return 0;
+    }
+    glob_t found = {0};
+    int64_t newest = -1;
+    if (glob("/usr/lib/postgresql/*/bin/initdb", 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            long long version =
+                strtoll(found.gl_pathv[i] + strlen("/usr/lib/postgresql/"), NULL, 10);
+            if (version > newest) {
+                newest = version;
+                (void)snprintf(directory, size, "%.*s",
+                               (int)(strlen(found.gl_pathv[i]) - strlen("/initdb")),
+                               found.gl_pathv[i]);
+            }
+        }
+    }
+    globfree(&found);
+    return newest >= 0 ? 0
+                       : cv_fail(error, CV_ERROR_CONFIGURATION,
+                                 "no PostgreSQL server is installed: apt-get install postgresql");
+}
+
+static struct cli_process_params params_for(const struct cli_postgres *postgres,
+                                            const char *const *argv)
+{
+    static const char *const environment[] = {"LC_ALL=C.UTF-8", "TZ=UTC", NULL};
+    return (struct cli_process_params){
+        .argv = argv,
+        .environment = environment,
+        .without_pg = true,
+        .user = postgres->user,
+        .group = postgres->group,
+    };
+}
+
+/* ---- is it running --------------------------------------------------------------------------- */
+
+/* A line of postmaster.pid, 1 is the first; false when there is no such line. */
+static bool read_pid_line(const struct cli_postgres *postgres, int wanted, char *line, size_t size)
+{
+    char path[PATH_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/postmaster.pid", postgres->data);
+    cv_auto_file FILE *file = fopen(path, "re");
+    for (int number = 1; file && fgets(line, (int)size, file); number++) {
+        if (number == wanted) {
+            line[strcspn(line, "\n")] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A process id alone proves nothing after a crash or in a new container: the server's working
+ * directory is its data directory. */
+static bool is_server_of(pid_t pid, const char *data)
+{
+    char link[64];
+    (void)snprintf(link, sizeof(link), "/proc/%d/cwd", (int)pid);
+    struct stat process;
+    struct stat directory;
+    return stat(link, &process) == 0 && stat(data, &directory) == 0 &&
+           process.st_dev == directory.st_dev && process.st_ino == directory.st_ino;
+}
+
+bool cli_postgres_is_running(struct cli_postgres *postgres)
+{
+    postgres->postmaster = 0;
+    char line[PATH_MAX];
+    int64_t pid = 0;
+    if (!read_pid_line(postgres, 1, line, sizeof(line)) ||
+        !cv_parse_int(line, 1, INT32_MAX, &pid) || !is_server_of((pid_t)pid, postgres->data) ||
+        !read_pid_line(postgres, 5, postgres->socket, sizeof(postgres->socket)) ||
+        postgres->socket[0] == '\0') {
+        return false;
+    }
+    postgres->postmaster = (pid_t)pid;
+    return true;
+}
+
+/* ---- making and configuring ------------------------------------------------------------------ */
+
+/* Into a directory beside it and renamed at the end, so that a killed initdb leaves no half cluster
+ * that looks like a whole one. */
+static int make_data(const struct cli_postgres *postgres, const char *programs,
+                     struct cv_error *error)
+{
+    char initdb[PATH_MAX];
+    char fresh[PATH_MAX + 8];
+    (void)snprintf(initdb, sizeof(initdb), "%s/initdb", programs);
+    (void)snprintf(fresh, sizeof(fresh), "%s.new", postgres->data);
+    const char *const remove_argv[] = {"/bin/rm", "-rf", "--", fresh, NULL};
+    struct cli_process_params remove_params = params_for(postgres, remove_argv);
+    int result = cli_process_run(&remove_params, error);
+    if (result) {
+        return result;
+    }
+    char password_file[PATH_MAX + 16];
+    (void)snprintf(password_file, sizeof(password_file), "%s/password.new", postgres->home);
+    result = write_initial_password(postgres, password_file, error);
+    if (result) {
+        return result;
+    }
+    const char *const argv[] = {initdb,
+                                "-D",
+                                fresh,
+                                "-U",
+                                role_names[CLI_ROLE_SUPERUSER],
+                                "-A",
+                                "scram-sha-256",
+                                "--pwfile",
+                                password_file,
+                                "-E",
+                                "UTF8",
+                                "--locale=C.UTF-8",
+                                "--no-instructions",
+                                NULL};
+    struct cli_process_params params = params_for(postgres, argv);
+    result = cli_process_run(&params, error);
+    (void)unlink(password_file);
+    if (result == 0 && rename(fresh, postgres->data)) {
+        result = cv_fail_errno(error, errno, "put the database in place");
+    }
+    return result;
+}
+
+/* The socket lies beside the data when the path is short enough, else in /tmp. */
+static int make_socket_directory(struct cli_postgres *postgres, struct cv_error *error)
+{
+    char path[PATH_MAX];
+    if (postgres->socket[0] != '\0' && access(postgres->socket, F_OK) == 0) {
+        return 0; /* it was started before: its clients know this place */
+    }
+    if (snprintf(path, sizeof(path), "%s/socket", postgres->home) + sizeof(SOCKET_FILE) <
+        SOCKET_PATH_MAX) {
+        if ((mkdir(path, 0700) && errno != EEXIST) || chmod(path, 0700)) {
+            return cv_fail_errno(error, errno, "make the directory %s", path);
+        }
+    } else {
+        (void)snprintf(path, sizeof(path), LONG_SOCKET_PREFIX "XXXXXX");
+        if (!mkdtemp(path)) {
+            return cv_fail_errno(error, errno, "make a directory for the database's socket");
+        }
+    }
+    if (postgres->user != 0 && chown(path, postgres->user, postgres->group)) {
+        return cv_fail_errno(error, errno, "give %s to the database's user", path);
+    }
+    (void)snprintf(postgres->socket, sizeof(postgres->socket), "%s", path);
+    return 0;
+}
+
+/* A path as an element of a list in a quoted value of postgresql.conf. */
+static void append_quoted(struct cv_buffer *text, const char *path)
+{
+    cv_buffer_text(text, "'\"");
+    for (const char *c = path; *c; c++) {
+        cv_buffer_append(text, c, 1);
+        if (*c == '\'' || *c == '"') {
+            cv_buffer_append(text, c, 1);
+        }
+    }
+    cv_buffer_text(text, "\"'");
+}
+
+/* Takes the place of a file in the data directory. */
+static int write_file(const struct cli_postgres *postgres, const char *name,
+                      const struct cv_buffer *text, struct cv_error *error)
+{
+    if (text->failed) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the database's settings");
+    }
+    char path[PATH_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/%s", postgres->data, name);
+    cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, text->data, text->length) != (ssize_t)text->length) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    return 0;
+}
+
+/* Written at every start: the files are ours, and the socket's directory may have changed. They take
+ * the place of PostgreSQL's own, whose defaults hold for what is not named. */
+static int write_settings(const struct cli_postgres *postgres, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer access_rules = CV_BUFFER_INIT;
+    cv_buffer_text(&text, "# Written by cortana at every start.\n"
+                          "listen_addresses = ''\n"
+                          "unix_socket_permissions = 0700\n"
+                          "password_encryption = 'scram-sha-256'\n"
+                          "port = 5432\n"
+                          "max_connections = 60\n"
+                          "timezone = 'UTC'\n"
+                          "log_timezone = 'UTC'\n"
+                          "logging_collector = off\n"
+                          "log_min_messages = warning\n"
+                          "lc_messages = 'C.UTF-8'\n"
+                          "dynamic_shared_memory_type = posix\n"
+                          "unix_socket_directories = ");
+    append_quoted(&text, postgres->socket);
+    cv_buffer_text(&text, "\n");
+    cv_buffer_text(&access_rules,
+                   "# Written by cortana at every start: a password for everybody, and "
+                   "no network.\n"
+                   "local all all scram-sha-256\n"
+                   "host all all all reject\n");
+    int result = write_file(postgres, "postgresql.conf", &text, error);
+    return result ? result : write_file(postgres, "pg_hba.conf", &access_rules, error);
+}
+
+/* ---- start and stop -------------------------------------------------------------------------- */
+
+int cli_postgres_url(const struct cli_postgres *postgres, enum cli_role role, char **ret_url,
+                     struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
+    char passwords[PATH_MAX + 32];
+    password_path(postgres, role, passwords);
+    cv_buffer_printf(&url, "postgresql://%s@/%s?port=5432", role_names[role],
+                     role == CLI_ROLE_SUPERUSER ? "postgres" : "cortana");
+    const char *const parameters[][2] = {{"host", postgres->socket}, {"passfile", passwords}};
+    for (size_t i = 0; i < CV_COUNT(parameters); i++) {
+        cv_buffer_printf(&url, "&%s=", parameters[i][0]);
+        for (const char *c = parameters[i][1]; *c; c++) {
+            bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+                         (*c >= '0' && *c <= '9') || strchr("-._~/", *c);
+            cv_buffer_printf(&url, plain ? "%c" : "%%%02X", (unsigned char)*c);
+        }
+    }
+    return cv_buffer_take(&url, ret_url, error);
+}
+
+/* Makes the roles where they are missing. The owner of the schema is no superuser: it makes the roles
+ * that the migrations grant to, so that it may grant to them and from them. */
+static int make_roles(const struct cli_postgres *postgres, struct cv_db *db, struct cv_error *error)
+{
+    static const char roles[] =
+        "DO $$ BEGIN"
+        " IF to_regrole('cortana_owner') IS NULL THEN"
+        "  CREATE ROLE cortana_owner LOGIN CREATEROLE; END IF;"
+        " SET LOCAL ROLE cortana_owner;"
+        " IF to_regrole('service_role') IS NULL THEN CREATE ROLE service_role NOLOGIN; END IF;"
+        " IF to_regrole('cortana_worker') IS NULL THEN CREATE ROLE cortana_worker NOLOGIN; END IF;"
+        " RESET ROLE;"
+        " IF to_regrole('cortana_operator') IS NULL THEN CREATE ROLE cortana_operator LOGIN; END "
+        "IF;"
+        " IF to_regrole('cortana_fleet') IS NULL THEN CREATE ROLE cortana_fleet LOGIN; END IF;"
+        " GRANT service_role TO cortana_owner, cortana_operator;"
+        " GRANT cortana_worker TO cortana_fleet; END $$";
+    int result = cv_db_script(db, roles, error);
+    for (size_t i = CLI_ROLE_OWNER; result == 0 && i < CV_COUNT(role_names); i++) {
+        char password[2 * PASSWORD_BYTES + 1];
+        char sql[256];
+        result = read_password(postgres, (enum cli_role)i, password, error);
+        (void)snprintf(sql, sizeof(sql), "ALTER ROLE %s PASSWORD '%s'", role_names[i], password);
+        result = result ? result : cv_db_script(db, sql, error);
+    }
+    return result;
+}
+
+/* The database comes last: when it is there, the roles are. */
+static int make_database(const struct cli_postgres *postgres, struct cv_db *db,
+                         struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error, "SELECT FROM pg_database WHERE datname = 'cortana'");
+    if (result || cv_db_rows(rows) > 0) {
+        return result;
+    }
+    result = make_roles(postgres, db, error);
+    return result ? result
+                  : cv_db_run(db, NULL, error, "CREATE DATABASE cortana OWNER cortana_owner");
+}
+
+/* Waits until the server answers, and makes the database `cortana` when it is not there. */
+static int wait_until_ready(struct cli_postgres *postgres, struct cv_cancel *cancel,
+                            struct cv_error *error)
+{
+    cv_auto_free char *url = NULL;
+    int result = cli_postgres_url(postgres, CLI_ROLE_SUPERUSER, &url, error);
+    if (result) {
+        return result;
+    }
+    int64_t end = cv_monotonic_ms() + START_TIMEOUT_MS;
+    const struct cv_db_params params = {.conninfo = url, .cancel = cancel};
+    for (;;) {
+        cv_auto(cv_db_close) struct cv_db *db = NULL;
+        if (cli_process_has_ended(postgres->postmaster, NULL)) {
+            postgres->postmaster = 0;
+            return cv_fail(error, CV_ERROR_CONFIGURATION,
+                           "the private PostgreSQL did not start: see %s/log", postgres->home);
+        }
+        result = cv_db_open(&params, &db, error);
+        if (result == 0) {
+            return make_database(postgres, db, error);
+        }
+        if (error->type == CV_ERROR_CANCELED || error->type == CV_ERROR_AUTHENTICATION ||
+            cv_monotonic_ms() > end) {
+            return cv_fail_context(error, result, "the private PostgreSQL does not answer");
+        }
+        (void)usleep(POLL_MS * 1000);
+    }
+}
+
+static int start_server(struct cli_postgres *postgres, const char *programs, struct cv_error *error)
+{
+    char path[PATH_MAX + 32];
+    (void)snprintf(path, sizeof(path), "%s/log", postgres->home);
+    cv_auto_fd int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (log < 0) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    char server[PATH_MAX];
+    (void)snprintf(server, sizeof(server), "%s/postgres", programs);
+    const char *const argv[] = {server, "-D", postgres->data, NULL};
+    struct cli_process_params params = params_for(postgres, argv);
+    params.output = log;
+    return cli_process_start(&params, &postgres->postmaster, error);
+}
+
+/* We have looked: no server runs here. When a process has the number that is noted, it is somebody else's, and the server
+ * would not start; a number that nobody has the server deals with itself, with care for what is left of it. */
+static void remove_foreign_pid(const struct cli_postgres *postgres)
+{
+    char line[PATH_MAX];
+    int64_t pid = 0;
+    if (read_pid_line(postgres, 1, line, sizeof(line)) && cv_parse_int(line, 1, INT32_MAX, &pid) &&
+        (kill((pid_t)pid, 0) == 0 || errno != ESRCH)) {
+        char path[PATH_MAX + 32];
+        (void)snprintf(path, sizeof(path), "%s/postmaster.pid", postgres->data);
+        (void)unlink(path);
+        (void)snprintf(path, sizeof(path), "%s" SOCKET_FILE ".lock", postgres->socket);
+        (void)unlink(path);
+    }
+}
+
+int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
+                       struct cv_error *error)
+{
+    int result = refuse_old_cluster(postgres, error);
+    result = result ? result : make_passwords(postgres, error);
+    if (result || cli_postgres_is_running(postgres)) {
+        return result ? result : wait_until_ready(postgres, cancel, error);
+    }
+    char programs[PATH_MAX - 16] = "";
+    result = find_programs(programs, sizeof(programs), error);
+    if (result == 0 && access(postgres->data, F_OK)) {
+        result = make_data(postgres, programs, error);
+    }
+    if (result == 0) {
+        result = make_socket_directory(postgres, error);
+    }
+    if (result == 0) {
+        remove_foreign_pid(postgres);
+    }
+    result = result ? result : write_settings(postgres, error);
+    result = result ? result : start_server(postgres, programs, error);
+    if (result) {
+        return result;
+    }
+    result = wait_until_ready(postgres, cancel, error);
+    if (result) {
+        cli_postgres_stop(postgres);
+    }
+    return result;
+}
+
+void cli_postgres_stop(struct cli_postgres *postgres)
+{
+    if (postgres->postmaster <= 0) {
+        return;
+    }
+    static const int signals[] = {SIGINT, SIGQUIT}; /* fast, then immediate */
+    for (size_t i = 0; i < CV_COUNT(signals); i++) {
+        if (kill(postgres->postmaster, signals[i]) ||
+            cli_process_wait(postgres->postmaster, STOP_TIMEOUT_MS)) {
+            break;
+        }
+    }
+    postgres->postmaster = 0;
+    if (strncmp(postgres->socket, LONG_SOCKET_PREFIX, strlen(LONG_SOCKET_PREFIX)) == 0) {
+        (void)rmdir(postgres->socket);
+    }
+}
