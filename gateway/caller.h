@@ -1,0 +1,14 @@
+/* Which credential a request brings, and whether a page of another site made the browser send it. */
+#pragma once
+
+#include "gateway/exchange.h"
+
+/* Fills exchange->principal, anon without a credential; or refuses (401, 403, 400) in exchange->answer. Returns why a
+ * token was refused, for the metrics; NULL: it was not. */
+const char *caller_identify(struct exchange *exchange, const struct token_keys *keys,
+                            bool is_plain_cookie_allowed);
+
+/* The value of the last cookie of this name in the text of a Cookie header, and how long it is; NULL: there is none.
+ * Adds to *ret_count how often the name is there. */
+const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
+                               int *ret_count);

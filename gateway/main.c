@@ -1,0 +1,361 @@
+/* api-gateway: the HTTP API. */
+#include "common/queue/queue.h"
+
+#include "gateway/server.h"
+
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static const char program[] = "api-gateway";
+
+static const char usage[] =
+    "usage: api-gateway [OPTION…]\n"
+    "\n"
+    "Serves the HTTP API of docs/api.md. The database is that of DATABASE_URL: a login that is a "
+    "member\n"
+    "of cortana_gateway. Tokens are checked with CORTANA_JWT_SECRET or CORTANA_JWKS_FILE.\n"
+    "\n"
+    "  --api ADDR:PORT     where the API listens (CORTANA_API_LISTEN, 127.0.0.1:8080)\n"
+    "  --listen ADDR:PORT  answer GET /healthz, /readyz and /metrics there (CORTANA_LISTEN)\n"
+    "  --behind-proxy      a proxy ends TLS in front of it; needed for addresses other than "
+    "loopback\n"
+    "  --insecure-http     listens there without one: tokens cross the network in clear\n"
+    "  --no-operator       refuses tokens of service_role; for what faces the Internet\n"
+    "  --connections N     to the database (8)\n"
+    "  --max-clients N     at once (12000)\n"
+    "  --per-address N     clients of one address (64; 0: no bound, as behind a proxy)\n";
+
+enum {
+    LOOP_MS = 500,
+    SCHEMA_MS = 5 * 1000, /* between two looks at the schema */
+    STALL_MS = 60 * 1000,
+    DESCRIPTORS_BESIDE = 64, /* of connections */
+    KEY_SET_MAX_BYTES = 256 * 1024,
+    SCHEMA_STATEMENT_MS = 5 * 1000,
+};
+
+struct options {
+    const char *api, *listen;
+    int64_t connections, max_clients, per_address;
+    bool is_behind_proxy, is_insecure_http, is_without_service;
+};
+
+static struct cv_cancel *stop_request;
+static struct cv_probe *told_of_stop;
+
+static void on_stop_signal(int number)
+{
+    (void)number;
+    cv_probe_drain(told_of_stop);
+    cv_cancel_request(stop_request, CV_CANCEL_DRAIN);
+}
+
+static int catch_signals(struct cv_cancel *cancel, struct cv_error *error)
+{
+    stop_request = cancel;
+    const struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
+    if (sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
+        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        return cv_fail_errno(error, errno, "cannot catch SIGTERM");
+    }
+    return 0;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------- */
+
+struct gateway {
+    struct cv_cancel *stop;  /* raised by SIGTERM */
+    struct cv_cancel *abort; /* raised when the grace is over: ends statements */
+    struct cv_probe *probe;
+    struct token_keys *keys;
+    struct cv_db *db; /* of the main thread, which looks at the schema */
+    int64_t schema_at_ms;
+    struct pool *pool;
+    struct server *server;
+};
+
+static void gateway_deinit(struct gateway *gateway)
+{
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    told_of_stop = NULL;
+    pool_stop(gateway->pool); /* answers what it has, so that nothing is suspended any more */
+    server_stop(gateway->server);
+    cv_db_close(gateway->db);
+    token_keys_free(gateway->keys);
+    cv_probe_stop(gateway->probe);
+    cv_cancel_free(gateway->abort);
+    cv_cancel_free(gateway->stop);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct gateway, gateway_deinit)
+
+static int read_file(const char *path, char **ret_text, struct cv_error *error)
+{
+    cv_auto_file FILE *file = fopen(path, "re");
+    cv_auto_free char *text = malloc(KEY_SET_MAX_BYTES + 1);
+    if (!file) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "cannot read %s: %s", path, strerror(errno));
+    }
+    size_t length = text ? fread(text, 1, KEY_SET_MAX_BYTES + 1, file) : 0;
+    if (!text || ferror(file) || length > KEY_SET_MAX_BYTES) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "cannot read %s, or it is longer than 256 KiB", path);
+    }
+    text[length] = '\0';
+    *ret_text = cv_take(text);
+    return 0;
+}
+
+static int load_keys(struct gateway *gateway, const struct options *options, struct cv_error *error)
+{
+    const char *secret = cv_env("CORTANA_JWT_SECRET", NULL);
+    const char *secret_file = cv_env("CORTANA_JWT_SECRET_FILE", NULL);
+    const char *key_set_file = cv_env("CORTANA_JWKS_FILE", NULL);
+    const char *role = cv_env("CORTANA_DEFAULT_ROLE", "editor");
+    cv_auto_free char *secret_text = NULL;
+    cv_auto_free char *key_set = NULL;
+    int result = secret_file && !secret ? read_file(secret_file, &secret_text, error) : 0;
+    result = result || !key_set_file ? result : read_file(key_set_file, &key_set, error);
+    if (result != 0) {
+        return result;
+    }
+    if (strcmp(role, "viewer") != 0 && strcmp(role, "editor") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "CORTANA_DEFAULT_ROLE is %s, and is to be viewer or editor", role);
+    }
+    if (secret_text) {
+        secret_text[strcspn(secret_text, "\r\n")] = '\0';
+    }
+    const struct token_params params = {.secret = secret ? secret : secret_text,
+                                        .key_set = key_set,
+                                        .issuer = cv_env("CORTANA_JWT_ISSUER", NULL),
+                                        .audience = cv_env("CORTANA_JWT_AUDIENCE", "authenticated"),
+                                        .default_role = role,
+                                        .is_without_service = options->is_without_service};
+    return token_keys_new(&params, &gateway->keys, error);
+}
+
+static int start_probe(struct gateway *gateway, const struct options *options,
+                       struct cv_error *error)
+{
+    const struct cv_probe_params params = {program, options->listen, STALL_MS};
+    if (!options->listen[0]) {
+        return 0;
+    }
+    int result = cv_probe_start(&params, &gateway->probe, error);
+    if (result == 0) {
+        told_of_stop = gateway->probe;
+        cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(gateway->probe));
+    }
+    return result;
+}
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]:", 6) == 0;
+}
+
+static int start_server(struct gateway *gateway, const struct options *options,
+                        struct cv_error *error)
+{
+    struct rlimit files;
+    const struct server_params params = {
+        .address = options->api,
+        .connections = (int)options->max_clients,
+        .per_address = (int)options->per_address,
+        .is_insecure_cookie_allowed = is_loopback(options->api) && !options->is_behind_proxy,
+        .keys = gateway->keys,
+        .metrics = cv_probe_metrics(gateway->probe),
+    };
+    if (!is_loopback(options->api) && !options->is_behind_proxy && !options->is_insecure_http) {
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "%s is not loopback: say --behind-proxy where a proxy ends TLS, or --insecure-http",
+            options->api);
+    }
+    rlim_t needed = (rlim_t)(options->max_clients + options->connections + DESCRIPTORS_BESIDE);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < needed) {
+        files.rlim_cur = needed < files.rlim_max ? needed : files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+        if (files.rlim_cur < needed) {
+            cv_log(CV_LOG_WARN, "%lld clients need %lld descriptors, and the limit is %lld",
+                   (long long)options->max_clients, (long long)needed, (long long)files.rlim_cur);
+        }
+    }
+    int result = server_start(&params, &gateway->server, error);
+    if (result != 0) {
+        return result;
+    }
+    const struct pool_params pool = {(int)options->connections, gateway->abort, server_send};
+    result = pool_start(&pool, &gateway->pool, error);
+    if (result == 0) {
+        server_use_pool(gateway->server, gateway->pool);
+        cv_log(CV_LOG_INFO, "%s %s: the API at port %d", program, CV_VERSION,
+               server_port(gateway->server));
+    }
+    return result;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------- */
+
+/* Whether the database is there and has the schema that this program knows; else why not. */
+static bool is_schema_good(struct gateway *gateway, char reason[CV_SCHEMA_REASON_SIZE],
+                           struct cv_error *error)
+{
+    const struct cv_db_params params = {.application_name = program,
+                                        .cancel = gateway->stop,
+                                        .statement_timeout_ms = SCHEMA_STATEMENT_MS};
+    int result = gateway->db ? 0 : cv_db_open(&params, &gateway->db, error);
+    if (result == 0 && !cv_db_is_connected(gateway->db)) {
+        result = cv_db_reconnect(gateway->db, LOOP_MS, error);
+    }
+    result = result ? result : cv_queue_check_schema(gateway->db, reason, error);
+    if (result < 0) {
+        (void)snprintf(reason, CV_SCHEMA_REASON_SIZE, "%.*s", CV_SCHEMA_REASON_SIZE - 1,
+                       error->message);
+    }
+    return result == 0;
+}
+
+static void look_at_schema(struct gateway *gateway)
+{
+    char reason[CV_SCHEMA_REASON_SIZE] = "";
+    struct cv_error error;
+    if (cv_monotonic_ms() < gateway->schema_at_ms) {
+        return;
+    }
+    bool is_good = is_schema_good(gateway, reason, &error);
+    if (!is_good && cv_cancel_level(gateway->stop) == CV_CANCEL_NONE) {
+        cv_log(CV_LOG_WARN, "not ready: %s", reason);
+    }
+    pool_set_ready(gateway->pool, is_good);
+    cv_probe_set_reason(gateway->probe, is_good ? NULL : reason);
+    gateway->schema_at_ms = cv_monotonic_ms() + (is_good ? SCHEMA_MS : LOOP_MS);
+}
+
+static void serve(struct gateway *gateway)
+{
+    while (cv_cancel_level(gateway->stop) == CV_CANCEL_NONE) {
+        cv_probe_beat(gateway->probe);
+        look_at_schema(gateway);
+        server_close_late(gateway->server);
+        struct pollfd stop = {.fd = cv_cancel_fd(gateway->stop), .events = POLLIN};
+        (void)poll(&stop, 1, LOOP_MS);
+    }
+}
+
+/* Requests under way may finish; then the rest is cut. */
+static void finish(struct gateway *gateway, int64_t grace_ms)
+{
+    int64_t until = cv_monotonic_ms() + grace_ms;
+    server_quiesce(gateway->server);
+    while (server_under_way(gateway->server) > 0 && cv_monotonic_ms() < until) {
+        server_close_late(gateway->server);
+        (void)poll(NULL, 0, 20);
+    }
+    cv_cancel_request(gateway->abort, CV_CANCEL_ABORT);
+    cv_log(CV_LOG_INFO, "stopped");
+}
+
+static int run(const struct options *options, struct cv_error *error)
+{
+    cv_auto(gateway_deinit) struct gateway gateway = {0};
+    int64_t grace_ms = 0;
+    int result = cv_env_int("CORTANA_GRACE_MS", 30 * 1000, 0, INT32_MAX, &grace_ms, error);
+    result = result ? result : cv_cancel_new(&gateway.stop, error);
+    result = result ? result : cv_cancel_new(&gateway.abort, error);
+    result = result ? result : catch_signals(gateway.stop, error);
+    result = result ? result : load_keys(&gateway, options, error);
+    result = result ? result : start_probe(&gateway, options, error);
+    result = result ? result : start_server(&gateway, options, error);
+    if (result == 0) {
+        serve(&gateway);
+        finish(&gateway, grace_ms);
+    }
+    return result;
+}
+
+/* ---- command line ------------------------------------------------------------------------------ */
+
+static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
+{
+    static const struct option long_options[] = {
+        {"api", required_argument, NULL, 'a'},
+        {"listen", required_argument, NULL, 'l'},
+        {"behind-proxy", no_argument, NULL, 'b'},
+        {"insecure-http", no_argument, NULL, 'i'},
+        {"no-operator", no_argument, NULL, 'n'},
+        {"connections", required_argument, NULL, 'c'},
+        {"max-clients", required_argument, NULL, 'm'},
+        {"per-address", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
+    };
+    bool good = true;
+    *ret_exit = CV_EXIT_DONE;
+    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
+        switch (option) {
+        case 'a':
+            options->api = optarg;
+            break;
+        case 'l':
+            options->listen = optarg;
+            break;
+        case 'b':
+            options->is_behind_proxy = true;
+            break;
+        case 'i':
+            options->is_insecure_http = true;
+            break;
+        case 'n':
+            options->is_without_service = true;
+            break;
+        case 'c':
+            good = good && cv_parse_int(optarg, 1, 64, &options->connections);
+            break;
+        case 'm':
+            good = good && cv_parse_int(optarg, 1, 1000000, &options->max_clients);
+            break;
+        case 'p':
+            good = good && cv_parse_int(optarg, 0, 1000000, &options->per_address);
+            break;
+        case 'h':
+            (void)fputs(usage, stdout);
+            return false;
+        case 'v':
+            (void)printf("%s %s\n", program, CV_VERSION);
+            return false;
+        default:
+            good = false;
+        }
+    }
+    if (!good || optind < argc) {
+        (void)fprintf(stderr, "%s: wrong arguments\ntry %s --help\n", program, program);
+        *ret_exit = CV_EXIT_USAGE;
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.api = cv_env("CORTANA_API_LISTEN", "127.0.0.1:8080"),
+                              .listen = cv_env("CORTANA_LISTEN", ""),
+                              .connections = 8,
+                              .max_clients = 12000,
+                              .per_address = 64};
+    int code = CV_EXIT_DONE;
+    struct cv_error error;
+    if (!parse(argc, argv, &options, &code)) {
+        return code;
+    }
+    if (run(&options, &error) != 0) {
+        cv_log_error(&error, program);
+        return error.verdict == CV_VERDICT_STOP ? CV_EXIT_STOP : CV_EXIT_RETRY;
+    }
+    return CV_EXIT_DONE;
+}

@@ -1,0 +1,230 @@
+#include "gateway/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+    WAITING_MAX = 256,
+    CONNECTIONS_MAX = 64,
+    RECONNECT_MS = 1000,        /* a request waits for no longer than this */
+    STATEMENT_MS = 130 * 1000,  /* the client's bound, above every operation's own */
+    REPEATS_AFTER_CONFLICT = 1, /* of reads */
+};
+
+struct pool {
+    struct pool_params params;
+    pthread_t threads[CONNECTIONS_MAX];
+    int thread_count;
+    atomic_bool is_ready;
+
+    pthread_mutex_t mutex; /* everything below */
+    pthread_cond_t arrived;
+    struct exchange *first, **last;
+    size_t waiting;
+    bool is_ending;
+};
+
+/* ---- one request ------------------------------------------------------------------------------- */
+
+#define SETTINGS_SQL                                                                              \
+    "SELECT set_config('transaction_read_only', $1, true), set_config('request.jwt.claims', $2, " \
+    "true),"                                                                                      \
+    " set_config('request.id', $3, true), set_config('statement_timeout', $4, true),"             \
+    " set_config('role', $5, true)"
+
+static int redact(char **body, struct cv_error *error)
+{
+    char *redacted = NULL;
+    int result = cv_redacted_text(*body, &redacted, error);
+    if (result == 0) {
+        free(*body);
+        *body = redacted;
+    }
+    return result;
+}
+
+static int take_answer(const struct exchange *exchange, const struct cv_db_result *rows,
+                       struct answer *answer, struct cv_error *error)
+{
+    const char *body = cv_db_text(rows, 0, "body");
+    const char *etag = cv_db_text(rows, 0, "etag");
+    const char *headers = cv_db_text(rows, 0, "headers");
+    answer->status = (unsigned)cv_db_int(rows, 0, "status", 500);
+    answer->body = body ? strdup(body) : NULL;
+    answer->headers = headers ? json_loads(headers, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if ((body && !answer->body) || (headers && !answer->headers)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an answer");
+    }
+    if (etag) {
+        (void)snprintf(answer->etag, sizeof(answer->etag), "%s", etag);
+    }
+    int result = exchange->operation->is_redacted && body ? redact(&answer->body, error) : 0;
+    answer->length = answer->body ? strlen(answer->body) : 0;
+    return result;
+}
+
+static int run_transaction(struct cv_db *db, const struct exchange *exchange, const char *values,
+                           struct answer *answer, struct cv_error *error)
+{
+    char limit[32];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    (void)snprintf(limit, sizeof(limit), "%lld", (long long)exchange->operation->time_limit_ms);
+    int result = cv_db_begin(db, error);
+    result = result ? result
+                    : cv_db_run(db, NULL, error, SETTINGS_SQL, exchange->is_write ? "off" : "on",
+                                exchange->principal.claims, exchange->id, limit,
+                                exchange->principal.database_role);
+    result = result ? result : cv_db_run(db, &rows, error, exchange->operation->sql, values);
+    result = result ? result : take_answer(exchange, rows, answer, error);
+    return result ? result : cv_db_commit(db, error);
+}
+
+static bool is_conflict(const char *sqlstate)
+{
+    return strcmp(sqlstate, "40001") == 0 || strcmp(sqlstate, "40P01") == 0;
+}
+
+static void refuse_unavailable(struct exchange *exchange)
+{
+    answer_refuse_sqlstate(&exchange->answer, "08006", "", exchange->id);
+}
+
+static void run(struct cv_db *db, struct exchange *exchange)
+{
+    struct cv_error error;
+    cv_auto_free char *values = json_dumps(exchange->values, JSON_COMPACT);
+    if (!values || (!cv_db_is_connected(db) && cv_db_reconnect(db, RECONNECT_MS, &error) != 0)) {
+        refuse_unavailable(exchange);
+        return;
+    }
+    for (int i = 0;; i++) {
+        struct answer answer = {0};
+        if (run_transaction(db, exchange, values, &answer, &error) == 0) {
+            exchange->answer = answer;
+            return;
+        }
+        char sqlstate[8];
+        (void)snprintf(sqlstate, sizeof(sqlstate), "%s", cv_db_sqlstate(db));
+        answer_deinit(&answer);
+        cv_db_rollback(db);
+        if (!is_conflict(sqlstate) || exchange->is_write || i == REPEATS_AFTER_CONFLICT) {
+            answer_refuse_sqlstate(&exchange->answer, sqlstate, error.message, exchange->id);
+            break;
+        }
+    }
+    if (exchange->answer.status >= 500) {
+        char what[128];
+        (void)snprintf(what, sizeof(what), "request %s, %s", exchange->id,
+                       exchange->operation->name);
+        cv_log_error(&error, what);
+    }
+}
+
+/* ---- threads ----------------------------------------------------------------------------------- */
+
+static struct exchange *wait_for_exchange(struct pool *pool)
+{
+    (void)pthread_mutex_lock(&pool->mutex);
+    while (!pool->first && !pool->is_ending) {
+        (void)pthread_cond_wait(&pool->arrived, &pool->mutex);
+    }
+    struct exchange *exchange = pool->first;
+    if (exchange) {
+        pool->first = exchange->next;
+        pool->last = pool->first ? pool->last : &pool->first;
+        pool->waiting--;
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return exchange;
+}
+
+static void *run_thread(void *opaque)
+{
+    struct pool *pool = opaque;
+    struct cv_db *db = NULL;
+    struct cv_error error;
+    const struct cv_db_params params = {.application_name = "api-gateway",
+                                        .cancel = pool->params.cancel,
+                                        .connect_timeout_ms = RECONNECT_MS,
+                                        .statement_timeout_ms = STATEMENT_MS};
+    for (struct exchange *exchange; (exchange = wait_for_exchange(pool));) {
+        if (!pool->is_ready || (!db && cv_db_open(&params, &db, &error) != 0)) {
+            refuse_unavailable(exchange);
+        } else {
+            run(db, exchange);
+        }
+        pool->params.on_answer(exchange);
+    }
+    cv_db_close(db);
+    return NULL;
+}
+
+int pool_start(const struct pool_params *params, struct pool **ret_pool, struct cv_error *error)
+{
+    struct pool *pool = calloc(1, sizeof(*pool));
+    if (!pool) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for database threads");
+    }
+    pool->params = *params;
+    pool->last = &pool->first;
+    int failure = pthread_mutex_init(&pool->mutex, NULL);
+    failure = failure ? failure : pthread_cond_init(&pool->arrived, NULL);
+    while (!failure && pool->thread_count < params->connections &&
+           pool->thread_count < CONNECTIONS_MAX) {
+        failure = pthread_create(&pool->threads[pool->thread_count], NULL, run_thread, pool);
+        pool->thread_count += !failure;
+    }
+    if (failure) {
+        pool_stop(pool);
+        return cv_fail_errno(error, failure, "cannot start a database thread");
+    }
+    *ret_pool = pool;
+    return 0;
+}
+
+void pool_stop(struct pool *pool)
+{
+    if (!pool) {
+        return;
+    }
+    (void)pthread_mutex_lock(&pool->mutex);
+    pool->is_ending = true;
+    (void)pthread_cond_broadcast(&pool->arrived);
+    (void)pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < pool->thread_count; i++) {
+        (void)pthread_join(pool->threads[i], NULL);
+    }
+    (void)pthread_cond_destroy(&pool->arrived);
+    (void)pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
+
+void pool_set_ready(struct pool *pool, bool is_ready)
+{
+    pool->is_ready = is_ready;
+}
+
+bool pool_take(struct pool *pool, struct exchange *exchange)
+{
+    (void)pthread_mutex_lock(&pool->mutex);
+    bool has_room = pool->waiting < WAITING_MAX && !pool->is_ending;
+    if (has_room) {
+        exchange->next = NULL;
+        *pool->last = exchange;
+        pool->last = &exchange->next;
+        pool->waiting++;
+        (void)pthread_cond_signal(&pool->arrived);
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return has_room;
+}
+
+size_t pool_waiting(struct pool *pool)
+{
+    (void)pthread_mutex_lock(&pool->mutex);
+    size_t waiting = pool->waiting;
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return waiting;
+}

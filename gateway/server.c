@@ -1,0 +1,632 @@
+#include "gateway/server.h"
+
+#include "gateway/caller.h"
+
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+enum {
+    THREADS = 2,
+    HEADER_MS = 10 * 1000,
+    IDLE_MS = 75 * 1000, /* between requests, with the header of the next one */
+    TRANSFER_MS = 30 * 1000,
+    TRANSFER_BYTES_A_MS = 1, /* 1 KiB/s, beyond TRANSFER_MS */
+    CONNECTION_BYTES = 16 * 1024,
+    TARGET_MAX_BYTES = 8 * 1024,
+    BODY_MAX_BYTES = 1024 * 1024,
+    DISCARDED_MAX_BYTES =
+        16 * 1024 * 1024, /* of a body that is too long: read, so that its sender sees why */
+    ID_BYTES = 12,
+};
+
+/* A client's connection, and when it is closed unless it gets on. */
+struct client {
+    struct client *next, *previous;
+    int fd;
+    int64_t deadline_ms; /* INT64_MAX: it waits for us */
+};
+
+struct server {
+    struct server_params params;
+    struct MHD_Daemon *daemon;
+    int port;
+    struct pool *_Atomic pool;
+    atomic_int under_way;
+
+    pthread_mutex_t mutex; /* the list and the deadlines */
+    struct client *clients;
+};
+
+static const struct cv_metric requests_total = {
+    .name = "cortana_api_requests_total",
+    .help = "Requests that were answered.",
+    .kind = CV_METRIC_COUNTER,
+    .labels = {"route", "method", "status"},
+};
+static const double seconds_bounds[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+static const struct cv_metric request_seconds = {
+    .name = "cortana_api_request_seconds",
+    .help = "Time from a request's header to its answer.",
+    .kind = CV_METRIC_HISTOGRAM,
+    .labels = {"route"},
+    .bounds = seconds_bounds,
+    .bound_count = CV_COUNT(seconds_bounds),
+};
+static const struct cv_metric auth_failures = {
+    .name = "cortana_api_auth_failures_total",
+    .help = "Credentials that were refused.",
+    .kind = CV_METRIC_COUNTER,
+    .labels = {"reason"},
+};
+
+/* ---- clients ----------------------------------------------------------------------------------- */
+
+static void set_deadline(struct exchange *exchange, int64_t deadline_ms)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct client *client = info ? info->socket_context : NULL;
+    if (client) {
+        (void)pthread_mutex_lock(&exchange->server->mutex);
+        client->deadline_ms = deadline_ms;
+        (void)pthread_mutex_unlock(&exchange->server->mutex);
+    }
+}
+
+static int64_t transfer_deadline(size_t bytes)
+{
+    return cv_monotonic_ms() + TRANSFER_MS + (int64_t)bytes / TRANSFER_BYTES_A_MS;
+}
+
+static void on_connection(void *opaque, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = opaque;
+    struct client *client = *context;
+    (void)pthread_mutex_lock(&server->mutex);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        client = info ? calloc(1, sizeof(*client)) : NULL;
+        if (client) {
+            *client = (struct client){server->clients, NULL, info->connect_fd,
+                                      cv_monotonic_ms() + HEADER_MS};
+            if (server->clients) {
+                server->clients->previous = client;
+            }
+            server->clients = client;
+        } else if (info) {
+            (void)shutdown(info->connect_fd,
+                           SHUT_RDWR); /* without memory its deadline cannot be kept */
+        }
+        *context = client;
+    } else if (client) {
+        *(client->previous ? &client->previous->next : &server->clients) = client->next;
+        if (client->next) {
+            client->next->previous = client->previous;
+        }
+        free(client);
+        *context = NULL;
+    }
+    (void)pthread_mutex_unlock(&server->mutex);
+}
+
+/* The library's own time-out begins anew with every byte, so that it does not end a client that sends one now and
+ * then. */
+void server_close_late(struct server *server)
+{
+    int64_t now = cv_monotonic_ms();
+    (void)pthread_mutex_lock(&server->mutex);
+    for (struct client *client = server->clients; client; client = client->next) {
+        if (client->deadline_ms < now) {
+            (void)shutdown(client->fd, SHUT_RDWR);
+        }
+    }
+    (void)pthread_mutex_unlock(&server->mutex);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------ */
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_headers(struct MHD_Response *response, const struct exchange *exchange)
+{
+    const struct answer *answer = &exchange->answer;
+    char retry_after[16] = "";
+    const char *name;
+    json_t *value;
+    bool good = true;
+    if (answer->retry_after_s) {
+        (void)snprintf(retry_after, sizeof(retry_after), "%d", answer->retry_after_s);
+    }
+    json_object_foreach(answer->headers, name, value)
+    {
+        good =
+            good && json_is_string(value) && add_header(response, name, json_string_value(value));
+    }
+    return good &&
+           add_header(response, "Content-Type",
+                      answer->is_problem ? "application/problem+json"
+                      : answer->length   ? "application/json"
+                                         : "") &&
+           add_header(response, "X-Request-Id", exchange->id) &&
+           add_header(response, "ETag", answer->etag) &&
+           add_header(response, "Retry-After", retry_after) &&
+           add_header(response, "Allow", answer->methods) &&
+           add_header(response, "WWW-Authenticate", answer->status == 401 ? "Bearer" : "") &&
+           add_header(response, "Cache-Control",
+                      answer->etag[0] ? "private, no-cache" : "no-store") &&
+           add_header(response, "X-Content-Type-Options", "nosniff") &&
+           add_header(response, "X-Robots-Tag", "noindex") &&
+           add_header(response, "Referrer-Policy", "same-origin") &&
+           add_header(response, "Cross-Origin-Opener-Policy", "same-origin") &&
+           add_header(response, "Connection", exchange->is_body_too_long ? "close" : "");
+}
+
+/* Whether If-None-Match names the ETag, compared weakly (RFC 9110, 13.1.2). */
+static bool is_known(const struct exchange *exchange)
+{
+    const char *etag = exchange->answer.etag;
+    const char *given =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "If-None-Match");
+    if (!etag[0] || !given || exchange->is_write || exchange->answer.status != 200) {
+        return false;
+    }
+    etag += strncmp(etag, "W/", 2) == 0 ? 2 : 0;
+    return strcmp(given, "*") == 0 || strstr(given, etag) != NULL;
+}
+
+static void count(const struct exchange *exchange, const char *method)
+{
+    char status[16];
+    const char *route = exchange->operation ? exchange->operation->name : "none";
+    (void)snprintf(status, sizeof(status), "%u", exchange->answer.status);
+    cv_metric_add(exchange->server->params.metrics, &requests_total,
+                  CV_LABELS(route, exchange->operation ? method : "other", status), 1);
+    cv_metric_observe(exchange->server->params.metrics, &request_seconds, CV_LABELS(route),
+                      (double)(cv_monotonic_ms() - exchange->began_ms) / 1000);
+}
+
+static enum MHD_Result queue_answer(struct exchange *exchange, const char *method)
+{
+    struct answer *answer = &exchange->answer;
+    if (is_known(exchange)) {
+        answer->status = 304;
+        free(cv_take(answer->body));
+        answer->length = 0;
+    }
+    count(exchange, method);
+    static char empty[1];
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        answer->length, answer->body ? answer->body : empty, MHD_RESPMEM_MUST_COPY);
+    if (!response) {
+        return MHD_NO;
+    }
+    set_deadline(exchange, transfer_deadline(answer->length));
+    enum MHD_Result result =
+        add_headers(response, exchange)
+            ? MHD_queue_response(exchange->connection, answer->status, response)
+            : MHD_NO;
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* ---- requests ----------------------------------------------------------------------------------- */
+
+static void refuse(struct exchange *exchange, unsigned status, const char *kind, const char *title,
+                   const char *detail)
+{
+    answer_refuse(
+        &exchange->answer,
+        &(struct problem){.status = status, .kind = kind, .title = title, .detail = detail},
+        exchange->id);
+}
+
+static void choose_id(struct exchange *exchange)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    const char *given =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "X-Request-Id");
+    size_t length = given ? strlen(given) : 0;
+    if (length >= 8 && length < REQUEST_ID_SIZE && strspn(given, letters) == length) {
+        (void)memcpy(exchange->id, given, length + 1);
+        return;
+    }
+    unsigned char bytes[ID_BYTES];
+    arc4random_buf(bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        exchange->id[i] = letters[bytes[i] % 64];
+    }
+    exchange->id[ID_BYTES] = '\0';
+}
+
+struct header_counts {
+    int hosts, lengths, encodings, authorizations, cookies;
+};
+
+static enum MHD_Result count_header(void *opaque, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    struct header_counts *counts = opaque;
+    (void)kind;
+    (void)value;
+    counts->hosts += strcasecmp(name, "Host") == 0;
+    counts->lengths += strcasecmp(name, "Content-Length") == 0;
+    counts->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
+    counts->authorizations += strcasecmp(name, "Authorization") == 0;
+    counts->cookies += strcasecmp(name, "Cookie") == 0;
+    return MHD_YES;
+}
+
+/* What two servers in a row could read differently, and what says the same thing twice. The connection is closed
+ * afterwards, because the next request may begin elsewhere than we think (RFC 9112, 6.3 and 11.2). */
+static bool is_ambiguous(struct exchange *exchange)
+{
+    struct header_counts counts = {0};
+    (void)MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, &counts);
+    return counts.hosts > 1 || counts.lengths + counts.encodings > 1 || counts.authorizations > 1 ||
+           counts.cookies > 1 || exchange->target[0] != '/';
+}
+
+static bool is_json(const struct exchange *exchange)
+{
+    const char *type =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Type");
+    return type && strncasecmp(type, "application/json", 16) == 0 &&
+           (!type[16] || strchr("; ", type[16]));
+}
+
+static void check_body_header(struct exchange *exchange)
+{
+    const char *encoding =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Encoding");
+    const char *length =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
+    int64_t bytes = 0;
+    exchange->is_body_too_long =
+        length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > BODY_MAX_BYTES);
+    if (exchange->is_body_too_long && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
+        refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
+    } else if (encoding || (exchange->operation->has_body && !is_json(exchange))) {
+        exchange->is_body_too_long = bytes > 0;
+        refuse(exchange, 415, "media-type", "The body has another form",
+               "send application/json without an encoding");
+    }
+    set_deadline(exchange, transfer_deadline((size_t)bytes));
+}
+
+static void find_operation(struct exchange *exchange, const char *method)
+{
+    char methods[METHODS_SIZE];
+    size_t length = strcspn(exchange->target, "?");
+    int result = route_find(method, exchange->target, length, &exchange->operation, methods);
+    if (result == ROUTE_NO_SUCH_PATH) {
+        answer_not_found(&exchange->answer, exchange->id);
+    } else if (result == ROUTE_NO_SUCH_METHOD) {
+        (void)memcpy(exchange->answer.methods, methods, sizeof(methods));
+        refuse(exchange, 405, "method", "There is no such operation",
+               "the header Allow lists the methods of this path");
+    }
+}
+
+static void check_rights(struct exchange *exchange)
+{
+    const char *role = exchange->principal.database_role;
+    if (!exchange->operation->is_public && strcmp(role, "anon") == 0) {
+        refuse(exchange, 401, "unauthorized", "Sign in",
+               "this needs a token: send Authorization: Bearer …");
+    } else if (exchange->operation->for_editors && strcmp(role, "authenticated") == 0) {
+        refuse(exchange, 403, "forbidden", "You may not do this", "this needs the role editor");
+    }
+}
+
+/* Everything that the header tells. Leaves an answer where the request is refused. */
+static void begin(struct exchange *exchange, const char *method)
+{
+    struct server *server = exchange->server;
+    exchange->is_begun = true;
+    exchange->began_ms = cv_monotonic_ms();
+    exchange->is_write = strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
+    server->under_way++;
+    choose_id(exchange);
+    if (is_ambiguous(exchange)) {
+        exchange->is_body_too_long = true;
+        refuse(exchange, 400, "bad-request", "The request cannot be understood",
+               "a header that may be there once is there twice, or the length of the body is given "
+               "twice");
+        return;
+    }
+    find_operation(exchange, method);
+    if (!exchange->answer.status) {
+        const char *fault = caller_identify(exchange, server->params.keys,
+                                            server->params.is_insecure_cookie_allowed);
+        if (fault) {
+            cv_metric_add(server->params.metrics, &auth_failures, CV_LABELS(fault), 1);
+        }
+    }
+    if (!exchange->answer.status) {
+        check_rights(exchange);
+    }
+    if (!exchange->answer.status) {
+        check_body_header(exchange);
+    }
+}
+
+static void take_body(struct exchange *exchange, const char *data, size_t length)
+{
+    if (exchange->body.length + length > BODY_MAX_BYTES) {
+        exchange->is_body_too_long = true;
+        cv_buffer_clear(&exchange->body);
+    }
+    if (!exchange->is_body_too_long) {
+        cv_buffer_append(&exchange->body, data, length);
+    }
+}
+
+static void answer_document(struct exchange *exchange)
+{
+    exchange->answer.body = malloc(openapi_length);
+    if (!exchange->answer.body) {
+        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        return;
+    }
+    (void)memcpy(exchange->answer.body, openapi_document, openapi_length);
+    exchange->answer.length = openapi_length;
+    exchange->answer.status = 200;
+    (void)snprintf(exchange->answer.etag, sizeof(exchange->answer.etag), "\"%s-%zu\"", CV_VERSION,
+                   openapi_length);
+}
+
+/* The request is complete: checks its parameters and hands it to the pool. Returns whether it is suspended. */
+static bool dispatch(struct exchange *exchange)
+{
+    struct cv_error error;
+    json_t *faults = NULL;
+    size_t length = strcspn(exchange->target, "?");
+    const char *query = exchange->target[length] ? exchange->target + length + 1 : "";
+    const struct request_values values = {exchange->target, length, query, exchange->body.data,
+                                          exchange->body.length};
+    struct pool *pool = exchange->server->pool;
+    if (exchange->is_body_too_long) {
+        refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
+        return false;
+    }
+    int result = exchange->body.failed ? -1
+                                       : route_check(exchange->operation, &values,
+                                                     &exchange->values, &faults, &error);
+    if (result == PARAMETERS_REFUSED) {
+        answer_refuse(&exchange->answer,
+                      &(struct problem){400, "bad-request", "The request cannot be understood",
+                                        "see errors for what is wrong with which parameter",
+                                        faults},
+                      exchange->id);
+        json_decref(faults);
+        return false;
+    }
+    if (result == 0 && exchange->operation->is_document) {
+        answer_document(exchange);
+        return false;
+    }
+    if (result == 0 && pool) {
+        set_deadline(exchange, INT64_MAX);
+        MHD_suspend_connection(exchange->connection);
+        if (pool_take(pool, exchange)) {
+            return true;
+        }
+        MHD_resume_connection(exchange->connection);
+    }
+    exchange->answer.retry_after_s = 1;
+    refuse(exchange, 503, "busy", "Try again", "too much is under way, or the gateway is starting");
+    return !!pool && result == 0; /* it was suspended: the library asks again */
+}
+
+static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **state)
+{
+    struct exchange *exchange = *state;
+    (void)opaque;
+    (void)url;
+    (void)version;
+    if (!exchange) {
+        return MHD_NO;
+    }
+    if (!exchange->is_begun) {
+        exchange->connection = connection;
+        begin(exchange, method);
+        return exchange->answer.status ? queue_answer(exchange, method) : MHD_YES;
+    }
+    if (*upload_size > 0) {
+        take_body(exchange, upload, *upload_size);
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    if (!exchange->answer.status && dispatch(exchange)) {
+        return MHD_YES;
+    }
+    return queue_answer(exchange, method);
+}
+
+void server_send(struct exchange *exchange)
+{
+    MHD_resume_connection(exchange->connection);
+}
+
+/* The request's target, as it was sent. Its copy here is the one that is read. In the library's own buffer the query is
+ * emptied: the library would take it apart into its pool, and when that is full it leaves the client without an
+ * answer. */
+static void *on_target(void *opaque, const char *target, struct MHD_Connection *connection)
+{
+    cv_auto_free struct exchange *exchange = calloc(1, sizeof(*exchange));
+    if (!exchange || strlen(target) > TARGET_MAX_BYTES) {
+        return NULL; /* the connection is closed */
+    }
+    exchange->server = opaque;
+    exchange->connection = connection;
+    exchange->target = strdup(target);
+    if (!exchange->target) {
+        return NULL;
+    }
+    char *query = strchr((char *)target, '?');
+    if (query) {
+        query[1] = '\0';
+    }
+    return cv_take(exchange);
+}
+
+static void on_completed(void *opaque, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct exchange *exchange = *state;
+    (void)opaque;
+    (void)connection;
+    (void)code;
+    if (!exchange) {
+        return;
+    }
+    set_deadline(exchange, cv_monotonic_ms() + IDLE_MS);
+    if (exchange->is_begun) {
+        exchange->server->under_way--;
+    }
+    free(exchange->target);
+    principal_deinit(&exchange->principal);
+    cv_buffer_deinit(&exchange->body);
+    json_decref(exchange->values);
+    answer_deinit(&exchange->answer);
+    free(exchange);
+    *state = NULL;
+}
+
+/* Paths and queries are decoded by us, who refuse what is wrongly encoded. */
+static size_t keep_encoded(void *opaque, struct MHD_Connection *connection, char *text)
+{
+    (void)opaque;
+    (void)connection;
+    return strlen(text);
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------- */
+
+static int bind_to(const char *address, int *ret_fd, int *ret_port, struct cv_error *error)
+{
+    char host[128];
+    const char *colon = strrchr(address, ':');
+    int64_t port = 0;
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                                   .ai_socktype = SOCK_STREAM};
+    if (!colon || !cv_parse_int(colon + 1, 0, 65535, &port) ||
+        (size_t)(colon - address) >= sizeof(host)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is no ADDRESS:PORT to listen at",
+                       address);
+    }
+    (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
+    size_t length = strlen(host);
+    if (length > 1 && host[0] == '[' && host[length - 1] == ']') {
+        (void)memmove(host, host + 1, length - 2);
+        host[length - 2] = '\0';
+    }
+    if (getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found) != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is no ADDRESS:PORT to listen at",
+                       address);
+    }
+    cv_auto_fd int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int yes = 1;
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof(bound);
+    bool good = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+                bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1024) == 0 &&
+                getsockname(fd, (struct sockaddr *)&bound, &size) == 0;
+    int failure = errno;
+    freeaddrinfo(found);
+    if (!good) {
+        struct cv_error reason;
+        int result = cv_fail_errno(&reason, failure, "cannot listen at %s", address);
+        *error = reason;
+        error->type = CV_ERROR_CONFIGURATION;
+        error->verdict = cv_error_type_verdict(error->type);
+        return result;
+    }
+    *ret_port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                                  : ((struct sockaddr_in *)&bound)->sin_port);
+    *ret_fd = cv_take_fd(&fd);
+    return 0;
+}
+
+int server_start(const struct server_params *params, struct server **ret_server,
+                 struct cv_error *error)
+{
+    cv_auto_fd int fd = -1;
+    cv_auto_free struct server *server = calloc(1, sizeof(*server));
+    if (!server) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the server");
+    }
+    server->params = *params;
+    int result = bind_to(params->address, &fd, &server->port, error);
+    if (result != 0) {
+        return result;
+    }
+    int failure = pthread_mutex_init(&server->mutex, NULL);
+    if (failure) {
+        return cv_fail_errno(error, failure, "cannot make a lock");
+    }
+    server->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
+        on_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
+        (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)params->connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)params->per_address,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(IDLE_MS / 1000),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL, MHD_OPTION_END);
+    if (!server->daemon) {
+        (void)pthread_mutex_destroy(&server->mutex);
+        return cv_fail(error, CV_ERROR_IO,
+                       "the HTTP server does not start: too few descriptors or threads?");
+    }
+    (void)cv_take_fd(&fd); /* the daemon's now */
+    *ret_server = cv_take(server);
+    return 0;
+}
+
+void server_use_pool(struct server *server, struct pool *pool)
+{
+    server->pool = pool;
+}
+
+int server_port(const struct server *server)
+{
+    return server->port;
+}
+
+void server_quiesce(struct server *server)
+{
+    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+int server_under_way(const struct server *server)
+{
+    return server->under_way;
+}
+
+void server_stop(struct server *server)
+{
+    if (!server) {
+        return;
+    }
+    MHD_stop_daemon(server->daemon);
+    (void)pthread_mutex_destroy(&server->mutex);
+    free(server);
+}

@@ -1,0 +1,470 @@
+#include "gateway/token.h"
+
+#include <cjose/cjose.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    KEYS_MAX = 32,
+    TOKEN_MAX_BYTES = 4096,
+    HEADER_MAX_BYTES = 1024, /* decoded */
+    DEPTH_MAX = 8,
+    SECRET_MIN_BYTES = 32, /* RFC 7518, 3.2: as long as the hash */
+    RSA_MIN_BYTES = 256,   /* RFC 7518, 3.3: 2048 bits */
+    ES256_BYTES = 64,      /* RFC 7518, 3.4 */
+    HS256_BYTES = 32,
+    LEEWAY_S = 30, /* of clocks */
+};
+static const double LATEST_S = 1e11; /* the year 5138: what is later is no time */
+
+struct key {
+    const char *algorithm; /* static text */
+    char *id;              /* NULL: none, any `kid` may mean it */
+    size_t signature_bytes;
+    cjose_jwk_t *jwk;
+};
+
+struct token_keys {
+    struct key keys[KEYS_MAX];
+    size_t count;
+    char *issuer;
+    char *audience;
+    char *default_role;
+    bool is_without_service;
+};
+
+const char *token_fault_name(enum token_fault fault)
+{
+    static const char *const names[] = {"good",      "malformed", "algorithm", "key",
+                                        "signature", "expired",   "early",     "issuer",
+                                        "audience",  "subject",   "role"};
+    return names[fault];
+}
+
+static void release_jwk(cjose_jwk_t *jwk)
+{
+    (void)cjose_jwk_release(jwk);
+}
+CV_DEFINE_CLEANUP(cjose_jwk_t *, release_jwk)
+
+static void release_jws(cjose_jws_t *jws)
+{
+    cjose_jws_release(jws);
+}
+CV_DEFINE_CLEANUP(cjose_jws_t *, release_jws)
+
+/* ---- base64url -------------------------------------------------------------------------------- */
+
+static int digit_value(char digit)
+{
+    return digit >= 'A' && digit <= 'Z'   ? digit - 'A'
+           : digit >= 'a' && digit <= 'z' ? digit - 'a' + 26
+           : digit >= '0' && digit <= '9' ? digit - '0' + 52
+           : digit == '-'                 ? 62
+           : digit == '_'                 ? 63
+                                          : -1;
+}
+
+/* Decodes base64url without padding; false for anything but the one canonical form. `bytes` has room for
+ * length * 3 / 4. */
+static bool decode(const char *text, size_t length, unsigned char *bytes, size_t *ret_length)
+{
+    uint32_t bits = 0;
+    int count = 0;
+    size_t made = 0;
+    for (size_t i = 0; i < length; i++) {
+        int value = digit_value(text[i]);
+        if (value < 0) {
+            return false;
+        }
+        bits = (bits << 6 | (uint32_t)value) & 0xffff;
+        count += 6;
+        if (count >= 8) {
+            count -= 8;
+            bytes[made++] = (unsigned char)(bits >> count);
+        }
+    }
+    *ret_length = made;
+    return count < 6 && (bits & ((1u << count) - 1)) == 0;
+}
+
+/* ---- keys -------------------------------------------------------------------------------------- */
+
+void token_keys_free(struct token_keys *keys)
+{
+    if (!keys) {
+        return;
+    }
+    for (size_t i = 0; i < keys->count; i++) {
+        release_jwk(keys->keys[i].jwk);
+        free(keys->keys[i].id);
+    }
+    free(keys->issuer);
+    free(keys->audience);
+    free(keys->default_role);
+    free(keys);
+}
+
+static int add_key(struct token_keys *keys, const char *algorithm, const char *id,
+                   size_t signature_bytes, cjose_jwk_t *jwk, struct cv_error *error)
+{
+    cv_auto_free char *copy = id ? strdup(id) : NULL;
+    if (!jwk || (id && !copy)) {
+        release_jwk(jwk);
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "a key for tokens (%s) cannot be used",
+                       algorithm);
+    }
+    keys->keys[keys->count++] = (struct key){algorithm, cv_take(copy), signature_bytes, jwk};
+    return 0;
+}
+
+static int add_secret(struct token_keys *keys, const char *secret, struct cv_error *error)
+{
+    cjose_err failure;
+    if (strlen(secret) < SECRET_MIN_BYTES) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "CORTANA_JWT_SECRET has %zu bytes, and needs %d", strlen(secret),
+                       SECRET_MIN_BYTES);
+    }
+    cjose_jwk_t *jwk = cjose_jwk_create_oct_spec((const uint8_t *)secret, strlen(secret), &failure);
+    return add_key(keys, "HS256", NULL, HS256_BYTES, jwk, error);
+}
+
+/* cjose gets the public members of a key and nothing else of it. */
+static cjose_jwk_t *import_public(const json_t *key, const char *const *members)
+{
+    cjose_err failure;
+    cv_auto(json_decref) json_t *bare = json_object();
+    for (; bare && *members; members++) {
+        json_t *value = json_object_get(key, *members);
+        if (!json_is_string(value) || json_object_set(bare, *members, value) != 0) {
+            return NULL;
+        }
+    }
+    cv_auto_free char *text = bare ? json_dumps(bare, JSON_COMPACT) : NULL;
+    return text ? cjose_jwk_import(text, strlen(text), &failure) : NULL;
+}
+
+static const char *member(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : "";
+}
+
+/* Bytes of an RSA modulus without leading zeros; 0: unreadable. */
+static size_t modulus_bytes(const json_t *key)
+{
+    const char *text = member(key, "n");
+    size_t length = strlen(text);
+    cv_auto_free unsigned char *bytes = malloc(length + 1);
+    if (!bytes || !decode(text, length, bytes, &length)) {
+        return 0;
+    }
+    size_t zeros = 0;
+    while (zeros < length && bytes[zeros] == 0) {
+        zeros++;
+    }
+    return length - zeros;
+}
+
+/* A key for another purpose or of another kind is passed over, as RFC 7517, 5 asks. */
+static int add_public_key(struct token_keys *keys, const json_t *key, struct cv_error *error)
+{
+    static const char *const rsa[] = {"kty", "n", "e", NULL};
+    static const char *const ec[] = {"kty", "crv", "x", "y", NULL};
+    const char *kty = member(key, "kty");
+    const char *algorithm = member(key, "alg");
+    const char *id = json_string_value(json_object_get(key, "kid"));
+    if (member(key, "use")[0] && strcmp(member(key, "use"), "sig") != 0) {
+        return 0;
+    }
+    if (strcmp(kty, "RSA") == 0 && (!algorithm[0] || strcmp(algorithm, "RS256") == 0)) {
+        size_t bytes = modulus_bytes(key);
+        if (bytes < RSA_MIN_BYTES) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION,
+                           "an RSA key for tokens has %zu bits, and needs %d", bytes * 8,
+                           RSA_MIN_BYTES * 8);
+        }
+        return add_key(keys, "RS256", id, bytes, import_public(key, rsa), error);
+    }
+    if (strcmp(kty, "EC") == 0 && strcmp(member(key, "crv"), "P-256") == 0 &&
+        (!algorithm[0] || strcmp(algorithm, "ES256") == 0)) {
+        return add_key(keys, "ES256", id, ES256_BYTES, import_public(key, ec), error);
+    }
+    return 0;
+}
+
+static int add_key_set(struct token_keys *keys, const char *text, struct cv_error *error)
+{
+    json_error_t failure;
+    cv_auto(json_decref) json_t *set = json_loads(text, JSON_REJECT_DUPLICATES, &failure);
+    json_t *list = json_object_get(set, "keys");
+    size_t i;
+    json_t *key;
+    if (!json_is_array(list)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the JSON Web Key Set is unreadable: %s",
+                       set ? "it has no list \"keys\"" : failure.text);
+    }
+    json_array_foreach(list, i, key)
+    {
+        if (keys->count == KEYS_MAX) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION, "more than %d keys for tokens", KEYS_MAX);
+        }
+        int result = add_public_key(keys, key, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return 0;
+}
+
+int token_keys_new(const struct token_params *params, struct token_keys **ret_keys,
+                   struct cv_error *error)
+{
+    cv_auto(token_keys_free) struct token_keys *keys = calloc(1, sizeof(*keys));
+    if (!keys) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
+    }
+    keys->issuer = params->issuer ? strdup(params->issuer) : NULL;
+    keys->audience = strdup(params->audience);
+    keys->default_role = strdup(params->default_role);
+    keys->is_without_service = params->is_without_service;
+    if (!keys->audience || !keys->default_role || (params->issuer && !keys->issuer)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
+    }
+    int result = params->secret ? add_secret(keys, params->secret, error) : 0;
+    result = result || !params->key_set ? result : add_key_set(keys, params->key_set, error);
+    if (result != 0) {
+        return result;
+    }
+    if (keys->count == 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "nothing to check tokens with: set CORTANA_JWT_SECRET or CORTANA_JWKS_FILE");
+    }
+    *ret_keys = cv_take(keys);
+    return 0;
+}
+
+/* ---- a token's parts --------------------------------------------------------------------------- */
+
+struct parts {
+    json_t *header;
+    json_t *claims;
+    size_t signature_bytes;
+};
+
+static void parts_deinit(struct parts *parts)
+{
+    json_decref(parts->header);
+    json_decref(parts->claims);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct parts, parts_deinit)
+
+static bool is_shallow(const unsigned char *text, size_t length)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (in_string) {
+            in_string = text[i] != '"';
+            i += text[i] == '\\';
+        } else {
+            in_string = text[i] == '"';
+            depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
+            if (depth > DEPTH_MAX) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static json_t *parse(const char *text, size_t length, size_t most)
+{
+    unsigned char bytes[TOKEN_MAX_BYTES];
+    size_t decoded = 0;
+    if (!decode(text, length, bytes, &decoded) || decoded > most || !is_shallow(bytes, decoded)) {
+        return NULL;
+    }
+    cv_auto(json_decref) json_t *value =
+        json_loadb((char *)bytes, decoded, JSON_REJECT_DUPLICATES, NULL);
+    return json_is_object(value) ? cv_take(value) : NULL;
+}
+
+static bool split(const char *token, struct parts *parts)
+{
+    unsigned char signature[TOKEN_MAX_BYTES];
+    const char *first = strchr(token, '.');
+    const char *second = first ? strchr(first + 1, '.') : NULL;
+    if (!second || strchr(second + 1, '.') || strlen(token) > TOKEN_MAX_BYTES) {
+        return false;
+    }
+    parts->header = parse(token, (size_t)(first - token), HEADER_MAX_BYTES);
+    parts->claims = parse(first + 1, (size_t)(second - first - 1), TOKEN_MAX_BYTES);
+    return parts->header && parts->claims &&
+           decode(second + 1, strlen(second + 1), signature, &parts->signature_bytes);
+}
+
+/* ---- signature --------------------------------------------------------------------------------- */
+
+static bool may_be_key(const struct key *key, const char *algorithm, const json_t *id)
+{
+    return strcmp(key->algorithm, algorithm) == 0 &&
+           (!id || !key->id || (json_is_string(id) && strcmp(json_string_value(id), key->id) == 0));
+}
+
+static bool is_signed_by(const struct key *key, const char *token, const struct parts *parts)
+{
+    cjose_err failure;
+    if (parts->signature_bytes != key->signature_bytes) {
+        return false;
+    }
+    cv_auto(release_jws) cjose_jws_t *jws = cjose_jws_import(token, strlen(token), &failure);
+    return jws && cjose_jws_verify(jws, key->jwk, &failure);
+}
+
+static enum token_fault check_signature(const struct token_keys *keys, const char *token,
+                                        const struct parts *parts)
+{
+    const char *algorithm = member(parts->header, "alg");
+    const json_t *id = json_object_get(parts->header, "kid");
+    const json_t *type = json_object_get(parts->header, "typ");
+    enum token_fault fault = TOKEN_ALGORITHM;
+    if (json_object_get(parts->header, "crit") || json_object_get(parts->header, "b64") ||
+        (id && !json_is_string(id)) ||
+        (type && strcasecmp(member(parts->header, "typ"), "JWT") != 0 &&
+         strcasecmp(member(parts->header, "typ"), "at+jwt") != 0)) {
+        return TOKEN_MALFORMED;
+    }
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct key *key = &keys->keys[i];
+        if (!may_be_key(key, algorithm, id)) {
+            fault = fault == TOKEN_ALGORITHM && strcmp(key->algorithm, algorithm) == 0 ? TOKEN_KEY
+                                                                                       : fault;
+        } else if (is_signed_by(key, token, parts)) {
+            return TOKEN_GOOD;
+        } else {
+            fault = TOKEN_SIGNATURE;
+        }
+    }
+    return fault;
+}
+
+/* ---- claims ------------------------------------------------------------------------------------ */
+
+/* A NumericDate; false when it is there and none. `fallback` when it is not there. */
+static bool read_time(const json_t *claims, const char *name, double fallback, double *ret_seconds)
+{
+    const json_t *value = json_object_get(claims, name);
+    *ret_seconds = value ? json_number_value(value) : fallback;
+    return !value || (json_is_number(value) && isfinite(*ret_seconds) && *ret_seconds >= 0 &&
+                      *ret_seconds < LATEST_S);
+}
+
+static enum token_fault check_times(const json_t *claims, int64_t now_s)
+{
+    double now = (double)now_s;
+    double expires = 0;
+    double not_before = 0;
+    double issued = 0;
+    if (!json_object_get(claims, "exp") || !read_time(claims, "exp", 0, &expires) ||
+        expires + LEEWAY_S <= now) {
+        return TOKEN_EXPIRED;
+    }
+    if (!read_time(claims, "nbf", 0, &not_before) || !read_time(claims, "iat", 0, &issued) ||
+        not_before - LEEWAY_S > now || issued - LEEWAY_S > now) {
+        return TOKEN_EARLY;
+    }
+    return TOKEN_GOOD;
+}
+
+static bool is_for(const json_t *audience, const char *wanted)
+{
+    size_t i;
+    json_t *one;
+    if (json_is_string(audience)) {
+        return strcmp(json_string_value(audience), wanted) == 0;
+    }
+    json_array_foreach(audience, i, one)
+    {
+        if (json_is_string(one) && strcmp(json_string_value(one), wanted) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The database's role for the token's; NULL: none. user_metadata is not looked at: users write it. */
+static const char *choose_role(const struct token_keys *keys, const json_t *claims)
+{
+    const char *role = member(claims, "role");
+    const json_t *own = json_object_get(json_object_get(claims, "app_metadata"), "cortana_role");
+    const char *within = own ? json_string_value(own) : keys->default_role;
+    if (strcmp(role, "anon") == 0) {
+        return "anon";
+    }
+    if (strcmp(role, "service_role") == 0) {
+        return keys->is_without_service ? NULL : "service_role";
+    }
+    if (strcmp(role, "authenticated") != 0 || !within) {
+        return NULL;
+    }
+    return strcmp(within, "viewer") == 0                                   ? "authenticated"
+           : strcmp(within, "editor") == 0 || strcmp(within, "admin") == 0 ? "cortana_app"
+                                                                           : NULL;
+}
+
+static enum token_fault check_claims(const struct token_keys *keys, const json_t *claims,
+                                     int64_t now_s, const char **ret_role)
+{
+    const json_t *subject = json_object_get(claims, "sub");
+    enum token_fault fault = check_times(claims, now_s);
+    if (fault != TOKEN_GOOD) {
+        return fault;
+    }
+    if (keys->issuer && strcmp(member(claims, "iss"), keys->issuer) != 0) {
+        return TOKEN_ISSUER;
+    }
+    if (!is_for(json_object_get(claims, "aud"), keys->audience)) {
+        return TOKEN_AUDIENCE;
+    }
+    *ret_role = choose_role(keys, claims);
+    if (!*ret_role) {
+        return TOKEN_ROLE;
+    }
+    /* Keys of a service are nobody's. */
+    bool is_a_users =
+        strcmp(*ret_role, "authenticated") == 0 || strcmp(*ret_role, "cortana_app") == 0;
+    if (subject ? !json_is_string(subject) || !cv_is_uuid(json_string_value(subject))
+                : is_a_users) {
+        return TOKEN_SUBJECT;
+    }
+    return TOKEN_GOOD;
+}
+
+void principal_deinit(struct principal *principal)
+{
+    free(principal->claims);
+    *principal = (struct principal){0};
+}
+
+enum token_fault token_verify(const struct token_keys *keys, const char *token, int64_t now_s,
+                              struct principal *ret_principal)
+{
+    cv_auto(parts_deinit) struct parts parts = {0};
+    const char *role = NULL;
+    if (!split(token, &parts)) {
+        return TOKEN_MALFORMED;
+    }
+    enum token_fault fault = check_signature(keys, token, &parts);
+    fault = fault ? fault : check_claims(keys, parts.claims, now_s, &role);
+    if (fault != TOKEN_GOOD) {
+        return fault;
+    }
+    char *claims = json_dumps(parts.claims, JSON_COMPACT);
+    if (!claims) {
+        return TOKEN_MALFORMED;
+    }
+    *ret_principal = (struct principal){role, claims};
+    return TOKEN_GOOD;
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Makes the gateway's table of operations, with the checks of their parameters, of the OpenAPI document.
+
+usage: routes.py openapi.json OUTPUT.c
+
+The document is the one source: an operation that is not in it does not exist, and a parameter that it does not name is
+refused. What this script does not understand of a schema it refuses, so that no check is dropped without a word.
+"""
+import json
+import pathlib
+import sys
+
+METHODS = ("get", "post", "put", "patch", "delete")
+KNOWN = {"type", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "enum", "default", "description"}
+TYPES = {"string": "TYPE_TEXT", "integer": "TYPE_INTEGER", "number": "TYPE_NUMBER", "boolean": "TYPE_BOOLEAN",
+         "object": "TYPE_OBJECT"}
+FORMATS = {"uuid": "TYPE_UUID", "date-time": "TYPE_TIME"}
+
+
+def quote(text):
+    return "NULL" if text is None else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def resolve(document, schema):
+    while "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def rule(operation, name, place, schema, required):
+    unknown = set(schema) - KNOWN
+    if unknown:
+        sys.exit(f"{operation}: {name}: this gateway does not check {', '.join(sorted(unknown))}")
+    kind = FORMATS[schema["format"]] if "format" in schema else TYPES[schema["type"]]
+    values = ", ".join(quote(value) for value in schema.get("enum", []))
+    members = [f".name = {quote(name)}", f".place = {place}", f".type = {kind}",
+               f".required = {str(bool(required)).lower()}",
+               f".low = {schema.get('minimum', '-INFINITY')}", f".high = {schema.get('maximum', 'INFINITY')}",
+               f".shortest = {schema.get('minLength', 0)}", f".longest = {schema.get('maxLength', 'SIZE_MAX')}"]
+    if "pattern" in schema:
+        members.append(f".pattern = {quote(schema['pattern'])}")
+    if values:
+        members.append(f".values = (const char *const[]){{{values}, NULL}}")
+    return "    {" + ", ".join(members) + "},"
+
+
+def rules_of(document, operation):
+    name = operation["operationId"]
+    for parameter in operation["parameters"]:
+        yield rule(name, parameter["name"], "PLACE_" + parameter["in"].upper(), parameter["schema"],
+                   parameter.get("required"))
+    if "requestBody" in operation:
+        body = resolve(document, operation["requestBody"]["content"]["application/json"]["schema"])
+        if body.get("additionalProperties") is not False:
+            sys.exit(f"{name}: a body says additionalProperties false")
+        for member, schema in body["properties"].items():
+            yield rule(name, member, "PLACE_BODY", resolve(document, schema), member in body["required"])
+
+
+def main(source, target):
+    document = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
+    base = document["servers"][0]["url"]
+    lines = ['#include "gateway/routes.h"', "", "#include <math.h>", ""]
+    table = []
+    for path, methods in document["paths"].items():
+        for method in [key for key in methods if key in METHODS]:
+            operation = methods[method]
+            name = operation["operationId"]
+            rules = list(rules_of(document, operation))
+            if rules:
+                lines += [f"static const struct rule rules_{name}[] = {{", *rules, "};", ""]
+            members = [f'.name = "{name}"', f'.method = "{method.upper()}"', f'.path = "{base}{path}"',
+                       f'.sql = "SELECT status, etag, headers, body FROM api.{name}($1::jsonb)"',
+                       f".rules = {'rules_' + name if rules else 'NULL'}", f".rule_count = {len(rules)}",
+                       f".time_limit_ms = {operation.get('x-time-limit-ms', 0)}",
+                       f".is_public = {str(operation.get('security') == []).lower()}",
+                       f".is_document = {str(operation.get('x-document', False)).lower()}",
+                       f".is_redacted = {str(operation.get('x-redact', False)).lower()}",
+                       f".has_body = {str('requestBody' in operation).lower()}",
+                       f".for_editors = {str(operation.get('x-role') == 'editor').lower()}"]
+            table.append("    {" + ", ".join(members) + "},")
+    lines += ["const struct operation operations[] = {", *table, "};",
+              f"const size_t operation_count = {len(table)};", ""]
+    content = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    lines.append("const unsigned char openapi_document[] = {")
+    lines += ["    " + " ".join(f"{byte}," for byte in content[at:at + 20]) for at in range(0, len(content), 20)]
+    lines += ["};", f"const size_t openapi_length = {len(content)};", ""]
+    pathlib.Path(target).write_text("\n".join(lines), encoding="utf-8")
+
+
+main(*sys.argv[1:])
