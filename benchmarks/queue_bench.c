@@ -112,8 +112,8 @@ static int work_once(struct sleeper *sleeper)
     while (result == CV_QUEUE_EMPTY) { /* a notification may belong to the job before */
         result = wait_for_work(sleeper->db, &sleeper->error);
         if (result == 0) {
-            result = cv_queue_claim(sleeper->db, "bench", wake_type, 1, LEASE_MS, &list,
-                                    &sleeper->error);
+            const struct cv_claim_params params = {"bench", wake_type, 1, LEASE_MS};
+            result = cv_queue_claim(sleeper->db, &params, &list, &sleeper->error);
         }
     }
     sleeper->started_at_ms = queue_bench_now_ms();

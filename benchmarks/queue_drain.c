@@ -68,8 +68,8 @@ static int drain_connection(struct drainer *drainer, struct cv_db *db)
     while (true) {
         cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
         size_t completed = 0;
-        int result = cv_queue_claim(db, "bench", queue_drain_type, drainer->limit, LEASE_MS, &list,
-                                    &drainer->error);
+        const struct cv_claim_params params = {"bench", queue_drain_type, drainer->limit, LEASE_MS};
+        int result = cv_queue_claim(db, &params, &list, &drainer->error);
         if (result == CV_QUEUE_EMPTY) {
             return 0;
         }

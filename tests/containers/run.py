@@ -11,7 +11,6 @@ step, and last "N passed, M failed".
 
 import argparse
 import json
-import math
 import os
 import pathlib
 import re

@@ -1,5 +1,5 @@
-/* check-proxy STORE VIDEO: what cv_proxy_check finds, one line a finding, then a line of JSON. */
-#include "common/proxy/proxy.h"
+/* check-hls STORE VIDEO: what cv_hls_check finds, one line a finding, then a line of JSON. */
+#include "workers/transcode/hls/check/check.h"
 
 #include <stdio.h>
 
@@ -13,12 +13,12 @@ int main(int argc, char **argv)
 {
     struct cv_error error;
     cv_auto(cv_store_close) struct cv_store *store = NULL;
-    struct cv_proxy_summary summary;
+    struct cv_hls_summary summary;
     if (argc != 3) {
         return CV_EXIT_USAGE;
     }
     if (cv_store_open(argv[1], &store, &error) != 0 ||
-        cv_proxy_check(store, argv[2], NULL, print, NULL, &summary, &error) != 0) {
+        cv_hls_check(store, argv[2], NULL, print, NULL, &summary, &error) != 0) {
         (void)fprintf(stderr, "%s\n", error.message);
         return CV_EXIT_PERMANENT;
     }

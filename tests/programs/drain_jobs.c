@@ -41,7 +41,8 @@ static int drain(struct cv_db *db, char **arguments, int limit, struct cv_error 
 {
     while (true) {
         cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
-        int result = cv_queue_claim(db, arguments[1], arguments[2], limit, LEASE_MS, &list, error);
+        const struct cv_claim_params params = {arguments[1], arguments[2], limit, LEASE_MS};
+        int result = cv_queue_claim(db, &params, &list, error);
         if (result == CV_QUEUE_EMPTY) {
             return 0;
         }

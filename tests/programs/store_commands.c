@@ -13,8 +13,6 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 enum { KEYS_MAX = 4096 };
 
 static struct cv_store *store;

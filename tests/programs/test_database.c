@@ -319,9 +319,9 @@ static void test_refusals_of_the_server(void **state)
         const char *message;
     } cases[] = {
         {"&user=stranger", CV_ERROR_AUTHENTICATION,
-         "the database refuses us: role \"stranger\" does not exist"},
+         "the database refuses the connection: role \"stranger\" does not exist"},
         {"&dbname=elsewhere", CV_ERROR_CONFIGURATION,
-         "the database refuses us: database \"elsewhere\" does not exist"},
+         "the database refuses the connection: database \"elsewhere\" does not exist"},
     };
     struct cv_error error;
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
@@ -363,35 +363,37 @@ static void test_a_server_that_accepts_and_says_nothing(void **state)
 static const char count_kept[] =
     "SELECT count(*) AS n FROM pg_prepared_statements WHERE $1 = 'kept'";
 
-static int64_t repeat_number(struct cv_db *db, const char *sql, const char *parameter)
+static int64_t prepared_number(struct cv_db *db, const char *sql, const char *parameter)
 {
     struct cv_error error;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    assert_ok(cv_db_repeat(db, sql, 1, &parameter, &rows, &error), &error);
+    assert_ok(cv_db_query_prepared(db, CV_DB_STATEMENT(sql, parameter), &rows, &error), &error);
     return cv_db_int(rows, 0, "n", -1);
 }
 
-static void test_a_repeated_statement_is_kept_by_a_session_of_ours(void **state)
+static void test_a_session_of_its_own_keeps_prepared_statements(void **state)
 {
     (void)state;
     struct cv_error error;
     cv_auto(cv_db_close) struct cv_db *db = open_database(NULL, 0);
-    assert_int_equal(repeat_number(db, count_kept, "kept"), 1);
-    assert_int_equal(repeat_number(db, count_kept, "kept"), 1);
-    assert_int_equal(repeat_number(db, "SELECT $1::int + 1 AS n", "41"), 42);
-    assert_int_equal(repeat_number(db, count_kept, "kept"), 2);
+    assert_int_equal(prepared_number(db, count_kept, "kept"), 1);
+    assert_int_equal(prepared_number(db, count_kept, "kept"), 1);
+    assert_int_equal(prepared_number(db, "SELECT $1::int + 1 AS n", "41"), 42);
+    assert_int_equal(prepared_number(db, count_kept, "kept"), 2);
     assert_ok(cv_db_begin(db, &error), &error);
-    assert_int_equal(repeat_number(db, "SELECT $1::int + 2 AS n", "40"), 42);
+    assert_int_equal(prepared_number(db, "SELECT $1::int + 2 AS n", "40"), 42);
     assert_ok(cv_db_commit(db, &error), &error);
-    assert_int_equal(repeat_number(db, count_kept, "kept"), 2);
+    assert_int_equal(prepared_number(db, count_kept, "kept"), 2);
 
-    const char *zero = "0"; /* a failure is the statement's own, and it can be run again */
-    assert_int_equal(cv_db_repeat(db, "SELECT 1 / $1::int AS n", 1, &zero, NULL, &error), -1);
+    /* A prepared statement that fails is kept and can be run again. */
+    assert_int_equal(
+        cv_db_query_prepared(db, CV_DB_STATEMENT("SELECT 1 / $1::int AS n", "0"), NULL, &error),
+        -1);
     assert_string_equal(cv_db_sqlstate(db), "22012");
-    assert_int_equal(repeat_number(db, "SELECT 1 / $1::int AS n", "1"), 1);
+    assert_int_equal(prepared_number(db, "SELECT 1 / $1::int AS n", "1"), 1);
 }
 
-static void test_more_repeated_statements_than_are_kept(void **state)
+static void test_more_statements_than_a_session_keeps(void **state)
 {
     (void)state;
     enum { MANY = 100 };
@@ -399,13 +401,13 @@ static void test_more_repeated_statements_than_are_kept(void **state)
     for (int i = 0; i < 2 * MANY; i++) {
         char sql[64];
         (void)snprintf(sql, sizeof(sql), "SELECT $1::int + %d AS n", i % MANY);
-        assert_int_equal(repeat_number(db, sql, "1"), i % MANY + 1);
+        assert_int_equal(prepared_number(db, sql, "1"), i % MANY + 1);
     }
-    int64_t kept = repeat_number(db, count_kept, "kept");
+    int64_t kept = prepared_number(db, count_kept, "kept");
     assert_true(kept > 0 && kept < MANY);
 }
 
-static void test_a_kept_statement_that_is_of_no_use_any_more(void **state)
+static void test_a_stale_prepared_statement_is_run_anew(void **state)
 {
     (void)state;
     struct cv_error error;
@@ -417,17 +419,17 @@ static void test_a_kept_statement_that_is_of_no_use_any_more(void **state)
                            &error),
               &error);
     assert_ok(cv_db_script(db, "PREPARE cv_0 AS SELECT 1", &error), &error); /* the name is taken */
-    assert_int_equal(repeat_number(db, "SELECT * FROM grows WHERE $1 <> ''", "x"), 7);
+    assert_int_equal(prepared_number(db, "SELECT * FROM grows WHERE $1 <> ''", "x"), 7);
     static const char *const statements[] = {"SELECT * FROM grows WHERE $1 <> ''",
                                              "SELECT n FROM grown() WHERE $1 <> ''"};
     static const char *const changes[] = {"ALTER TABLE grows ADD COLUMN m int", "DEALLOCATE ALL"};
     for (size_t i = 0; i < CV_COUNT(changes); i++) {
         for (size_t s = 0; s < CV_COUNT(statements); s++) {
-            assert_int_equal(repeat_number(db, statements[s], "x"), 7);
+            assert_int_equal(prepared_number(db, statements[s], "x"), 7);
         }
         assert_ok(cv_db_script(db, changes[i], &error), &error);
         for (size_t s = 0; s < CV_COUNT(statements); s++) {
-            assert_int_equal(repeat_number(db, statements[s], "x"), 7);
+            assert_int_equal(prepared_number(db, statements[s], "x"), 7);
         }
     }
 }
@@ -440,8 +442,8 @@ static void test_nothing_is_kept_behind_a_pooler(void **state)
     struct cv_error error;
     assert_non_null(params.conninfo);
     assert_ok(cv_db_open(&params, &db, &error), &error);
-    assert_int_equal(repeat_number(db, count_kept, "kept"), 0);
-    assert_int_equal(repeat_number(db, count_kept, "kept"), 0);
+    assert_int_equal(prepared_number(db, count_kept, "kept"), 0);
+    assert_int_equal(prepared_number(db, count_kept, "kept"), 0);
     cv_db_close(db);
 }
 
@@ -461,9 +463,9 @@ int main(void)
         cmocka_unit_test(test_connection_texts_that_lead_nowhere),
         cmocka_unit_test(test_refusals_of_the_server),
         cmocka_unit_test(test_a_server_that_accepts_and_says_nothing),
-        cmocka_unit_test(test_a_repeated_statement_is_kept_by_a_session_of_ours),
-        cmocka_unit_test(test_more_repeated_statements_than_are_kept),
-        cmocka_unit_test(test_a_kept_statement_that_is_of_no_use_any_more),
+        cmocka_unit_test(test_a_session_of_its_own_keeps_prepared_statements),
+        cmocka_unit_test(test_more_statements_than_a_session_keeps),
+        cmocka_unit_test(test_a_stale_prepared_statement_is_run_anew),
         cmocka_unit_test(test_nothing_is_kept_behind_a_pooler),
     };
     return cmocka_run_group_tests_name("database", tests, NULL, NULL);

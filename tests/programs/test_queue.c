@@ -13,8 +13,6 @@
 
 enum { LEASE_MS = 60 * 1000 };
 
-CV_DEFINE_CLEANUP(json_t *, json_decref)
-
 static struct cv_db *db;
 static struct cv_error error;
 static char type[64];
@@ -46,7 +44,8 @@ static void add(char id[CV_UUID_SIZE])
 
 static void claim(struct cv_job_list *list)
 {
-    assert_result(0, cv_queue_claim(db, "worker", type, 1, LEASE_MS, list, &error));
+    const struct cv_claim_params params = {"worker", type, 1, LEASE_MS};
+    assert_result(0, cv_queue_claim(db, &params, list, &error));
     assert_int_equal(list->count, 1);
 }
 
@@ -98,7 +97,8 @@ static void test_a_claim_yields_what_was_enqueued(void **state)
     assert_int_equal(job->retry_count, 0);
     assert_int_equal(job->time_limit_ms, 90000);
     struct cv_job_list none = {NULL, 0};
-    assert_result(CV_QUEUE_EMPTY, cv_queue_claim(db, "w", type, 9, LEASE_MS, &none, &error));
+    const struct cv_claim_params many = {"w", type, 9, LEASE_MS};
+    assert_result(CV_QUEUE_EMPTY, cv_queue_claim(db, &many, &none, &error));
     assert_null(none.jobs);
 }
 
@@ -128,11 +128,12 @@ static void test_the_life_of_a_job_in_one_transaction(void **state)
     cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
     claim(&list);
     const struct cv_job *job = &list.jobs[0];
-    assert_result(0, cv_queue_renew(db, id, job->token, LEASE_MS, &error));
-    assert_result(0, cv_queue_progress(db, id, job->token, 0.5, "read\xFF", &error));
+    const struct cv_lease lease = {id, job->token};
+    assert_result(0, cv_queue_renew(db, &lease, LEASE_MS, &error));
+    assert_result(0, cv_queue_progress(db, &lease, 0.5, "read\xFF", &error));
     assert_column(id, "progress", "0.5");
     assert_column(id, "progress_message", "read\xEF\xBF\xBD");
-    assert_result(0, cv_queue_progress(db, id, job->token, 7, NULL, &error));
+    assert_result(0, cv_queue_progress(db, &lease, 7, NULL, &error));
     assert_column(id, "progress", "1");
     assert_result(-1, cv_queue_fence(db, job, &error));
 
@@ -178,7 +179,9 @@ static void test_a_failure_keeps_hostile_text_and_no_secret(void **state)
     static const char hostile[] = "\xC3(\xF0\x9F\xED\xA0\x80 password=hunter2 ";
     (void)memset(tail, 'x', sizeof(tail) - 1);
     (void)memcpy(tail, "dropped", 7);
-    (void)memcpy(tail + sizeof(tail) - 1 - 8193, "\xC3\xBC", 2); /* cut between its two bytes */
+    /* The cut falls between the two bytes of the ü, and takes the name of the secret away. */
+    static const char cut[] = "token=\xC3\xBChunter2 ";
+    (void)memcpy(tail + sizeof(tail) - 1 - 8193 - strlen("token="), cut, sizeof(cut) - 1);
     (void)memcpy(tail + 8000, hostile, sizeof(hostile) - 1);
     struct cv_attempt_report report = {.exit_code = -1, .stderr_tail = tail, .stdout_tail = ""};
     struct cv_error failure;
@@ -251,8 +254,9 @@ static void test_a_lost_lease_is_told_by_every_call(void **state)
     struct cv_error failure;
     assert_int_equal(cv_fail(&failure, CV_ERROR_IO, "zombie"), -1);
 
-    assert_result(CV_LEASE_LOST, cv_queue_renew(db, id, zombie->token, LEASE_MS, &error));
-    assert_result(CV_LEASE_LOST, cv_queue_progress(db, id, zombie->token, 0.9, "", &error));
+    const struct cv_lease lost = {id, zombie->token};
+    assert_result(CV_LEASE_LOST, cv_queue_renew(db, &lost, LEASE_MS, &error));
+    assert_result(CV_LEASE_LOST, cv_queue_progress(db, &lost, 0.9, "", &error));
     assert_result(CV_LEASE_LOST, cv_queue_complete(db, zombie, NULL, NULL, &error));
     assert_result(CV_LEASE_LOST, cv_queue_fail(db, zombie, &failure, NULL, &error));
     assert_result(CV_LEASE_LOST, cv_queue_release(db, zombie, "x", NULL, &error));
@@ -291,11 +295,11 @@ static void test_cancel_and_release(void **state)
 
     cv_auto(cv_job_list_deinit) struct cv_job_list second = {NULL, 0};
     claim(&second);
-    int64_t token = second.jobs[0].token;
+    const struct cv_lease lease = {id, second.jobs[0].token};
     assert_int_equal(second.jobs[0].retry_count, 0);
     assert_result(0, cv_queue_cancel(db, id, &error));
-    assert_result(CV_QUEUE_CANCEL, cv_queue_renew(db, id, token, LEASE_MS, &error));
-    assert_result(CV_QUEUE_CANCEL, cv_queue_progress(db, id, token, 0.1, "x", &error));
+    assert_result(CV_QUEUE_CANCEL, cv_queue_renew(db, &lease, LEASE_MS, &error));
+    assert_result(CV_QUEUE_CANCEL, cv_queue_progress(db, &lease, 0.1, "x", &error));
     assert_result(0, cv_queue_settle_canceled(db, &second.jobs[0], NULL, &error));
     assert_column(id, "status", "canceled");
 }

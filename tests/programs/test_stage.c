@@ -75,9 +75,9 @@ static int leave(struct cv_stage_context *context, const json_t *payload, json_t
     (void)context;
     (void)result;
     (void)error;
-    /* The library keeps the real standard output aside, on a descriptor of its own. */
+    /* The library keeps the real standard output aside, behind the descriptors of the broker. */
     const char *text = text_of(payload, "text", "");
-    for (int fd = 4; fd < 12; fd++) {
+    for (int fd = 6; fd < 12; fd++) {
         ssize_t written = write(fd, text, strlen(text));
         (void)written;
     }
@@ -94,7 +94,7 @@ static int flood(struct cv_stage_context *context, const json_t *payload, json_t
     static char chunk[1 << 16];
     (void)memset(chunk, ' ', sizeof(chunk));
     while (for_ever) {
-        for (int fd = 4; fd < 12; fd++) {
+        for (int fd = 6; fd < 12; fd++) {
             ssize_t written = write(fd, chunk, sizeof(chunk));
             (void)written;
         }
@@ -296,7 +296,7 @@ static int probe(struct cv_stage_context *context, const json_t *payload, json_t
     const char *outside = text_of(payload, "outside", "/nowhere");
     set(result, "write_outside", try_open(outside, O_WRONLY | O_CREAT));
     set(result, "read_outside", try_open(text_of(payload, "secret", "/nowhere"), O_RDONLY));
-    set(result, "read_system", try_open("/etc/passwd", O_RDONLY));
+    set(result, "read_system", try_open("/etc/ld.so.cache", O_RDONLY));
     set(result, "write_null", try_open("/dev/null", O_WRONLY));
 
     cv_auto_fd int inet = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -325,6 +325,23 @@ static int environment(struct cv_stage_context *context, const json_t *payload, 
     return 0;
 }
 
+/* A stage without a database tries to get into one by its socket: "worked", or what libpq said. */
+static int login(struct cv_stage_context *context, const json_t *payload, json_t *result,
+                 struct cv_error *error)
+{
+    (void)context;
+    (void)error;
+    const char *const keywords[] = {"host", "user", "dbname", "connect_timeout", NULL};
+    const char *const values[] = {text_of(payload, "socket", ""), text_of(payload, "user", ""),
+                                  text_of(payload, "database", "postgres"), "5", NULL};
+    PGconn *connection = PQconnectdbParams(keywords, values, 0);
+    set(result, "login",
+        PQstatus(connection) == CONNECTION_OK ? "worked" : PQerrorMessage(connection));
+    PQfinish(connection);
+    set(result, "read_password", try_open(text_of(payload, "password", "/nowhere"), O_RDONLY));
+    return 0;
+}
+
 static int query(struct cv_stage_context *context, const json_t *payload, json_t *result,
                  struct cv_error *error)
 {
@@ -347,6 +364,7 @@ static const struct {
     {"chatter", chatter}, {"flood", flood}, {"hang", hang},   {"spin", spin},
     {"work", work},       {"eat", eat},     {"fill", fill},   {"put", put},
     {"copy", copy},       {"probe", probe}, {"query", query}, {"environment", environment},
+    {"login", login},
 };
 
 static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
@@ -382,6 +400,9 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
                      attempt, text);
 }
 
+/* Everything: what it does is for its payload to say. */
+static const struct cv_grant grants[] = {{CV_GRANT_READ | CV_GRANT_WRITE, "*"}, {0}};
+
 static const struct cv_stage stage = {
     .name = TABLES ? "test-table-stage" : "test-stage",
     .job_type = TABLES ? "test_table" : "test_stage",
@@ -392,6 +413,7 @@ static const struct cv_stage stage = {
             .file_bytes = 8 << 20,
             .cpu_seconds = 2,
         },
+    .grants = grants,
     .run = run,
     .commit = commit,
 };

@@ -19,6 +19,9 @@ psycopg2.extras.register_uuid()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = "cortana_template"
 
+# Many tests compare all objects of a store with what a stage writes; those of job logs switch them on.
+os.environ.setdefault("CORTANA_LOG_DAYS", "0")
+
 
 def postgres_bin():
     """The directory of initdb and pg_ctl: $PG_BIN, else the newest that Debian has installed."""
@@ -93,6 +96,8 @@ class Cluster:
     def create_database(self):
         name = f"test_{uuid.uuid4().hex}"
         run_sql(self, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        # What belongs to a database and not to its schema is not copied with it.
+        run_sql(self, "SELECT cortana.secure_database()", name)
         return name
 
     def remove(self):
@@ -101,8 +106,8 @@ class Cluster:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def run_sql(cluster, statement):
-    connection = cluster.connect()
+def run_sql(cluster, statement, database="postgres"):
+    connection = cluster.connect(database)
     try:
         connection.cursor().execute(statement)
     finally:

@@ -204,7 +204,7 @@ class FaultProxy:
         status = int(answer[0].split(" ")[1])
         body = server.body(answer[1], method == "HEAD", status)
         if fault and kind != "corrupt_request":
-            return self._spoil(client, fault, answer, body)
+            return self._spoil(client, fault, method, answer, body)
         client.send(*answer)
         is_chunked = any(name.lower() == "transfer-encoding" for name, _ in answer[1])
         for data in body:
@@ -220,10 +220,12 @@ class FaultProxy:
         headers = [("Content-Type", " application/xml"), ("Content-Length", f" {len(text)}")]
         client.send(f"HTTP/1.1 {fault.value} Fault", headers, b"" if method == "HEAD" else text)
 
-    def _spoil(self, client, fault, answer, body):
+    def _spoil(self, client, fault, method, answer, body):
         if fault.kind == "swallow":
             list(body)
             return False
+        if method == "HEAD":  # an answer without a body breaks off before it has begun
+            return self._break_off(client, fault)
         whole = b"".join(body)
         if fault.kind == "corrupt":
             client.send(answer[0], with_length(answer[1], len(whole)), flip(whole))
@@ -233,6 +235,9 @@ class FaultProxy:
             client.send(answer[0], with_length(answer[1], len(whole)), whole)
             return True
         client.send(answer[0], with_length(answer[1], len(whole)), whole[:fault.value])
+        return self._break_off(client, fault)
+
+    def _break_off(self, client, fault):
         if fault.kind == "stall":
             client.more()  # returns when the client has given up
         else:

@@ -3,6 +3,11 @@
 import json
 
 
+def past_all_rules(statement):
+    """The statement without the triggers that refuse it: for ages and damage that only a test makes."""
+    return f"SET session_replication_role = replica; {statement}; RESET session_replication_role"
+
+
 class Queue:
     def __init__(self, connection):
         self.connection = connection

@@ -15,7 +15,7 @@ class Stage:
 
     def __init__(self, program, store, check=None):
         self.program = program
-        self.check = check  # the program check-proxy
+        self.check = check  # the program check-hls
         self.store = pathlib.Path(store)
         self.video_id = str(uuid.uuid4())
 
@@ -38,7 +38,7 @@ class Stage:
         return done.returncode, json.loads(lines[0])
 
     def check_output(self):
-        """What check-proxy says of the proxy and its pictures, which must be flawless."""
+        """What check-hls says of the proxy and its pictures, which must be flawless."""
         findings, summary = self.findings()
         assert findings == []
         return summary

@@ -157,6 +157,17 @@ class S3Server:
         self._run("radosgw-admin", "-c", self.root / "ceph.conf", "-n", "client.rgw", "gc", "process",
                   "--include-all")
 
+    def _key(self, verb, *more):
+        self._run("radosgw-admin", "-c", self.root / "ceph.conf", "-n", "client.rgw", "key", verb,
+                  "--uid=test", "--key-type=s3", f"--access-key={ACCESS_KEY}", *more)
+
+    def take_key_back(self):
+        """The key is refused from now on."""
+        self._key("rm")
+
+    def give_key(self):
+        self._key("create", f"--secret-key={SECRET_KEY}")
+
     def environment(self, bucket, endpoint=None):
         """What a client of it needs."""
         return {"STORE_URL": f"s3://{bucket}", "S3_ENDPOINT": endpoint or self.endpoint,

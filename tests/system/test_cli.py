@@ -42,9 +42,13 @@ def video(sql):
     return VIDEO
 
 
+def json_lines(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 @pytest.mark.parametrize("arguments", [
     [], ["nonsense"], ["run", "--target-fps", "5"], ["run", "--target-fps", "fast", "x"], ["run", "--workers", "ocr", "x"],
-    ["run", "--languages", "../x", "x"], ["search"], ["search", "a", "b"],
+    ["run", "--languages", "../x", "x"], ["search"], ["search", "(a OR b)"],
     ["search", "a", "--limit", "0"], ["export"], ["export", "last", "--format", "doc"],
     ["export", "last", "--format"], ["clip", "last", "1s"], ["clip", "last", "2s", "1s"],
     ["clip", "last", "soon", "later"], ["clip", "last", "1s", "2s", "--crop", "64x64"],
@@ -86,7 +90,8 @@ def test_export_csv(cortana, video):
     done = cortana("export", video, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout, newline=""), strict=True))
     assert [row["text"] for row in rows] == [row["text"] for row in TEXTS]
-    assert rows[1]["t_end"] == "3723004" and rows[1]["y"] == "40"
+    assert rows[1]["t_end_ms"] == "3723004" and rows[1]["y"] == "40"
+    assert rows[1]["end"] == "01:02:03.004" and rows[1]["video"] == "film.mp4"
     assert rows[2]["entities"] == "mention:@anna"
 
 
@@ -119,11 +124,12 @@ def test_search_shows_time_box_and_match(cortana, video):
     assert "film.mp4  0:01.000 – 1:02:03.004  at 5,40  100×20" in done.stdout
     assert "[shipped]" in done.stdout
     assert "[shipped]" in cortana("search", "shiped", "--video", "film.mp4").stdout
-    hits = json.loads(cortana("search", "shipped", "--json").stdout)
+    hits = json_lines(cortana("search", "shipped", "--json"))
     assert [(hit["video_id"], hit["t_start"]) for hit in hits] == [(video, 1000)]
     nothing = cortana("search", "zzzzzz")
-    assert nothing.returncode == 0 and nothing.stdout == "" and "nothing found" in nothing.stderr
-    assert json.loads(cortana("search", "zzzzzz", "--json").stdout) == []
+    assert nothing.returncode == 1 and nothing.stdout == "" and "nothing found" in nothing.stderr
+    nothing = cortana("search", "zzzzzz", "--json")
+    assert nothing.returncode == 1 and nothing.stdout == nothing.stderr == ""
 
 
 def test_text_cannot_command_the_terminal(cortana, sql, video):
@@ -133,12 +139,27 @@ def test_text_cannot_command_the_terminal(cortana, sql, video):
     assert "\x1b" not in done.stdout and "a [2Jb" in done.stdout
 
 
+def test_no_secret_of_a_job_is_shown(cortana, sql, video):
+    payload = {"password": "hunter2", "argv": ["curl", "--token", "hunter2", "-H", "Authorization: Bearer hunter2"],
+               "url": "https://me:hunter2@example.com/?X-Amz-Signature=hunter2", "size": 17}
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT job_id FROM enqueue_job('transcode', %s, %s)", (json.dumps(payload), video))
+        job = str(cursor.fetchone()[0])
+        cursor.execute("SELECT id, lease_token FROM claim_jobs('w', 'transcode')")
+        claimed, token = cursor.fetchone()
+        cursor.execute("SELECT fail_job(%s, %s, 'ServerError', 'asked with password=hunter2', false)",
+                       (claimed, token))
+    shown = cortana("jobs", "show", job).stdout
+    assert "hunter2" not in shown
+    assert '"size":17' in shown and "example.com" in shown and "asked with password=" in shown
+
+
 def test_jobs_are_listed_shown_canceled_and_retried(cortana, sql, video):
     with sql.cursor() as cursor:
         cursor.execute("SELECT job_id FROM enqueue_job('transcode', '{}', %s)", (video,))
         job = str(cursor.fetchone()[0])
     listed = cortana("jobs").stdout
-    assert job[:8] in listed and "queued" in listed and max(map(len, listed.splitlines())) <= 100
+    assert job in listed and "queued" in listed
     assert cortana("jobs", "cancel", job[:8]).returncode == 0
     shown = cortana("jobs", "show", job).stdout
     assert re.search(r"^state +canceled$", shown, re.M) and "EVENT" in shown
@@ -149,9 +170,9 @@ def test_jobs_are_listed_shown_canceled_and_retried(cortana, sql, video):
         claimed, token = cursor.fetchone()
         cursor.execute("SELECT fail_job(%s, %s, 'DecodeError', 'no frames', false)", (claimed, token))
     shown = cortana("jobs", "show", job).stdout
-    assert "DecodeError: no frames" in shown and "TRY" in shown
+    assert re.search("DecodeError +no frames", shown) and "TRY" in shown
     assert "1 dead letters" in cortana("doctor").stdout
-    assert cortana("jobs", "retry", "--failed", "transcode").stdout.startswith("1 jobs")
+    assert cortana("jobs", "retry", "--type", "transcode").stdout.startswith("1 jobs")
     assert cortana("jobs", "show", "ffffffff").returncode == 1
 
 
@@ -165,7 +186,7 @@ def test_workflows_and_runs(cortana, sql, video, tmp_path):
     assert '"depends_on"' in cortana("workflows", "show", "mine").stdout
     steps.write_text('[{"key": "a", "job_type": "clip_generate", "depends_on": ["a"]}]')
     refused = cortana("workflows", "add", "mine", steps)
-    assert refused.returncode == 1 and "wait for one another" in refused.stderr
+    assert refused.returncode == 1 and "depend on one another in a cycle" in refused.stderr
 
     started = cortana("runs", "start", "mine", "--video", "film.mp4", "--input", '{"x": 1}').stdout
     run_id = re.fullmatch(r"run (\S+) has started\n", started)[1]
@@ -174,7 +195,7 @@ def test_workflows_and_runs(cortana, sql, video, tmp_path):
         job, token, payload = cursor.fetchone()
         assert payload["x"] == 1
         cursor.execute("SELECT fail_job(%s, %s, 'DecodeError', 'no frames', false)", (job, token))
-    assert "a: DecodeError: no" in cortana("runs").stdout
+    assert "a: no frames" in cortana("runs").stdout
     shown = cortana("runs", "show", run_id[:8]).stdout
     assert re.search(r"^\S+ +a +0 +failed ", shown, re.M) and re.search(r" b +0 +queued ", shown)
     assert cortana("runs", "restart", run_id).stdout == "1 jobs are queued again\n"

@@ -1,6 +1,5 @@
 """Clips through the queue: by SQL and by the command line, one object for one range and set of options."""
 import json
-import pathlib
 import subprocess
 import uuid
 
@@ -45,7 +44,7 @@ def request(jobs, start, end, padding=0, **options):
 def cortana(program, workers, *arguments):
     return subprocess.run([program("cortana"), "clip", VIDEO, *arguments], text=True, check=False,
                           capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
-                          env=workers.environment())
+                          cwd=workers.store.parent, env=workers.environment())
 
 
 def test_one_range_with_one_set_of_options_is_one_object(program, workers, jobs, video):
@@ -70,7 +69,9 @@ def test_one_range_with_one_set_of_options_is_one_object(program, workers, jobs,
     # By the command line it is the same clip, and nothing is left to do.
     done = cortana(program, workers, "1s", "3s", "--padding", "0")
     assert done.returncode == 0, done.stderr
-    assert pathlib.Path(done.stdout.strip()) == workers.store / first["clip_path"]
+    copy = workers.store.parent / done.stdout.strip()
+    assert copy.name == "a_0m01.000s-0m03.000s.mp4"
+    assert copy.read_bytes() == (workers.store / first["clip_path"]).read_bytes()
     count = jobs.row("SELECT count(*) AS n FROM jobs")["n"]
     assert count == 6
     # Asked for again by SQL there is a job, which finds the object.
@@ -90,29 +91,44 @@ def test_the_command_line_has_the_options(program, workers, jobs, video, tmp_pat
     same = request(jobs, 1000, 3000, crop={"width": 160, "height": 120, "x": 16, "y": 8}, mute=True,
                    mode="encode", max_height=120)
     assert jobs.wait_for(same["job_id"], "done")["result"]["skipped"] is True
-    done = cortana(program, workers, "1500", "--format", "jpg")
+    done = cortana(program, workers, "1.5", "--format", "jpg")
     assert done.returncode == 0, done.stderr
-    picture = pathlib.Path(done.stdout.strip())
+    picture = workers.store.parent / done.stdout.strip()
     assert picture.suffix == ".jpg" and picture.read_bytes()[:2] == b"\xff\xd8"
-    assert request(jobs, 1500, None, format="jpg")["clip_path"].endswith(picture.name)
+    told = json.loads(cortana(program, workers, "1500ms", "--format", "jpg", "--json").stdout)
+    assert told["file"] == picture.name and told["start_ms"] == 1500
+    assert request(jobs, 1500, None, format="jpg")["clip_path"] == told["object"]
 
 
 def test_a_failing_clip_says_why(program, workers, jobs, video):
     workers.start("clip-generate-worker")
     done = cortana(program, workers, "50s", "51s")
     assert done.returncode == 1 and "is not before the video's end" in done.stderr
+    assert VIDEO not in done.stderr and "S3" not in done.stderr and "master" not in done.stderr
     done = cortana(program, workers, "1s", "2s", "--crop", "64x64+300+0")
     assert done.returncode == 1 and "reaches over the edge" in done.stderr
-    done = cortana(program, workers, "1s", "2s", "--format", "avi")
-    assert done.returncode == 1 and '"format" must be' in done.stderr
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["50s", "51s"], "there is nothing at 0:50.000"),
+    (["1s", "2s", "--crop", "64x64+300+0"], "lies beyond the picture"),
+    (["1s", "2s", "--format", "avi"], "mp4 webm gif jpg"),
+    (["2s", "1s"], "before it starts"),
+    (["1s", "2s", "-o", "/nowhere/clip.mp4"], "cannot write into the folder /nowhere"),
+])
+def test_what_cannot_be_cut_is_refused_at_once(program, workers, jobs, video, arguments, words):
+    jobs.row("UPDATE videos SET duration = 10, resolution = '320x240' RETURNING 1")
+    done = cortana(program, workers, *arguments)
+    assert done.returncode == 64 and words in done.stderr
+    assert jobs.row("SELECT count(*) AS n FROM jobs")["n"] == 0
 
 
 @pytest.mark.parametrize("start, end, options, words", [
-    (1000, 3000, {"colour": "red"}, "no option colour"),
+    (1000, 3000, {"colour": "red"}, "unknown options of a clip: colour"),
     (1000, 3000, [1], "JSON object"),
     (3000, 1000, {}, "after its start"),
     (1000, None, {}, "after its start"),
-    (1000, 3000, {"format": "../x"}, "the format"),
+    (1000, 3000, {"format": "../x"}, "not a valid format"),
 ])
 def test_requests_are_checked(sql, start, end, options, words):
     with sql.cursor() as cursor:

@@ -10,6 +10,7 @@ import uuid
 
 import psycopg2
 import pytest
+from jobs import past_all_rules
 from scanning import Scanning
 from workers import STAGE_SCHEMA, Chaos, Workers, wait_until
 
@@ -357,7 +358,8 @@ def clip(library, video, days, **result):
     library.rows("SELECT * FROM claim_jobs('w', 'clip_generate')")
     library.rows("SELECT complete_job(id, lease_token, %s) FROM jobs WHERE id = %s",
                  json.dumps({"clip_path": key, **result}), job)
-    library.rows("UPDATE jobs SET finished_at = now() - %s * interval '1 day' WHERE id = %s", days, job)
+    library.rows(past_all_rules("UPDATE jobs SET finished_at = now() - %s * interval '1 day' WHERE id = %s"),
+                     days, job)
     return key, lambda: library.value("SELECT result FROM jobs WHERE id = %s", job)
 
 

@@ -169,7 +169,7 @@ def test_a_model_that_changes_its_length_is_refused(library, one_server, workers
     assert embed(workers, library.add(["a text"]), one_server)[0] == 0
     one_server.dimensions = 32
     code, _, said = embed(workers, library.add(["another"]), one_server)
-    assert code == 65 and "gave vectors of 32 numbers, its earlier ones have 64" in said
+    assert code == 65 and "returned vectors of 32 numbers, but its earlier vectors have 64" in said
 
 
 @pytest.mark.parametrize("payload", [{"model": 7}, {"model": ""}, {"model": "x" * 101},
@@ -230,7 +230,7 @@ def test_fields_narrow_a_search_by_meaning_down(queue, library, one_server, work
     assert sorted(library.texts("supper")) == ["dinner deu", "dinner eng"]
     with pytest.raises(psycopg2.Error, match="a filter has fields alone"):
         library.texts("supper", filter="lang:deu word")
-    with pytest.raises(psycopg2.Error, match="no texts are embedded with model nobody"):
+    with pytest.raises(psycopg2.Error, match="there are no embeddings of model nobody"):
         library.texts("supper", model="nobody")
 
 
@@ -274,8 +274,8 @@ def test_the_command(program, library, database, one_server, workers, queue, tmp
     assert MODEL in listed and "in the pipeline" in listed
     text = cortana("search", "--semantic", "supper", "--limit", "1").stdout
     assert "dinner tonight" in text and "meaning" in text
-    hits = json.loads(cortana("search", "--semantic", "--json", "automobile", "--video",
-                              str(video)).stdout)
+    hits = [json.loads(line) for line in cortana("search", "--semantic", "--json", "automobile", "--video",
+                                                 str(video)).stdout.splitlines()]
     assert [hit["text"] for hit in hits] == ["A red car", "Where to have dinner tonight"]
     assert "belong to --semantic" in cortana("search", "x", "--filter", "lang:deu").stderr
     assert "not" in cortana("search", "--semantic", "x", "--model", str(uuid.uuid4())).stderr \

@@ -5,20 +5,19 @@ is read as evidence.
 
 CORTANA_FAULT_SECONDS=7200 for the long run; CORTANA_FAULT_SEED to repeat one."""
 
-import collections
 import contextlib
 import os
 import random
-import signal
 import time
 
 import psycopg2
 import psycopg2.extras
 import pytest
+from faults import Faults
 from invariants import INVARIANTS, violations
 from tcp_gate import PgBouncer, TcpGate
 from test_faults import FAST_RETRIES, find_faketime
-from workers import STAGE_SCHEMA, Jobs, Workers, children_of, wait_until
+from workers import STAGE_SCHEMA, Jobs, Workers, stages_of, wait_until
 
 LEASE_MS = 1500
 DIAMOND = """INSERT INTO workflows (name, steps) VALUES ('diamond', '[
@@ -133,76 +132,20 @@ class Load:
             + (SELECT count(*) FROM event_outbox) AS n""")["n"]
 
 
-class Faults:
-    """What may break, each a method; draws one after the other from the dice."""
+class QueueFaults(Faults):
+    """Test stages and schedulers on three ways to the database, one of them through a pooler."""
 
     def __init__(self, dice, cluster, gates, pooler, starters, clock):
-        self.dice, self.cluster, self.gates, self.pooler = dice, cluster, gates, pooler
+        super().__init__(dice, cluster, gates, clock, LEASE_MS, self.processes, self.revive)
         self.starters = starters
-        self.clock = clock
         self.workers = [start() for start in starters]
-        self.stopped = []  # (when it goes on, pid)
-        self.done = collections.Counter()
-        self.kinds = {self.kill: 20, self.stop: 20, self.crash_database: 2, self.terminate_backend: 10,
-                      self.reset: 6, self.silence: 6, self.freeze: 6, self.restart_pooler: 4,
-                      self.step_clock: 6}
+        self.kinds[pooler.restart] = 4
 
-    def victim(self):
+    def processes(self):
         supervisors = [worker.pid for worker in self.workers if worker.is_alive()]
-        stages = [pid for supervisor in supervisors for pid in children_of(supervisor)]
-        return self.dice.choice(self.dice.choice([kind for kind in (supervisors, stages) if kind]))
+        return supervisors, [pid for supervisor in supervisors for pid in stages_of(supervisor)]
 
-    def kill(self):
-        os.kill(self.victim(), signal.SIGKILL)
-
-    def stop(self):
-        pid = self.victim()
-        os.kill(pid, signal.SIGSTOP)
-        leases = self.dice.choice([0.2, 0.8, 1.5, 3])  # for less than a lease, and for more
-        self.stopped.append((time.monotonic() + leases * LEASE_MS / 1000, pid))
-
-    def crash_database(self):
-        self.cluster.stop(immediate=True)
-        time.sleep(self.dice.choice([0, 0.5, 2.5]))  # how long it is away
-        self.cluster.start()
-
-    def terminate_backend(self):
-        with contextlib.suppress(psycopg2.Error), contextlib.closing(self.cluster.connect()) as link:
-            link.cursor().execute("""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-                ORDER BY md5(pid::text || %s) LIMIT 1""", (str(self.dice.random()),))
-
-    def reset(self):
-        self.dice.choice(self.gates).reset()
-
-    def silence(self):
-        self.dice.choice(self.gates).silence(self.dice.choice([0.1, 1, 4]))
-
-    def freeze(self):
-        self.dice.choice(self.gates).freeze(self.dice.choice([0.3, 1, 2.5]))
-
-    def restart_pooler(self):
-        self.pooler.restart()
-
-    def step_clock(self):
-        """The wall clock of one worker jumps, back or forth."""
-        self.clock.write_text(f"{self.dice.choice([-7200, -90, -2, 2, 90, 7200]):+d}\n")
-
-    def one(self):
-        fault = self.dice.choices(list(self.kinds), list(self.kinds.values()))[0]
-        with contextlib.suppress(ProcessLookupError):
-            fault()
-            self.done[fault.__name__] += 1
-        self.go_on()
-
-    def go_on(self, everybody=False):
-        """Stopped processes whose time has come go on; dead workers are started anew."""
-        now = time.monotonic()
-        for when, pid in list(self.stopped):
-            if everybody or when <= now:
-                self.stopped.remove((when, pid))
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+    def revive(self):
         for index, worker in enumerate(self.workers):
             if not worker.is_alive():
                 self.workers[index] = self.starters[index]()
@@ -289,8 +232,8 @@ def test_no_fault_breaks_the_history(cluster, field, program):
     seed = int(os.environ.get("CORTANA_FAULT_SEED", time.time_ns() % 1_000_000))
     dice = random.Random(seed)
     load = Load(cluster.url(name), dice)
-    faults = Faults(dice, cluster, gates, pooler, starters_of(name, gates, workers, clock, program),
-                    clock)
+    faults = QueueFaults(dice, cluster, gates, pooler,
+                         starters_of(name, gates, workers, clock, program), clock)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for _ in range(dice.randrange(4)):

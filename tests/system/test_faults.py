@@ -7,7 +7,6 @@ import pathlib
 import signal
 import subprocess
 
-import psycopg2
 import pytest
 from tcp_gate import TcpGate
 from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, children_of, is_running, wait_until

@@ -1,12 +1,14 @@
 """cortana gc, bucket init, delete and doctor: what does not belong together is found, and no more."""
 
+import json
 import os
+import signal
 import time
 import uuid
 
 import pytest
 from test_deletion import DAY, PLACES, Library, clip
-from workers import Workers
+from workers import Workers, wait_until
 
 
 @pytest.fixture
@@ -85,6 +87,80 @@ def test_old_clips(library):
     assert len(library.of(video)) == len(PLACES)
 
 
+def transcode(library, video):
+    return library.value("SELECT job_id FROM enqueue_job('transcode', %s, %s)", json.dumps({
+        "video_id": video, "s3_original_path": f"videos/original/{video}/master.mp4"}), video)
+
+
+def status_of(library, job):
+    return library.value("SELECT status::text FROM jobs WHERE id = %s", job)
+
+
+def new_video(library, path):
+    video = str(uuid.uuid4())
+    library.put(f"videos/original/{video}/master.mp4", path.read_bytes())
+    library.rows("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", video,
+                 f"videos/original/{video}/master.mp4")
+    return video
+
+
+def produced(library, video):
+    return {key for key in library.of(video) if "/original/" not in key}
+
+
+def test_what_a_canceled_transcode_leaves(library, fixtures_dir):
+    """Whatever had been stored goes, when nothing is under way any more and it is old enough."""
+    kept = library.add()
+    video = new_video(library, fixtures_dir / "feed.mp4")
+    worker = library.workers.start("transcode-worker")
+    job = transcode(library, video)
+    wait_until(lambda: len(produced(library, video)) > 2, "some segments")
+    for stage in worker.stages():  # it does not hear that it is to stop, and so does not clear up
+        os.kill(stage, signal.SIGSTOP)
+    library.rows("SELECT cancel_job(%s)", job)
+    wait_until(lambda: status_of(library, job) == "canceled", "the end of the job")
+    left = produced(library, video)
+    assert len(left) > 2
+    assert findings(library.cortana("gc", "--remove")) == {}, "it is not old enough"
+    age(library)
+    assert findings(library.cortana("gc")) == {key: "leftover" for key in left}
+    other = library.value("SELECT job_id FROM enqueue_job('ocr', '{}', %s)", video)
+    assert findings(library.cortana("gc")) == {}, "something is under way"
+    library.rows("SELECT cancel_job(%s)", other)
+    assert produced(library, video) == left
+    assert findings(library.cortana("gc", "--remove")) == {key: "leftover" for key in left}
+    assert library.of(video) == [f"videos/original/{video}/master.mp4"]
+    assert len(library.of(kept)) == len(PLACES)
+    library.rows("SELECT retry_job(%s)", job)
+    wait_until(lambda: status_of(library, job) == "done", "the second attempt", 300)
+    library.rows("SELECT cancel_job(id) FROM jobs WHERE status = 'queued'")  # the stages behind it
+    whole = produced(library, video)
+    library.put(f"videos/proxy/{video}/720p/segment_99999.ts")
+    age(library)
+    stray = f"videos/proxy/{video}/720p/segment_99999.ts"
+    assert findings(library.cortana("gc", "--remove")) == {stray: "leftover"}
+    assert produced(library, video) == whole and worker.stop() == 0
+    # Without the list of what it put there, nothing can be said of what a done job has left.
+    library.put(stray)
+    age(library)
+    library.rows("DELETE FROM task_artifacts")
+    assert findings(library.cortana("gc")) == {}
+
+
+def test_leftovers_behind_the_first_page(library):
+    video = str(uuid.uuid4())
+    library.put(f"videos/original/{video}/master.mp4")
+    library.rows("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", video,
+                 f"videos/original/{video}/master.mp4")
+    for number in range(2300):
+        library.put(f"videos/proxy/{video}/240p/segment_{number:05}.ts", b"")
+    job = transcode(library, video)
+    library.rows("SELECT cancel_job(%s)", job)
+    age(library)
+    assert len(findings(library.cortana("gc", "--remove"))) == 2300
+    assert library.of(video) == [f"videos/original/{video}/master.mp4"]
+
+
 def test_more_objects_than_a_page(library):
     videos = [library.add() for _ in range(3)]
     lost = [orphan(library, ()) for _ in range(3)]
@@ -161,7 +237,7 @@ def test_delete_and_doctor(library):
     library.remover()
     library.wait_until_removed(video)
     assert "ok    objects" in library.cortana("doctor")
-    assert f"ok    scratch" in library.cortana("doctor")
+    assert "ok    scratch" in library.cortana("doctor")
     log = library.run("doctor", name="cortana", expect=1, CORTANA_SCRATCH="/nowhere")
     assert "fail  scratch" in log
 

@@ -6,6 +6,7 @@ import subprocess
 
 import psycopg2
 import pytest
+from jobs import past_all_rules
 
 TABLES = {"runs": "id", "jobs": "id", "ended_attempts": "job_id, attempt", "task_artifacts": "id",
           "job_outputs": "job_id, job_type"}
@@ -38,8 +39,9 @@ def everything(queue):
 def age(queue, days=100):
     """All that has ended did so that long ago."""
     for table in ("jobs", "runs"):
-        queue.run(f"UPDATE {table} SET finished_at = finished_at - make_interval(days => %s),"
-                  " created_at = created_at - make_interval(days => %s) WHERE finished_at IS NOT NULL",
+        queue.run(past_all_rules(
+                  f"UPDATE {table} SET finished_at = finished_at - make_interval(days => %s),"
+                  " created_at = created_at - make_interval(days => %s) WHERE finished_at IS NOT NULL"),
                   days, days)
 
 
@@ -138,7 +140,7 @@ def test_what_is_young_open_or_dead_stays(queue):
     assert queue.status(running["id"]) == "processing" and queue.status(dead) == "failed"
     queue.run("UPDATE jobs SET finished_at = now() - interval '100 days' WHERE status = 'failed'")
     assert jobs_chosen(queue) == []
-    queue.run("UPDATE jobs SET finished_at = now() - interval '91 days' WHERE id = %s", young)
+    queue.run(past_all_rules("UPDATE jobs SET finished_at = now() - interval '91 days' WHERE id = %s"), young)
     assert jobs_chosen(queue) == [young] and jobs_chosen(queue, 92) == []
 
 
@@ -209,7 +211,7 @@ def test_a_parent_stays_while_it_is_asked_for(queue):
     work(queue)
     child = queue.add("other", depends_on=[parent])
     queue.run("SELECT cancel_job(%s)", child)
-    queue.run("UPDATE jobs SET finished_at = now() - interval '100 days' WHERE id = %s", parent)
+    queue.run(past_all_rules("UPDATE jobs SET finished_at = now() - interval '100 days' WHERE id = %s"), parent)
     assert jobs_chosen(queue) == [], "a canceled child may be tried again"
     assert queue.value("SELECT retry_job(%s)", child) == "queued"
     work(queue, "other")
@@ -222,7 +224,7 @@ def test_a_parent_stays_while_it_is_asked_for(queue):
 
 
 @pytest.mark.parametrize("change", [
-    "SELECT retry_job(id) FROM jobs", "UPDATE jobs SET result = '{}'", "DELETE FROM jobs",
+    "SELECT retry_job(id) FROM jobs", past_all_rules("UPDATE jobs SET result = '{}'"), "DELETE FROM jobs",
     "UPDATE ended_attempts SET stderr_tail = 'x'", "DELETE FROM ended_attempts",
     "INSERT INTO task_artifacts (job_id, attempt, kind, bucket, key) SELECT id, 1, 'log', 'b', 'k' FROM jobs",
     "INSERT INTO jobs (job_type, run_id) SELECT 'work', id FROM runs LIMIT 1",

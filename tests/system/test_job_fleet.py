@@ -135,9 +135,7 @@ def test_two_workers_at_once_do_not_exceed_a_limit(queue, database):
     cursor = other.cursor()
     cursor.execute("SELECT id FROM claim_jobs('a', 'work', 5)")
     assert cursor.rowcount == 1
-    queue.run("SET lock_timeout = '200ms'")
-    with pytest.raises(psycopg2.errors.LockNotAvailable):  # waits for the other's count
-        queue.claim("work", limit=5)
+    assert queue.claim("work", limit=5) == []  # waits for the other's count, and not for long
     other.commit()
     other.close()
     assert queue.claim("work", limit=5) == []
@@ -518,7 +516,7 @@ def test_counts_of_what_is_open(queue):
 
 
 def test_an_archived_month_comes_back_as_it_was(queue):
-    queue.run("CREATE TABLE task_events_2020_01 PARTITION OF task_events"
+    queue.run("CREATE TABLE cortana.task_events_2020_01 PARTITION OF task_events"
               " FOR VALUES FROM ('2020-01-01Z') TO ('2020-02-01Z')")
     queue.run("INSERT INTO task_events (ts, source, type, message, data, job_id)"
               " SELECT '2020-01-05Z'::timestamptz + n * interval '1 second', 's', 't', 'm' || n, '{\"a\": [1]}',"

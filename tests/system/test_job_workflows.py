@@ -250,7 +250,7 @@ def test_versions_stand_while_runs_read_them(queue):
     assert {run_row(queue, r)["status"] for r in (old, new)} == {"done"}
     again = start(queue, version=1)
     assert run_row(queue, again)["version"] == 1
-    with pytest.raises(psycopg2.errors.CheckViolation, match="does not change"):
+    with pytest.raises(psycopg2.errors.CheckViolation, match="cannot be changed"):
         queue.run("UPDATE workflows SET steps = '[]' WHERE name = 'flow' AND version = 1")
     queue.run("UPDATE workflows SET is_active = true WHERE name = 'flow' AND version = 1")
     assert run_row(queue, start(queue))["version"] == 1
@@ -295,25 +295,25 @@ WRONG = {
     "a key of no letters": ('[{"key": "a b", "job_type": "work"}]', 'needs a "key"'),
     "a key that is a number": ('[{"key": 1, "job_type": "work"}]', 'needs a "key"'),
     "twice": (json.dumps([A, A]), 'two steps are called "a"'),
-    "unknown member": (json.dumps([{**A, "shell": "rm"}]), '"shell" is unknown'),
+    "unknown member": (json.dumps([{**A, "shell": "rm"}]), 'the member "shell" is unknown'),
     "no type": ('[{"key": "a"}]', "job type none is not registered"),
     "unheard of type": ('[{"key": "a", "job_type": "nope"}]', "is not registered"),
     "parents no list": (json.dumps([{**A, "depends_on": "a"}]), "must be a list of keys"),
     "parents no texts": (json.dumps([{**A, "depends_on": [1]}]), "must be a list of keys"),
-    "unknown parent": (json.dumps([{**A, "depends_on": ["b"]}]), 'depends on "b", which is no step'),
-    "itself": (json.dumps([{**A, "depends_on": ["a"]}]), "the steps a wait for one another"),
+    "unknown parent": (json.dumps([{**A, "depends_on": ["b"]}]), 'depends on "b", but there is no step of that name'),
+    "itself": (json.dumps([{**A, "depends_on": ["a"]}]), "the steps a depend on one another in a cycle"),
     "a circle": (json.dumps([{**A, "depends_on": ["c"]}, {**A, "key": "b", "depends_on": ["a"]},
                              {**A, "key": "c", "depends_on": ["b"]}, {**A, "key": "d"}]),
-                 "the steps a, b, c wait for one another"),
+                 "the steps a, b, c depend on one another in a cycle"),
     "params no object": (json.dumps([{**A, "params": []}]), "must be objects"),
-    "priority": (json.dumps([{**A, "priority": 11}]), '"priority" must be 0 to 10'),
-    "a broken priority": (json.dumps([{**A, "priority": 1.5}]), '"priority" must be 0 to 10'),
+    "priority": (json.dumps([{**A, "priority": 11}]), '"priority" must be a whole number from 0 to 10'),
+    "a broken priority": (json.dumps([{**A, "priority": 1.5}]), '"priority" must be a whole number from 0 to 10'),
     "fan-out over nothing": (json.dumps([{**A, "fan_out": {"over": [], "size": 1}}]), '"fan_out" must be'),
     "fan-out of size 0": (json.dumps([{**A, "fan_out": {"over": ["x"], "size": 0}}]), '"fan_out" must be'),
     "fan-out of more": (json.dumps([{**A, "fan_out": {"over": ["x"], "size": 1, "y": 1}}]), '"fan_out" must be'),
     "a name before its step": (json.dumps([{**A, "params": {"x": "{{steps.b.result}}"}}, {**A, "key": "b"}]),
-                               "names neither"),
-    "a name of nothing": (json.dumps([{**A, "params": {"x": "{{env.PATH}}"}}]), "names neither"),
+                               "must name the input"),
+    "a name of nothing": (json.dumps([{**A, "params": {"x": "{{env.PATH}}"}}]), "must name the input"),
     "deep": ('[{"key": "a", "job_type": "work", "params": ' + '{"x": ' * 2000 + "1" + "}" * 2000 + "}]",
              "nested deeper than 20"),
     "large": (json.dumps([{**A, "params": {"x": "y" * 1100000}}]), "larger than 1 MiB"),

@@ -1,4 +1,5 @@
-"""The database's JSON Schema against the official test suite of draft 7 (Debian's json-schema-test-suite)."""
+"""The database's JSON Schema: what of draft 7 it checks, against the official test suite (Debian's
+json-schema-test-suite); everything else of it is refused by name when a command is defined."""
 
 import json
 import pathlib
@@ -7,47 +8,63 @@ import psycopg2
 import pytest
 
 SUITE = pathlib.Path("/usr/share/json-schema-test-suite/tests/draft7")
-FILES = sorted(SUITE.glob("*.json"))
-OUTSIDE = "refers to another document, or to a place by another document's address"
-
-# Schemas of the suite that leave their document, and are refused when a definition is written.
-LEAVES_THE_DOCUMENT = {
-    "ref": {"remote ref, containing refs itself", "Recursive references between schemas",
-            "Location-independent identifier with absolute URI",
-            "Location-independent identifier with base URI change in subschema",
-            "refs with relative uris and defs", "relative refs with absolute uris and defs",
-            "$id must be resolved against nearest parent, not just immediate parent"},
-    "definitions": {"validate definition against metaschema", "valid definition", "invalid definition"},
-    "refRemote": None,  # all of them
-}
+FORMATS = ["uuid", "date-time", "email", "uri"]
+CHECKED = ["type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+           "maxLength", "pattern", "minItems", "maxItems", "items", "properties", "additionalProperties",
+           "required", "default", *(f"optional/format/{name}" for name in FORMATS)]
+# Patterns are PostgreSQL's, where draft 7 means those of ECMA 262.
+FILES = [path for path in (SUITE / f"{name}.json" for name in CHECKED) if path.is_file()]
+KEYWORDS = {"type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+            "maxLength", "pattern", "format", "minItems", "maxItems", "items", "properties",
+            "additionalProperties", "required", "$schema", "$comment", "title", "description", "default",
+            "examples"}
 
 
-def is_outside(file, group):
-    names = LEAVES_THE_DOCUMENT.get(file.stem, set())
-    return names is None or group["description"] in names
+def unsupported(schema):
+    """Whether a schema uses what is not checked."""
+    if not isinstance(schema, dict):
+        return False
+    return (not schema.keys() <= KEYWORDS or isinstance(schema.get("items"), list)
+            or any(map(unsupported, schema.get("properties", {}).values()))
+            or unsupported(schema.get("items")) or unsupported(schema.get("additionalProperties"))
+            or schema.get("format", "uuid") not in FORMATS)
 
 
 def test_the_suite_is_there():
-    assert len(FILES) >= 30, SUITE
+    assert len(FILES) >= 20, SUITE
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_official_suite(queue, file):
-    wrong = []
+    wrong, checked = [], 0
     for group in json.loads(file.read_text()):
         schema = json.dumps(group["schema"])
         defect = queue.value("SELECT json_schema_defect(%s)", schema)
-        if is_outside(file, group):
-            assert defect is not None, (group["description"], OUTSIDE)
+        if unsupported(group["schema"]):
+            assert defect is not None, group["description"]
             continue
-        if defect is not None:
-            wrong.append((group["description"], defect))
-            continue
+        assert defect is None, (group["description"], defect)
         for case in group["tests"]:
+            checked += 1
+            if "\\u0000" in json.dumps(case["data"]):
+                continue  # jsonb holds no NUL: such a payload does not come in
             fault = queue.value("SELECT json_schema_fault(%s, %s)", schema, json.dumps(case["data"]))
             if (fault is None) != case["valid"]:
                 wrong.append((group["description"], case["description"], fault))
-    assert wrong == []
+    assert wrong == [] and checked > 0
+
+
+@pytest.mark.parametrize("keyword, value", [
+    ("$ref", "#"), ("oneOf", [{}]), ("anyOf", [{}]), ("allOf", [{}]), ("not", {}), ("if", {}),
+    ("dependencies", {}), ("patternProperties", {}), ("propertyNames", {}), ("contains", {}),
+    ("additionalItems", {}), ("uniqueItems", True), ("multipleOf", 2), ("minProperties", 1),
+    ("definitions", {}), ("contentEncoding", "base64"), ("unevaluatedItems", False)])
+@pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"properties": {"a": s}}, lambda s: {"items": s},
+                                  lambda s: {"additionalProperties": {"properties": {"b": s}}}])
+def test_a_keyword_that_is_not_checked_is_refused_by_name(queue, keyword, value, wrap):
+    defect = queue.value("SELECT json_schema_defect(%s)", json.dumps(wrap({keyword: value})))
+    assert f'the keyword {keyword if keyword.islower() else chr(34) + keyword + chr(34)} is not supported' \
+        in defect.replace('"$ref"', "$ref").replace('"not"', "not").replace('"if"', "if")
 
 
 @pytest.mark.parametrize("schema, value, words", [
@@ -56,23 +73,25 @@ def test_the_official_suite(queue, file):
     ({"properties": {"a": {"items": {"maxLength": 1}}}}, {"a": ["b", "cc"]},
      "args.a[1] has more than 1 characters"),
     ({"required": ["x y"]}, {}, "args has no \"x y\""),
+    ({"properties": {"id": {"format": "uuid"}}}, {"id": "x"}, "args.id is no uuid"),
+    ({"properties": {"at": {"format": "date-time"}}}, {"at": "2026-02-30T10:00:00Z"}, "args.at is no date-time"),
+    ({"properties": {"to": {"format": "email"}}}, {"to": "a b@example.org"}, "args.to is no email"),
+    ({"properties": {"to": {"format": "uri"}}}, {"to": "no scheme"}, "args.to is no uri"),
     ({"additionalProperties": False}, {"z": 1}, "args.z is not allowed"),
-    ({"$ref": "#"}, 1, "deeper than 64 levels"),
 ])
 def test_a_fault_says_where_and_what(queue, schema, value, words):
-    fault = queue.value("SELECT json_schema_fault(%s, %s, NULL, 'args')", json.dumps(schema),
+    fault = queue.value("SELECT json_schema_fault(%s, %s, 'args')", json.dumps(schema),
                         json.dumps(value))
     assert words in fault
 
 
 @pytest.mark.parametrize("schema, words", [
-    ([], "the schema is a array"), ({"type": "text"}, "fits none"),
+    ([], "the schema is a array"), ({"type": "text"}, "there is no type"),
     ({"properties": {"a": {"minimum": "1"}}}, "properties.a.minimum is a string"),
-    ({"$ref": "http://example.org/schema"}, "does not fit the pattern"),
-    ({"properties": {"a": {"$ref": "#/definitions/none"}}}, "which it does not have"),
-    ({"pattern": "("}, "no regular expression"),
-    ({"patternProperties": {"[": {}}}, "no regular expression"),
-    ({"multipleOf": 0}, "is not more than 0"), ({"required": "x"}, "required"),
+    ({"properties": {"a": {"$ref": "#/definitions/none"}}}, "is not supported"),
+    ({"properties": {"a": {"format": "ipv4"}}}, "the schema.properties.a.format is none of"),
+    ({"pattern": "("}, "no regular expression"), ({"minLength": -1}, "is less than 0"),
+    ({"items": [{}]}, "items is a array"), ({"required": "x"}, "required"),
 ])
 def test_a_defective_schema_is_refused(queue, schema, words):
     assert words in queue.value("SELECT json_schema_defect(%s)", json.dumps(schema))

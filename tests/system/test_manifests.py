@@ -12,7 +12,7 @@ import psycopg2
 import pytest
 import yaml
 from conftest import migrate, run_sql
-from manifests import (OVERLAYS, ROOT, lint, name_of, of_kind, programs, render, schema_problems,
+from manifests import (OVERLAYS, ROOT, lint, of_kind, programs, render, schema_problems,
                        template_of)
 from probing import port_of, scrape
 from workers import Workers, wait_until

@@ -99,7 +99,7 @@ def number(picture):
 @pytest.mark.parametrize("rate, segments", [(30, "ts"), (50, "ts"), (30, "fmp4")])
 def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate, segments):
     source = numbered_clip(tmp_path / "a.mp4", rate, 13)
-    stage = Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
+    stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240],
                              segments=segments)
     assert code == 0 and stage.check_output(), result
@@ -120,7 +120,7 @@ def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate,
 def test_renditions_that_a_player_may_choose_from(program, store_dir, tmp_path, play):
     source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=360x640:r=30:d=5 -f lavfi -i "
                        "sine=d=5 -c:v libx264 -preset ultrafast -c:a aac")
-    stage = Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
+    stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240])
     assert code == 0, result
     seen = play(result["s3_proxy_path"], [1.0, 3.1])

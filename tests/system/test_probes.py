@@ -1,11 +1,13 @@
 """What kubelets, Prometheus and KEDA see: probes, the depth of queues, who may read what, and workers
 that are older or newer than the schema."""
 
+import contextlib
 import os
 import signal
 
 import psycopg2
 import pytest
+from jobs import past_all_rules
 from probing import get, port_of, scrape, wait_ready, wait_reason
 from workers import STAGE_SCHEMA, Jobs, Worker, Workers, wait_until
 
@@ -32,8 +34,10 @@ def start(workers, *arguments, **environment):
 
 
 def test_ready_while_the_database_is_there(program, cluster, tmp_path):
-    name = cluster.create_database()
-    workers = Workers(program, cluster.url(name), tmp_path)
+    url = cluster.url(cluster.create_database())
+    with contextlib.closing(psycopg2.connect(url)) as connection, connection:
+        connection.cursor().execute(STAGE_SCHEMA)
+    workers = Workers(program, url, tmp_path)
     try:
         worker, port = start(workers, CORTANA_HEARTBEAT_MS=500)
         wait_ready(port)
@@ -85,7 +89,7 @@ def test_drained_by_a_person(jobs, workers, sql):
     assert jobs.get(job_id)["status"] == "done"
 
 
-def test_an_address_that_cannot_be_had_stops_the_worker(workers):
+def test_an_address_that_cannot_be_had_stops_the_worker(jobs, workers):
     _, port = start(workers)
     for address in (f"127.0.0.1:{port}", "nonsense"):
         other = workers.start("test-stage", "--listen", address)
@@ -93,7 +97,13 @@ def test_an_address_that_cannot_be_had_stops_the_worker(workers):
         assert other.says(address)
 
 
-def test_environment_and_nothing(workers):
+def test_a_type_that_is_not_registered_stops_the_worker(workers):
+    worker, _ = start(workers)
+    assert worker.wait() == 78
+    assert worker.says("job type test_stage is not registered")
+
+
+def test_environment_and_nothing(jobs, workers):
     worker = workers.start(CORTANA_LISTEN="127.0.0.1:0")
     wait_ready(port_of(worker))
     silent = workers.start(CORTANA_LISTEN="")
@@ -106,15 +116,15 @@ def test_environment_and_nothing(workers):
 def test_programs_that_are_no_workers(program, database, sql, tmp_path, command):
     store = tmp_path / "store"
     store.mkdir()
-    sql.cursor().execute("DELETE FROM schema_migrations WHERE version = 4")
+    sql.cursor().execute("DELETE FROM schema_migrations WHERE version = 6")
     environment = {**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store}",
                    "CORTANA_METRICS_FLEET_MS": "200"}
     process = Worker([program(command[0]), *command[1:], "--listen", "127.0.0.1:0"], environment,
                      tmp_path / "log")
     try:
         port = port_of(process)
-        assert "0004_queue" in wait_reason(port, "older than this program")
-        sql.cursor().execute("INSERT INTO schema_migrations VALUES (4, 'queue', 'x')")
+        assert "0006_queue" in wait_reason(port, "older than this program")
+        sql.cursor().execute("INSERT INTO schema_migrations VALUES (6, 'queue', 'x')")
         wait_ready(port)
         assert get(port, "/healthz")[0] == 200
         if "--metrics-fleet" in command:
@@ -176,7 +186,8 @@ def test_a_lost_lease_and_a_job_given_back(jobs, workers, sql):
     lost = jobs.enqueue({"do": "work", "ms": 60000})
     worker, port = start(workers, CORTANA_GRACE_MS=60000, CORTANA_HEARTBEAT_MS=200)
     worker.wait_for_stage()
-    sql.cursor().execute("UPDATE jobs SET lease_token = nextval('job_lease_tokens') WHERE id = %s", (lost,))
+    sql.cursor().execute(past_all_rules(
+        "UPDATE jobs SET lease_token = nextval('job_lease_tokens') WHERE id = %s"), (lost,))
     wait_number(port, "cortana_leases_lost_total", 1, job_type="test_stage")
     numbers = scrape(port)
     assert numbers.get_one("cortana_jobs_finished_total", job_type="test_stage", outcome="lost") == 1
@@ -314,8 +325,8 @@ def test_age_of_the_oldest_counts_from_when_it_could_be_claimed(work):
     assert age() is None
     parent = work.add("other")
     work.add("work", depends_on=[parent])
-    work.run("UPDATE jobs SET created_at = created_at - interval '1 hour',"
-             " ready_at = ready_at - interval '1 hour'")
+    work.run(past_all_rules("UPDATE jobs SET created_at = created_at - interval '1 hour',"
+                            " ready_at = ready_at - interval '1 hour'"))
     assert age() is None
     work.call("complete_job", work.claim_one("other"))
     assert 0 <= age() < 60  # it waited for the other, not for a worker
@@ -346,8 +357,8 @@ def test_flow_of_the_last_minutes(work):
     work.fail(work.claim_one("work"))
     work.fail(work.claim_one("work"), retryable=False)
     work.call("release_job", work.claim_one("work"), "told to go")
-    work.run("UPDATE task_events SET ts = ts - interval '10 minutes' WHERE id ="
-             " (SELECT min(id) FROM task_events)")
+    work.run(past_all_rules("UPDATE task_events SET ts = ts - interval '10 minutes' WHERE id ="
+                            " (SELECT min(id) FROM task_events)"))
     rows = work.run("SELECT event, jobs FROM job_flow WHERE job_type = 'work'")
     assert {row["event"]: row["jobs"] for row in rows} == {
         "enqueued": 3, "claimed": 4, "done": 1, "retry": 1, "dead": 1, "released": 1}
@@ -364,8 +375,8 @@ def test_the_role_for_metrics_reads_views_and_nothing_else(work):
     work.claim_one("work")
     work.run("SELECT report_worker('w', 'h', '1', '{work}', 1, 1, 'running')")
     names = [row["relname"] for row in work.run(
-        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
-        " AND relkind IN ('r', 'p', 'v', 'm')")]
+        "SELECT relname FROM pg_class"
+        " WHERE relnamespace IN ('public'::regnamespace, 'cortana'::regnamespace) AND relkind IN ('r', 'p', 'v', 'm')")]
     assert READABLE < set(names)
     assert work.value("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'cortana_metrics'") is False
     work.run("SET ROLE cortana_metrics")
@@ -443,13 +454,13 @@ def test_a_schema_that_left_the_worker_behind(jobs, workers, sql):
 
 
 def test_a_schema_that_is_too_old_is_waited_for(jobs, workers, sql):
-    sql.cursor().execute("DELETE FROM schema_migrations WHERE version = 4 RETURNING *")
+    sql.cursor().execute("DELETE FROM schema_migrations WHERE version = 6 RETURNING *")
     waiting = jobs.enqueue({"do": "succeed"})
     worker, port = start(workers)
     text = wait_reason(port, "older than this program")
-    assert "0004_queue" in text and "cortana migrate" in text
+    assert "0006_queue" in text and "cortana migrate" in text
     assert jobs.get(waiting)["status"] == "queued"
-    sql.cursor().execute("INSERT INTO schema_migrations VALUES (4, 'queue', 'x')")
+    sql.cursor().execute("INSERT INTO schema_migrations VALUES (6, 'queue', 'x')")
     wait_ready(port)
     jobs.wait_for(waiting, "done")
     assert worker.stop() == 0

@@ -191,7 +191,7 @@ def test_a_video_that_nothing_is_kept_of_says_so(library, program):
     assert done.returncode == 1 and "its frames are gone" in done.stderr, done.stderr
     assert "reprocess_video" in done.stderr
     library.query("DELETE FROM jobs WHERE video_id = %s", video)
-    with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState, match="nothing is kept"):
+    with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState, match="are no longer stored"):
         library.reindex(video)
     assert library.rows(video) == before
 

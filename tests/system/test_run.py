@@ -1,7 +1,6 @@
 """`cortana run` from a file to a clip; a second run; an interrupted one."""
 
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -10,6 +9,7 @@ import subprocess
 import tempfile
 
 import pytest
+from local_installation import finish, processes_of, start
 from workers import wait_until
 
 
@@ -20,32 +20,6 @@ def data():
     path.chmod(0o755)
     yield path / "data"
     shutil.rmtree(path, ignore_errors=True)
-
-
-def start(program, data, *arguments):
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith("PG") and key not in ("DATABASE_URL", "STORE_URL")}
-    return subprocess.Popen([program("cortana"), *arguments, "--data", data], text=True,
-                            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, start_new_session=True)
-
-
-def finish(process, timeout=400):
-    output, errors = process.communicate(timeout=timeout)
-    return process.returncode, output, errors
-
-
-def processes_of(data):
-    """What still runs of an installation: workers by their environment, the server by its files."""
-    found = []
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if str(data).encode() in entry.joinpath("cmdline").read_bytes() \
-                    or f"dir:{data}".encode() in entry.joinpath("environ").read_bytes():
-                found.append(entry.name)
-        except OSError:
-            pass
-    return found
 
 
 def frames_of(path):
@@ -60,7 +34,7 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
     code, output, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
                                         "--export", export, "--languages", "eng"))
     assert code == 0, output + errors
-    assert "segment_index done in" in output
+    assert "segment_index done in" in errors and "done in" not in output
     clip = pathlib.Path(re.search(r"^clip (.+)$", output, re.M)[1])
     assert clip.stat().st_size > 1000 and data in clip.parents
     found = json.loads(export.read_text())
@@ -70,18 +44,18 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
 
     code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4"))
     assert code == 0, again + errors
-    assert "is known already" in again and str(clip) in again and "started" not in again
+    assert "is known already" in errors and str(clip) in again and "started" not in errors
 
     # Other languages: read again from what is kept, and nothing else is done again.
     code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
                                        "--languages", "deu+eng"))
     assert code == 0, again + errors
-    assert "is read again" in again and "ocr done in" in again and "sample" not in again
+    assert "is read again" in errors and "ocr done in" in errors and "sample" not in errors
     code, again, errors = finish(start(program, data, "reindex", "last", "--languages", "eng"))
     assert code == 0 and f"{len(found['segments'])} texts, read with eng" in again, again + errors
 
     exact = data.parent / "exact.mp4"
-    code, _, errors = finish(start(program, data, "clip", "last", "1000", "2.5s", "--padding", "0",
+    code, _, errors = finish(start(program, data, "clip", "last", "1", "2.5s", "--padding", "0",
                                    "-o", exact))
     assert code == 0, errors
     assert frames_of(exact) == 90  # a second and a half at 60 a second
@@ -89,7 +63,7 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
 
 def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
     first = start(program, data, "run", fixtures_dir / "subtitles.mp4")
-    assert "transcode started" in first.stdout.readline()
+    assert "transcode started" in first.stderr.readline()
     other = start(program, data, "run", fixtures_dir / "chat.mp4")
     code, _, errors = finish(other)
     assert code == 1 and "another cortana run" in errors
@@ -100,7 +74,7 @@ def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
 
     code, output, errors = finish(start(program, data, "run", fixtures_dir / "subtitles.mp4"))
     assert code == 0, output + errors
-    assert "goes on" in output and "\nclip " in output
+    assert "goes on" in errors and "\nclip " in output
     assert processes_of(data) == []
 
 
@@ -109,21 +83,23 @@ def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program,
     bad.write_text("this is no video\n" * 100)
     first = start(program, data, "run", bad)
     code, output, errors = finish(first)
-    assert code == 1 and "NotAVideo" in errors, output + errors
+    assert code == 1 and "text.mp4: transcode failed: " in errors, output + errors
+    assert "it is no video that FFmpeg can read" in errors
+    assert "NotAVideo" not in errors and "videos/original" not in errors
     killed = start(program, data, "run", bad)
     wait_until(lambda: (data / "postgres/data/postmaster.pid").exists() or killed.poll() is not None,
                "the server to start")
     killed.kill()
     finish(killed)
     code, output, _ = finish(start(program, data, "jobs"))
-    assert code == 0 and "NotAVideo" in output
+    assert code == 0 and "text.mp4" in output and "failed" in output
     wait_until(lambda: processes_of(data) == [], "the last user to stop the server")
 
 
 def test_without_a_file_it_watches_its_inbox(program, data, fixtures_dir):
     running = start(program, data, "run")
     try:
-        assert f"put videos into {data}/store/inbox/" in running.stdout.readline()
+        assert f"put videos into {data}/store/inbox/" in running.stderr.readline()
         for name in ("Erstes.mp4", "again.mp4", "text.mp4"):
             source = "edge/text.mp4" if name == "text.mp4" else "awkward/testsrc.mkv"
             shutil.copy(fixtures_dir / source, data / "store/inbox" / name)

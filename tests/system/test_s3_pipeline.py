@@ -139,7 +139,7 @@ def test_run_keeps_its_objects_in_the_bucket(s3, program, fixtures_dir):
         assert not [path for path in (data / "store").rglob("*") if path.is_file()]
 
         again = cortana("run", original)  # the store is remembered
-        assert again.returncode == 0 and "is known already" in again.stdout, again.stderr
+        assert again.returncode == 0 and "is known already" in again.stderr, again.stderr
         other = cortana("run", original, "--store", f"s3://{BUCKET}/two")
         assert other.returncode != 0 and url in other.stderr
         clip = cortana("clip", "last", "0:01", "0:02", "-o", parent / "clip.mp4")

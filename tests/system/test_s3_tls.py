@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from fault_proxy import FaultProxy
+from probing import port_of, wait_ready, wait_reason
 from s3_server import S3Server
 from store_client import StoreClient, StoreError
 from workers import Workers
@@ -151,10 +152,10 @@ def test_connections_and_sessions_are_used_again(connect, proxy, authority):
 
 
 def refused(store, proxy):
-    """The failure of a store whose server is not to be trusted: at once, and for good."""
+    """The failure of a store whose server is not to be trusted: at once. A job is given back."""
     with pytest.raises(StoreError) as caught:
         store.put(key="secret", text="x")
-    assert caught.value.type == "ConfigurationError" and not caught.value.retryable
+    assert caught.value.type == "ConfigurationError" and caught.value.retryable
     assert "secret" in caught.value.message and "certificate is not trusted" in caught.value.message
     assert proxy.connections == 1 and proxy.requests == []
     return caught.value.message
@@ -184,8 +185,25 @@ def test_an_authority_s_file_that_is_none_is_said(connect, proxy, tmp_path):
     for path in (tmp_path / "missing", tmp_path / "rubbish"):
         with pytest.raises(StoreError) as caught:
             connect(proxy, S3_CA_FILE=str(path)).put(key="k", text="x")
-        assert caught.value.type == "ConfigurationError" and not caught.value.retryable
-        assert str(path) in caught.value.message
+        assert caught.value.type == "ConfigurationError" and caught.value.retryable
+        assert str(path) in caught.value.message and "S3_CA_FILE" in caught.value.message
+    assert proxy.requests == []
+
+
+def test_a_worker_waits_for_the_authority_s_file(s3_server, proxy, authority, program, database, tmp_path):
+    file = tmp_path / "mounted"
+    workers = Workers(program, database, tmp_path)
+    try:
+        worker = workers.start("object-remove-worker", "--listen", "127.0.0.1:0", S3_CA_FILE=file,
+                               CORTANA_STORE_PROBE_MS=100,
+                               **s3_server.environment(BUCKET, proxy.endpoint))
+        assert "S3_CA_FILE" in wait_reason(port_of(worker), str(file))
+        assert proxy.requests == []
+        file.write_bytes(authority.file.read_bytes())
+        wait_ready(port_of(worker))
+        assert worker.says("cannot be used, nothing is claimed") and worker.stop() == 0
+    finally:
+        workers.end()
 
 
 def test_a_stage_in_its_sandbox_reads_the_authority_s_file(s3_server, connect, proxy, authority,

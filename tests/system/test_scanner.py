@@ -57,6 +57,16 @@ def test_an_inbox_file_moves_to_its_place(scanning):
     assert len(scanning.transcodes()) == 4 and scanning.uploads() == []
 
 
+def test_logs_of_jobs_have_their_time(scanning):
+    old, new, other = (scanning.put(f"logs/{name}.json") for name in ("pipeline/old", "pipeline/new", "other"))
+    for path in (old, other):
+        os.utime(path, (time.time() - 31 * 86400,) * 2)
+    scanning.run(CORTANA_LOG_DAYS=0)
+    assert old.exists()
+    assert "1 logs of jobs" in scanning.run(CORTANA_LOG_DAYS=30)
+    assert not old.exists() and new.exists() and other.exists()
+
+
 def test_the_path_says_whose_it_is_before_the_note_does(scanning):
     scanning.put(f"inbox/{OWNER}/a.mp4", owner_id=OTHER)
     scanning.run()

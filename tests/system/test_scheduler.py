@@ -11,7 +11,6 @@ import threading
 
 import psycopg2
 import pytest
-from jobs import Queue
 from workers import DEADLINE, Worker, wait_until
 
 QUICK = ("--poll-ms", "100")

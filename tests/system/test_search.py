@@ -80,6 +80,10 @@ def library(shared_cluster):
     ("evening -train -trains", []),
     ("harbour OR tickets", [LINES[3], LINES[12]]),
     ("train*", [LINES[0], LINES[1], LINES[2]]),
+    ("harbour OR ticket*", [LINES[3], LINES[12]]),
+    ("ticket* OR harbour", [LINES[3], LINES[12]]),
+    ("evening plat* OR amaz* harbour", [LINES[0], LINES[3]]),
+    ("train* OR harbour -evening", [LINES[3]]),
     ("plat* train", [LINES[0]]),
     ('"train leaves" -nine', []),
 ])

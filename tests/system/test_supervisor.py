@@ -4,8 +4,8 @@ import json
 import os
 import signal
 import subprocess
+import uuid
 
-import psycopg2
 import pytest
 from workers import STAGE_SCHEMA, Jobs, Workers, is_running, wait_until
 
@@ -116,6 +116,50 @@ def test_success_is_committed_once_and_whole(jobs, workers):
     assert attempt["cpu_seconds"] >= 0 and attempt["peak_memory_bytes"] > 0
     assert json.loads(attempt["stdout_tail"])["key"] == "a/b.txt"
     assert (workers.store / "a/b.txt").read_text() == "hello"
+
+
+def test_log_lines_say_whose_job_it_is_and_what_became_of_it(jobs, workers):
+    tenant = str(uuid.uuid4())
+    video = jobs.row("INSERT INTO videos (owner_id) VALUES (%s) RETURNING id", tenant)["id"]
+    ends = {}
+    worker = workers.start()
+    for payload, end in (({"do": "succeed"}, "done"), ({"do": "fail", "type": "NotAVideo"}, "failed")):
+        job_id = jobs.row("SELECT job_id FROM enqueue_job('test_stage', %s, %s)", json.dumps(payload), video)["job_id"]
+        jobs.wait_for(job_id, end)
+        ends[str(job_id)] = end
+    assert worker.stop() == 0
+    for job_id, end in ends.items():
+        lines = [line for line in worker.log() if line.get("job_id") == job_id]
+        assert {line["tenant_id"] for line in lines} == {tenant} and {line["video_id"] for line in lines} == {str(video)}
+        assert [line["status"] for line in lines] == ["processing"] * (len(lines) - 1) + [end]
+    assert not [line for line in worker.log() if "status" in line and "job_id" not in line]
+
+
+def test_a_job_that_has_ended_leaves_its_log(jobs, workers):
+    wanted = {"done": {"do": "succeed", "password": "hunter2"}, "failed": {"do": "fail", "type": "NotAVideo"},
+              "queued": {"do": "fail", "type": "Throttled"}}
+    ids = {status: jobs.enqueue(payload) for status, payload in wanted.items()}
+    worker = workers.start(CORTANA_LOG_DAYS=30)
+    for status, job_id in ids.items():
+        jobs.wait_for(job_id, "failed" if status == "queued" else status)
+    assert worker.stop() == 0
+    for status in ("done", "failed"):
+        text = (workers.store / "logs" / "pipeline" / f"{ids[status]}.json").read_text()
+        log = json.loads(text)
+        assert (log["job_id"], log["job_type"], log["status"]) == (str(ids[status]), "test_stage", status)
+        assert [attempt["exit_code"] for attempt in log["attempts"]] == [0 if status == "done" else 65]
+        assert log["events"] and "hunter2" not in text
+    assert len(list((workers.store / "logs" / "pipeline").iterdir())) == 2, "the third is tried again"
+
+
+def test_a_store_that_is_away_costs_no_job(jobs, workers):
+    workers.store.mkdir(exist_ok=True)
+    (workers.store / "logs").write_text("no folder")
+    job_id = jobs.enqueue({"do": "succeed"})
+    worker = workers.start(CORTANA_LOG_DAYS=30)
+    jobs.wait_for(job_id, "done")
+    assert worker.stop() == 0
+    assert worker.says("logs of jobs are not written")
 
 
 def test_large_payload_and_result_pass_through(jobs, workers):
@@ -319,7 +363,7 @@ def test_a_wrong_store_stops_the_worker_not_the_job(jobs, workers, tmp_path):
     blocker.write_text("")
     job_id = jobs.enqueue({"do": "succeed"})
     for url in (None, f"dir:{blocker}/store"):
-        assert workers.start("test-stage", STORE_URL=url).wait() in (75, 78)
+        assert workers.start("test-stage", STORE_URL=url).wait() == 78
     job = jobs.get(job_id)
     assert (job["status"], job["attempt"]) == ("queued", 0)
 

@@ -9,7 +9,7 @@ POSTER = "thumbs/{}/poster.jpg"
 
 @pytest.fixture
 def stage(program, store_dir):
-    return Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
+    return Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
 
 
 def transcode(stage, source, **options):
@@ -360,9 +360,10 @@ def test_payloads_are_checked(stage, change, words):
 
 
 def test_a_missing_original_is_named(stage):
-    code, result = stage.run(s3_original_path="videos/original/x/master.mp4")
+    key = f"videos/original/{stage.video_id}/master.mp4"
+    code, result = stage.run(s3_original_path=key)
     assert (code, result["error"]["type"]) == (65, "S3ObjectNotFound")
-    assert "videos/original/x/master.mp4" in result["error"]["message"]
+    assert key in result["error"]["message"]
 
 
 def test_sound_late_early_and_odd(stage, tmp_path):

@@ -63,7 +63,7 @@ INPUTS = {
 
 @pytest.fixture
 def stage(program, store_dir):
-    return Stage(program("transcode-worker"), store_dir, check=program("check-proxy"))
+    return Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
 
 
 def transcode(stage, source, **options):

@@ -35,7 +35,7 @@ def folder_of(stage):
 
 def split(program, store, source, seconds=12, **payload):
     """Plan, chunks and join one after the other; (stage, result)"""
-    stage = Stage(program("transcode-worker"), store, check=program("check-proxy"))
+    stage = Stage(program("transcode-worker"), store, check=program("check-hls"))
     payload = {"s3_original_path": stage.put_original(source), **payload}
     code, plan = stage.run(split="plan", split_seconds=seconds, **payload)
     assert code == 0, plan
@@ -128,7 +128,7 @@ def test_chunks_that_do_not_fit(program, store_dir, source):
 def test_two_workers_share_a_video(program, database, sql, source, whole, tmp_path):
     one, expected = whole
     workers, jobs = Workers(program, database, tmp_path), Jobs(sql)
-    stage = Stage(program("transcode-worker"), workers.store, check=program("check-proxy"))
+    stage = Stage(program("transcode-worker"), workers.store, check=program("check-hls"))
     key = stage.put_original(source)
     jobs.rows("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", stage.video_id, key)
     pipeline = "SELECT steps FROM workflows WHERE name = 'video_pipeline' AND is_active"

@@ -349,11 +349,11 @@ def test_what_is_off_is_not_called_and_a_failed_message_is_no_message(queue, wor
     job = send(queue)
     assert outcome(queue, job)[0] == "dead"
     queue.run("SELECT dispatch_events()")
-    assert firing(queue) == {"outcome": "skipped", "error": "a message that cannot be delivered is not delivered"}
+    assert firing(queue) == {"outcome": "skipped", "error": "no message is sent about a message that could not be delivered"}
     queue.run("SELECT disable_webhook('w', 'moved')")
     queue.run("SELECT emit_event('job.failed', '{\"job_type\": \"ocr\"}')")
     queue.run("SELECT dispatch_events()")
-    assert firing(queue) == {"outcome": "skipped", "error": "the webhook is off: moved"}
+    assert firing(queue) == {"outcome": "skipped", "error": "the webhook is disabled: moved"}
     assert queue.run("SELECT id FROM jobs") == [{"id": job}]
     with pytest.raises(psycopg2.errors.ForeignKeyViolation):
         queue.run("INSERT INTO job_triggers (name, event, action, target) VALUES ('x', 'a.b', 'webhook', 'nothing')")

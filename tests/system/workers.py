@@ -48,6 +48,16 @@ def children_of(pid):
     return found
 
 
+def stages_of(supervisor):
+    """Pids of its stage processes; the host of its brokers is another child."""
+    found = []
+    for pid in children_of(supervisor):
+        with contextlib.suppress(OSError):
+            if b"--once" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(pid)
+    return found
+
+
 def is_running(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -80,7 +90,7 @@ class Worker:
         return [line for line in self.log() if words in line.get("message", line.get("raw", ""))]
 
     def stages(self):
-        return children_of(self.pid)
+        return stages_of(self.pid)
 
     def wait_for_stage(self):
         return wait_until(self.stages, "a stage process")[0]
@@ -231,7 +241,7 @@ class Chaos:
     def kill_one(self):
         """One victim, if there is any: a supervisor as likely as a stage."""
         supervisors = [worker.pid for worker in self.workers if worker.is_alive()]
-        stages = [pid for supervisor in supervisors for pid in children_of(supervisor)]
+        stages = [pid for supervisor in supervisors for pid in stages_of(supervisor)]
         self.seen.update(stages)
         kinds = [(kind, victims) for kind, victims in (("supervisor", supervisors), ("stage", stages))
                  if victims]

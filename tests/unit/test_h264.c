@@ -1,4 +1,4 @@
-#include "common/media/cut_group.h"
+#include "workers/clip_generate/cut/group.h"
 
 #include <libavutil/mem.h>
 #include <setjmp.h>

@@ -191,27 +191,6 @@ static void a_change_of_size_in_mid_stream_is_followed(void **state)
     clip_close(&joined);
 }
 
-static void key_frames_alone(void **state)
-{
-    (void)state;
-    struct clip clip;
-    clip_open(&clip, "a.mp4",
-              "-f lavfi -i testsrc=s=160x120:r=25:d=4 -c:v libx264 -g 25 -bf 2 "
-              "-sc_threshold 0");
-    struct cv_decoder *decoder =
-        open_decoder(&clip, (struct cv_decoder_params){.threads = 2, .key_frames_only = true});
-    struct cv_video_frame frame;
-    int count = 0;
-    while (next_frame(decoder, &frame)) {
-        assert_true(frame.key_frame);
-        assert_int_equal(frame.pts_us, count * 1000000);
-        count++;
-    }
-    assert_int_equal(count, 4);
-    cv_decoder_close(decoder);
-    clip_close(&clip);
-}
-
 static void seeks_land_at_or_before(void **state)
 {
     (void)state;
@@ -412,7 +391,6 @@ int main(void)
         cmocka_unit_test(presentation_starts_with_the_earliest_stream),
         cmocka_unit_test(display_matrix_is_applied_once),
         cmocka_unit_test(a_change_of_size_in_mid_stream_is_followed),
-        cmocka_unit_test(key_frames_alone),
         cmocka_unit_test(seeks_land_at_or_before),
         cmocka_unit_test(a_single_frame_is_a_video),
         cmocka_unit_test(what_is_no_video_is_told_apart),

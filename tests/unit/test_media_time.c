@@ -1,10 +1,9 @@
 #include "common/media/cadence.h"
-#include "common/media/fit.h"
-#include "common/media/frame_clock.h"
-#include "common/media/playlist.h"
-#include "common/media/poster.h"
-#include "common/media/preset.h"
-#include "common/media/tone.h"
+#include "common/media/scale.h"
+
+#include "workers/transcode/hls/playlist.h"
+#include "workers/transcode/hls/rendition.h"
+#include "workers/transcode/hls/thumbnails.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -123,7 +122,7 @@ static void plan_goes_by_short_side_and_pixels(void **state)
         size_t count;
         struct {
             int width, height;
-        } rungs[4];
+        } renditions[4];
     } cases[] = {
         {1920, 1080, 4, {{1920, 1080}, {1280, 720}, {854, 480}, {640, 360}}},
         {1080, 1920, 4, {{1080, 1920}, {720, 1280}, {480, 854}, {360, 640}}},
@@ -136,12 +135,12 @@ static void plan_goes_by_short_side_and_pixels(void **state)
         {17, 3, 1, {{16, 2}}},
     };
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
-        struct cv_rung_size rungs[CV_LADDER_RUNGS_MAX];
-        assert_int_equal(cv_ladder_plan(cases[i].width, cases[i].height, NULL, 0, rungs),
+        struct cv_rendition_size renditions[CV_LADDER_RENDITIONS_MAX];
+        assert_int_equal(cv_ladder_plan(cases[i].width, cases[i].height, NULL, 0, renditions),
                          cases[i].count);
         for (size_t j = 0; j < cases[i].count; j++) {
-            assert_int_equal(rungs[j].width, cases[i].rungs[j].width);
-            assert_int_equal(rungs[j].height, cases[i].rungs[j].height);
+            assert_int_equal(renditions[j].width, cases[i].renditions[j].width);
+            assert_int_equal(renditions[j].height, cases[i].renditions[j].height);
         }
     }
 }
@@ -150,14 +149,14 @@ static void plan_follows_what_is_asked_for(void **state)
 {
     (void)state;
     static const int asked[] = {360, 2160};
-    struct cv_rung_size rungs[CV_LADDER_RUNGS_MAX];
-    assert_int_equal(cv_ladder_plan(3840, 2160, asked, 2, rungs), 2);
-    assert_int_equal(rungs[0].width, 3840);
-    assert_int_equal(rungs[1].height, 360);
-    assert_int_equal(cv_ladder_plan(16384, 2, NULL, 0, rungs), 4);
-    assert_int_equal(rungs[0].width, 3840);
-    assert_true(cv_ladder_is_rung(1440));
-    assert_false(cv_ladder_is_rung(1000));
+    struct cv_rendition_size renditions[CV_LADDER_RENDITIONS_MAX];
+    assert_int_equal(cv_ladder_plan(3840, 2160, asked, 2, renditions), 2);
+    assert_int_equal(renditions[0].width, 3840);
+    assert_int_equal(renditions[1].height, 360);
+    assert_int_equal(cv_ladder_plan(16384, 2, NULL, 0, renditions), 4);
+    assert_int_equal(renditions[0].width, 3840);
+    assert_true(cv_ladder_is_preset(1440));
+    assert_false(cv_ladder_is_preset(1000));
 }
 
 static void pixels_are_squared_as_players_do(void **state)

@@ -20,10 +20,10 @@ static struct ocr_crop line_with(struct ocr_box mark, int up, int blank, int *re
     all = ocr_box_union(&all, &box);
     struct ocr_crop crop = {.width = all.width, .height = all.height, .tall = TALL};
 
-    ocr_ink_measure(&frame, &all, &crop.ink);
+    ocr_ink_measure(&frame, &all, false, &crop.ink);
     crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
     assert_non_null(crop.grey);
-    ocr_ink_apply(&crop.ink, &frame, &all, crop.grey);
+    ocr_ink_apply(&crop.ink, &frame, &all, 0, crop.grey);
     *ret_mark_x = box.x - all.x;
     return crop;
 }

@@ -1,6 +1,6 @@
 /* The signer against AWS's published vectors: the general suite (aws-sig-v4-test-suite: names,
  * requests and signatures are copied as data) and the examples of the S3 API reference. */
-#include "common/store/s3_sign.h"
+#include "common/store/s3/sign.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* What needs no process and no database: payloads, bounds, verdicts, scratch directories. */
-#include "common/worker/cgroup_internal.h"
-#include "common/worker/child_internal.h"
-#include "common/worker/scratch_internal.h"
-#include "common/worker/verdict_internal.h"
+#include "common/worker/cgroup.h"
+#include "common/worker/child.h"
+#include "common/worker/scratch.h"
+#include "common/worker/verdict.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 
 #include <cmocka.h>
-
-CV_DEFINE_CLEANUP(json_t *, json_decref)
 
 /* ---- payloads -------------------------------------------------------------------------------- */
 
@@ -177,11 +175,12 @@ static void test_a_stages_share_of_memory(void **state)
     (void)state;
     static const int64_t mib = 1 << 20;
     struct cv_cgroup none = {0, 0}, small = {0, 1024 * mib}, tiny = {0, 40 * mib};
-    assert_int_equal(cv_cgroup_stage_memory(&none, 4096 * mib, 1), 4096 * mib);
-    assert_int_equal(cv_cgroup_stage_memory(&small, 4096 * mib, 1), 960 * mib);
-    assert_int_equal(cv_cgroup_stage_memory(&small, 4096 * mib, 4), 240 * mib);
-    assert_int_equal(cv_cgroup_stage_memory(&small, 256 * mib, 1), 256 * mib);
-    assert_int_equal(cv_cgroup_stage_memory(&tiny, 4096 * mib, 2), 32 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&none, 4096 * mib, 1, false), 4096 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&small, 4096 * mib, 1, false), 960 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&small, 4096 * mib, 4, false), 240 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&small, 256 * mib, 1, false), 256 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&small, 4096 * mib, 4, true), 192 * mib);
+    assert_int_equal(cv_cgroup_stage_memory(&tiny, 4096 * mib, 2, false), 32 * mib);
 }
 
 /* ---- verdicts -------------------------------------------------------------------------------- */

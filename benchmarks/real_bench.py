@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+"""Scores of the text found in a folder of recordings against their truth: real_bench.py BUILD FOLDER [NAME...]
+
+FOLDER holds NAME.truth.json (in the form of tests/score.py) beside NAME.mp4, .mov, .mkv or .webm; a
+folder NAME with a recording and truth.json is taken, too. Without names all recordings are scored.
+
+Results of `sample` and `ocr` are kept under --cache by the hash of the program and of its input, so that a
+run after a change of one stage repeats that stage alone. Prints a table, or with --json one object a line.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unicodedata
+import uuid
+
+import psycopg2
+from private_cluster import PrivateCluster
+
+SUFFIXES = (".mp4", ".mov", ".mkv", ".webm")
+SCORER = pathlib.Path(__file__).resolve().parent.parent / "tests" / "score.py"
+
+def digest(*parts):
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(part.encode() if isinstance(part, str) else part)
+    return whole.hexdigest()[:24]
+
+
+class Recording:
+    def __init__(self, name, clip, truth):
+        self.name, self.clip, self.truth = name, clip, truth
+
+
+def recordings(folder, names):
+    """The recordings of a folder that have a truth, by name."""
+    found = []
+    for truth in sorted(folder.glob("*.truth.json")):
+        name = truth.name.removesuffix(".truth.json")
+        clips = [folder / (name + suffix) for suffix in SUFFIXES if (folder / (name + suffix)).exists()]
+        found += [Recording(name, clip, truth) for clip in clips[:1]]
+    for truth in sorted(folder.glob("*/truth.json")):
+        clips = [clip for clip in sorted(truth.parent.iterdir()) if clip.suffix in SUFFIXES]
+        found += [Recording(truth.parent.name, clip, truth) for clip in clips[:1]]
+    unknown = set(names) - {recording.name for recording in found}
+    if unknown:
+        sys.exit(f"{folder} has no recording with a truth named {', '.join(sorted(unknown))}")
+    return [recording for recording in found if not names or recording.name in names]
+
+
+class Stages:
+    def __init__(self, build, cache):
+        self.build, self.cache = build, cache
+        self.programs = {stage: build / "workers" / stage / f"{stage}-worker" for stage in ("sample", "ocr")}
+        self.hashes = {stage: digest(path.read_bytes()) for stage, path in self.programs.items()}
+
+    def once(self, stage, store, payload):
+        """The result of one stage and the CPU seconds that it took."""
+        with (tempfile.TemporaryDirectory(prefix="cortana-real-") as scratch,
+              tempfile.TemporaryFile("w+") as errors):
+            run = subprocess.Popen([self.programs[stage], "--once"], text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=errors,
+                                   env={**os.environ, "STORE_URL": f"dir:{store}", "CORTANA_SCRATCH": scratch,
+                                        "OMP_THREAD_LIMIT": "1"})
+            run.stdin.write(json.dumps(payload))
+            run.stdin.close()
+            output = run.stdout.read()
+            _, status, used = os.wait4(run.pid, 0)
+            run.returncode = os.waitstatus_to_exitcode(status)
+            if run.returncode != 0:
+                errors.seek(0)
+                raise RuntimeError(f"{stage} exited with {run.returncode}: {errors.read()[-2000:]}")
+        return json.loads(output), used.ru_utime + used.ru_stime
+
+    def cached(self, name, make):
+        path = self.cache / f"{name}.json"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written = path.with_suffix(f".{os.getpid()}-{name[:6]}")
+            written.write_text(json.dumps(make()))
+            written.rename(path)
+        return json.loads(path.read_text())
+
+    def detections(self, recording):
+        """What `ocr` makes of a recording, with the CPU seconds of both stages."""
+        clip = digest(recording.clip.read_bytes())
+        sampled_name = digest(self.hashes["sample"], clip)
+        store = self.cache / "stores" / sampled_name
+        video = str(uuid.uuid5(uuid.NAMESPACE_OID, sampled_name))
+        key = f"videos/original/{video}/master{recording.clip.suffix}"
+
+        def sample():
+            (store / key).parent.mkdir(parents=True, exist_ok=True)
+            (store / key).write_bytes(recording.clip.read_bytes())
+            result, cpu = self.once("sample", store, {"video_id": video, "s3_original_path": key})
+            return {"result": result, "cpu": cpu}
+
+        def read():
+            frames = sampled["result"]["frames"]
+            result, cpu = self.once("ocr", store, {"video_id": video, "frames": frames,
+                                                   "frame_paths": [frame["path"] for frame in frames]})
+            return {"result": result, "cpu": cpu}
+
+        sampled = self.cached(f"sample-{sampled_name}", sample)
+        found = self.cached(f"ocr-{digest(self.hashes['ocr'], sampled_name)}", read)
+        return found["result"], sampled["cpu"], found["cpu"]
+
+
+class Index:
+    """segment_index over a database of the benchmark's own."""
+
+    def __init__(self, build, conninfo):
+        self.program = build / "workers" / "segment_index" / "segment-index-worker"
+        self.environment = {**os.environ, "DATABASE_URL": conninfo}
+        self.connection = psycopg2.connect(conninfo)
+        self.connection.autocommit = True
+
+    def export(self, detections):
+        video = str(uuid.uuid4())
+        for detection in detections:
+            normal = " ".join(unicodedata.normalize("NFKC", detection["text"]).casefold().split())
+            detection.update(normalized_text=normal, text_hash=digest(normal))
+        with self.connection.cursor() as cursor:
+            cursor.execute("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", (video, f"{video}.mp4"))
+            cursor.execute("INSERT INTO pending_readings (video_id, detections) VALUES (%s, %s)",
+                           (video, json.dumps(detections)))
+        done = subprocess.run([self.program, "--once"], input=json.dumps({"video_id": video, "pending": True}),
+                              text=True, env=self.environment, stdout=subprocess.PIPE, check=True)
+        segments = json.loads(done.stdout)["segments"]
+        entities = [{**entity, "t_start": segment["t_start"], "t_end": segment["t_end"]}
+                    for segment in segments for entity in segment["entities"]]
+        return {"segments": segments, "entities": entities}
+
+
+def score(recording, export, folder):
+    written = folder / f"{recording.name}.export.json"
+    written.write_text(json.dumps(export, ensure_ascii=False, indent=1))
+    scored = subprocess.run(["/usr/bin/python3", SCORER, recording.truth, written], check=True,
+                            capture_output=True, text=True)
+    return json.loads(scored.stdout)
+
+
+def mean(values):
+    values = [value for value in values if value is not None]
+    return sum(values) / len(values) if values else 0.0
+
+
+def print_row(name, row):
+    print(f"{name:18}" + "".join(f"{value:9.3f}" if isinstance(value, float) else f"{value!s:>9}" for value in row))
+
+
+COLUMNS = ["recall", "precision", "per line", "start95", "end95", "sample s", "ocr s"]
+
+
+def print_table(rows):
+    print(f"{'':18}" + "".join(f"{column:>9}" for column in COLUMNS))
+    for name, figures, sample_cpu, ocr_cpu in rows:
+        print_row(name, [figures["line_recall"], figures["segment_precision"], figures["segments_per_line"],
+                         figures["t_start_err_ms"]["p95"], figures["t_end_err_ms"]["p95"], sample_cpu, ocr_cpu])
+    means = [mean([row[1][key] for row in rows]) for key in ("line_recall", "segment_precision", "segments_per_line")]
+    times = [mean([row[1][key]["p95"] for row in rows]) for key in ("t_start_err_ms", "t_end_err_ms")]
+    print_row("mean", [*means, *times, sum(row[2] for row in rows), sum(row[3] for row in rows)])
+    for kind in ("mention", "hashtag", "url", "emoji"):
+        entities = [row[1]["entities"][kind] for row in rows]
+        want, have = (sum(entity[key] for entity in entities) for key in ("want", "have"))
+        found = sum(entity["recall"] * entity["want"] for entity in entities)
+        right = sum((entity["precision"] or 0) * entity["have"] for entity in entities)
+        print(f"{kind:18} {found:.0f} of {want} found, {right:.0f} of {have} right")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--cache", type=pathlib.Path,
+                        default=pathlib.Path(tempfile.gettempdir()) / f"cortana-real-{os.getuid()}")
+    parser.add_argument("--exports", type=pathlib.Path, help="keep NAME.export.json in this folder")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    wanted = recordings(options.folder, options.names)
+    stages = Stages(options.build.resolve(), options.cache.resolve())
+    with concurrent.futures.ThreadPoolExecutor(options.processes) as pool:
+        found = list(pool.map(stages.detections, wanted))
+    rows = []
+    with PrivateCluster(options.build.resolve()) as cluster, tempfile.TemporaryDirectory() as folder:
+        folder = options.exports or pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        index = Index(options.build.resolve(), cluster.migrated_database())
+        for recording, (result, sample_cpu, ocr_cpu) in zip(wanted, found):
+            figures = score(recording, index.export(result["detections"]), folder)
+            rows.append((recording.name, figures, sample_cpu, ocr_cpu))
+    if options.json:
+        for name, figures, sample_cpu, ocr_cpu in rows:
+            print(json.dumps({"name": name, "sample_cpu_s": sample_cpu, "ocr_cpu_s": ocr_cpu, **figures}))
+    else:
+        print_table(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The private PostgreSQL of `cortana run`: who is let in, and as whom."""
+
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+
+import psycopg2
+import pytest
+from local_installation import finish, processes_of, start
+from workers import wait_until
+
+ROLES = ("postgres", "cortana_owner", "cortana_operator", "cortana_fleet")
+
+
+def make_folder(owner=None):
+    # Where the database's user can get to, which pytest's own directories are not.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="cv-run-", dir="/tmp"))
+    path.chmod(0o755)
+    if owner:
+        os.chown(path, owner.pw_uid, owner.pw_gid)
+    return path
+
+
+@pytest.fixture(scope="module")
+def running(program):
+    """An installation that stays up for the tests of this file."""
+    folder = make_folder()
+    data = folder / "data"
+    process = start(program, data, "run")
+    try:
+        assert "put videos into" in process.stderr.readline(), finish(process)
+        yield data
+    finally:
+        process.send_signal(signal.SIGINT)
+        code, output, errors = finish(process)
+        assert code == 0, output + errors
+        assert processes_of(data) == []
+        shutil.rmtree(folder)
+
+
+def connect(data, role, **options):
+    return psycopg2.connect(host=str(data / "postgres/socket"), user=role, connect_timeout=10,
+                            dbname="postgres" if role == "postgres" else "cortana", **options)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_nobody_gets_in_without_the_password(running, role):
+    with pytest.raises(psycopg2.OperationalError, match="no password supplied"):
+        connect(running, role, passfile="/dev/null")
+    with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
+        connect(running, role, password="postgres")
+    connect(running, role, passfile=str(running / "passwords" / role)).close()
+
+
+def test_passwords_and_socket_are_the_installations_alone(running):
+    assert stat.S_IMODE((running / "passwords").stat().st_mode) == 0o700
+    texts = set()
+    for role in ROLES:
+        path = running / "passwords" / role
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        texts.add(path.read_text().split(":")[-1])
+    assert len(texts) == len(ROLES)
+    assert stat.S_IMODE((running / "postgres/socket").stat().st_mode) == 0o700
+    assert not (running / "postgres/password.new").exists()
+
+
+def test_there_is_no_door_on_the_network(running):
+    connection = connect(running, "postgres", passfile=str(running / "passwords/postgres"))
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SHOW listen_addresses")
+        assert cursor.fetchone() == ("",)
+        cursor.execute("SELECT DISTINCT type, auth_method FROM pg_hba_file_rules ORDER BY 1")
+        assert cursor.fetchall() == [("host", "reject"), ("local", "scram-sha-256")]
+    connection.close()
+
+
+def test_workers_and_owner_are_no_superusers(running):
+    connection = connect(running, "cortana_owner",
+                         passfile=str(running / "passwords/cortana_owner"))
+    connection.autocommit = True
+    cursor = connection.cursor()
+    cursor.execute("SELECT rolname FROM pg_roles WHERE rolsuper OR rolbypassrls OR rolreplication")
+    assert cursor.fetchall() == [("postgres",)]
+    cursor.execute("SELECT DISTINCT pg_get_userbyid(relowner)::text FROM pg_class"
+                   " WHERE relname IN ('jobs', 'videos', 'segments')")
+    assert cursor.fetchall() == [("cortana_owner",)]
+    cursor.execute("SELECT pg_get_userbyid(datdba)::text FROM pg_database WHERE datname = 'cortana'")
+    assert cursor.fetchone() == ("cortana_owner",)
+
+    def logins():
+        cursor.execute("SELECT application_name, usename::text FROM pg_stat_activity"
+                       " WHERE datname = 'cortana' AND pid <> pg_backend_pid()")
+        return dict(cursor.fetchall())
+
+    wait_until(lambda: "cortana_fleet" in logins().values(), "the workers to log in")
+    assert "postgres" not in logins().values()
+    assert {user for name, user in logins().items() if name != "cortana"} == {"cortana_fleet"}
+    connection.close()
+
+
+def test_workers_hold_no_password_in_their_environment(running):
+    secrets = [(running / "passwords" / role).read_text().strip().split(":")[-1].encode()
+               for role in ROLES]
+    for pid in processes_of(running):
+        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        assert not any(secret in environment for secret in secrets)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_stage_cannot_log_in(running, program, tmp_path, role):
+    """With a store on the network a stage has sockets; the database is shut to it all the same."""
+    payload = {"do": "login", "socket": str(running / "postgres/socket"), "user": role,
+               "password": str(running / "passwords" / role)}
+    done = subprocess.run(
+        [program("test-stage"), "--once"], input=json.dumps(payload), text=True, check=False,
+        capture_output=True, timeout=60,
+        env={**os.environ, "STORE_URL": "s3://bucket", "S3_ENDPOINT": "http://127.0.0.1:9",
+             "S3_ACCESS_KEY_ID": "x", "S3_SECRET_ACCESS_KEY": "x", "CORTANA_SCRATCH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["login"] != "worked" and result["read_password"] != "worked"
+
+
+def test_a_server_that_trusted_everybody_is_refused(program):
+    folder = make_folder()
+    try:
+        (folder / "data/postgres/data").mkdir(parents=True)
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            for path in (folder / "data/postgres", folder / "data/postgres/data"):
+                os.chown(path, owner.pw_uid, owner.pw_gid)
+        code, _, errors = finish(start(program, folder / "data", "jobs"))
+        assert code == 1 and "older version" in errors and "Move it away" in errors
+        assert not (folder / "data/passwords").exists()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other tests run as an ordinary user then")
+def test_an_ordinary_user_needs_nobody_else(program, fixtures_dir):
+    user = pwd.getpwnam("nobody")
+    folder = make_folder(user)
+    prefix = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    try:
+        code, output, errors = finish(start(program, folder / "data", "run",
+                                            fixtures_dir / "awkward/testsrc.mkv", prefix=prefix))
+        assert code == 0, output + errors
+        assert (folder / "data/passwords/postgres").stat().st_uid == user.pw_uid
+        assert processes_of(folder / "data") == []
+    finally:
+        shutil.rmtree(folder)

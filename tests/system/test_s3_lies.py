@@ -1,0 +1,214 @@
+"""A server that lies or dawdles: every call ends, in a bounded time, with an error that says so."""
+
+import hashlib
+import time
+
+import pytest
+from lying_server import LyingServer, list_page
+from store_client import StoreClient, StoreError
+
+QUICK = {"S3_STALL_TIMEOUT_S": "1", "S3_ATTEMPTS": "2"}
+BYTES = bytes(range(256)) * 4096
+
+
+@pytest.fixture
+def lie(program):
+    """lie(answer, **variables): a store on a server that answers like that, and the server."""
+    opened = []
+
+    def make(answer, **variables):
+        server = LyingServer(answer)
+        client = StoreClient(program("store-commands"), server.environment(**{**QUICK, **variables}))
+        opened.append((server, client))
+        return client, server
+
+    yield make
+    for server, client in opened:
+        client.close_process()
+        server.close()
+
+
+# ---- lists -----------------------------------------------------------------------------------------
+
+
+def pages_of(kind):
+    seen = []
+
+    def answer(request):
+        seen.append(request.path)
+        number = len(seen)
+        request.tell(200, {
+            "one token, no keys": lambda: list_page([], "same"),
+            "new tokens, no keys": lambda: list_page([], f"t{number}"),
+            "two tokens, no keys": lambda: list_page([], f"t{number % 2}"),
+            "one token, the same keys": lambda: list_page(["inbox/a", "inbox/b"], "same"),
+            "new tokens, the same keys": lambda: list_page(["inbox/a", "inbox/b"], f"t{number}"),
+            "keys go back": lambda: list_page([f"inbox/{chr(ord('z') - number)}"], f"t{number}"),
+            "keys out of order": lambda: list_page(["inbox/b", "inbox/a"]),
+        }[kind]())
+
+    return answer
+
+
+@pytest.mark.parametrize("kind", ["one token, no keys", "new tokens, no keys", "two tokens, no keys",
+                                  "one token, the same keys", "new tokens, the same keys",
+                                  "keys go back", "keys out of order"])
+def test_a_list_that_does_not_end(lie, kind):
+    client, server = lie(pages_of(kind))
+    with pytest.raises(StoreError) as caught:
+        client.keys("inbox/")
+    assert caught.value.type == "ServerError"
+    assert "list goes in circles" in caught.value.message or "does not end" in caught.value.message
+    assert len(server.requests) <= 1002
+
+
+def test_a_list_with_empty_pages_within_is_read(lie):
+    pages = [list_page(["a"], "1"), list_page([], "2"), list_page([], "3"), list_page(["b"])]
+    client, _ = lie(lambda request: request.tell(200, pages[int(request.query.get("continuation-token", 0))]))
+    assert client.keys() == ["a", "b"]
+
+
+def test_a_server_that_ignores_where_to_go_on(lie):
+    client, _ = lie(lambda request: request.tell(200, list_page(["a", "b"])))
+    with pytest.raises(StoreError) as caught:
+        client.list(prefix="", start_after="a")
+    assert "goes in circles" in caught.value.message
+
+
+BOMB = ('<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a0 "lol">' +
+        "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 12)) +
+        "]><ListBucketResult><Contents><Key>&a11;</Key><Size>1</Size></Contents></ListBucketResult>")
+OUTSIDE = ('<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a SYSTEM "file:///etc/passwd">]><ListBucketResult>'
+           "<Contents><Key>&a;</Key><Size>1</Size></Contents></ListBucketResult>")
+
+
+@pytest.mark.parametrize("text", [BOMB, OUTSIDE, "<a>" * 1000000], ids=["bomb", "outside", "deep"])
+def test_xml_that_is_no_list(lie, text):
+    client, _ = lie(lambda request: request.tell(200, text))
+    with pytest.raises(StoreError) as caught:
+        client.keys()
+    assert caught.value.type == "ServerError"
+    assert "document type" in caught.value.message or "too deep" in caught.value.message
+
+
+# ---- time ------------------------------------------------------------------------------------------
+
+
+def drip(request):
+    """One byte in a fifth of a second: five a second, always alive."""
+    length = 100000
+    first = int(request.headers.get("Range", "bytes=0-").split("=")[1].split("-")[0])
+    request.send_response(206 if "Range" in request.headers else 200)
+    request.send_header("Content-Length", str(length))
+    request.send_header("Content-Range", f"bytes {first}-{first + length - 1}/{length}")
+    request.send_header("ETag", '"x"')
+    request.end_headers()
+    if request.command != "HEAD":
+        for _ in range(length):
+            request.wfile.write(b"x")
+            request.wfile.flush()
+            time.sleep(0.2)
+
+
+def silence(request):
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("call", ["get", "read", "list"])
+@pytest.mark.parametrize("answer", [drip, silence])
+def test_a_server_that_dawdles(lie, call, answer):
+    client, server = lie(answer)
+    begun = time.monotonic()
+    with pytest.raises(StoreError) as caught:
+        if call == "get":
+            client.get(key="k")
+        elif call == "read":
+            client.range(key="k", offset=0, length=100000)
+        else:
+            client.keys()
+    assert caught.value.type == "Timeout" and caught.value.retryable
+    assert time.monotonic() - begun < 30
+    assert len(server.requests) <= 3
+
+
+def test_patience_ends_however_many_attempts_are_left(lie):
+    """A request of no size has half a minute and three stalls of 2 s."""
+    client, server = lie(silence, S3_ATTEMPTS="100", S3_STALL_TIMEOUT_S="2")
+    begun = time.monotonic()
+    with pytest.raises(StoreError):
+        client.head(key="k")
+    assert 30 < time.monotonic() - begun < 55
+    assert len(server.requests) < 25
+
+
+# ---- objects ---------------------------------------------------------------------------------------
+
+
+class Objects:
+    """One object whose ETag `etag()` gives, read by ranges; If-Match is not looked at."""
+
+    def __init__(self, etag):
+        self.etag = etag
+
+    def __call__(self, request):
+        data, headers, status = BYTES, {}, 200
+        asked = request.headers.get("Range")
+        if asked:
+            first, last = (int(number) for number in asked.removeprefix("bytes=").split("-"))
+            data, status = BYTES[first:last + 1], 206
+            headers["Content_Range"] = f"bytes {first}-{first + len(data) - 1}/{len(BYTES)}"
+        request.tell(status, data, ETag=f'"{self.etag()}"', **headers)
+
+
+def test_an_object_with_a_new_etag_in_every_answer_is_another_one(lie):
+    numbers = iter(range(1000))
+    client, server = lie(Objects(lambda: f"{next(numbers):032x}"))
+    with pytest.raises(StoreError) as caught:
+        client.range(key="k", offset=0, length=1000)
+    assert caught.value.type == "Conflict" and "overwritten" in caught.value.message
+    assert len(server.requests) == 2, "asking again cannot help"
+
+
+def test_an_object_that_stays_is_read(lie):
+    client, _ = lie(Objects(lambda: "0" * 32))
+    answer = client.range(key="k", offset=1000, length=5000)
+    assert answer["sha256"] == hashlib.sha256(BYTES[1000:6000]).hexdigest()
+
+
+def test_an_object_that_only_its_head_calls_empty_is_not_believed_empty(lie):
+    objects = Objects(lambda: "0" * 32)
+    client, _ = lie(lambda request: request.tell(200, ETag='"1"') if request.command == "HEAD" else objects(request))
+    with pytest.raises(StoreError) as caught:
+        client.range(key="k", offset=0, length=1)
+    assert caught.value.type == "ServerError" and "empty" in caught.value.message
+
+
+@pytest.mark.parametrize("status", [200, 416])
+def test_an_object_that_is_empty_is_read_as_empty(lie, status):
+    client, _ = lie(lambda request: request.tell(200 if request.command == "HEAD" else status, ETag='"1"'))
+    assert client.range(key="k", offset=0, length=1)["sha256"] == hashlib.sha256(b"").hexdigest()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirections_are_not_followed_and_all_alike(lie, status):
+    client, server = lie(lambda request: request.tell(status, Location="http://127.0.0.1:1/"))
+    for call in (lambda: client.get(key="k"), lambda: client.head(key="k"), client.keys):
+        with pytest.raises(StoreError) as caught:
+            call()
+        assert caught.value.type == "ConfigurationError" and str(status) in caught.value.message
+    assert len(server.requests) == 4  # the head's reason is asked for
+
+
+@pytest.mark.parametrize("body", ["", "<html><body>404 Not Found</body></html>"])
+def test_a_404_that_does_not_say_what_is_missing_is_no_missing_object(lie, body):
+    client, _ = lie(lambda request: request.tell(404, body))
+    for call in (lambda: client.get(key="k"), lambda: client.head(key="k"),
+                 lambda: client.range(key="k", offset=0, length=1)):
+        with pytest.raises(StoreError) as caught:
+            call()
+        assert caught.value.type == "ConfigurationError" and "404" in caught.value.message
+
+
+def test_a_missing_object_is_one_that_the_server_says_is_missing(lie):
+    client, _ = lie(lambda request: request.tell(404, "<Error><Code>NoSuchKey</Code></Error>"))
+    assert client.get(key="k")["result"] == client.head(key="k")["result"] == 1

@@ -1,0 +1,313 @@
+"""A store that refuses ends no job: not a key that was taken back, not a wrong clock, a missing bucket,
+a disk that is read-only or full, a directory that is gone. CORTANA_REFUSED_JOBS says how many jobs wait
+in each case."""
+
+import contextlib
+import json
+import os
+import subprocess
+
+import pytest
+from fault_proxy import FaultProxy
+from pipeline import Pipeline
+from probing import port_of, wait_ready, wait_reason
+from s3_server import S3Server
+from scanning import Scanning
+from store_client import StoreClient
+from test_faults import small_disk
+from workers import STAGE_SCHEMA, Jobs, Worker, Workers, wait_until
+
+COUNT = int(os.environ.get("CORTANA_REFUSED_JOBS", "8"))
+QUICK = {"CORTANA_STORE_PROBE_MS": 100, "CORTANA_DISK_WATCH_MS": 100, "S3_ATTEMPTS": 2,
+         "S3_STALL_TIMEOUT_S": 2}
+BUCKET = "refuses"
+
+
+@pytest.fixture(scope="module")
+def s3_server():
+    server = S3Server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def proxy(s3_server):
+    own = FaultProxy(s3_server.port)
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def bucket(s3_server, program):
+    client = StoreClient(program("store-commands"), s3_server.environment(BUCKET))
+    assert client.bucket(method="PUT", subresource="")["status"] == 200
+    yield client
+    client.delete_many(keys=client.keys())
+    client.close_process()
+
+
+@pytest.fixture
+def jobs(sql):
+    sql.cursor().execute(STAGE_SCHEMA)
+    # A single attempt that counts would show: the job would be dead, for there is no retry.
+    sql.cursor().execute("UPDATE job_types SET retry_delays = '{}' WHERE name = 'test_stage'")
+    return Jobs(sql)
+
+
+@pytest.fixture
+def workers(program, database, tmp_path):
+    started = Workers(program, database, tmp_path)
+    yield started
+    started.end()
+
+
+def enqueue(jobs, first=0):
+    return [jobs.enqueue({"do": "put", "key": f"out/{first + index}", "text": "t"})
+            for index in range(COUNT)]
+
+
+def start(workers, **environment):
+    return workers.start("test-stage", "--slots", 2, "--listen", "127.0.0.1:0",
+                         **{**QUICK, **environment})
+
+
+def hold_out(jobs, worker, words):
+    """Waits until the worker has seen the trouble; it has then stopped claiming."""
+    reason = wait_reason(port_of(worker), words)
+    claims = jobs.row("SELECT count(*) AS n FROM job_attempts")["n"]
+    looks = len(worker.says("cannot be used"))
+    wait_until(lambda: jobs.row("SELECT count(*) AS n FROM jobs WHERE status = 'queued'")["n"] == COUNT,
+               "all to be queued again")
+    assert jobs.row("SELECT count(*) AS n FROM job_attempts")["n"] <= claims + 2
+    assert claims <= 4 and looks <= 1, "a worker that goes on claiming passes the whole queue through"
+    return reason
+
+
+def all_done(jobs, ids, worker):
+    for job_id in ids:
+        jobs.wait_for(job_id, "done", "failed")
+    assert {job["status"] for job in jobs.rows("SELECT status::text FROM jobs")} == {"done"}
+    assert {job["retry_count"] for job in jobs.rows("SELECT retry_count FROM jobs")} == {0}
+    wait_ready(port_of(worker))
+    assert worker.stop() == 0
+
+
+# ---- a bucket --------------------------------------------------------------------------------------
+
+
+def test_a_key_that_is_taken_back(jobs, workers, s3_server, bucket):
+    worker = start(workers, **s3_server.environment(BUCKET))
+    wait_ready(port_of(worker))
+    s3_server.take_key_back()
+    try:
+        wait_until(lambda: "error" in bucket.try_call("get", key="none"), "the key to be refused")
+        ids = enqueue(jobs)
+        reason = hold_out(jobs, worker, "the store cannot be used")
+        assert BUCKET in reason and "403" in reason
+        causes = jobs.rows("SELECT DISTINCT error_type FROM job_attempts WHERE status <> 'running'")
+        assert [row["error_type"] for row in causes] == ["Released"]
+    finally:
+        s3_server.give_key()
+    all_done(jobs, ids, worker)
+
+
+@pytest.mark.parametrize("status,code,words", [
+    (403, "AccessDenied", "403 AccessDenied"),
+    (403, "RequestTimeTooSkewed", "RequestTimeTooSkewed"),
+    (400, "ExpiredToken", "ExpiredToken"),
+    (404, "NoSuchBucket", "NoSuchBucket"),
+    (503, "SlowDown", "SlowDown"),
+    (302, "Found", "302"),
+])
+def test_a_server_that_refuses_for_a_while(jobs, workers, s3_server, bucket, proxy, status, code, words):
+    worker = start(workers, **s3_server.environment(BUCKET, proxy.endpoint))
+    wait_ready(port_of(worker))
+    fault = proxy.add(".", times=1 << 30, status=status, code=code)
+    ids = enqueue(jobs)
+    hold_out(jobs, worker, words)
+    fault.times = 0
+    all_done(jobs, ids, worker)
+
+
+def test_a_bucket_that_is_not_there_yet(jobs, workers, s3_server, program):
+    worker = start(workers, **s3_server.environment("refuses-yet"))
+    ids = enqueue(jobs)
+    assert "s3://refuses-yet" in wait_reason(port_of(worker), "NoSuchBucket")
+    assert jobs.rows("SELECT FROM job_attempts") == [], "a worker looks at its store before it claims"
+    client = StoreClient(program("store-commands"), s3_server.environment("refuses-yet"))
+    assert client.bucket(method="PUT", subresource="")["status"] == 200
+    client.close_process()
+    all_done(jobs, ids, worker)
+
+
+def test_a_missing_object_is_believed_of_a_working_bucket_alone(jobs, workers, s3_server, bucket, proxy):
+    worker = start(workers, **s3_server.environment(BUCKET, proxy.endpoint))
+    wait_ready(port_of(worker))
+    bucket.put(key="in/1", text="t")
+    fault = proxy.add("/in/1", times=1 << 30, status=404, code="")
+    others = proxy.add("/probes/", times=1 << 30, status=404, code="")
+    job_id = jobs.enqueue({"do": "copy", "key": "in/1"})
+    wait_reason(port_of(worker), "404")
+    assert jobs.get(job_id)["status"] in ("queued", "processing")
+    fault.times = others.times = 0
+    jobs.wait_for(job_id, "done")
+    missing = jobs.enqueue({"do": "copy", "key": "in/2"})
+    job = jobs.wait_for(missing, "failed", "done")
+    assert job["payload"]["error"]["type"] == "S3ObjectNotFound" and job["scheduled_for"] is None
+    assert "in/2" in job["payload"]["error"]["message"]
+    assert worker.stop() == 0
+
+
+def test_one_object_that_is_refused_does_not_stop_the_others(jobs, workers, s3_server, bucket, proxy):
+    worker = start(workers, **s3_server.environment(BUCKET, proxy.endpoint))
+    proxy.add("/out/forbidden", times=1 << 30, status=403, code="AccessDenied")
+    refused = jobs.enqueue({"do": "put", "key": "out/forbidden", "text": "t"})
+    ids = enqueue(jobs)
+    job = jobs.wait_for(refused, "failed")
+    assert job["payload"]["error"]["type"] == "AccessDenied"
+    for job_id in ids:
+        jobs.wait_for(job_id, "done")
+    assert worker.stop() == 0
+
+
+def test_a_stage_that_blames_the_store_is_not_believed(jobs, workers):
+    worker = start(workers)
+    said = json.dumps({"error": {"type": "AccessDenied", "message": "it was not me",
+                                 "retryable": True, "environment": True}})
+    job_id = jobs.enqueue({"do": "leave", "code": 75, "text": said})
+    job = jobs.wait_for(job_id, "failed")
+    assert job["payload"]["error"]["type"] == "AccessDenied"
+    assert worker.stop() == 0
+
+
+# ---- a directory -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def bound(path):
+    """The directory as a mount of its own, which can be made read-only."""
+    path.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", "--bind", path, path], check=False, capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("needs the right to mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def remount(path, how):
+    subprocess.run(["mount", "-o", f"remount,bind,{how}", path], check=True)
+
+
+def test_a_directory_that_is_read_only_for_a_while(jobs, workers):
+    with bound(workers.store):
+        worker = start(workers)
+        wait_ready(port_of(worker))
+        remount(workers.store, "ro")
+        ids = enqueue(jobs)
+        hold_out(jobs, worker, "Read-only file system")
+        remount(workers.store, "rw")
+        all_done(jobs, ids, worker)
+
+
+def test_a_directory_that_is_unmounted_for_a_while(jobs, workers):
+    with bound(workers.store):
+        (workers.store / "in").write_text("t")
+        with small_disk(workers.store, "4m"):
+            (workers.store / "in").write_text("t")
+            worker = start(workers)
+            wait_ready(port_of(worker))
+        with small_disk(workers.store, "4m"):
+            job_id = jobs.enqueue({"do": "copy", "key": "in"})
+            wait_reason(port_of(worker), "unmounted")
+            wait_until(lambda: jobs.get(job_id)["status"] == "queued", "the job to be given back")
+        assert worker.stop() == 0
+
+
+def test_a_full_directory(jobs, workers):
+    with small_disk(workers.store, "4m"):
+        worker = start(workers)
+        wait_ready(port_of(worker))
+        filler = workers.store / "filler"
+        filler.write_bytes(b"x" * ((4 << 20) * 97 // 100))
+        wait_reason(port_of(worker), "is full")
+        ids = enqueue(jobs)
+        assert jobs.rows("SELECT FROM job_attempts") == []
+        filler.unlink()
+        all_done(jobs, ids, worker)
+
+
+def test_a_disk_that_fills_up_under_a_job(jobs, workers):
+    """The put fails before the disk is looked at the next time."""
+    with small_disk(workers.store, "4m"):
+        worker = start(workers, CORTANA_DISK_WATCH_MS=3600000)
+        wait_ready(port_of(worker))
+        filler = workers.store / "filler"
+        filler.write_bytes(b"x" * ((4 << 20) * 97 // 100))
+        job_id = jobs.enqueue({"do": "fill", "bytes": 1 << 20, "key": "out/1"})
+        wait_until(lambda: worker.says("given back"), "the job to be given back")
+        assert jobs.get(job_id)["status"] == "queued"
+        assert worker.stop() == 0
+        filler.unlink()
+        worker = start(workers)
+        jobs.wait_for(job_id, "done")
+        assert worker.stop() == 0
+
+
+# ---- videos ----------------------------------------------------------------------------------------
+
+
+class S3Videos(Pipeline):
+    def __init__(self, client, *arguments, **environment):
+        super().__init__(*arguments, **environment)
+        self.client = client
+
+    def put_original(self, path, key):
+        self.client.put(key=key, path=str(path))
+
+
+def test_queued_videos_outlive_a_key_that_is_taken_back(s3_server, bucket, program, database, sql, store_dir,
+                                                        tmp_path, fixtures_dir):
+    sql.cursor().execute("UPDATE job_types SET retry_delays = '{}'")
+    running = S3Videos(bucket, program, database, sql, store_dir, tmp_path,
+                       **{name: str(value) for name, value in QUICK.items()},
+                       **s3_server.environment(BUCKET))
+    count = max(2, COUNT // 4)
+    videos = [running.submit(fixtures_dir / "edge" / "one_frame.mp4") for _ in range(count)]
+    s3_server.take_key_back()
+    with contextlib.ExitStack() as end:
+        end.callback(running.stop)
+        with contextlib.ExitStack() as refusal:
+            refusal.callback(s3_server.give_key)
+            wait_until(lambda: "error" in bucket.try_call("get", key="none"), "the key to be refused")
+            running.start("transcode", "sample", "ocr", "segment_index")
+            wait_until(lambda: all("cannot be used" in (tmp_path / f"{name}.log").read_text()
+                                   for name in ("transcode", "sample", "ocr")), "the workers to see it")
+            assert "failed" not in {running.status(video) for video in videos}
+        assert {running.wait(video) for video in videos} == {"ready"}
+        assert running.query("SELECT count(*) FROM jobs WHERE status <> 'done'") == [(0,)]
+
+
+# ---- the scanner -----------------------------------------------------------------------------------
+
+
+def test_originals_of_a_store_that_is_gone_are_not_missing(program, database, sql, tmp_path):
+    store = tmp_path / "objects"
+    with bound(store), contextlib.ExitStack() as disk:
+        disk.enter_context(small_disk(store, "4m"))
+        scanning = Scanning(program, database, sql, store)
+        video = scanning.original()
+        scanning.run()
+        scanner = Worker([program("scanner-worker"), "--interval", "0.2", "--listen", "127.0.0.1:0"],
+                         scanning.environment(), tmp_path / "scanner.log")
+        try:
+            wait_ready(port_of(scanner))
+            disk.close()
+            wait_reason(port_of(scanner), "unmounted")
+            assert scanning.video(video)["original_state"] == "present"
+        finally:
+            scanner.kill()

@@ -1,0 +1,301 @@
+"""What a person sees: progress on terminals of several sizes, in pipes, and what the shell is told."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import uuid
+
+import psycopg2
+import pytest
+from local_installation import environment_without_services, finish, processes_of, start
+from test_local_postgres import make_folder
+from workers import wait_until
+
+
+@pytest.fixture
+def data():
+    folder = make_folder()
+    yield folder / "data"
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Terminal:
+    """A terminal of tmux: a window that can be resized and looked at."""
+
+    def __init__(self, columns, rows, command, **environment):
+        self.socket = f"cv-{uuid.uuid4().hex[:8]}"
+        variables = {**environment_without_services(), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8",
+                     **environment}
+        self.call("-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows,
+                  "env", "-i", *[f"{name}={value}" for name, value in variables.items()],
+                  "sh", "-c", f"{command}; echo \"EXIT $?\"; exec sleep 600")
+
+    def call(self, *arguments):
+        return subprocess.run(["tmux", "-L", self.socket, *map(str, arguments)], check=True, text=True,
+                              capture_output=True).stdout
+
+    def screen(self, history=False):
+        return self.call("capture-pane", "-p", *(["-S", "-500"] if history else []))
+
+    def resize(self, columns, rows):
+        self.call("resize-window", "-x", columns, "-y", rows)
+
+    def close(self):
+        subprocess.run(["tmux", "-L", self.socket, "kill-server"], check=False, capture_output=True)
+
+
+@pytest.fixture
+def terminal():
+    opened = []
+
+    def make(*arguments, **environment):
+        opened.append(Terminal(*arguments, **environment))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def rows_of(screen, stage):
+    return [line for line in screen.splitlines() if line.startswith(stage)]
+
+
+def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_dir, terminal):
+    """At any width, and while the window changes, a stage has one row and no row is cut by the window."""
+    window = terminal(80, 24, f"{program('cortana')} run {fixtures_dir}/feed.mp4 "
+                              f"{fixtures_dir}/awkward/testsrc.mkv --data {data}")
+    wait_until(lambda: rows_of(window.screen(), "transcode"), "the first bars", deadline=60)
+
+    def fits(columns):
+        # One look: the next frame after a resize may be 200 ms away.
+        screen = window.screen()
+        return "EXIT" in screen or (max(map(len, screen.splitlines())) < columns and all(
+            len(rows_of(screen, stage)) == 1 for stage in ("transcode", "sample", "ocr")))
+
+    for columns in (80, 41, 120, 30, 80):
+        window.resize(columns, 24)
+        wait_until(lambda: fits(columns), f"a row a stage within {columns} columns", deadline=20)
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=400)
+    everything = window.screen(history=True)
+    for stage in ("transcode", "sample", "segment_index"):
+        # What is drawn in the moment of a resize may stay in the history, once.
+        assert len(rows_of(everything, stage)) <= 1 + 5, everything
+    assert "100 %" in rows_of(everything, "transcode")[-1]
+
+
+@pytest.mark.parametrize("environment, options, told", [
+    ({"TERM": "dumb"}, "", True), ({}, "--no-progress", True), ({}, "--quiet", False)])
+def test_no_bars_where_they_are_not_wanted(program, data, fixtures_dir, terminal, environment, options,
+                                           told):
+    window = terminal(80, 24, f"{program('cortana')} run {fixtures_dir}/awkward/testsrc.mkv "
+                              f"--data {data} {options}", **environment)
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=200)
+    screen = window.screen(history=True)
+    assert "█" not in screen and "░" not in screen
+    assert ("transcode done in" in screen) == told
+    if options == "--quiet":
+        assert screen.split() == ["EXIT", "0"]
+
+
+def test_the_inbox_shows_what_is_worked_on_and_outlives_its_server(program, data, fixtures_dir, terminal):
+    window = terminal(80, 24, f"EMBED_URL= {program('cortana')} run --data {data}")
+    wait_until(lambda: "put videos into" in window.screen(), "the inbox", deadline=60)
+    postmaster = int((data / "postgres/data/postmaster.pid").read_text().split("\n")[0])
+    os.kill(postmaster, signal.SIGKILL)
+    wait_until(lambda: "the database is back" in window.screen(history=True), "the server", deadline=90)
+    shutil.copy(fixtures_dir / "chat.mp4", data / "store/inbox/talk.mp4")
+    wait_until(lambda: re.search(r"^talk.mp4 .*(transcode|sample|ocr)", window.screen(), re.M),
+               "what is worked on", deadline=120)
+    wait_until(lambda: "talk.mp4 is ready: " in window.screen(history=True), "the video", deadline=300)
+    os.kill(int((data / "running").read_text()), signal.SIGINT)  # as Ctrl-C does; the shell stays
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=60)
+    window.close()  # its command line names the folder, too
+    wait_until(lambda: processes_of(data) == [], "everything to have stopped")
+
+
+def test_a_bad_file_is_said_once(program, data, fixtures_dir):
+    bad = data.parent / "holiday.mp4"
+    bad.write_text("this is no video\n" * 100)
+    code, _, errors = finish(start(program, data, "run", bad))
+    assert code == 1 and errors.count("holiday.mp4: transcode failed") == 1
+    code, output, errors = finish(start(program, data, "run", fixtures_dir / "awkward/testsrc.mkv"))
+    assert code == 0 and "holiday" not in output + errors
+    code, output, _ = finish(start(program, data, "videos", "--status", "failed", "--json"))
+    assert [json.loads(line)["name"] for line in output.splitlines()] == ["holiday.mp4"]
+
+
+def test_embedding_without_an_endpoint_stops_nothing(program, data, fixtures_dir):
+    code, output, errors = finish(start(program, data, "embeddings", "use", "model", "--json"))
+    assert code == 1  # there is no installation yet
+    code, _, errors = finish(start(program, data, "run", fixtures_dir / "edge/text.mp4"))
+    assert code == 1 and "EMBED_URL" not in errors
+    assert finish(start(program, data, "embeddings", "use", "model"))[0] == 0
+    code, _, errors = finish(start(program, data, "run", fixtures_dir / "awkward/testsrc.mkv"))
+    assert code == 0, errors
+    assert "EMBED_URL names no endpoint" in errors
+
+
+def test_what_cannot_be_taken_is_refused_before_anything_starts(program, data, fixtures_dir):
+    for arguments, words in (
+            (["nowhere.mp4"], "cannot read nowhere.mp4"),
+            ([str(data.parent)], "there is no video in"),
+            (["https://example.org/watch?v=1"], "yt-dlp"),
+            ([str(fixtures_dir / "chat.mp4"), "--export", "/nowhere/x.json"], "cannot write /nowhere"),
+            ([str(fixtures_dir / "chat.mp4"), "--languages", "eng+xxx"], "tesseract-ocr-xxx"),
+            ([str(fixtures_dir / "chat.mp4"), "--languages", "script/Thai"], "tesseract-ocr-script-thai")):
+        code, output, errors = finish(start(program, data, "run", *arguments))
+        assert code in (1, 64) and words in errors and output == "", errors
+        assert "Error" not in errors and "NotFound" not in errors
+        assert not data.exists()
+
+
+# ---- pipes and shells ----------------------------------------------------------------------------
+
+@pytest.fixture
+def library(program, database, store_dir, queue):
+    """A video with lines; a call of cortana by a shell."""
+    lines = [{"text": text, "normalized_text": text.lower(), "language": "eng", "confidence": 0.9,
+              "t_start": 1000 * (i // 8), "t_end": 1000 * (i // 8) + 5000,
+              "bounding_box": {"x": 10, "y": 20 * (i % 8), "width": 300, "height": 18}, "entities": []}
+             for i, text in enumerate(["=1+2", "@anna wrote", "-5 degrees", "old bridge at night"]
+                                      + [f"line number {n} of many" for n in range(600)])]
+    video = queue.video()
+    queue.run("UPDATE videos SET original_name = 'film.mp4', resolution = '320x240', duration = 90,"
+              " s3_original_path = 'videos/original/x/master.mp4'")
+    queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps(lines))
+
+    def call(command, **environment):
+        return subprocess.run(["bash", "-c", command.replace("cortana ", f"{program('cortana')} ")],
+                              text=True, capture_output=True, check=False, timeout=120,
+                              env={**os.environ, "DATABASE_URL": database,
+                                   "STORE_URL": f"dir:{store_dir}", **environment})
+
+    return call
+
+
+def test_pipes_and_full_disks(library):
+    done = library("cortana export last -f csv | head -1; echo ${PIPESTATUS[0]}")
+    assert done.stdout.splitlines()[-1] == "0" and done.stderr == ""
+    done = library("cortana export last -f csv > /dev/full")
+    assert done.returncode == 1 and done.stderr == ("cortana: the output could not be written: "
+                                                    "No space left on device\n")
+    done = library("cortana export last -o /nowhere/x.csv")
+    assert done.returncode == 1 and "cannot write /nowhere/x.csv" in done.stderr
+
+
+def test_search_as_hands_type_it(library):
+    assert "[old bridge]" in library("cortana search old bridge", STORE_URL="").stdout
+    assert library("cortana search old -- -bridge").returncode == 1
+    assert library("cortana search old -bridge").returncode == 1
+    assert library("cortana search 'night bridge' old --exact").returncode == 1  # a phrase that is not there
+    assert len(library("cortana search line -n5 --json").stdout.splitlines()) == 5
+    assert library("cortana search 'zebra OR bridg*'").returncode == 0
+    refused = library("cortana search '(old OR new) bridge'")
+    assert refused.returncode == 64 and "parentheses" in refused.stderr
+    assert library("cortana search 'old brigde' --exact").returncode == 1
+    assert library("cortana search 'old brigde'").returncode == 0
+    shown = library("cortana search bridge -C 1").stdout.splitlines()
+    assert shown[1:] == ["  - -5 degrees", "    old [bridge] at night", "  - line number 0 of many"]
+    for words in ("the of and", "🥐", "..."):
+        done = library(f"cortana search '{words}'")
+        assert "NOTICE" not in done.stderr and done.returncode in (0, 1)
+
+
+def test_exports_that_other_tools_take(library, tmp_path):
+    text = library("cortana export last -f csv --bom").stdout
+    assert text.startswith("\ufeffvideo,start,end,")
+    assert '"\'=1+2"' in text and '"\'@anna wrote"' in text and '"\'-5 degrees"' in text
+    assert "film.mp4" in text and "00:00:05.000" in text
+    for kind in ("srt", "ass", "vtt"):
+        assert library(f"cortana export last -o {tmp_path}/x.{kind}").returncode == 0
+    cues = []
+    for block in (tmp_path / "x.srt").read_text().strip().split("\n\n"):
+        times = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3})", block.split("\n")[1])
+        cues.append([int(h) * 3600000 + int(m) * 60000 + int(s) * 1000 + int(ms) for h, m, s, ms in times])
+    at_once = [sum(start <= moment < end for start, end in cues) for moment in range(0, 90000, 100)]
+    assert max(at_once) == 4 and len(cues) > 250
+    assert "line:" in (tmp_path / "x.vtt").read_text() and "\\pos(" in (tmp_path / "x.ass").read_text()
+    packets = json.loads(subprocess.run(
+        ["ffprobe", "-v", "error", "-show_packets", "-of", "json", tmp_path / "x.ass"], check=True,
+        capture_output=True, text=True).stdout)["packets"]
+    assert len(packets) == 604
+    assert library("cortana export last -f txt").stdout.splitlines()[3] == "old bridge at night"
+    assert "| 0:00.000 | 0:05.000 | old bridge at night |" in library("cortana export last -f md").stdout
+    video = json.loads(library("cortana export last").stdout)["video"]
+    assert video["duration_ms"] == 90000 and "duration" not in video
+
+
+def test_every_list_speaks_json(library):
+    for group in ("videos", "jobs", "runs", "workflows", "commands", "schedules", "triggers", "webhooks",
+                  "workers", "hosts", "nodes", "rules", "embeddings"):
+        done = library(f"cortana {group} --json")
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        for line in done.stdout.splitlines():
+            assert isinstance(json.loads(line), dict)
+    failed = library("cortana videos show nothing --json")
+    assert failed.returncode == 1
+    assert json.loads(failed.stderr)["error"]["message"] == "no video is 'nothing'"
+    assert all(json.loads(line)["level"] for line in library("cortana doctor --json").stdout.splitlines())
+
+
+@pytest.mark.parametrize("command, words", [
+    ("jobs list --type ocrr", "did you mean ocr?"), ("jobs list --status runing", "processing"),
+    ("jobs list --since yesterday", "2026-05-17"), ("jobs pause nothing", "there are "),
+    ("rules set ocr priority=99", "priority takes a number from 0 to 10"),
+    ("rules set ocr prority=1", "did you mean priority?"), ("hosts set h cpu-budget=1", "no host"),
+    ("nodes add n --types ocr --mac xyz", "hardware address"), ("videos --status redy", "did you mean ready?"),
+    ("export last --format doc", "json csv srt"), ("completion tcsh", "bash zsh fish"),
+    ("search x --limt 5", "did you mean --limit?"), ("vidoes", "did you mean cortana videos?"),
+])
+def test_what_nothing_can_be_is_refused_by_name(library, command, words):
+    done = library(f"cortana {command}")
+    assert done.returncode in (1, 64) and words in done.stderr and done.stdout == ""
+    assert "constraint" not in done.stderr
+
+
+def test_shells_complete_and_man_shows(library, program, tmp_path):
+    script = tmp_path / "completion"
+    for shell in ("bash", "zsh", "fish"):
+        text = library(f"cortana completion {shell}").stdout
+        assert "search" in text and "semantic" in text
+    script.write_text(library("cortana completion bash").stdout)
+
+    def complete(*words):
+        line = " ".join(f"'{word}'" for word in words)
+        return subprocess.run(
+            ["bash", "-c", f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _cortana;"
+                           " printf '%s\\n' \"${COMPREPLY[@]}\""],
+            check=True, capture_output=True, text=True).stdout.split()
+
+    assert complete("cortana", "sea") == ["search"]
+    assert "show" in complete("cortana", "jobs", "")
+    assert complete("cortana", "export", "last", "--format", "s") == ["srt"]
+    assert complete("cortana", "jobs", "list", "--sta") == ["--status"]
+    assert complete("cortana", "clip", "la") == ["last"]
+    assert library(f"cortana manual {tmp_path}").returncode == 0
+    pages = sorted(path.name for path in tmp_path.glob("*.1"))
+    assert "cortana.1" in pages and "cortana-jobs-list.1" in pages
+    assert library("cortana help exit-codes").stdout.startswith("0 ")
+    assert library("cortana help jobs retry").stdout.startswith("usage: cortana jobs retry")
+    assert library("cortana -V").stdout == library("cortana --version").stdout
+
+
+def test_env_opens_the_database(program, data, fixtures_dir):
+    finish(start(program, data, "run", fixtures_dir / "edge/text.mp4"))
+    running = start(program, data, "run")
+    try:
+        assert "put videos into" in running.stderr.readline()  # and nothing of the file that failed
+        code, output, _ = finish(start(program, data, "env"))
+        assert code == 0
+        found = subprocess.run(["bash", "-c", f"{output}\necho $DATABASE_URL"], check=True, text=True,
+                               capture_output=True).stdout.strip()
+        connection = psycopg2.connect(found)
+        connection.close()
+        assert "passfile" in found
+    finally:
+        running.send_signal(signal.SIGINT)
+        finish(running)
