@@ -5,11 +5,13 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import pytest
 from s3_server import SECRET_KEY, S3Server
@@ -199,23 +201,51 @@ def workers(program, database, tmp_path):
     started.end()
 
 
+def old_kernel(program):
+    """Variables with which a worker finds no Landlock, whether a sanitizer is loaded or not."""
+    options = os.environ.get("ASAN_OPTIONS", "")
+    return {"LD_PRELOAD": program("attack.so"), "CORTANA_ATTACK_OLD": 1,
+            "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0".lstrip(":")}
+
+
+@pytest.mark.usefixtures("jobs")
 def test_a_worker_says_which_layers_hold(workers, program):
     new = workers.start("test-stage")
     wait_until(lambda: new.says("sandbox: privileges, "), "what the sandbox has")
     assert "missing: files" not in new.says("sandbox: ")[0]["message"]
-    old = workers.start("test-stage", LD_PRELOAD=program("attack.so"), CORTANA_ATTACK_OLD=1)
+    old = workers.start("test-stage", **old_kernel(program))
     wait_until(lambda: old.says("missing: files"), "what it has not")
     assert old.is_alive()
 
 
+@pytest.mark.usefixtures("jobs")
 def test_a_worker_can_be_told_to_require_its_sandbox(workers, program):
-    refusing = workers.start("test-stage", LD_PRELOAD=program("attack.so"), CORTANA_ATTACK_OLD=1,
-                             CORTANA_SANDBOX="require")
+    refusing = workers.start("test-stage", **old_kernel(program), CORTANA_SANDBOX="require")
     assert refusing.wait() == 78
     assert refusing.says("CORTANA_SANDBOX=require")
     able = workers.start("test-stage", CORTANA_SANDBOX="require")
     wait_until(lambda: able.says("sandbox: privileges, "), "a worker that starts")
     assert able.stop() == 0
+
+
+STARTS = int(os.environ.get("CORTANA_STOPPED_STARTS", "12"))
+
+
+@pytest.mark.usefixtures("jobs")
+def test_a_worker_may_be_stopped_at_any_instant_of_its_start(workers):
+    """By a signal to it alone, or to its whole group: the host of brokers gets it, too."""
+    instants = random.Random(7)
+    for turn in range(STARTS):
+        worker = workers.start("test-stage")
+        wait_until(lambda worker=worker: worker.says("sandbox: "), "a worker that starts")
+        time.sleep(instants.uniform(0, 0.08))  # the random instant itself
+        number = instants.choice([signal.SIGTERM, signal.SIGINT])
+        for pid in children_of(worker.pid) if turn % 2 else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        worker.signal(number)
+        assert worker.wait() == 0, worker.log()[-5:]
+        assert worker.log()[-1]["message"] == "stopped"
 
 
 def test_a_host_of_brokers_that_was_killed_is_started_anew(jobs, workers):
