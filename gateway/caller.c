@@ -5,6 +5,9 @@
 #include <time.h>
 
 enum { TOKEN_TEXT_MAX = 8192 };
+/* Browsers take __Host- only over TLS, from the host itself, for all its paths. */
+#define COOKIE_NAME "__Host-cortana"
+#define COOKIE_NAME_PLAIN "cortana"
 
 static const char *header(const struct exchange *exchange, const char *name)
 {
@@ -39,15 +42,19 @@ const char *caller_find_cookie(const char *cookies, const char *name, size_t *re
     return found;
 }
 
+static bool is_own_origin(const struct exchange *exchange, const char *origin)
+{
+    const char *host = header(exchange, "Host");
+    const char *authority = strstr(origin, "://");
+    return host && authority && strcasecmp(authority + 3, host) == 0;
+}
+
 /* A page of another site cannot set X-Cortana without our leave, nor lie about its origin. */
 static bool is_own_page(const struct exchange *exchange)
 {
     const char *origin = header(exchange, "Origin");
-    const char *host = header(exchange, "Host");
     const char *mark = header(exchange, "X-Cortana");
-    const char *authority = origin ? strstr(origin, "://") : NULL;
-    return mark && strcmp(mark, "1") == 0 && host && authority &&
-           strcasecmp(authority + 3, host) == 0;
+    return mark && strcmp(mark, "1") == 0 && origin && is_own_origin(exchange, origin);
 }
 
 static bool take_token(char token[TOKEN_TEXT_MAX], const char *text, size_t length)
@@ -80,7 +87,7 @@ static const char *verify(struct exchange *exchange, const struct token_keys *ke
 
 static const char *identify_nobody(struct exchange *exchange)
 {
-    exchange->principal = (struct principal){"anon", strdup("{}")};
+    exchange->principal = (struct principal){"anon", strdup("{}"), 0};
     if (!exchange->principal.claims) {
         refuse(exchange, 503, "busy", "Try again", "out of memory");
     }
@@ -95,9 +102,9 @@ const char *caller_identify(struct exchange *exchange, const struct token_keys *
     const char *cookies = header(exchange, "Cookie");
     size_t length = 0;
     int count = 0;
-    const char *cookie = caller_find_cookie(cookies, "__Host-cortana", &length, &count);
+    const char *cookie = caller_find_cookie(cookies, COOKIE_NAME, &length, &count);
     if (!cookie && is_plain_cookie_allowed) {
-        cookie = caller_find_cookie(cookies, "cortana", &length, &count);
+        cookie = caller_find_cookie(cookies, COOKIE_NAME_PLAIN, &length, &count);
     }
     if ((authorization && cookie) || count > 1) {
         refuse(exchange, 400, "bad-request", "The request cannot be understood",
@@ -122,4 +129,59 @@ const char *caller_identify(struct exchange *exchange, const struct token_keys *
     }
     refuse(exchange, 401, "unauthorized", "Sign in", "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
+}
+
+/* ---- the cookie --------------------------------------------------------------------------------- */
+
+static void set_cookie(struct exchange *exchange, bool is_plain, const char *token, int64_t seconds)
+{
+    struct cv_error error;
+    if (cv_format(&exchange->cookie, &error,
+                  "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
+                  is_plain ? COOKIE_NAME_PLAIN : COOKIE_NAME, token, (long long)seconds,
+                  is_plain ? "" : "; Secure") != 0) {
+        refuse(exchange, 503, "busy", "Try again", "out of memory");
+    }
+}
+
+const char *caller_identify_newcomer(struct exchange *exchange)
+{
+    const char *origin = header(exchange, "Origin");
+    if (origin && !is_own_origin(exchange, origin)) {
+        refuse(exchange, 403, "forbidden", "You may not do this",
+               "a page of another site cannot sign somebody in or out here");
+        return "origin";
+    }
+    return identify_nobody(exchange);
+}
+
+const char *caller_sign_in(struct exchange *exchange, const struct token_keys *keys,
+                           bool is_plain_cookie_allowed)
+{
+    cv_auto_free char *token = NULL;
+    const char *given = json_string_value(json_object_get(exchange->values, "token"));
+    struct cv_error error;
+    if (cv_format(&token, &error, "%s", given ? given : "") != 0 ||
+        json_object_del(exchange->values, "token") != 0) {
+        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        return NULL;
+    }
+    principal_deinit(&exchange->principal);
+    const char *fault = verify(exchange, keys, token);
+    if (!fault && strcmp(exchange->principal.database_role, "anon") == 0) {
+        refuse(exchange, 403, "forbidden", "You may not do this",
+               "the token's role is not one that may use this API");
+        return token_fault_name(TOKEN_ROLE);
+    }
+    if (!fault) {
+        int64_t left = exchange->principal.expires_s - (int64_t)time(NULL);
+        set_cookie(exchange, is_plain_cookie_allowed, token, left > 0 ? left : 0);
+    }
+    return fault;
+}
+
+void caller_sign_out(struct exchange *exchange, bool is_plain_cookie_allowed)
+{
+    exchange->answer.status = 204;
+    set_cookie(exchange, is_plain_cookie_allowed, "", 0);
 }

@@ -18,6 +18,7 @@ struct exchange {
     struct principal principal;
     struct cv_buffer body;
     json_t *values; /* checked parameters */
+    char *cookie;   /* for the answer, where it is a success; NULL: none */
     struct answer answer;
     int64_t began_ms;
     bool is_begun;

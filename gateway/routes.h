@@ -16,6 +16,14 @@ enum value_type {
     TYPE_OBJECT, /* in a body alone; its members are checked by the operation itself */
 };
 
+/* Who answers an operation. */
+enum handler {
+    HANDLER_DATABASE, /* the SQL function of its name */
+    HANDLER_DOCUMENT, /* the gateway, with the document */
+    HANDLER_SIGN_IN,  /* the SQL function, for the token in the body, which becomes a cookie */
+    HANDLER_SIGN_OUT, /* the gateway */
+};
+
 /* What a parameter or a member of the body has to be. */
 struct rule {
     const char *name;
@@ -38,8 +46,8 @@ struct operation {
     size_t rule_count;
     int64_t time_limit_ms; /* of the statement */
     bool is_public;        /* nobody has to be signed in */
-    bool is_document;      /* answers with the document itself */
-    bool is_redacted;      /* the answer's body passes cv_redacted_json */
+    enum handler handler;
+    bool is_redacted; /* the answer's body passes cv_redacted_json */
     bool has_body;
     bool for_editors; /* viewers are refused */
 };

@@ -160,6 +160,8 @@ static bool add_headers(struct MHD_Response *response, const struct exchange *ex
            add_header(response, "ETag", answer->etag) &&
            add_header(response, "Retry-After", retry_after) &&
            add_header(response, "Allow", answer->methods) &&
+           add_header(response, "Set-Cookie",
+                      exchange->cookie && answer->status < 300 ? exchange->cookie : "") &&
            add_header(response, "WWW-Authenticate", answer->status == 401 ? "Bearer" : "") &&
            add_header(response, "Cache-Control",
                       answer->etag[0] ? "private, no-cache" : "no-store") &&
@@ -328,6 +330,23 @@ static void check_rights(struct exchange *exchange)
     }
 }
 
+static void count_fault(const struct exchange *exchange, const char *fault)
+{
+    if (fault) {
+        cv_metric_add(exchange->server->params.metrics, &auth_failures, CV_LABELS(fault), 1);
+    }
+}
+
+static void identify(struct exchange *exchange)
+{
+    const struct server_params *params = &exchange->server->params;
+    enum handler handler = exchange->operation->handler;
+    count_fault(exchange,
+                handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
+                    ? caller_identify_newcomer(exchange)
+                    : caller_identify(exchange, params->keys, params->is_insecure_cookie_allowed));
+}
+
 /* Everything that the header tells. Leaves an answer where the request is refused. */
 static void begin(struct exchange *exchange, const char *method)
 {
@@ -346,11 +365,7 @@ static void begin(struct exchange *exchange, const char *method)
     }
     find_operation(exchange, method);
     if (!exchange->answer.status) {
-        const char *fault = caller_identify(exchange, server->params.keys,
-                                            server->params.is_insecure_cookie_allowed);
-        if (fault) {
-            cv_metric_add(server->params.metrics, &auth_failures, CV_LABELS(fault), 1);
-        }
+        identify(exchange);
     }
     if (!exchange->answer.status) {
         check_rights(exchange);
@@ -385,6 +400,27 @@ static void answer_document(struct exchange *exchange)
                    openapi_length);
 }
 
+/* What the gateway answers by itself; false: the database is asked. */
+static bool answer_here(struct exchange *exchange)
+{
+    const struct server_params *params = &exchange->server->params;
+    switch (exchange->operation->handler) {
+    case HANDLER_DOCUMENT:
+        answer_document(exchange);
+        break;
+    case HANDLER_SIGN_IN:
+        count_fault(exchange,
+                    caller_sign_in(exchange, params->keys, params->is_insecure_cookie_allowed));
+        break;
+    case HANDLER_SIGN_OUT:
+        caller_sign_out(exchange, params->is_insecure_cookie_allowed);
+        break;
+    case HANDLER_DATABASE:
+        break;
+    }
+    return exchange->answer.status != 0;
+}
+
 /* The request is complete: checks its parameters and hands it to the pool. Returns whether it is suspended. */
 static bool dispatch(struct exchange *exchange)
 {
@@ -411,8 +447,7 @@ static bool dispatch(struct exchange *exchange)
         json_decref(faults);
         return false;
     }
-    if (result == 0 && exchange->operation->is_document) {
-        answer_document(exchange);
+    if (result == 0 && answer_here(exchange)) {
         return false;
     }
     if (result == 0 && pool) {
@@ -497,6 +532,7 @@ static void on_completed(void *opaque, struct MHD_Connection *connection, void *
         exchange->server->under_way--;
     }
     free(exchange->target);
+    free(exchange->cookie);
     principal_deinit(&exchange->principal);
     cv_buffer_deinit(&exchange->body);
     json_decref(exchange->values);

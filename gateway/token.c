@@ -465,6 +465,7 @@ enum token_fault token_verify(const struct token_keys *keys, const char *token, 
     if (!claims) {
         return TOKEN_MALFORMED;
     }
-    *ret_principal = (struct principal){role, claims};
+    *ret_principal = (struct principal){
+        role, claims, (int64_t)json_number_value(json_object_get(parts.claims, "exp"))};
     return TOKEN_GOOD;
 }

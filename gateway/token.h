@@ -49,6 +49,7 @@ CV_DEFINE_CLEANUP(struct token_keys *, token_keys_free)
 struct principal {
     const char *database_role; /* anon, authenticated, cortana_app or service_role: static text */
     char *claims;              /* JSON; free() */
+    int64_t expires_s;         /* since 1970, of the token; 0: never (anon) */
 };
 void principal_deinit(struct principal *principal);
 

@@ -74,7 +74,7 @@ def main(source, target):
                        f".rules = {'rules_' + name if rules else 'NULL'}", f".rule_count = {len(rules)}",
                        f".time_limit_ms = {operation.get('x-time-limit-ms', 0)}",
                        f".is_public = {str(operation.get('security') == []).lower()}",
-                       f".is_document = {str(operation.get('x-document', False)).lower()}",
+                       f".handler = HANDLER_{operation.get('x-handler', 'database').upper()}",
                        f".is_redacted = {str(operation.get('x-redact', False)).lower()}",
                        f".has_body = {str('requestBody' in operation).lower()}",
                        f".for_editors = {str(operation.get('x-role') == 'editor').lower()}"]

@@ -114,7 +114,8 @@ struct original {
 
 /* The row of these bytes, made when there is none: before the object, so that whatever lies in the
  * store has a row that says whose it is. */
-static int find_or_insert(struct cv_db *db, struct original *original, struct cv_error *error)
+static int find_or_insert(struct cv_db *db, struct original *original, const char *owner_id,
+                          struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(db, &rows, error,
@@ -133,12 +134,13 @@ static int find_or_insert(struct cv_db *db, struct original *original, struct cv
         read_extension(original->name, extension);
         (void)snprintf(size, sizeof(size), "%lld", (long long)original->size);
         cv_db_result_free(cv_take(rows));
-        result = cv_db_run(db, &rows, error,
-                           "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
-                           " original_sha256, title) SELECT id, '" CV_KEYS_ORIGINALS "' || id"
-                           " || '/master.' || $1, $2, $3::bigint, $4, $2"
-                           " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path",
-                           extension, original->name, size, original->sha256);
+        result = cv_db_run(
+            db, &rows, error,
+            "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
+            " original_sha256, title, owner_id) SELECT id, '" CV_KEYS_ORIGINALS "' || id"
+            " || '/master.' || $1, $2, $3::bigint, $4, $2, $5::uuid"
+            " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path",
+            extension, original->name, size, original->sha256, owner_id[0] ? owner_id : NULL);
         if (result) {
             return result;
         }
@@ -297,7 +299,7 @@ int cli_ingest(struct cli_session *session, const char *path, const char *name,
 {
     struct original original = {.path = path, .name = name};
     int result = digest_file(path, cancel, original.sha256, &original.size, error);
-    result = result ? result : find_or_insert(session->db, &original, error);
+    result = result ? result : find_or_insert(session->db, &original, session->owner_id, error);
     result = result ? result : store_original(session->store, &original, error);
     if (result) {
         return result;

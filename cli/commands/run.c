@@ -317,6 +317,25 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
     return result;
 }
 
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* The token stands behind the #, which a browser sends to nobody. */
+static int open_page(struct run *run, struct cv_error *error)
+{
+    const struct cli_session *session = &run->call->session;
+    const struct cli_token token = {.user = session->owner_id, .role = "service", .hours = 1};
+    const char *address = NULL;
+    cv_auto_free char *secret = NULL;
+    cv_auto_free char *text = NULL;
+    int result = cli_tokens_secret(session->installation.directory, true, &secret, error);
+    result = result ? result : cli_tokens_make(&token, secret, &text, error);
+    result = result ? result : cli_workers_start_gateway(&run->workers, &address, error);
+    if (result == 0) {
+        say(run, "page: http://%s/#t=%s", address, text);
+    }
+    return result;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static int work(struct run *run, struct cv_error *error)
@@ -325,7 +344,10 @@ static int work(struct run *run, struct cv_error *error)
     if (call->session.installation.notice[0] != '\0') {
         say(run, "note: %s", call->session.installation.notice);
     }
+    const char *directory = call->session.installation.directory;
     int result = cli_installation_lock_run(&call->session.installation, error);
+    result = result ? result : cli_tokens_prepare(directory, call->session.owner_id, error);
+    result = result || cli_given(call, "no-page") ? result : open_page(run, error);
     result = result ? result : take_in(run, error);
     if (result) {
         return result;

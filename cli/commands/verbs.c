@@ -50,6 +50,17 @@ static const struct cli_option run_options[] = {
     {"workers", 0, "STAGE=N,…",
      "jobs at the same time: transcode, sample, ocr, segment_index, clip_generate (1 each)", 0,
      NULL},
+    {"no-page", 0, NULL, "no page in the browser, and no HTTP API", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option token_options[] = {
+    {"user", 'u', "UUID", "whose it is", 0, NULL},
+    {"team", 0, "UUID", "a team of theirs; may be given several times", 0, NULL},
+    {"role", 0, "ROLE",
+     "viewer, editor, admin of their own tenants, or service, which may do everything (editor)", 0,
+     "viewer editor admin service"},
+    {"hours", 0, "N", "how long it holds (1)", 0, NULL},
     NO_MORE,
 };
 
@@ -289,7 +300,9 @@ const struct cli_verb cli_verbs[] = {
              "(see cortana reindex) where other --languages are named; an interrupted run is "
              "carried on by the next.\n\nA folder means the videos in it; a URL is fetched by "
              "yt-dlp, where that is installed; - is standard input. Without a video: runs until "
-             "Ctrl-C, and takes in what is put into the inbox of its store.\n\nThe result goes to "
+             "Ctrl-C, and takes in what is put into the inbox of its store.\n\nMeanwhile there is "
+             "a page in the browser, on this machine alone: the link that is printed signs its "
+             "reader in for an hour (see cortana token).\n\nThe result goes to "
              "standard output, how far it is to standard error.",
      .options = run_options,
      .completion = CLI_COMPLETE_FILE,
@@ -960,6 +973,16 @@ const struct cli_verb cli_verbs[] = {
      .login = CLI_LOGIN_OPERATOR,
      .json = true,
      .run = cli_rules_set},
+
+    {.name = "token",
+     .arguments = "",
+     .summary = "print a token for the HTTP API",
+     .text = "Signed with CORTANA_JWT_SECRET or CORTANA_JWT_SECRET_FILE, as the gateway has them; "
+             "else, or with --data, with the secret of the installation. Whoever has the token is "
+             "its user, until it expires.",
+     .options = token_options,
+     .json = true,
+     .run = cli_token},
 
     {.name = "bucket init",
      .arguments = "",

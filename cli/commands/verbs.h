@@ -6,8 +6,9 @@
 
 typedef int cli_action(struct cli_call *call, struct cv_error *error);
 
-/* run.c, clip.c, search.c, export.c, doctor.c, manual.c */
-cli_action cli_run, cli_clip, cli_search, cli_export, cli_doctor, cli_completion, cli_manual;
+/* run.c, clip.c, search.c, export.c, token.c, doctor.c, manual.c */
+cli_action cli_run, cli_clip, cli_search, cli_export, cli_token, cli_doctor, cli_completion;
+cli_action cli_manual;
 
 /* videos.c */
 cli_action cli_videos_list, cli_videos_show, cli_delete, cli_reindex;

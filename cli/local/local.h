@@ -6,4 +6,5 @@
 #include "cli/local/postgres.h"
 #include "cli/local/process.h"
 #include "cli/local/session.h"
+#include "cli/local/tokens.h"
 #include "cli/local/workers.h"

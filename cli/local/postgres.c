@@ -29,10 +29,9 @@ enum {
 #define UNPRIVILEGED_USER "postgres"
 
 static const char *const role_names[] = {
-    [CLI_ROLE_SUPERUSER] = "postgres",
-    [CLI_ROLE_OWNER] = "cortana_owner",
-    [CLI_ROLE_OPERATOR] = "cortana_operator",
-    [CLI_ROLE_FLEET] = "cortana_fleet",
+    [CLI_ROLE_SUPERUSER] = "postgres",        [CLI_ROLE_OWNER] = "cortana_owner",
+    [CLI_ROLE_OPERATOR] = "cortana_operator", [CLI_ROLE_FLEET] = "cortana_fleet",
+    [CLI_ROLE_GATEWAY] = "cortana_api",
 };
 
 /* ---- where it lies ----------------------------------------------------------------------------- */
@@ -553,11 +552,15 @@ static int make_roles(const struct cli_postgres *postgres, struct cv_db *db, str
         " SET LOCAL ROLE cortana_owner;"
         " IF to_regrole('service_role') IS NULL THEN CREATE ROLE service_role NOLOGIN; END IF;"
         " IF to_regrole('cortana_worker') IS NULL THEN CREATE ROLE cortana_worker NOLOGIN; END IF;"
+        " IF to_regrole('cortana_gateway') IS NULL THEN CREATE ROLE cortana_gateway NOLOGIN; END "
+        "IF;"
         " RESET ROLE;"
         " IF to_regrole('cortana_operator') IS NULL THEN CREATE ROLE cortana_operator LOGIN; END "
         "IF;"
         " IF to_regrole('cortana_fleet') IS NULL THEN CREATE ROLE cortana_fleet LOGIN; END IF;"
+        " IF to_regrole('cortana_api') IS NULL THEN CREATE ROLE cortana_api LOGIN; END IF;"
         " GRANT service_role TO cortana_owner, cortana_operator;"
+        " GRANT cortana_gateway TO cortana_api;"
         " GRANT cortana_worker TO cortana_fleet; END $$";
     int result = cv_db_script(db, roles, error);
     for (size_t i = CLI_ROLE_OWNER; result == 0 && i < CV_COUNT(role_names); i++) {

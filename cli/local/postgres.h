@@ -18,6 +18,7 @@ enum cli_role {
     CLI_ROLE_OWNER,     /* "cortana_owner": of the database and its schema; no superuser */
     CLI_ROLE_OPERATOR,  /* "cortana_operator": may do what the service may */
     CLI_ROLE_FLEET,     /* "cortana_fleet": may do what workers may */
+    CLI_ROLE_GATEWAY,   /* "cortana_api": takes the role that a token names */
 };
 
 struct cli_postgres {

@@ -34,6 +34,8 @@ static int open_local(struct cli_session *session, const struct cli_session_para
     result = cli_postgres_url(postgres, role, &session->database_url, error);
     result =
         result ? result : cli_postgres_url(postgres, CLI_ROLE_FLEET, &session->fleet_url, error);
+    result = result ? result
+                    : cli_postgres_url(postgres, CLI_ROLE_GATEWAY, &session->gateway_url, error);
     return result ? result
                   : cli_installation_store(&session->installation, params->store,
                                            &session->store_url, error);
@@ -136,6 +138,7 @@ void cli_session_close(struct cli_session *session)
     }
     free(session->database_url);
     free(session->fleet_url);
+    free(session->gateway_url);
     free(session->store_url);
     *session = (struct cli_session){0};
 }

@@ -5,6 +5,7 @@
 #include "common/store/store.h"
 
 #include "cli/local/installation.h"
+#include "cli/local/tokens.h"
 
 /* The installation that a command works on when nobody names another. */
 #define CLI_DEFAULT_DATA ".local"
@@ -24,7 +25,9 @@ struct cli_session {
     struct cv_store *store; /* NULL: without_store */
     char *database_url;     /* NULL: libpq's own PG* */
     char *fleet_url;        /* what workers log in with; NULL: as we do */
+    char *gateway_url;      /* what the gateway logs in with; NULL: there is none */
     char *store_url;
+    char owner_id[CLI_OWNER_SIZE]; /* whose the videos are that are taken in; "": nobody's */
     bool is_local;
     struct cli_installation installation; /* when is_local */
 };

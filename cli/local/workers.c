@@ -3,14 +3,17 @@
 #include "cli/local/process.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 enum {
     RESTARTS_MAX = 5, /* more deaths than this are not chance */
     STOP_TIMEOUT_MS = 15000,
     KILL_TIMEOUT_MS = 5000,
+    GATEWAY_PORT = 8080, /* where nobody else has it */
 };
 
 static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
@@ -37,6 +40,11 @@ static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
      .name = "webhook-worker",
      .folder = "webhook",
      .service = "--poll-ms=500"},
+    {.job_type = "gateway",
+     .name = "api-gateway",
+     .folder = "../gateway",
+     .service = "--api=127.0.0.1:0",
+     .is_spare = true},
 };
 
 void cli_workers_init(struct cli_workers *workers, const struct cli_session *session)
@@ -101,6 +109,19 @@ static int find_program(const struct cli_worker_process *worker, char *path, siz
                    "%s is not beside the cortana command: build or install it", worker->name);
 }
 
+static bool is_gateway(const struct cli_worker_process *worker)
+{
+    return strcmp(worker->job_type, "gateway") == 0;
+}
+
+static int make_secret_setting(const struct cli_session *session, char **ret_setting,
+                               struct cv_error *error)
+{
+    cv_auto_free char *path = NULL;
+    int result = cli_tokens_secret_path(session->installation.directory, &path, error);
+    return result ? result : cv_format(ret_setting, error, "CORTANA_JWT_SECRET_FILE=%s", path);
+}
+
 static int start_worker(struct cli_workers *workers, struct cli_worker_process *worker,
                         struct cv_error *error)
 {
@@ -122,9 +143,14 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     cv_auto_free char *database = NULL;
     cv_auto_free char *store = NULL;
     cv_auto_free char *scratch = NULL;
-    result = cv_format(&database, error, "DATABASE_URL=%s",
-                       session->fleet_url ? session->fleet_url : session->database_url);
+    cv_auto_free char *secret = NULL;
+    const char *login = session->fleet_url ? session->fleet_url : session->database_url;
+    if (is_gateway(worker)) {
+        login = session->gateway_url;
+    }
+    result = cv_format(&database, error, "DATABASE_URL=%s", login);
     result = result ? result : cv_format(&store, error, "STORE_URL=%s", session->store_url);
+    result = result ? result : make_secret_setting(session, &secret, error);
     result = result ? result
                     : cv_format(&scratch, error, "CORTANA_SCRATCH=%s/scratch",
                                 session->installation.directory);
@@ -135,7 +161,13 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     char grace[64];
     (void)snprintf(grace, sizeof(grace), "CORTANA_GRACE_MS=%s", cv_env("CORTANA_GRACE_MS", "500"));
     /* One address cannot be for all of them. */
-    const char *const environment[] = {database, store, scratch, grace, "CORTANA_LISTEN=", NULL};
+    char owner[64];
+    (void)snprintf(owner, sizeof(owner), "CORTANA_OWNER=%s", session->owner_id);
+    const char *const environment[] = {
+        database, store, scratch, grace, "CORTANA_LISTEN=", owner,
+        /* the gateway's: the installation's own, and nobody else's */
+        secret, "CORTANA_JWT_SECRET=", "CORTANA_JWKS_FILE=", "CORTANA_JWT_ISSUER=",
+        "CORTANA_JWT_AUDIENCE=", NULL};
     const char *const worker_argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
     const char *const service_argv[] = {program, worker->service, NULL};
     const struct cli_process_params params = {
@@ -179,6 +211,45 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
         }
     }
     return result;
+}
+
+/* A port of loopback that nobody has: `wanted`, else any; 0: none. */
+static int find_port(int wanted)
+{
+    cv_auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)wanted),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int yes = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0) {
+        return 0;
+    }
+    if (bind(fd, (struct sockaddr *)&address, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
+        return wanted ? find_port(0) : 0;
+    }
+    return ntohs(address.sin_port);
+}
+
+int cli_workers_start_gateway(struct cli_workers *workers, const char **ret_address,
+                              struct cv_error *error)
+{
+    static const char option[] = "--api=";
+    const char *wanted = cv_env("CORTANA_API_LISTEN", NULL);
+    if (wanted) {
+        (void)snprintf(workers->page, sizeof(workers->page), "%s%s", option, wanted);
+    } else {
+        (void)snprintf(workers->page, sizeof(workers->page), "%s127.0.0.1:%d", option,
+                       find_port(GATEWAY_PORT));
+    }
+    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+        if (is_gateway(&workers->workers[i])) {
+            workers->workers[i].service = workers->page;
+        }
+    }
+    *ret_address = workers->page + sizeof(option) - 1;
+    return cli_workers_start(workers, "gateway", error);
 }
 
 int cli_workers_check(struct cli_workers *workers, struct cv_error *error)

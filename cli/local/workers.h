@@ -3,7 +3,7 @@
 
 #include "cli/local/session.h"
 
-enum { CLI_WORKER_COUNT = 11, CLI_SLOTS_MAX = 64 };
+enum { CLI_WORKER_COUNT = 12, CLI_SLOTS_MAX = 64 };
 
 struct cli_worker_process {
     const char *job_type;
@@ -20,6 +20,7 @@ struct cli_workers {
     struct cli_worker_process workers[CLI_WORKER_COUNT];
     char note[PATH_MAX + 256]; /* not told yet; "": nothing */
     char told[PATH_MAX + 256];
+    char page[64]; /* "--api=ADDRESS:PORT"; "": the gateway was not started */
     const struct cli_session *session;
 };
 
@@ -33,6 +34,12 @@ CV_MUST_CHECK bool cli_workers_parse(struct cli_workers *workers, const char *te
  * "scanner", "scheduler", "command" or "webhook". Logs go to DIR/log/NAME.log. */
 CV_MUST_CHECK int cli_workers_start(struct cli_workers *workers, const char *job_type,
                                     struct cv_error *error);
+
+/* Starts the gateway on loopback, at CORTANA_API_LISTEN, port 8080, or any free one; *ret_address is where
+ * ("127.0.0.1:8080"), borrowed from `workers`. The session has an owner (cli_tokens_prepare). The others go on without
+ * it, so that it is noted where it does not start. */
+CV_MUST_CHECK int cli_workers_start_gateway(struct cli_workers *workers, const char **ret_address,
+                                            struct cv_error *error);
 
 /* Starts workers that died again, a few times each; raises with the name of the log after that. A worker without which the
  * pipeline goes on (embed) is noted and left (cli_workers_note). */

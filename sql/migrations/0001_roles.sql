@@ -21,10 +21,6 @@ BEGIN
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
             BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);
-                IF role_name = 'cortana_gateway' THEN
-                    ALTER ROLE cortana_gateway NOINHERIT;
-                    GRANT anon, authenticated, cortana_app, service_role TO cortana_gateway;
-                END IF;
             EXCEPTION
                 WHEN duplicate_object OR unique_violation THEN
                     NULL; -- a migration of another database of this cluster has just created the role
@@ -41,6 +37,10 @@ BEGIN
     END IF;
     IF NOT pg_has_role('cortana_worker', 'service_role', 'USAGE') THEN
         GRANT service_role TO cortana_worker;
+    END IF;
+    IF NOT pg_has_role('cortana_gateway', 'anon', 'MEMBER') THEN
+        ALTER ROLE cortana_gateway NOINHERIT;
+        GRANT anon, authenticated, cortana_app, service_role TO cortana_gateway;
     END IF;
 EXCEPTION WHEN unique_violation OR object_in_use THEN
     NULL; -- a migration of another database of this cluster has just granted the role

@@ -24,7 +24,7 @@ SIGNED_OUT = ("nobody", "expired")
 OF_A_VIDEO = [("GET", "/videos/{id}"), ("GET", "/videos/{id}/stages"), ("GET", "/videos/{id}/segments"),
               ("GET", "/videos/{id}/entities")]
 OF_A_JOB = [("GET", "/jobs/{id}"), ("POST", "/jobs/{id}/cancel"), ("POST", "/jobs/{id}/retry")]
-LISTS = [("GET", "/me"), ("GET", "/videos"), ("GET", "/search?q=bridge"), ("GET", "/jobs"), ("GET", "/job-types")]
+LISTS = [("GET", "/me"), ("GET", "/session"), ("GET", "/videos"), ("GET", "/search?q=bridge"), ("GET", "/jobs"), ("GET", "/job-types")]
 
 
 def sees(caller, thing):

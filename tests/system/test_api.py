@@ -1,5 +1,6 @@
 """The HTTP API against a real gateway and a real PostgreSQL."""
 
+import datetime
 import json
 import os
 import pathlib
@@ -68,7 +69,7 @@ def check(answer, method, path):
     operation = OPERATIONS[method, path]
     assert str(answer.status) in operation["responses"], (method, path, answer.status, answer.data)
     media_type, content = schema_of(operation, answer.status)
-    assert answer.headers["Content-Type"] == media_type
+    assert answer.headers["Content-Type"] == media_type and (media_type or not answer.data)
     if content:
         schema = {**content["schema"], "components": DOCUMENT["components"]}
         jsonschema.Draft202012Validator(schema).validate(answer.json)
@@ -99,7 +100,7 @@ def test_other_methods_are_refused_and_listed(gateway):
     assert gateway.ask("/videos", OWNER, method="HEAD").data == b""
 
 
-def test_the_lines_of_the_manual(gateway, library, place):
+def test_the_lines_of_the_manual(gateway, library, place, tmp_path):
     """Each line of docs/api.md does what it says, and each operation has one."""
     lines = [line.strip() for line in MANUAL.read_text().splitlines() if line.startswith("    curl ")]
     video = place[1].video(ALICE)
@@ -108,8 +109,10 @@ def test_the_lines_of_the_manual(gateway, library, place):
     environment = {**os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
                    "VIDEO": library.videos["own"], "JOB": str(job)}
     for line in lines:
-        done = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and json.loads(done.stdout), (line, done.stderr)
+        done = subprocess.run(["bash", "-c", line], env=environment, cwd=tmp_path, capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == 0, (line, done.stderr)
+        assert not done.stdout if "DELETE" in line else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:
         names = {"videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP"}
@@ -140,7 +143,7 @@ def test_lists(gateway, library, caller):
     for method, path in LISTS:
         answer = check(gateway.ask(path, CALLERS[caller]), method, path.split("?")[0])
         assert answer.status == (401 if caller in SIGNED_OUT else 200)
-        if answer.status == 200 and path != "/me":
+        if answer.status == 200 and path not in ("/me", "/session"):
             for kind in (library.videos, library.jobs):
                 for thing, identifier in kind.items():
                     assert sees(caller, thing) or identifier not in answer.data.decode()
@@ -385,6 +388,71 @@ def test_the_cookie(gateway, library):
     own = f"http://127.0.0.1:{gateway.port}"
     assert gateway.ask(path, method="POST", Cookie=mine, Origin="http://evil.example", X_Cortana="1").status == 403
     assert gateway.ask(path, method="POST", Cookie=mine, Origin=own, X_Cortana="1").status in (200, 409)
+
+
+def test_a_session_of_the_page(gateway, library):
+    """The page hands in the token of its link and has a cookie from then on, which it can give back."""
+    own = {"Origin": f"http://127.0.0.1:{gateway.port}", "X_Cortana": "1"}
+    end = int(time.time()) + 300
+    answer = check(gateway.ask("/session", None, "POST", {"token": token(exp=end)}, **own), "POST", "/session")
+    cookie, *attributes = answer.headers["Set-Cookie"].split("; ")
+    assert cookie == f"cortana={token(exp=end)}" and {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(attributes)
+    assert 290 <= int(dict(a.split("=") for a in attributes if "=" in a)["Max-Age"]) <= 300
+    mine = check(gateway.ask("/session", Cookie=cookie), "GET", "/session").json
+    assert mine["user_id"] == ALICE and datetime.datetime.fromisoformat(mine["expires_at"]).timestamp() == end
+    assert answer.json == mine
+    path = f"/jobs/{library.jobs['own']}/retry"
+    assert gateway.ask(path, method="POST", Cookie=cookie, **own).status in (200, 409)
+    gone = check(gateway.ask("/session", method="DELETE", Cookie=cookie, **own), "DELETE", "/session")
+    assert gone.status == 204 and "cortana=; Path=/; Max-Age=0" in gone.headers["Set-Cookie"]
+    # An expired cookie keeps nobody from signing in again.
+    old = f"cortana={token(exp=1)}"
+    assert gateway.ask("/session", None, "POST", {"token": token()}, Cookie=old, **own).status == 200
+
+
+def test_a_session_that_is_refused(gateway, keys):
+    for attack in ("none", "another secret", "expired", "the public key as secret, PEM"):
+        body = {"token": ATTACKS[attack](keys)}
+        answer = check(gateway.ask("/session", None, "POST", body), "POST", "/session")
+        assert answer.status == 401 and "Set-Cookie" not in answer.headers
+    for body, status in (({"token": token(role="postgres")}, 403), ({"token": token(role="anon")}, 403),
+                         ({"token": "a; Path=/x"}, 400), ({}, 400)):
+        answer = check(gateway.ask("/session", None, "POST", body), "POST", "/session")
+        assert answer.status == status and "Set-Cookie" not in answer.headers
+    for method, body in (("POST", {"token": token()}), ("DELETE", None)):
+        answer = gateway.ask("/session", None, method, body, Origin="http://evil.example")
+        assert answer.status == 403 and "Set-Cookie" not in answer.headers
+
+
+def test_behind_a_proxy_the_cookie_is_the_hosts(program, place, tmp_path):
+    own = Gateway(program, place[0], tmp_path, "--behind-proxy")
+    try:
+        cookie = own.ask("/session", None, "POST", {"token": token()}).headers["Set-Cookie"]
+        assert cookie.startswith("__Host-cortana=") and cookie.endswith("; Secure")
+        assert own.ask("/me", Cookie=cookie.split(";")[0]).status == 200
+        assert own.ask("/me", Cookie=f"cortana={token()}").status == 401
+    finally:
+        own.end()
+
+
+def test_tokens_of_the_command_line(program, gateway, tmp_path):
+    def make(*arguments, **environment):
+        return subprocess.run([program("cortana"), "token", *arguments], text=True, capture_output=True, check=False,
+                              env={**os.environ, "CORTANA_JWT_SECRET": SECRET, **environment})
+
+    made = make("--user", ALICE, "--team", TEAM, "--role", "admin", "--hours", "2")
+    answer = gateway.ask("/session", made.stdout.strip()).json
+    assert (answer["user_id"], answer["team_ids"], answer["role"]) == (ALICE, [TEAM], "admin"), made.stderr
+    left = datetime.datetime.fromisoformat(answer["expires_at"]).timestamp() - time.time()
+    assert 7100 < left <= 7200
+    assert gateway.ask("/me", make("--role", "service").stdout.strip()).json["role"] == "service"
+    assert gateway.ask("/me", make("--user", ALICE, CORTANA_JWT_AUDIENCE="x").stdout.strip()).status == 401
+    for arguments, words in ((["--role", "admin"], "--user"), (["--user", "x"], "UUID"), (["--role", "root"], "one of"),
+                             (["--user", ALICE, "--hours", "0"], "hours"), (["--user", ALICE, "--team", "x"], "UUID")):
+        done = make(*arguments)
+        assert done.returncode == 64 and words in done.stderr, done.stderr
+    done = make("--user", ALICE, "--data", tmp_path)
+    assert done.returncode == 1 and "gateway.secret" in done.stderr, done.stderr
 
 
 # ---- abuse -----------------------------------------------------------------------------------------

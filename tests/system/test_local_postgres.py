@@ -15,7 +15,7 @@ import pytest
 from local_installation import finish, processes_of, start
 from workers import wait_until
 
-ROLES = ("postgres", "cortana_owner", "cortana_operator", "cortana_fleet")
+ROLES = ("postgres", "cortana_owner", "cortana_operator", "cortana_fleet", "cortana_api")
 
 
 def make_folder(owner=None):
@@ -34,7 +34,7 @@ def running(program):
     data = folder / "data"
     process = start(program, data, "run")
     try:
-        assert "put videos into" in process.stderr.readline(), finish(process)
+        assert any("put videos into" in line for line in process.stderr), finish(process)
         yield data
     finally:
         process.send_signal(signal.SIGINT)
@@ -98,9 +98,10 @@ def test_workers_and_owner_are_no_superusers(running):
                        " WHERE datname = 'cortana' AND pid <> pg_backend_pid()")
         return dict(cursor.fetchall())
 
-    wait_until(lambda: "cortana_fleet" in logins().values(), "the workers to log in")
+    wait_until(lambda: {"cortana_fleet", "cortana_api"} <= set(logins().values()), "the workers to log in")
     assert "postgres" not in logins().values()
-    assert {user for name, user in logins().items() if name != "cortana"} == {"cortana_fleet"}
+    assert {user for name, user in logins().items() if name not in ("cortana", "api-gateway")} == {"cortana_fleet"}
+    assert logins()["api-gateway"] == "cortana_api"
     connection.close()
 
 

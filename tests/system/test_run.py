@@ -7,6 +7,9 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
 
 import pytest
 from local_installation import finish, processes_of, start
@@ -29,11 +32,33 @@ def frames_of(path):
     return int(counted.stdout)
 
 
+def read_until(stream, text):
+    for line in stream:
+        if text in line:
+            return line
+    raise AssertionError(f"never said: {text}")
+
+
+def ask(page, path):
+    """Asks the API behind the link that `run` prints, with the token in it."""
+    request = urllib.request.Request(f"http://{page.netloc}/api/v1/{path}",
+                                     headers={"Authorization": f"Bearer {page.fragment.removeprefix('t=')}"})
+
+    def get():
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+        except (ConnectionRefusedError, urllib.error.URLError):
+            return None
+
+    return wait_until(get, "the gateway to answer")
+
+
 def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, fixtures_dir):
     export = data.parent / "out.json"
     code, output, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
-                                        "--export", export, "--languages", "eng"))
-    assert code == 0, output + errors
+                                        "--export", export, "--languages", "eng", "--no-page"))
+    assert code == 0 and "page: " not in errors, output + errors
     assert "segment_index done in" in errors and "done in" not in output
     clip = pathlib.Path(re.search(r"^clip (.+)$", output, re.M)[1])
     assert clip.stat().st_size > 1000 and data in clip.parents
@@ -63,7 +88,7 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
 
 def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
     first = start(program, data, "run", fixtures_dir / "subtitles.mp4")
-    assert "transcode started" in first.stderr.readline()
+    assert read_until(first.stderr, "transcode started")
     other = start(program, data, "run", fixtures_dir / "chat.mp4")
     code, _, errors = finish(other)
     assert code == 1 and "another cortana run" in errors
@@ -99,7 +124,10 @@ def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program,
 def test_without_a_file_it_watches_its_inbox(program, data, fixtures_dir):
     running = start(program, data, "run")
     try:
-        assert f"put videos into {data}/store/inbox/" in running.stderr.readline()
+        page = urllib.parse.urlsplit(read_until(running.stderr, "page: ").split()[1])
+        assert read_until(running.stderr, f"put videos into {data}/store/inbox/")
+        owner = ask(page, "me")["user_id"]
+        assert (data / "gateway.secret").stat().st_mode & 0o777 == 0o600
         for name in ("Erstes.mp4", "again.mp4", "text.mp4"):
             source = "edge/text.mp4" if name == "text.mp4" else "awkward/testsrc.mkv"
             shutil.copy(fixtures_dir / source, data / "store/inbox" / name)
@@ -109,6 +137,8 @@ def test_without_a_file_it_watches_its_inbox(program, data, fixtures_dir):
             assert line, running.communicate()[1]
             lines |= {word for word in ("ready", "failed", "same") if f" {word}" in line}
         assert [path.name for path in (data / "store/inbox").iterdir()] == ["put videos here.txt"]
+        videos = ask(page, "videos")["items"]
+        assert len(videos) == 3 and {video["owner_id"] for video in videos} == {owner}
     finally:
         running.send_signal(signal.SIGINT)
         code, output, errors = finish(running)

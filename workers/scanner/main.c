@@ -218,6 +218,11 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
                                  HEARTBEAT_MOST_MS, &scanner->heartbeat_ms, error);
     result = result ? result : cv_clip_days(&scanner->clip_days, error);
     result = result ? result : cv_store_job_log_days(&scanner->log_days, error);
+    scanner->owner_id = cv_env("CORTANA_OWNER", NULL);
+    if (result == 0 && scanner->owner_id && !cv_is_uuid(scanner->owner_id)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "CORTANA_OWNER is %s, and is to be a UUID",
+                       scanner->owner_id);
+    }
     result = result ? result : cv_store_open(NULL, &scanner->store, error);
     if (result != 0) {
         return result;

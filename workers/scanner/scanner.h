@@ -21,6 +21,7 @@ struct scanner {
     int64_t log_days;  /* 0: no logs of jobs are kept */
     int64_t logs_at;   /* monotonic: when to look for old ones next */
     int64_t clip_days;
+    const char *owner_id; /* of what says by itself neither owner nor team; NULL: nobody */
     bool is_loop;         /* it has a row among the workers */
     int64_t heartbeat_ms; /* how often the row is written */
     int64_t lists;        /* asked for so far */

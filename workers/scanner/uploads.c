@@ -60,7 +60,8 @@ static const char *read_note(const struct cv_metadata *metadata, const char *key
 }
 
 /* What the path has not said, the object's notes may say. */
-static void read_notes(const struct cv_metadata *metadata, struct scanner_original *original)
+static void read_notes(const struct scanner *scanner, const struct cv_metadata *metadata,
+                       struct scanner_original *original)
 {
     static const char *const owners[] = {"owner-id", "owner_id", "owner"};
     static const char *const teams[] = {"team-id", "team_id", "team"};
@@ -72,6 +73,9 @@ static void read_notes(const struct cv_metadata *metadata, struct scanner_origin
     }
     if (!original->name) {
         original->name = cv_metadata_get(metadata, "name");
+    }
+    if (!original->owner_id && !original->team_id) {
+        original->owner_id = scanner->owner_id;
     }
 }
 
@@ -95,7 +99,7 @@ static int look_at_original(struct scanner *scanner, const struct upload *upload
     if (!has_settled(upload, &original.info)) {
         return postpone(scanner, upload->key, &original.info, error);
     }
-    read_notes(&metadata, &original);
+    read_notes(scanner, &metadata, &original);
     return scanner_register(scanner, &original, error);
 }
 
@@ -194,7 +198,7 @@ static int look_at_inbox(struct scanner *scanner, const struct upload *upload,
     if (!has_settled(upload, &original.info)) {
         return postpone(scanner, upload->key, &original.info, error);
     }
-    read_notes(&metadata, &original);
+    read_notes(scanner, &metadata, &original);
     return move_in(scanner, upload, &inbox, &original, error);
 }
 

@@ -1,0 +1,202 @@
+#include "cli/local/tokens.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+enum {
+    SECRET_BYTES = 32, /* as long as the hash: RFC 7518, 3.2 */
+    SECRET_TEXT_MAX = 1024,
+    UUID_BYTES = 16,
+    MS_A_SECOND = 1000,
+    SECONDS_AN_HOUR = 3600,
+};
+static const char secret_name[] = "gateway.secret";
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+/* The first line of a file; 1 when there is no such file. */
+static int read_line(const char *path, char *text, size_t size, struct cv_error *error)
+{
+    cv_auto_file FILE *file = fopen(path, "re");
+    if (!file && errno == ENOENT) {
+        return 1;
+    }
+    text[0] = '\0';
+    if (!file || (!fgets(text, (int)size, file) && ferror(file))) {
+        return cv_fail_errno(error, errno, "read %s", path);
+    }
+    text[strcspn(text, "\r\n")] = '\0';
+    return 0;
+}
+
+/* Written beside its place and renamed: the file is whole or not there. */
+static int write_line(const char *path, const char *text, struct cv_error *error)
+{
+    char fresh[PATH_MAX + 32];
+    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
+    (void)unlink(fresh);
+    cv_auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || dprintf(fd, "%s\n", text) < 0 || fsync(fd) || rename(fresh, path)) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    return 0;
+}
+
+static int make_secret(char *text, struct cv_error *error)
+{
+    unsigned char bytes[SECRET_BYTES];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
+        return cv_fail_errno(error, errno, "make a secret");
+    }
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return 0;
+}
+
+static int make_uuid(char text[CLI_OWNER_SIZE], struct cv_error *error)
+{
+    unsigned char b[UUID_BYTES];
+    if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b)) {
+        return cv_fail_errno(error, errno, "make an id");
+    }
+    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40); /* RFC 4122, 4.4 */
+    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+    (void)snprintf(text, CLI_OWNER_SIZE,
+                   "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+                   b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+                   b[14], b[15]);
+    return 0;
+}
+
+int cli_tokens_secret_path(const char *directory, char **ret_path, struct cv_error *error)
+{
+    return cv_format(ret_path, error, "%s/%s", directory, secret_name);
+}
+
+int cli_tokens_prepare(const char *directory, char ret_owner[CLI_OWNER_SIZE],
+                       struct cv_error *error)
+{
+    char path[PATH_MAX + 16];
+    char text[2 * SECRET_BYTES + 2];
+    char owner[CLI_OWNER_SIZE + 1];
+    (void)snprintf(path, sizeof(path), "%s/%s", directory, secret_name);
+    if (access(path, F_OK)) {
+        int result = make_secret(text, error);
+        result = result ? result : write_line(path, text, error);
+        if (result) {
+            return result;
+        }
+    }
+    (void)snprintf(path, sizeof(path), "%s/owner", directory);
+    int result = read_line(path, owner, sizeof(owner), error);
+    if (result == 1) {
+        result = make_uuid(owner, error);
+        result = result ? result : write_line(path, owner, error);
+    }
+    if (result == 0 && !cv_is_uuid(owner)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s is to hold a UUID, the owner of the videos that are taken in", path);
+    }
+    if (result == 0) {
+        (void)snprintf(ret_owner, CLI_OWNER_SIZE, "%s", owner);
+    }
+    return result;
+}
+
+int cli_tokens_secret(const char *directory, bool is_local, char **ret_secret,
+                      struct cv_error *error)
+{
+    char path[PATH_MAX + 16];
+    char text[SECRET_TEXT_MAX];
+    const char *secret = is_local ? NULL : cv_env("CORTANA_JWT_SECRET", NULL);
+    const char *file = is_local ? NULL : cv_env("CORTANA_JWT_SECRET_FILE", NULL);
+    if (secret) {
+        return cv_format(ret_secret, error, "%s", secret);
+    }
+    (void)snprintf(path, sizeof(path), "%s%s%s", file ? file : directory, file ? "" : "/",
+                   file ? "" : secret_name);
+    int result = read_line(path, text, sizeof(text), error);
+    if (result == 1 || (result == 0 && text[0] == '\0')) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       file ? "%s holds no secret"
+                            : "%s holds no secret: start with cortana run, or set "
+                              "CORTANA_JWT_SECRET as for the gateway",
+                       path);
+    }
+    return result ? result : cv_format(ret_secret, error, "%s", text);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------ */
+
+/* Appends base64url without padding (RFC 7515, 2). */
+static void append_base64url(struct cv_buffer *buffer, const unsigned char *bytes, size_t length)
+{
+    cv_auto_free unsigned char *encoded = malloc(length / 3 * 4 + 5);
+    if (!encoded) {
+        buffer->failed = true;
+        return;
+    }
+    int written = EVP_EncodeBlock(encoded, bytes, (int)length);
+    for (int i = 0; i < written && encoded[i] != '='; i++) {
+        char digit = encoded[i] == '+' ? '-' : encoded[i] == '/' ? '_' : (char)encoded[i];
+        cv_buffer_append(buffer, &digit, 1);
+    }
+}
+
+static json_t *make_claims(const struct cli_token *token)
+{
+    bool is_service = strcmp(token->role, "service") == 0;
+    int64_t now = cv_wall_ms() / MS_A_SECOND;
+    cv_auto(json_decref) json_t *teams = json_array();
+    for (size_t i = 0; teams && token->teams && token->teams[i]; i++) {
+        if (json_array_append_new(teams, json_string(token->teams[i])) != 0) {
+            return NULL;
+        }
+    }
+    cv_auto(json_decref) json_t *claims =
+        json_pack("{s:s, s:s, s:I, s:I}", "role", is_service ? "service_role" : "authenticated",
+                  "aud", token->audience ? token->audience : "authenticated", "iat",
+                  (json_int_t)now, "exp", (json_int_t)(now + token->hours * SECONDS_AN_HOUR));
+    json_t *own = teams ? json_pack("{s:O}", "team_ids", teams) : NULL;
+    bool good =
+        claims && own &&
+        (is_service || json_object_set_new(own, "cortana_role", json_string(token->role)) == 0) &&
+        (!token->user || json_object_set_new(claims, "sub", json_string(token->user)) == 0) &&
+        (!token->issuer || json_object_set_new(claims, "iss", json_string(token->issuer)) == 0);
+    if (!good || json_object_set_new(claims, "app_metadata", json_incref(own)) != 0) {
+        json_decref(own);
+        return NULL;
+    }
+    json_decref(own);
+    return cv_take(claims);
+}
+
+int cli_tokens_make(const struct cli_token *token, const char *secret, char **ret_text,
+                    struct cv_error *error)
+{
+    static const char header[] = "{\"alg\":\"HS256\",\"typ\":\"JWT\"}";
+    cv_auto(json_decref) json_t *claims = make_claims(token);
+    cv_auto_free char *text = claims ? json_dumps(claims, JSON_COMPACT) : NULL;
+    cv_auto(cv_buffer_deinit) struct cv_buffer buffer = CV_BUFFER_INIT;
+    unsigned char signature[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    if (!text) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a token");
+    }
+    append_base64url(&buffer, (const unsigned char *)header, sizeof(header) - 1);
+    cv_buffer_text(&buffer, ".");
+    append_base64url(&buffer, (const unsigned char *)text, strlen(text));
+    if (buffer.failed ||
+        !HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)buffer.data,
+              buffer.length, signature, &length)) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot sign a token");
+    }
+    cv_buffer_text(&buffer, ".");
+    append_base64url(&buffer, signature, length);
+    return cv_buffer_take(&buffer, ret_text, error);
+}
