@@ -27,6 +27,9 @@ CV_MUST_CHECK int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_
 void cv_embedder_close(struct cv_embedder *embedder);
 CV_DEFINE_CLEANUP(struct cv_embedder *, cv_embedder_close)
 
+/* The TCP port of EMBED_URL; 0 when that is missing or wrong. */
+uint16_t cv_embedder_port(void);
+
 /* One vector a text, all of one length. */
 struct cv_embeddings {
     float *values; /* count × dimensions, vector behind vector; each of length 1 */

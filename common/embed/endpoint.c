@@ -53,6 +53,11 @@ static int read_url(struct cv_embedder *embedder, struct cv_error *error)
     return 0;
 }
 
+uint16_t cv_embedder_port(void)
+{
+    return cv_http_port(cv_env("EMBED_URL", ""));
+}
+
 static int read_settings(struct cv_embedder *embedder, struct cv_error *error)
 {
     const char *key = cv_env("EMBED_API_KEY", NULL);

@@ -70,6 +70,9 @@ struct cv_http_answer {
 void cv_http_answer_deinit(struct cv_http_answer *answer);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_http_answer, cv_http_answer_deinit)
 
+/* The TCP port of an http or https URL; 0 when it is none. */
+uint16_t cv_http_port(const char *url);
+
 /* Sends one POST. 0 whatever the status is; the answer is the caller's to deinit. Failures are those
  * of the way there: CV_ERROR_CONNECTION, CV_ERROR_TIMEOUT, CV_ERROR_AUTHORIZATION (an address that may
  * not be called), CV_ERROR_INVALID_PAYLOAD (no URL), CV_ERROR_CANCELED. */

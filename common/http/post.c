@@ -53,6 +53,20 @@ void cv_http_client_close(struct cv_http_client *client)
     }
 }
 
+CV_DEFINE_CLEANUP(CURLU *, curl_url_cleanup)
+CV_DEFINE_CLEANUP(char *, curl_free)
+
+uint16_t cv_http_port(const char *url)
+{
+    cv_auto(curl_url_cleanup) CURLU *parts = curl_url();
+    cv_auto(curl_free) char *text = NULL;
+    int64_t port = 0;
+    bool good = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_PORT, &text, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+                cv_parse_int(text, 1, UINT16_MAX, &port);
+    return good ? (uint16_t)port : 0;
+}
+
 /* ---- what curl calls ------------------------------------------------------------------------- */
 
 /* Called for each address just before it is connected to, so that what was resolved is what is

@@ -163,10 +163,9 @@ int cv_landlock_enter(const struct cv_sandbox *sandbox, unsigned *layers, struct
         /* Absent or off; ABI 1 forbids every rename between directories. */
         return 0;
     }
-    bool any_port = (sandbox->families & CV_SANDBOX_INET) && sandbox->port_count == 0;
     struct ruleset_attributes attributes = {
         .files = RIGHTS_READ | RIGHTS_WRITE | RIGHTS_NEVER,
-        .network = RIGHT_NET_BIND | (any_port ? 0 : RIGHT_NET_CONNECT),
+        .network = RIGHT_NET_BIND | RIGHT_NET_CONNECT,
         .scoped = SCOPE_SIGNAL | SCOPE_ABSTRACT_UNIX,
     };
     attributes.files |= (abi >= 3 ? RIGHT_TRUNCATE : 0) | (abi >= 5 ? RIGHT_IOCTL_DEV : 0);
@@ -176,14 +175,14 @@ int cv_landlock_enter(const struct cv_sandbox *sandbox, unsigned *layers, struct
         return cv_fail_errno(error, errno, "sandbox: landlock_create_ruleset");
     }
     int r = allow_files(ruleset, sandbox, attributes.files, error);
-    if (r == 0 && abi >= ABI_PORTS && (sandbox->families & CV_SANDBOX_INET) && !any_port) {
+    if (r == 0 && abi >= ABI_PORTS && (sandbox->families & CV_SANDBOX_INET)) {
         r = allow_ports(ruleset, sandbox, error);
     }
     if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) {
         r = cv_fail_errno(error, errno, "sandbox: landlock_restrict_self");
     }
     if (r == 0) {
-        *layers |= CV_SANDBOX_FILES | (abi >= ABI_PORTS && !any_port ? CV_SANDBOX_PORTS : 0);
+        *layers |= CV_SANDBOX_FILES | (abi >= ABI_PORTS ? CV_SANDBOX_PORTS : 0);
     }
     return r;
 }

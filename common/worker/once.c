@@ -65,21 +65,40 @@ static int read_payload(json_t **ret_payload, struct cv_error *error)
     return 0;
 }
 
-static int enter_sandbox(const struct cv_stage_context *context, struct cv_error *error)
+static void allow_port(struct cv_sandbox *sandbox, int port)
+{
+    if (port > 0) {
+        sandbox->ports[sandbox->port_count++] = (uint16_t)port;
+    }
+}
+
+/* Which sockets this job needs, and to where. */
+static int plan_network(struct cv_stage_context *context, const json_t *payload,
+                        struct cv_sandbox *sandbox, struct cv_error *error)
+{
+    const struct cv_stage *stage = context->stage;
+    uint16_t port = 0;
+    /* It is connected; a statement that is canceled needs a second connection. */
+    int database_port = context->db ? cv_db_port(context->db) : 0;
+    int r = stage->port ? stage->port(context, payload, &port, error) : 0;
+    if (stage->needs & CV_STAGE_NEEDS_NETWORK) {
+        sandbox->families = CV_SANDBOX_INET;
+    } else if (context->db) {
+        sandbox->families = database_port > 0 ? CV_SANDBOX_INET : CV_SANDBOX_UNIX;
+    }
+    allow_port(sandbox, database_port);
+    allow_port(sandbox, port);
+    return r;
+}
+
+static int enter_sandbox(struct cv_stage_context *context, const json_t *payload,
+                         struct cv_error *error)
 {
     struct cv_sandbox sandbox = {.scratch = context->scratch};
     unsigned layers = 0;
     char text[CV_SANDBOX_TEXT_SIZE];
-    if (context->stage->needs & CV_STAGE_NEEDS_NETWORK) {
-        sandbox.families = CV_SANDBOX_INET;
-    } else if (context->db) {
-        /* It is connected; a statement that is canceled needs a second connection. */
-        int port = cv_db_port(context->db);
-        sandbox.families = port > 0 ? CV_SANDBOX_INET : CV_SANDBOX_UNIX;
-        sandbox.ports[0] = (uint16_t)port;
-        sandbox.port_count = 1;
-    }
-    int r = cv_sandbox_enter(&sandbox, &layers, error);
+    int r = plan_network(context, payload, &sandbox, error);
+    r = r < 0 ? r : cv_sandbox_enter(&sandbox, &layers, error);
     if (r == 0) {
         cv_sandbox_describe(layers, text);
         cv_log(CV_LOG_DEBUG, "sandbox: %s", text);
@@ -88,8 +107,8 @@ static int enter_sandbox(const struct cv_stage_context *context, struct cv_error
 }
 
 /* Everything that needs more rights than the sandbox leaves is done before it. */
-static int prepare(struct cv_stage_context *context, int broker_fd, int cancel_fd,
-                   struct cv_error *error)
+static int prepare(struct cv_stage_context *context, const json_t *payload, int broker_fd,
+                   int cancel_fd, struct cv_error *error)
 {
     int r = cv_cancel_new(&context->cancel, error);
     if (r < 0) {
@@ -118,7 +137,7 @@ static int prepare(struct cv_stage_context *context, int broker_fd, int cancel_f
     }
     return r < 0 || (context->stage->needs & CV_STAGE_RUNS_PROGRAMS)
                ? r
-               : enter_sandbox(context, error);
+               : enter_sandbox(context, payload, error);
 }
 
 static void context_deinit(struct cv_stage_context *context)
@@ -190,7 +209,7 @@ static int run_stage(const struct run *run, json_t **ret_result, json_t **ret_pr
         .threads = threads > 0 ? threads : cv_worker_cpus(),
         .progress_fd = run->options->progress_fd,
     };
-    r = prepare(&context, run->broker_fd, run->cancel_fd, error);
+    r = prepare(&context, payload, run->broker_fd, run->cancel_fd, error);
     if (r < 0) {
         return r;
     }

@@ -22,7 +22,7 @@ enum { CV_SANDBOX_PORTS_MAX = 8 };
 struct cv_sandbox {
     const char *scratch; /* may be written */
     unsigned families;   /* enum cv_sandbox_family; 0: no sockets */
-    /* With CV_SANDBOX_INET, TCP ports that may be connected to; none: all. */
+    /* With CV_SANDBOX_INET, TCP ports that may be connected to, beside that of name servers. */
     uint16_t ports[CV_SANDBOX_PORTS_MAX];
     size_t port_count;
 };

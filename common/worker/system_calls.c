@@ -1,13 +1,16 @@
 /* A list of what is allowed. It was made with scripts/sandbox_calls, which shows what a stage calls:
- * sample and transcode on every file of fixtures/, ocr and clip_generate on the feed. The system tests
- * run every stage under it, with and without AddressSanitizer. Besides what was seen it holds the nearest relatives that another version of the C library or of a
- * codec uses for the same. Whatever is not named is answered with ENOSYS, as an older kernel would, so
- * that libraries fall back; what only an attack would try is answered with EPERM. */
+ * sample and transcode on every file of fixtures/, ocr and clip_generate on the feed, segment_index,
+ * embed, webhook and object_remove with names to be resolved and without. The system tests run every
+ * stage under it, with and without AddressSanitizer. Besides what was seen it holds the nearest
+ * relatives that another version of the C library or of a codec uses for the same. Whatever is not
+ * named is answered with ENOSYS, as an older kernel would, so that libraries fall back; what only an
+ * attack would try is answered with EPERM. */
 #include "common/worker/system_calls.h"
 
 #include "common/worker/sanitizer.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <string.h>
@@ -153,8 +156,6 @@ static const char *const allowed[] = {
     "eventfd2",
     "pipe",
     "pipe2",
-    "sendmsg",
-    "sendto",
     "recvmsg",
     "recvfrom",
     "shutdown",
@@ -185,8 +186,7 @@ static const char *const allowed[] = {
 
 /* Besides, where sockets are needed. None waits for others to connect. */
 static const char *const allowed_with_network[] = {
-    "connect",     "bind",        "getsockopt", "setsockopt",
-    "getsockname", "getpeername", "sendmmsg",   "recvmmsg",
+    "connect", "getsockopt", "setsockopt", "getsockname", "getpeername",
 };
 
 /* The leak check at the end starts a process that stops and reads this one. */
@@ -357,6 +357,7 @@ static const char *const refused[] = {
     "setdomainname",
     /* sockets */
     "socketpair",
+    "bind",
     "listen",
     "accept",
     "accept4",
@@ -459,22 +460,64 @@ static void refuse_arguments(struct rules *rules)
     refuse_if(rules, SCMP_SYS(clone), EPERM, SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
 }
 
+/* Sending opens a TCP connection where MSG_FASTOPEN is set, and the ports' rule does not see that one. */
+static void allow_sending(struct rules *rules, unsigned families)
+{
+    static const struct {
+        int number;
+        unsigned flags; /* which argument they are */
+    } calls[] = {{SCMP_SYS(sendto), 3}, {SCMP_SYS(sendmsg), 2}, {SCMP_SYS(sendmmsg), 3}};
+    size_t count = families ? CV_COUNT(calls) : CV_COUNT(calls) - 1;
+    for (size_t i = 0; i < count; i++) {
+        const struct scmp_arg_cmp is_plain =
+            SCMP_CMP64(calls[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0);
+        const struct scmp_arg_cmp is_connecting =
+            SCMP_CMP64(calls[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, MSG_FASTOPEN);
+        allow_if(rules, calls[i].number, is_plain);
+        refuse_if(rules, calls[i].number, EPERM, is_connecting);
+    }
+}
+
+/* TCP and UDP by name: the ports' rule sees TCP alone, and neither Multipath TCP nor SCTP. */
+static void allow_inet(struct rules *rules)
+{
+    static const uint32_t families[] = {AF_INET, AF_INET6};
+    static const struct {
+        uint32_t type, protocol;
+    } kinds[] = {
+        {SOCK_STREAM, 0},
+        {SOCK_STREAM, IPPROTO_TCP},
+        {SOCK_DGRAM, 0},
+        {SOCK_DGRAM, IPPROTO_UDP},
+    };
+    const uint64_t type_mask = UINT32_MAX & ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    for (size_t i = 0; i < CV_COUNT(families) * CV_COUNT(kinds) && rules->result >= 0; i++) {
+        uint32_t family = families[i / CV_COUNT(kinds)];
+        uint32_t type = kinds[i % CV_COUNT(kinds)].type;
+        const struct scmp_arg_cmp conditions[] = {
+            low_half(0, family),
+            SCMP_CMP64(1, SCMP_CMP_MASKED_EQ, type_mask, type),
+            low_half(2, kinds[i % CV_COUNT(kinds)].protocol),
+        };
+        rules->result = seccomp_rule_add_array(rules->filter, SCMP_ACT_ALLOW, SCMP_SYS(socket),
+                                               (unsigned)CV_COUNT(conditions), conditions);
+    }
+}
+
 static void allow_sockets(struct rules *rules, unsigned families)
 {
-    static const uint32_t inet[] = {AF_INET, AF_INET6};
+    allow_sending(rules, families);
     if (families) {
         name_all(rules, allowed_with_network, CV_COUNT(allowed_with_network), SCMP_ACT_ALLOW);
     }
     if (families & CV_SANDBOX_INET) {
-        for (size_t i = 0; i < CV_COUNT(inet); i++) {
-            allow_if(rules, SCMP_SYS(socket), low_half(0, inet[i]));
-        }
+        allow_inet(rules);
     }
     if (families & CV_SANDBOX_UNIX) {
         allow_if(rules, SCMP_SYS(socket), low_half(0, AF_UNIX));
     }
     if (!families) {
-        static const char *const names[] = {"socket", "connect", "bind"};
+        static const char *const names[] = {"socket", "connect"};
         name_all(rules, names, CV_COUNT(names), SCMP_ACT_ERRNO(EACCES));
     }
 }

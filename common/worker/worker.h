@@ -153,6 +153,12 @@ struct cv_stage {
     int (*run)(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                struct cv_error *error);
 
+    /* With CV_STAGE_NEEDS_NETWORK: the TCP port that run() will connect to, asked in the stage
+     * process before it is shut in. All others but the database's and a name server's are closed
+     * then. 0: none. */
+    int (*port)(struct cv_stage_context *context, const json_t *payload, uint16_t *ret_port,
+                struct cv_error *error);
+
     /* Result → rows and the next job, in the supervisor, inside the transaction that ends the job;
      * the fence is taken before and `done` is written after. Replaces rows of an earlier run. May
      * be repeated when the transaction is. `result` is what run() returned: from an untrusted

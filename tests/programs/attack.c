@@ -3,7 +3,8 @@
  * prints "ATTACK name outcome", where the outcome is "through" or the error with which it was refused.
  * An attack does no harm where it gets through, so that it can be run without a sandbox, too.
  *
- *   CORTANA_ATTACK          "table", or one of the ways below to break the broker's protocol
+ *   CORTANA_ATTACK          "table"; "request": all rows without a broker, when an HTTP request is made; or
+ *                           one of the ways below to break the broker's protocol
  *   CORTANA_ATTACK_FILE     a file outside of scratch; …_SECRET one that may not be read
  *   CORTANA_ATTACK_PORT     where somebody listens on 127.0.0.1; …_SOCKET a Unix socket
  *   CORTANA_ATTACK_STORE    the directory store; …_OWN the job's video, …_OTHER another one
@@ -470,13 +471,47 @@ static int socket_netlink(void)
     return make_socket(AF_NETLINK, SOCK_RAW);
 }
 
+static struct sockaddr_in listener(void)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)strtol(given("CORTANA_ATTACK_PORT"), NULL, 10)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+    };
+}
+
+static int connect_by(int protocol)
+{
+    struct sockaddr_in address = listener();
+    cv_auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, protocol);
+    return fd < 0 ? errno : outcome(connect(fd, (void *)&address, sizeof(address)));
+}
+
 static int connect_port(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    address.sin_port = htons((uint16_t)strtol(given("CORTANA_ATTACK_PORT"), NULL, 10));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return connect_by(0);
+}
+static int connect_multipath(void)
+{
+    return connect_by(IPPROTO_MPTCP);
+}
+static int connect_fast(void)
+{
+    struct sockaddr_in address = listener();
     cv_auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return fd < 0 ? errno : outcome(connect(fd, (void *)&address, sizeof(address)));
+    return fd < 0 ? errno
+                  : outcome(sendto(fd, "x", 1, MSG_FASTOPEN, (void *)&address, sizeof(address)));
+}
+static int bind_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    cv_auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd < 0 ? errno : outcome(bind(fd, (void *)&address, sizeof(address)));
+}
+static int listen_anywhere(void)
+{
+    cv_auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd < 0 ? errno : outcome(listen(fd, 1));
 }
 
 static int connect_unix(void)
@@ -718,6 +753,10 @@ static const struct {
     {"socket unix", socket_unix},
     {"socket netlink", socket_netlink},
     {"connect to a port", connect_port},
+    {"connect by Multipath TCP", connect_multipath},
+    {"connect by TCP Fast Open", connect_fast},
+    {"bind a port", bind_port},
+    {"listen", listen_anywhere},
     {"connect to a Unix socket", connect_unix},
     {"variables of the worker", find_database},
     {"secret in memory", find_secret},
@@ -738,9 +777,13 @@ static const struct {
     {"threads", many_threads},
 };
 
-static void run_table(void)
+/* Every row, or, where the stage has a connection to the database in the broker's place, all others. */
+static void run_table(bool has_broker)
 {
     for (size_t i = 0; i < CV_COUNT(attacks); i++) {
+        if (!has_broker && strncmp(attacks[i].name, "broker", strlen("broker")) == 0) {
+            continue;
+        }
         int result = attacks[i].run();
         (void)fprintf(stderr, "ATTACK %s: %s\n", attacks[i].name,
                       result ? strerrorname_np(result) : "through");
@@ -789,23 +832,43 @@ static void send_garbage(const char *kind)
 
 /* ---- where it acts --------------------------------------------------------------------------- */
 
+static bool is_first_time(void)
+{
+    static bool is_done;
+    bool is_first = !is_done;
+    is_done = true;
+    return is_first;
+}
+
 int avformat_open_input(void **context, const char *url, const void *format, void **options);
 int avformat_open_input(void **context, const char *url, const void *format, void **options)
 {
     typedef int function(void **, const char *, const void *, void **);
-    static bool is_done;
     function *real;
     *(void **)&real = dlsym(RTLD_NEXT, "avformat_open_input");
     const char *kind = getenv("CORTANA_ATTACK");
-    if (kind && !is_done) {
-        is_done = true;
+    if (kind && is_first_time()) {
         if (strcmp(kind, "table") == 0) {
-            run_table();
+            run_table(true);
         } else {
             send_garbage(kind);
         }
     }
     return real(context, url, format, options);
+}
+
+/* A stage that makes requests to other machines. */
+int curl_easy_perform(void *request);
+int curl_easy_perform(void *request)
+{
+    typedef int function(void *);
+    function *real;
+    *(void **)&real = dlsym(RTLD_NEXT, "curl_easy_perform");
+    const char *kind = getenv("CORTANA_ATTACK");
+    if (kind && strcmp(kind, "request") == 0 && is_first_time()) {
+        run_table(false);
+    }
+    return real(request);
 }
 
 /* A kernel without Landlock, for the worker's own check of what it has. */

@@ -277,6 +277,17 @@ static long post(const struct server *server, const char *host, const char *allo
 
 static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
+static void test_the_port_of_a_url(void **state)
+{
+    (void)state;
+    assert_int_equal(cv_http_port("http://example.org/x"), 80);
+    assert_int_equal(cv_http_port("https://example.org"), 443);
+    assert_int_equal(cv_http_port("https://[::1]:8443/x?y"), 8443);
+    assert_int_equal(cv_http_port("no URL"), 0);
+    assert_int_equal(cv_http_port("http://example.org:65536/"), 0);
+    assert_int_equal(cv_http_port(""), 0);
+}
+
 static void test_a_name_that_leads_inside_is_refused(void **state)
 {
     (void)state;
@@ -362,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_public_addresses),
         cmocka_unit_test(test_networks_that_are_allowed),
         cmocka_unit_test(test_hosts_that_an_operator_writes),
+        cmocka_unit_test(test_the_port_of_a_url),
         cmocka_unit_test(test_a_name_that_leads_inside_is_refused),
         cmocka_unit_test(test_a_name_that_changes_is_judged_anew),
         cmocka_unit_test(test_of_several_addresses_only_those_that_may_be_called_are),

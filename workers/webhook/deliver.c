@@ -183,6 +183,23 @@ static int send_message(const struct settings *settings, const struct message *m
     return result ? cv_fail_context(error, result, "webhook %s", message->webhook) : 0;
 }
 
+int webhook_port(struct cv_stage_context *context, const json_t *payload, uint16_t *ret_port,
+                 struct cv_error *error)
+{
+    const char *name = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (read_text(payload, "webhook", NAME_MAX_BYTES, &name, error) < 0) {
+        *ret_port = 0; /* webhook_run says what is wrong, in its order */
+        return 0;
+    }
+    int result = cv_db_run(cv_stage_db(context), &rows, error,
+                           "SELECT url FROM webhook_to_call($1) LIMIT 1", name);
+    if (result == 0) {
+        *ret_port = cv_db_rows(rows) > 0 ? cv_http_port(cv_db_text(rows, 0, "url")) : 0;
+    }
+    return result;
+}
+
 int webhook_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                 struct cv_error *error)
 {

@@ -7,6 +7,7 @@ int main(int argc, char **argv)
         .job_type = "webhook",
         .needs = CV_STAGE_NEEDS_DATABASE | CV_STAGE_NEEDS_NETWORK,
         .limits = {.memory_bytes = 512LL << 20, .file_bytes = 1 << 20},
+        .port = webhook_port,
         .run = webhook_run,
     };
     return cv_worker_main(&stage, argc, argv);

@@ -8,6 +8,10 @@
 
 #include "common/worker/worker.h"
 
+/* The port of the webhook's URL; 0 when there is no such webhook. */
+CV_MUST_CHECK int webhook_port(struct cv_stage_context *context, const json_t *payload,
+                               uint16_t *ret_port, struct cv_error *error);
+
 /* Payload: {"webhook", "id", "type", "timestamp", "data"}; result: {"status", "took_ms"}. An answer other
  * than 2xx is a failure: CV_ERROR_REFUSED, or one that may pass. */
 CV_MUST_CHECK int webhook_run(struct cv_stage_context *context, const json_t *payload,
