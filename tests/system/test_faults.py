@@ -244,7 +244,7 @@ def test_a_zombie_that_reports_success_leaves_the_verdict_to_the_second(jobs, wo
     """The first is stopped past its lease and wakes with a result while the second is at work, which fails
     afterwards: that stands."""
     jobs.rows("UPDATE job_types SET retry_delays = '{1 hour,1 hour}' WHERE name = 'test_stage'")
-    job_id = jobs.enqueue({"do": "work", "ms": 400})
+    job_id = jobs.enqueue({"do": "work", "ms": 3000})
     child = jobs.row("SELECT job_id FROM enqueue_job('test_stage', '{}', p_depends_on => ARRAY[%s]::uuid[])", job_id)
     zombie = workers.start(CORTANA_LEASE_MS=1500)
     zombie.wait_for_stage()

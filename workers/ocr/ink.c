@@ -331,6 +331,10 @@ static struct ocr_ink_levels levels_at(const struct ocr_ink *ink, int x)
         (uint8_t)((a->ink * (width - share) + b->ink * share) / width)};
 }
 
+/* The most bits of a fraction with which 255 levels times 255 still fit an int, where paper and ink
+ * are one level apart. */
+enum { SCALE_BITS = 15 };
+
 /* `row` is where the first column of `inside` goes. */
 static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame,
                         const struct ocr_box *inside, int first, int stride, uint8_t *row)
@@ -338,12 +342,12 @@ static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame
     for (int x = 0; x < inside->width; x++) {
         struct ocr_ink_levels levels = levels_at(ink, first + x);
         int span = levels.paper - levels.ink;
-        int factor = 255 * 65536 / (span ? span : 1);
+        int factor = 255 * (1 << SCALE_BITS) / (span ? span : 1);
         const uint8_t *from = frame->plane[OCR_LUMA] + (size_t)inside->y * (size_t)frame->width +
                               (size_t)(inside->x + x);
         uint8_t *to = row + x;
         for (int y = 0; y < inside->height; y++, from += frame->width, to += stride) {
-            int grey = ((*from - levels.ink) * factor) >> 16;
+            int grey = ((*from - levels.ink) * factor) >> SCALE_BITS;
             *to = (uint8_t)(grey < 0 ? 0 : grey > 255 ? 255 : grey);
         }
     }
