@@ -227,7 +227,8 @@ static int normalize_value(const struct cv_entity_extractor *extractor, size_t w
     case CV_ENTITY_MENTION:
     case CV_ENTITY_HASHTAG:
     case CV_ENTITY_EMOJI:
-        return cv_text_normalize(value, ret_normalized, error);
+        *ret_normalized = cv_take(value); /* its normal form is made in SQL, by normal_form() */
+        return 0;
     case CV_ENTITY_MAIL:
     case CV_ENTITY_STRUCTURED:
         is_entity = false;

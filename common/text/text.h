@@ -1,33 +1,18 @@
-/* Text that was on screen: normal form and hash, entities, and merging detections into time ranges.
+/* Text that was on screen: entities, and merging detections into time ranges.
  * Pure functions over UTF-8; no database, no pictures.
  */
 #pragma once
 
 #include "common/base/base.h"
 
-/* ---- normal form ----------------------------------------------------------------------------- */
-
-/* Unicode NFKC, case folded, every run of white space one blank, none at the ends. `text` is any
- * bytes; what is not UTF-8 becomes U+FFFD. What cannot be seen (control characters, zero-width ones,
- * variation selectors) is dropped, but joiners within an emoji. Normal forms stay as they are.
- * free() the result. CV_ERROR_LIMIT_EXCEEDED beyond 1 MiB. */
-CV_MUST_CHECK int cv_text_normalize(const char *text, char **ret_normalized,
-                                    struct cv_error *error);
-
-enum { CV_TEXT_HASH_SIZE = 65 };
-
-/* SHA-256 of a normalized text, lower-case hex. */
-CV_MUST_CHECK int cv_text_hash(const char *normalized, char ret_hash[CV_TEXT_HASH_SIZE],
-                               struct cv_error *error);
-
 /* ---- entities -------------------------------------------------------------------------------- */
 
 struct cv_entity {
     const char *type; /* "mention", "hashtag", "url", "emoji", "number": static */
     char *value;      /* as it stands in the text */
-    char
-        *normalized_value; /* normal form; URLs with scheme and host in lower case; numbers as plain
-                             * decimals with unit or currency: "24.50 USD", "42 %", "+4930901820" */
+    /* URLs with scheme and host in lower case; numbers as plain decimals with unit or currency:
+     * "24.50 USD", "42 %", "+4930901820"; the others as `value`. */
+    char *normalized_value;
 };
 
 struct cv_entity_list {
@@ -48,7 +33,8 @@ CV_DEFINE_CLEANUP(struct cv_entity_extractor *, cv_entity_extractor_free)
 /* Entities in the order in which they stand in the text, apart from one another, at most 500 and
  * none longer than 1024 bytes; the list is initialised here. E-mail addresses, times, dates and
  * version numbers are no entities, nor is anything inside them. An extractor is used by one thread
- * at a time. `text` as in cv_text_normalize. */
+ * at a time. `text` is any bytes, what is not UTF-8 is read as U+FFFD; CV_ERROR_LIMIT_EXCEEDED
+ * beyond 1 MiB. */
 CV_MUST_CHECK int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
                                     struct cv_entity_list *ret_list, struct cv_error *error);
 
@@ -61,7 +47,7 @@ struct cv_box {
 /* One detection, and after merging one segment. Texts are borrowed. */
 struct cv_detection {
     const char *text;
-    const char *normalized; /* cv_text_normalize of it */
+    const char *normalized; /* normal_form(text) of SQL */
     double confidence;      /* 0..1 */
     int64_t t_start_ms;
     int64_t t_end_ms;      /* exclusive; not before t_start_ms */

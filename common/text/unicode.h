@@ -4,7 +4,7 @@
 #include "common/base/base.h"
 
 /* A line of a screen has some hundred bytes; a page read as one line some thousand. What is longer
- * than this comes from no screen, and its normal form could be eighteen times as long. */
+ * than this comes from no screen. */
 enum { CV_TEXT_MAX_BYTES = 1 << 20 };
 
 /* Code points of `text` (NUL-terminated bytes), each byte that belongs to no valid sequence turned

@@ -3,16 +3,48 @@
 CREATE TYPE video_status AS ENUM ('new', 'processing', 'ready', 'failed', 'duplicate');
 COMMENT ON TYPE video_status IS 'State of a video: new, processing, ready, failed, or duplicate of another video.';
 
+-- ---- the normal form of a text -------------------------------------------------------------------
+
+CREATE FUNCTION cortana.fold_case(p_text text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN replace(normalize(lower(upper(lower(normalize(p_text, NFKC)
+    COLLATE "und-x-icu") COLLATE "und-x-icu") COLLATE "und-x-icu"), NFKC), U&'\03C2', U&'\03C3');
+COMMENT ON FUNCTION cortana.fold_case IS
+    'Compatibility composition and case folding. Lower, upper and lower case again make equal what has several '
+    'lower-case forms (ss and ß); lower() writes a final sigma at the end of a word, so that is replaced.';
+
+CREATE FUNCTION cortana.normal_form(p_text text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN btrim(regexp_replace(regexp_replace(
+    CASE WHEN octet_length(p_text) = length(p_text) THEN lower(p_text COLLATE "C")
+         ELSE cortana.fold_case(regexp_replace(p_text,
+             '[\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F\u200B\u200C\u200E\u200F\u202A-\u202E'
+             || '\u2060-\u206F\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB\U000E0100-\U000E01EF]'
+             || '|(?<![\U0001F3F4\U000E0020-\U000E007F])[\U000E0000-\U000E007F]'      -- tags: kept in flags
+             || '|(?<![©®\u203C-\u2BFF\u3030-\u3299\U0001F000-\U0001FAFF])\u200D'   -- joiners: kept in emoji
+             || '|\u200D(?![©®\u203C-\u2BFF\u3030-\u3299\U0001F000-\U0001FAFF])', '', 'g')) END,
+    '[\t-\r \u0085\u1680\u2028\u2029]+', ' ', 'g'),
+    '[\u0001-\u001F\u007F-\u009F]', '', 'g'));
+COMMENT ON FUNCTION cortana.normal_form IS
+    'Returns the form in which texts are compared: NFKC, case folded, without characters that cannot be seen, every '
+    'run of white space one blank. Both the text on screen and the query pass through this function, so that what '
+    'is typed as it stands on screen is found. The normal form of a normal form is itself.';
+
+CREATE FUNCTION cortana.text_hash(p_normal_form text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN encode(sha256(convert_to(p_normal_form, 'UTF8')), 'hex');
+COMMENT ON FUNCTION cortana.text_hash IS 'SHA-256 of a normal form in hexadecimal; equal for equal texts.';
+
 CREATE FUNCTION cortana.search_source(p_file text, p_title text, p_platform text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT replace(lower(normalize(concat_ws(E'\n', p_file, p_title, p_platform), NFKC)
-                         COLLATE "und-x-icu"), U&'\00DF', 'ss')
+    SELECT concat_ws(E'\n', normal_form(p_file), normal_form(p_title), normal_form(p_platform))
 $$;
 COMMENT ON FUNCTION cortana.search_source IS
-    'Returns file name, title and platform as one text for searching, one a line, without differences of case '
-    'and width, as in normalized text.';
+    'Returns the normal forms of file name, title and platform as one text for searching, one a line.';
+
+-- ---- videos ---------------------------------------------------------------------------------------
 
 CREATE TABLE videos (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -133,4 +165,5 @@ CREATE TRIGGER videos_before_update BEFORE UPDATE ON videos
 -- ---- who may call what --------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.fold_case, cortana.normal_form, cortana.text_hash TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.search_source TO service_role;

@@ -33,8 +33,8 @@ COMMENT ON COLUMN segments.owner_id IS 'videos.owner_id.';
 COMMENT ON COLUMN segments.team_id IS 'videos.team_id.';
 COMMENT ON COLUMN segments.text IS 'The line as it was read.';
 COMMENT ON COLUMN segments.normalized_text IS
-    'The line in the normal form by which texts are compared: NFKC, case folded, white space collapsed.';
-COMMENT ON COLUMN segments.text_hash IS 'SHA-256 of normalized_text in hexadecimal.';
+    'The line as normal_form(text) returns it; searching and merging compare this form.';
+COMMENT ON COLUMN segments.text_hash IS 'text_hash(normalized_text).';
 COMMENT ON COLUMN segments.language IS 'Tesseract model that read the line.';
 COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1.';
 COMMENT ON COLUMN segments.created_at IS 'When the row was made.';
@@ -156,11 +156,12 @@ BEGIN
     END IF;
     incoming := ARRAY(
         SELECT DISTINCT ON (s.id) ROW(s.*)::incoming_segment
-        FROM (SELECT segment_id(p_video_id, hash, t_start, bounding_box) AS id, hash, t.*
+        FROM (SELECT segment_id(p_video_id, hash, t.t_start, t.bounding_box) AS id, hash, t.text, normal,
+                     t.language, t.confidence, t.t_start, t.t_end, t.bounding_box, t.end_box, t.entities
               FROM jsonb_to_recordset(p_segments) AS t (
-                       text text, normalized_text text, language text, confidence real, t_start int,
+                       text text, language text, confidence real, t_start int,
                        t_end int, bounding_box jsonb, end_box jsonb, entities jsonb),
-                   LATERAL encode(sha256(convert_to(t.normalized_text, 'UTF8')), 'hex') AS hash) AS s
+                   LATERAL (SELECT normal_form(t.text) AS normal OFFSET 0) AS n, LATERAL text_hash(normal) AS hash) AS s
         ORDER BY s.id, s.t_end DESC, s.text);
 
     DELETE FROM segments s
@@ -185,7 +186,8 @@ BEGIN
 
     WITH found AS MATERIALIZED (
         SELECT md5(concat_ws('|', i.id, e.type, e.number, e.value))::uuid AS id, i.id AS segment_id,
-               e.type, e.value, e.normalized_value
+               e.type, e.value, CASE WHEN e.type IN ('mention', 'hashtag', 'emoji') THEN normal_form(e.value)
+                                     ELSE e.normalized_value END AS normalized_value
         FROM unnest(incoming) AS i,
              ROWS FROM (jsonb_to_recordset(i.entities) AS (type text, value text, normalized_value text))
                  WITH ORDINALITY AS e (type, value, normalized_value, number)
@@ -204,9 +206,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION replace_video_text IS
-    'Replaces the segments and entities of a video with those of p_segments, a list of {text, normalized_text, '
-    'language, confidence, t_start, t_end, bounding_box, end_box, entities: [{type, value, '
-    'normalized_value}]}, and makes them searchable. Rows that are already the same are not written. The id of a '
+    'Replaces the segments and entities of a video with those of p_segments, a list of {text, language, '
+    'confidence, t_start, t_end, bounding_box, end_box, entities: [{type, value, normalized_value}]}, and makes '
+    'them searchable. normalized_value is read for URLs and numbers; the others get their normal form. Rows that are already the same are not written. The id of a '
     'row is computed from its content, so that calling this again with the same list changes nothing.';
 
 -- Other systems read this export, so its form does not change: video, segments, entities; times in milliseconds.

@@ -768,9 +768,7 @@ BEGIN
     IF length(p_query) > 10000 THEN
         PERFORM search_refuse('a query has at most 10,000 characters, of which 200 are read');
     END IF;
-    query := lower(normalize(left(regexp_replace(p_query, '[\x01-\x1f]', ' ', 'g'), 200), NFKC)
-                   COLLATE "und-x-icu");
-    query := replace(replace(query, 'ß', 'ss'), U&'\FE0F', '');
+    query := normal_form(left(p_query, 200));
     FOR token IN SELECT m[1] FROM regexp_matches(query, '(-?(?:[a-z]+:)?"[^"]*"?|\S+)', 'g') AS m
     LOOP
         field := regexp_match(token, '^(-?)(lang|tag|after|before|from):"?(.*?)"?$');
@@ -797,8 +795,10 @@ BEGIN
         RETURN search_add_alternatives(terms, wanted);
     END IF;
     terms := search_add_words(terms, wanted);
-    IF plain ~ '^"[^"]+"?$' OR (plain !~ '["*]' AND NOT has_or) THEN
-        terms.literal := nullif(btrim(regexp_replace(replace(plain, '"', ''), '\s+', ' ', 'g')), '');
+    IF plain ~ '^"[^"]+"?$' THEN
+        terms.literal := nullif(btrim(replace(plain, '"', '')), '');
+    ELSIF plain NOT LIKE '%*%' AND NOT has_or THEN
+        terms.literal := nullif(plain, '');   -- also with quotes, which may stand on screen like this
     END IF;
     IF NOT has_or THEN
         SELECT array_agg(key) INTO terms.pairs
@@ -1327,8 +1327,8 @@ BEGIN
     IF marked IS NULL OR position(E'\x01' IN marked) = 0 THEN
         SELECT string_agg(CASE WHEN piece ~ '\S' AND EXISTS (
                    SELECT FROM string_to_table(p_terms.folded, ' ') AS word
-                   WHERE word_similarity(word, search_fold(lower(piece COLLATE "und-x-icu"))) >= 0.42
-                      OR position(word IN search_fold(lower(piece COLLATE "und-x-icu"))) > 0)
+                   WHERE word_similarity(word, search_fold(normal_form(piece))) >= 0.42
+                      OR position(word IN search_fold(normal_form(piece))) > 0)
                THEN E'\x01' || piece || E'\x02' ELSE piece END, '' ORDER BY number)
         INTO marked
         FROM (SELECT m[1] AS piece, number

@@ -260,7 +260,7 @@ BEGIN
             AND l.t_start <= coalesce((p ->> 'to_ms')::int, 2147483647)
             AND l.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
             AND (p ->> 'lang' IS NULL OR l.language = p ->> 'lang')
-            AND (p ->> 'q' IS NULL OR position(lower(normalize(p ->> 'q', NFKC)) IN l.normalized_text) > 0)
+            AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN l.normalized_text) > 0)
             AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = l.id
                                                  AND e.entity_type = p ->> 'kind'))
           ORDER BY l.t_start, l.id LIMIT wanted + 1) AS s;
@@ -292,7 +292,7 @@ BEGIN
           FROM segments s JOIN entities e ON e.segment_id = s.id
           WHERE s.video_id = (p ->> 'id')::uuid
             AND (p ->> 'kind' IS NULL OR e.entity_type = p ->> 'kind')
-            AND (p ->> 'q' IS NULL OR position(lower(normalize(p ->> 'q', NFKC)) IN e.normalized_value) > 0)
+            AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN e.normalized_value) > 0)
             AND (keys IS NULL OR (e.entity_type, e.normalized_value) > (keys ->> 0, keys ->> 1))
           GROUP BY e.entity_type, e.normalized_value
           ORDER BY e.entity_type, e.normalized_value LIMIT wanted + 1) AS g;

@@ -39,15 +39,11 @@ class Search:
         self.video = queue.video()
         self.add(self.video, LINES)
 
-    def add(self, video, lines, normalize=True):
-        segments = [{"text": text, "normalized_text": self.normalized(text), "language": "eng",
-                     "confidence": 0.9, "t_start": 1000 * i, "t_end": 1000 * i + 900,
+    def add(self, video, lines):
+        segments = [{"text": text, "language": "eng", "confidence": 0.9, "t_start": 1000 * i, "t_end": 1000 * i + 900,
                      "bounding_box": {"x": 1, "y": i, "width": 3, "height": 4}, "end_box": None,
                      "entities": []} for i, text in enumerate(lines)]
         self.queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps(segments))
-
-    def normalized(self, text):
-        return self.queue.value("SELECT replace(lower(normalize(%s, NFKC)), 'ß', 'ss')", text)
 
     def __call__(self, query, **named):
         arguments = "".join(f", {name} => %s" for name in named)

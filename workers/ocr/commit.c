@@ -68,24 +68,13 @@ static json_t *copy_box(const json_t *box)
                      json_integer_value(json_object_get(box, "height")));
 }
 
-/* One row of jsonb_to_recordset; *ret_row stays NULL for a text without a letter in it. */
+/* One row of jsonb_to_recordset. */
 static int make_row(const json_t *detection, json_t **ret_row, struct cv_error *error)
 {
     const char *text = json_string_value(json_object_get(detection, "text"));
     const json_t *end_box = json_object_get(detection, "end_box");
-    cv_auto_free char *normalized = NULL;
-    char hash[CV_TEXT_HASH_SIZE];
 
-    int result = cv_text_normalize(text, &normalized, error);
-    if (result < 0 || !normalized[0]) {
-        return result;
-    }
-    result = cv_text_hash(normalized, hash, error);
-    if (result < 0) {
-        return result;
-    }
-    json_t *row = json_pack("{s:s, s:s, s:s, s:f, s:s, s:I, s:I, s:o, s:o*}", "text", text,
-                            "normalized_text", normalized, "text_hash", hash, "confidence",
+    json_t *row = json_pack("{s:s, s:f, s:s, s:I, s:I, s:o, s:o*}", "text", text, "confidence",
                             json_number_value(json_object_get(detection, "confidence")), "language",
                             json_string_value(json_object_get(detection, "language")), "t_start",
                             json_integer_value(json_object_get(detection, "t_start")), "t_end",
@@ -119,7 +108,7 @@ static int make_rows(const json_t *detections, char **ret_rows, struct cv_error 
         if (result < 0) {
             return result;
         }
-        if (row && json_array_append_new(rows, row) != 0) {
+        if (json_array_append_new(rows, row) != 0) {
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
         }
     }
@@ -147,13 +136,14 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
     static const char *const insert =
         "INSERT INTO segments (id, video_id, owner_id, team_id, text, normalized_text, text_hash,"
         " confidence, language, t_start, t_end, bounding_box, end_box, detected_by)"
-        " SELECT segment_id(v.id, d.text_hash, d.t_start, d.bounding_box), v.id, v.owner_id,"
-        " v.team_id, d.text, d.normalized_text, d.text_hash, d.confidence, d.language, d.t_start,"
+        " SELECT segment_id(v.id, hash, d.t_start, d.bounding_box), v.id, v.owner_id,"
+        " v.team_id, d.text, normal, hash, d.confidence, d.language, d.t_start,"
         " d.t_end, d.bounding_box, d.end_box, j.step || '/' || j.part"
         " FROM videos v, jobs j, jsonb_to_recordset($2::jsonb) AS d(text text,"
-        " normalized_text text, text_hash text, confidence real, language text, t_start int,"
-        " t_end int, bounding_box jsonb, end_box jsonb)"
-        " WHERE v.id = $1::uuid AND j.id = $3::uuid ON CONFLICT (id) DO NOTHING";
+        " confidence real, language text, t_start int,"
+        " t_end int, bounding_box jsonb, end_box jsonb),"
+        " LATERAL (SELECT normal_form(d.text) AS normal OFFSET 0) AS n, text_hash(normal) AS hash"
+        " WHERE v.id = $1::uuid AND j.id = $3::uuid AND normal <> '' ON CONFLICT (id) DO NOTHING";
     /* What an earlier run of this step left, and what no other step of the run has read: several
      * may read one video side by side. */
     static const char *const clear =

@@ -65,8 +65,7 @@ static int check_segment(const json_t *segment, size_t number, struct cv_error *
     const json_t *language = json_object_get(segment, "language");
     const json_t *start = json_object_get(segment, "t_start");
     const json_t *end = json_object_get(segment, "t_end");
-    if (!json_is_object(segment) || !json_is_string(json_object_get(segment, "text")) ||
-        !json_is_string(json_object_get(segment, "normalized_text"))) {
+    if (!json_is_object(segment) || !json_is_string(json_object_get(segment, "text"))) {
         return refuse(error, number, "no text");
     }
     if (!json_is_string(language) && !json_is_null(language)) {

@@ -52,10 +52,12 @@ static struct cv_detection read_row(const struct cv_db_result *result, int row)
  * place of the text that is there. They are told apart and ordered as rows of `segments` are. */
 static const char from_segments[] = "segments WHERE video_id = $1::uuid";
 static const char from_pending[] =
-    "(SELECT DISTINCT ON (id) segment_id(p.video_id, d.text_hash, d.t_start, d.bounding_box) AS id,"
-    " d.* FROM pending_readings p, jsonb_to_recordset(p.detections) AS d (text text,"
-    " normalized_text text, text_hash text, confidence real, language text, t_start int,"
-    " t_end int, bounding_box jsonb, end_box jsonb) WHERE p.video_id = $1::uuid ORDER BY id) AS d";
+    "(SELECT DISTINCT ON (id) segment_id(p.video_id, text_hash(normalized_text), d.t_start,"
+    " d.bounding_box) AS id, d.*, normalized_text"
+    " FROM pending_readings p, jsonb_to_recordset(p.detections) AS d (text text,"
+    " confidence real, language text, t_start int, t_end int, bounding_box jsonb, end_box jsonb),"
+    " LATERAL (SELECT normal_form(d.text) AS normalized_text OFFSET 0) AS n"
+    " WHERE p.video_id = $1::uuid AND normalized_text <> '' ORDER BY id) AS d";
 
 static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, struct rows *ret_rows,
                      struct cv_error *error)
@@ -142,11 +144,10 @@ static json_t *segment_json(const struct rows *rows, const struct cv_detection *
     bool moved = memcmp(&segment->box, &segment->end_box, sizeof(segment->box)) != 0;
     json_t *box = has_box ? box_json(&segment->box) : json_null();
     json_t *end_box = has_box && moved ? box_json(&segment->end_box) : json_null();
-    return json_pack("{s:s, s:s, s:s?, s:f, s:I, s:I, s:o, s:o, s:o}", "text", segment->text,
-                     "normalized_text", segment->normalized, "language", segment->language,
-                     "confidence", segment->confidence, "t_start", (json_int_t)segment->t_start_ms,
-                     "t_end", (json_int_t)segment->t_end_ms, "bounding_box", box, "end_box",
-                     end_box, "entities", entities_json(list));
+    return json_pack("{s:s, s:s?, s:f, s:I, s:I, s:o, s:o, s:o}", "text", segment->text, "language",
+                     segment->language, "confidence", segment->confidence, "t_start",
+                     (json_int_t)segment->t_start_ms, "t_end", (json_int_t)segment->t_end_ms,
+                     "bounding_box", box, "end_box", end_box, "entities", entities_json(list));
 }
 
 /* Entities are found in the text as it was read, not in its normal form: a URL keeps its case. */
