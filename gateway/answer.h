@@ -6,9 +6,11 @@
 enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 64 };
 
 struct answer {
-    unsigned status; /* 0: none yet */
-    char *body;      /* free(); NULL: empty */
-    size_t length;   /* bytes */
+    unsigned status;                 /* 0: none yet */
+    char *body;                      /* free(); NULL: empty */
+    size_t length;                   /* bytes */
+    const unsigned char *fixed_body; /* in place of body, never freed; NULL: none */
+    const char *content_type;        /* never freed; NULL: JSON */
     bool is_problem;
     char etag[ETAG_SIZE]; /* "" for none */
     json_t *headers;      /* further ones, an object of texts; NULL: none */

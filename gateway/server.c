@@ -1,5 +1,6 @@
 #include "gateway/server.h"
 
+#include "gateway/assets.h"
 #include "gateway/caller.h"
 
 #include <netdb.h>
@@ -153,9 +154,10 @@ static bool add_headers(struct MHD_Response *response, const struct exchange *ex
     }
     return good &&
            add_header(response, "Content-Type",
-                      answer->is_problem ? "application/problem+json"
-                      : answer->length   ? "application/json"
-                                         : "") &&
+                      answer->is_problem     ? "application/problem+json"
+                      : answer->content_type ? answer->content_type
+                      : answer->length       ? "application/json"
+                                             : "") &&
            add_header(response, "X-Request-Id", exchange->id) &&
            add_header(response, "ETag", answer->etag) &&
            add_header(response, "Retry-After", retry_after) &&
@@ -206,8 +208,12 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
     }
     count(exchange, method);
     static char empty[1];
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        answer->length, answer->body ? answer->body : empty, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response =
+        answer->fixed_body
+            ? MHD_create_response_from_buffer(answer->length, (void *)answer->fixed_body,
+                                              MHD_RESPMEM_PERSISTENT)
+            : MHD_create_response_from_buffer(answer->length, answer->body ? answer->body : empty,
+                                              MHD_RESPMEM_MUST_COPY);
     if (!response) {
         return MHD_NO;
     }
@@ -361,6 +367,9 @@ static void begin(struct exchange *exchange, const char *method)
         refuse(exchange, 400, "bad-request", "The request cannot be understood",
                "a header that may be there once is there twice, or the length of the body is given "
                "twice");
+        return;
+    }
+    if (assets_answer(exchange, method)) {
         return;
     }
     find_operation(exchange, method);

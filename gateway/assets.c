@@ -1,0 +1,92 @@
+#include "gateway/assets.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* Scripts, styles and pictures come from here alone. Pictures and sound may also be made by the page itself (blob:),
+ * which is how hls.js hands segments to the player. lit-html is the one that may make nodes of texts. */
+static const char policy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "media-src 'self' blob:; connect-src 'self'; font-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types lit-html";
+
+/* First parts of the paths of screens; what is behind them is the page's own matter. */
+static const char *const screens[] = {"/videos", "/upload", "/jobs", "/queues"};
+
+static const struct asset *find_file(const char *path, size_t length)
+{
+    size_t low = 0;
+    size_t high = asset_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct asset *asset = &assets[middle];
+        int order = strncmp(path, asset->path, length);
+        order = order == 0 && asset->path[length] ? -1 : order;
+        if (order == 0) {
+            return asset;
+        }
+        low = order > 0 ? middle + 1 : low;
+        high = order < 0 ? middle : high;
+    }
+    return NULL;
+}
+
+static const struct asset *find(const char *path, size_t length)
+{
+    bool is_screen = length == 1;
+    for (size_t i = 0; i < CV_COUNT(screens) && !is_screen; i++) {
+        size_t own = strlen(screens[i]);
+        is_screen = length >= own && strncmp(path, screens[i], own) == 0 &&
+                    (length == own || path[own] == '/');
+    }
+    return is_screen ? find_file("/index.html", strlen("/index.html")) : find_file(path, length);
+}
+
+static bool takes_gzip(const struct exchange *exchange)
+{
+    const char *accepted =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Accept-Encoding");
+    const char *gzip = accepted ? strstr(accepted, "gzip") : NULL;
+    return gzip && strncmp(gzip, "gzip;q=0", 8) != 0;
+}
+
+static json_t *headers_of(const struct asset *asset, bool is_packed)
+{
+    json_t *headers = json_pack("{s:s}", "Vary", "Accept-Encoding");
+    if (headers && is_packed) {
+        (void)json_object_set_new(headers, "Content-Encoding", json_string("gzip"));
+    }
+    if (headers && strncmp(asset->type, "text/html", 9) == 0) {
+        (void)json_object_set_new(headers, "Content-Security-Policy", json_string(policy));
+    }
+    return headers;
+}
+
+bool assets_answer(struct exchange *exchange, const char *method)
+{
+    struct answer *answer = &exchange->answer;
+    const struct asset *asset = find(exchange->target, strcspn(exchange->target, "?"));
+    if (!asset) {
+        return false;
+    }
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+        (void)snprintf(answer->methods, sizeof(answer->methods), "GET, HEAD");
+        answer_refuse(answer,
+                      &(struct problem){.status = 405,
+                                        .kind = "method",
+                                        .title = "There is no such operation",
+                                        .detail = "this is a file of the page: it can be read"},
+                      exchange->id);
+        return true;
+    }
+    bool is_packed = takes_gzip(exchange) && asset->packed_length < asset->plain_length;
+    answer->status = 200;
+    answer->content_type = asset->type;
+    answer->fixed_body = is_packed ? asset->packed : asset->plain;
+    answer->length = is_packed ? asset->packed_length : asset->plain_length;
+    answer->headers = headers_of(asset, is_packed);
+    /* Weak: the same text, packed or not. */
+    (void)snprintf(answer->etag, sizeof(answer->etag), "W/\"%s\"", asset->etag);
+    return true;
+}

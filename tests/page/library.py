@@ -1,0 +1,92 @@
+"""A library that looks like somebody's: videos with plausible texts, and the jobs that led to them."""
+
+import json
+import random
+
+from jobs import past_all_rules
+
+SUBJECTS = ["Sourdough from start to oven", "A walk through Lisbon", "Release meeting, week {n}", "Bike repair: brakes",
+            "Mountain weather {n}", "Live: election night", "How the tax form works", "Chat with the insurance",
+            "Feed of the evening", "Recital, camera {n}", "Lecture {n}: hash tables", "Unboxing a used camera",
+            "Screen recording {n}", "Garden in spring", "Neues vom Bauhof", "Rezepte für den Herbst {n}"]
+LINES = ["the old bridge over the river @anna", "12.50 € per kilogram", "#sourdough day {n}", "preheat to 240 °C",
+         "https://example.org/recipes/{n}", "Ich bin gleich da, warte auf mich", "Breaking: bridge closed until {n}:00",
+         "@marco replied to your comment", "Step {n}: fold the dough", "Your order 4711{n} is on its way",
+         "Nächster Halt: Alte Brücke", "error: connection refused by 10.0.0.{n}", "like and subscribe 👍",
+         "Meet me at the old bridge", "Revenue by quarter", "O(n log n) on average", "la vieille ville #lisbon",
+         "Battery at {n} %", "Call +49 30 1234{n}", "ready when you are @anna_k", "Sold out! #garden", "slide {n} of 40"]
+ENTITIES = (("mention", "@"), ("hashtag", "#"), ("url", "https://"))
+FRAME = (1280, 720)
+
+
+def entities_of(text):
+    for kind, sign in ENTITIES:
+        for word in text.split():
+            if word.startswith(sign):
+                plain = word if kind == "url" else word[1:]
+                yield {"type": kind, "value": word, "normalized_value": plain}
+
+
+def line(dice, number, lines, duration_ms):
+    text = LINES[dice.randrange(len(LINES))].format(n=dice.randrange(2, 60))
+    start = number * duration_ms // lines + dice.randrange(400)
+    width = min(24 * len(text), FRAME[0] - 80)
+    x, y = dice.randrange(FRAME[0] - width), dice.randrange(FRAME[1] - 60)
+    return {"text": text, "normalized_text": text.lower(), "language": "deu" if "ch " in text else "eng",
+            "confidence": dice.choice([0.99, 0.97, 0.93, 0.88, 0.71]), "t_start": start,
+            "t_end": min(start + dice.randrange(900, 6000), duration_ms),
+            "bounding_box": {"x": x, "y": y, "width": width, "height": 44},
+            "end_box": {"x": x, "y": max(0, y - 90), "width": width, "height": 44}, "entities": list(entities_of(text))}
+
+
+def add_video(queue, dice, number, owner, lines):
+    duration = dice.randrange(20, 3600)
+    status = dice.choice(["ready"] * 12 + ["processing", "failed"])
+    title = SUBJECTS[number % len(SUBJECTS)].format(n=number)
+    video = queue.value(
+        "INSERT INTO videos (owner_id, title, original_name, s3_original_path, status, duration, fps, resolution,"
+        " original_size, created_at) VALUES (%s, %s, %s, 'videos/original/x/master.mp4', %s, %s, 30, '1280x720', %s,"
+        " now() - %s * interval '5 hours') RETURNING id", owner, title, f"clip-{number:03}.mp4", status, duration,
+        dice.randrange(10 ** 6, 10 ** 9), number)
+    if status == "ready":
+        texts = [line(dice, n, lines, duration * 1000) for n in range(lines)]
+        queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps(texts))
+    return video
+
+
+def make_library(queue, owner, videos=200, lines=40, seed=7):
+    """The ids of the videos, the newest first."""
+    dice = random.Random(seed)
+    return [add_video(queue, dice, number, owner, lines) for number in range(videos)]
+
+
+JOBS = """INSERT INTO jobs (job_type, status, video_id, max_retries, is_ready, payload, attempt, created_at, started_at,
+        finished_at, progress, locked_by, locked_until, progress_message, scheduled_for, retry_count, result)
+    SELECT made.job_type, made.status::job_status, made.video_id, 3, made.status = 'queued',
+        CASE WHEN made.status = 'failed' THEN jsonb_build_object('error', jsonb_build_object('type', made.error,
+            'message', made.message), 'original_payload', made.payload) ELSE made.payload END,
+        (made.status <> 'queued')::int, made.at, CASE WHEN made.status <> 'queued' THEN made.at + made.wait END,
+        CASE WHEN made.status IN ('done', 'failed', 'canceled') THEN made.at + made.wait + made.took END,
+        CASE made.status WHEN 'done' THEN 1 WHEN 'processing' THEN (made.n % 90) / 100.0 ELSE 0 END,
+        CASE WHEN made.status = 'processing' THEN 'worker-' || made.n % 6 END,
+        CASE WHEN made.status = 'processing' THEN now() + interval '1 hour' END,
+        CASE WHEN made.status = 'processing' THEN made.n % 300 || ' of 300 frames' END,
+        CASE WHEN made.status = 'failed' AND made.n % 2 = 0 THEN now() + interval '4 minutes' END, 0,
+        CASE WHEN made.status = 'done' THEN '{"lines": 40}'::jsonb END
+    FROM (SELECT n, (ARRAY['transcode', 'sample', 'ocr', 'segment_index', 'clip_generate'])[1 + n % 5] AS job_type,
+            CASE WHEN n < 6 THEN 'processing' WHEN n < 300 THEN 'queued' WHEN n % 60 = 0 THEN 'failed'
+                 WHEN n % 211 = 0 THEN 'canceled' ELSE 'done' END AS status,
+            (%(videos)s::uuid[])[1 + n %% cardinality(%(videos)s::uuid[])] AS video_id,
+            now() - n * interval '23 seconds' AS at, n % 40 * interval '1 second' AS wait,
+            (n % 173 + 1) * interval '700 milliseconds' AS took, jsonb_build_object('part', n) AS payload,
+            (ARRAY['Timeout', 'DecodeError', 'S3ObjectNotFound'])[1 + n / 60 % 3] AS error,
+            (ARRAY['the stage ran longer than 30 min', 'the file ends in the middle of a frame',
+                   'there is no object at this key'])[1 + n / 60 % 3] AS message
+          FROM generate_series(0, %(count)s - 1) AS n) AS made"""
+
+
+def make_jobs(queue, videos, count=100000):
+    statement = past_all_rules(JOBS.replace(" % ", " %% "))
+    with queue.connection.cursor() as cursor:
+        cursor.execute(statement, {"videos": videos, "count": count})
+        cursor.execute("ANALYZE")

@@ -1,0 +1,61 @@
+"""The page in a browser, as the tests speak of it: waits for what is to be seen, never for time."""
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+DEADLINE = 60  # seconds; the machine may be busy with other tests
+
+
+class Screen:
+    def __init__(self, driver, url, token):
+        self.driver, self.url, self.token = driver, url, token
+
+    def resize(self, width, height):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
+
+    def theme(self, name):
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
+                                    {"features": [{"name": "prefers-color-scheme", "value": name}]})
+
+    def open(self, path="/", is_signed_in=True):
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.url}{path}" + (f"#t={self.token}" if is_signed_in else ""))
+
+    def forget(self):
+        """Leaves nothing of this test in the browser."""
+        self.driver.execute_cdp_cmd("Network.emulateNetworkConditions",
+                                    {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1})
+        self.driver.execute_script("sessionStorage.clear(); localStorage.clear()")
+        self.driver.get("about:blank")
+
+    def all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def wait(self, condition, what):
+        return WebDriverWait(self.driver, DEADLINE, 0.05).until(lambda _: condition(), what)
+
+    def see(self, selector, text=None):
+        """The first element that is to be seen, and holds the text."""
+        def look():
+            return next((one for one in self.all(selector) if one.is_displayed() and (text is None or text in one.text)),
+                        None)
+        return self.wait(look, f"{selector} {text or ''} is to be seen")
+
+    def script(self, text, *values):
+        return self.driver.execute_script(text, *values)
+
+    def press(self, *keys):
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def search(self, query):
+        field = self.see("cv-search-box input")
+        field.clear()
+        field.send_keys(query, Keys.ENTER)
+        self.see(".results[data-state=shown]")
+
+    def complaints(self):
+        """What the browser's console has of errors, without the refusals that tests ask for."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"
+                and "Failed to load resource" not in entry["message"]]

@@ -1,0 +1,221 @@
+"""The first page, search and the library in a real browser."""
+
+import http.client
+import json
+import pathlib
+import re
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
+
+
+def get(place, path, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", place.gateway.port, timeout=60)
+    connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer, data
+
+
+# ---- how the page is served ------------------------------------------------------------------------
+
+
+def test_files_are_served_once(place):
+    answer, data = get(place, "/style/base.css")
+    assert answer.status == 200 and data == (WEB / "style" / "base.css").read_bytes()
+    packed, short = get(place, "/style/base.css", Accept_Encoding="gzip")
+    assert packed.headers["Content-Encoding"] == "gzip" and len(short) < len(data) / 2
+    again, nothing = get(place, "/style/base.css", If_None_Match=answer.headers["ETag"])
+    assert again.status == 304 and nothing == b""
+    assert get(place, "/robots.txt")[1] == b"User-agent: *\nDisallow: /\n"
+
+
+@pytest.mark.parametrize("path", ["/", "/videos", "/videos?status=ready", "/index.html",
+                                  "/videos/0f0e0d0c-0000-4000-8000-000000000001"])
+def test_screens_are_one_document_with_a_policy(place, path):
+    answer, data = get(place, path)
+    policy = answer.headers["Content-Security-Policy"]
+    assert answer.status == 200 and data == (WEB / "index.html").read_bytes()
+    assert "script-src 'self';" in policy and "unsafe" not in policy
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/app.jsx", "/app", "/../gateway/main.c", "/vendor/README.md", "/style",
+                                  "/style/base.css/", "/videosX"])
+def test_other_paths_are_nothing(place, path):
+    answer, data = get(place, path)
+    assert answer.status == 404 and json.loads(data)["type"] == "/problems/not-found"
+
+
+def test_the_page_is_written_as_its_policy_wants_it():
+    for path in WEB.rglob("*.js"):
+        if path.parent.name != "vendor":
+            text = path.read_text()
+            assert not re.search(r"innerHTML|outerHTML|\beval\(|\bstyle=|https?://(?!www\.w3\.org)", text), path
+            assert len(text.splitlines()) < 400, path
+
+
+def test_every_text_is_there_in_every_language():
+    texts = {name: json.loads((WEB / "lang" / f"{name}.json").read_text()) for name in ("en", "de")}
+    assert texts["en"].keys() == texts["de"].keys()
+    for key, text in texts["en"].items():
+        names = [set(re.findall(r"\{(\w+)\}", json.dumps(one[key]))) for one in texts.values()]
+        assert names[0] == names[1], key
+        assert isinstance(text, str) == isinstance(texts["de"][key], str), key
+    used = {key for path in WEB.rglob("*.js") for key in re.findall(r"\bt\('([^'$]+)'", path.read_text())}
+    assert used <= texts["en"].keys()
+
+
+# ---- signing in ------------------------------------------------------------------------------------
+
+
+def test_the_link_signs_in_and_leaves_no_token_in_the_address(screen):
+    screen.open("/")
+    screen.see(".card")
+    assert screen.driver.current_url == f"{screen.url}/"
+
+
+def test_who_is_not_signed_in_is_asked_and_goes_on(screen):
+    screen.open("/?q=bridge", is_signed_in=False)
+    field = screen.see("dialog[open] input[name=token]")
+    field.send_keys("not.a.token", Keys.ENTER)
+    assert "not valid" in screen.see("dialog[open] .fault").text
+    field.clear()
+    field.send_keys(f"{screen.url}/#t={screen.token}", Keys.ENTER)
+    screen.see(".hit mark")
+
+
+# ---- searching -------------------------------------------------------------------------------------
+
+
+def test_search_marks_what_was_found_by_video(screen):
+    screen.open("/")
+    screen.see(".start cv-search-box input")
+    screen.press("/")
+    screen.press("old bridge", Keys.ENTER)
+    screen.see(".group .hit")
+    assert screen.driver.current_url.endswith("/?q=old%20bridge")
+    assert {mark.text.lower() for mark in screen.all(".hit mark")[:5]} <= {"old bridge", "old", "bridge"}
+    assert len(screen.all(".group")) > 1 and screen.all(".group h2 small")[0].text.startswith(("1 line", "2 line", "3"))
+
+
+def test_results_by_keyboard(screen):
+    screen.open("/?q=bridge")
+    screen.see(".hit")
+    screen.script("document.querySelector('main').focus()")
+    screen.press(Keys.ARROW_DOWN)
+    screen.press(Keys.ARROW_DOWN)
+    links = screen.all("a.hit")
+    assert screen.driver.switch_to.active_element == links[1]
+    wanted = links[1].get_attribute("href")
+    screen.press(Keys.ENTER)
+    screen.see("cv-transcript li.now mark")
+    assert screen.driver.current_url == wanted
+
+
+def test_fields_are_offered_and_become_chips(screen):
+    screen.open("/?q=bridge")
+    field = screen.see("header cv-search-box input")
+    field.click()
+    field.send_keys(" la")
+    screen.see("[role=option]", "lang:")
+    field.send_keys(Keys.ARROW_DOWN, Keys.ENTER, "eng", Keys.ENTER)
+    chip = screen.see(".chip.on", "eng")
+    screen.see(".hit")
+    chip.click()
+    screen.wait(lambda: screen.driver.current_url.endswith("?q=bridge"), "the field to go")
+
+
+def test_kinds_narrow_the_results(screen):
+    screen.open("/?q=bridge")
+    screen.see(".hit")
+    screen.see("button.chip", "Mentions").click()
+    screen.wait(lambda: "kind=mention" in screen.driver.current_url, "the kind in the address")
+    screen.wait(lambda: (lines := screen.all(".hit .line")) and all("@" in line.text for line in lines), "mentions alone")
+
+
+def test_more_results_follow_and_back_finds_the_place(screen):
+    screen.open("/?q=bridge")
+    screen.see(".hit")
+    shown = len(screen.all(".group"))
+    screen.wait(lambda: screen.script("scrollTo(0, document.body.scrollHeight)") or
+                not screen.all(".skeletons, .end"), "the last results")
+    assert len(screen.all(".group")) > shown
+    link = screen.all("a.hit")[-3]
+    screen.script("arguments[0].scrollIntoView({block: 'center'})", link)
+    screen.wait(lambda: screen.script("return history.state.y === scrollY"), "the place to be remembered")
+    wanted, line = screen.script("return scrollY"), link.get_attribute("data-segment")
+    link.click()
+    screen.see("cv-transcript li")
+    screen.driver.back()
+    screen.see(f"[data-segment='{line}']")
+    screen.wait(lambda: abs(screen.script("return scrollY") - wanted) < 4, "the page to be where it was")
+
+
+def test_nothing_found_says_which_word_to_leave_out(screen):
+    screen.open("/?q=bridge%20lang%3Afra")
+    screen.see("[data-state=empty]", "Nothing found")
+    screen.see(".hints a").click()
+    screen.see(".hit")
+
+
+def test_what_the_server_refuses_is_said(screen):
+    screen.open("/?q=-lang%3Aeng")
+    assert "fields can be asked for" in screen.see("[data-state=failed]").text
+
+
+def test_when_the_server_is_away_the_page_says_so_and_recovers(screen):
+    screen.open("/videos")
+    screen.see(".card")
+    screen.driver.execute_cdp_cmd("Network.enable", {})
+    away = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    screen.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": True, **away})
+    screen.see(".tabs a", "Failed").click()
+    screen.see(".away")
+    screen.driver.execute_cdp_cmd("Network.emulateNetworkConditions",
+                                  {**away, "offline": False, "downloadThroughput": -1, "uploadThroughput": -1})
+    screen.see("[data-state=failed] button").click()
+    screen.see(".card")
+    screen.wait(lambda: not screen.all(".away"), "the bar to go")
+
+
+# ---- the library -----------------------------------------------------------------------------------
+
+
+def test_the_library_goes_on_to_its_end(screen, place):
+    screen.open("/videos")
+    screen.see(".card")
+    screen.wait(lambda: screen.script("scrollTo(0, document.body.scrollHeight)") or
+                len(screen.all(".card")) == len(place.videos), "all videos")
+    assert not screen.all(".end")
+
+
+def test_the_library_by_state(screen, place):
+    screen.open("/videos?status=processing")
+    screen.see(".card .badge")
+    expected = place.queue.value("SELECT count(*)::int FROM videos WHERE status = 'processing'")
+    assert len(screen.all(".card")) == expected
+    assert {card.get_attribute("data-status") for card in screen.all(".card")} == {"processing"}
+
+
+def test_words_in_german_and_colours_by_choice(screen):
+    screen.open("/videos")
+    screen.see(".card")
+    screen.see(".tools .words").click()
+    screen.see("h1", "Videos")
+    assert screen.script("return document.documentElement.lang") == "de"
+    ground = screen.script("return getComputedStyle(document.documentElement).backgroundColor")
+    screen.see("button[aria-label='Farben: wie das System']").click()
+    screen.see("button[aria-label='Farben: hell']").click()
+    screen.see("button[aria-label='Farben: dunkel']")
+    assert screen.script("return getComputedStyle(document.documentElement).backgroundColor") != ground
+
+
+@pytest.mark.parametrize("path", ["/", "/?q=bridge", "/videos"])
+def test_nothing_is_wider_than_a_phone(screen, path):
+    screen.resize(320, 640)
+    screen.open(path)
+    screen.see(".card, .hit")
+    assert screen.script("return document.documentElement.scrollWidth") <= 320

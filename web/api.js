@@ -1,0 +1,100 @@
+/* The HTTP API as the page uses it: one function, and refusals as errors that can be shown. */
+import {t} from './text.js';
+
+/** A refusal (RFC 9457), or that there was no answer (status 0). */
+export class Problem extends Error {
+    /** @param {{status: number, title: string, detail?: string, instance?: string, errors?: {detail: string}[]}} body */
+    constructor(body) {
+        super(body.detail ?? body.title);
+        this.status = body.status;
+        this.title = body.title;
+        this.instance = body.instance;
+        this.errors = body.errors ?? [];
+    }
+
+    /** What a person reads. */
+    get text() {
+        return this.errors.length ? this.errors.map((error) => error.detail).join('; ') : this.message;
+    }
+}
+
+let token = sessionStorage.getItem('token');
+let signIn = null; // what asks the reader for a token
+let asking = null; // while it does
+
+/** @param {() => Promise<void>} ask called when the API wants to know who asks */
+export function onSignIn(ask) {
+    signIn = ask;
+}
+
+/** @param {string | null} given */
+export function useToken(given) {
+    token = given;
+    if (given) {
+        sessionStorage.setItem('token', given);
+    } else {
+        sessionStorage.removeItem('token');
+    }
+}
+
+export const isSignedIn = () => !!token;
+
+function address(path, query) {
+    const search = new URLSearchParams();
+    for (const [name, value] of Object.entries(query ?? {})) {
+        if (value !== null && value !== undefined && value !== '') {
+            search.set(name, String(value));
+        }
+    }
+    const text = search.toString();
+    return `/api/v1${path}${text ? `?${text}` : ''}`;
+}
+
+async function problemOf(answer) {
+    try {
+        return new Problem(await answer.json());
+    } catch {
+        return new Problem({status: answer.status, title: t('problem.status', {status: String(answer.status)})});
+    }
+}
+
+/**
+ * Asks the API. A 401 asks the reader to sign in, and then the same again, so that nothing typed is lost.
+ * @param {string} path behind /api/v1
+ * @param {{method?: string, query?: Record<string, any>, body?: any, signal?: AbortSignal}} [wishes]
+ * @returns {Promise<any>} the body
+ */
+export async function ask(path, wishes = {}) {
+    const headers = {'X-Cortana': '1'};
+    if (token) {
+        headers.Authorization = `Bearer ${token}`;
+    }
+    if (wishes.body !== undefined) {
+        headers['Content-Type'] = 'application/json';
+    }
+    let answer;
+    try {
+        answer = await fetch(address(path, wishes.query), {
+            method: wishes.method ?? 'GET', headers, signal: wishes.signal,
+            body: wishes.body === undefined ? undefined : JSON.stringify(wishes.body),
+        });
+    } catch (fault) {
+        if (fault.name === 'AbortError') {
+            throw fault;
+        }
+        dispatchEvent(new CustomEvent('cv-away'));
+        throw new Problem({status: 0, title: t('problem.away'), detail: t('problem.away.detail')});
+    }
+    dispatchEvent(new CustomEvent('cv-back'));
+    if (answer.status === 401 && signIn) {
+        asking ??= signIn().finally(() => {
+            asking = null;
+        });
+        await asking;
+        return ask(path, wishes);
+    }
+    if (!answer.ok) {
+        throw await problemOf(answer);
+    }
+    return answer.status === 204 ? null : answer.json();
+}

@@ -1,0 +1,150 @@
+/* The shell: header, screens by path, signing in, theme, what is said when the server is away. */
+import {html, nothing} from './vendor/lit-html.js';
+import {onSignIn, useToken} from './api.js';
+import {Element} from './element.js';
+import {queried, remembered, startRouter} from './router.js';
+import {chooseLanguage, language, loadTexts, t} from './text.js';
+import './parts/icon.js';
+import './parts/search-box.js';
+import './parts/sign-in.js';
+import './parts/toast.js';
+
+const screens = [
+    [/^\/$/, 'search', 'screen-search'],
+    [/^\/videos$/, 'library', 'screen-library'],
+    [/^\/videos\/([0-9a-f-]{36})$/, 'video', 'screen-video'],
+];
+
+function applyTheme() {
+    document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';
+}
+
+class App extends Element {
+    isAway = false;
+    name = '';
+
+    connectedCallback() {
+        onSignIn(() => this.querySelector('cv-sign-in').ask());
+        addEventListener('cv-away', () => this.setAway(true));
+        addEventListener('cv-back', () => this.setAway(false));
+        addEventListener('keydown', (event) => this.onKey(event));
+        startRouter(() => this.route());
+        this.update();
+        this.route();
+    }
+
+    setAway(isAway) {
+        if (this.isAway !== isAway) {
+            this.isAway = isAway;
+            this.update();
+        }
+    }
+
+    /** Shows the screen of the address; the same one is told that the address has changed. */
+    async route() {
+        const found = screens.find(([pattern]) => pattern.test(location.pathname));
+        const [pattern, name, tag] = found ?? [/.*/, 'missing', 'screen-missing'];
+        const id = pattern.exec(location.pathname)?.[1] ?? '';
+        const isSame = this.screen?.localName === tag && this.screen.dataset.id === id;
+        this.name = name;
+        this.update();
+        await import(`./screens/${name}.js`);
+        if (this.name !== name) {
+            return; // meanwhile somewhere else
+        }
+        if (isSame) {
+            this.screen.onAddress?.();
+            return;
+        }
+        const screen = document.createElement(tag);
+        screen.dataset.id = id;
+        this.screen = screen;
+        this.querySelector('main').replaceChildren(screen);
+        if (!remembered().y) {
+            scrollTo(0, 0);
+        }
+        this.querySelector('#announcer').textContent = document.title;
+    }
+
+    onKey(event) {
+        const isTyping = event.target.closest('input, textarea, select, [contenteditable]');
+        if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) {
+            return;
+        }
+        if (event.key === '/') {
+            const boxes = [...document.querySelectorAll('cv-search-box input')];
+            const box = boxes.find((one) => one.offsetParent);
+            if (box) {
+                event.preventDefault();
+                box.focus();
+                box.select();
+            }
+        } else if (event.key === '?') {
+            this.querySelector('#keys').showModal();
+        }
+    }
+
+    nextTheme() {
+        const all = ['', 'light', 'dark'];
+        const next = all[(all.indexOf(localStorage.getItem('theme') ?? '') + 1) % all.length];
+        localStorage.setItem('theme', next);
+        applyTheme();
+        this.update();
+    }
+
+    link(path, key, icon) {
+        const isHere = location.pathname === path || (path !== '/' && location.pathname.startsWith(path));
+        return html`<a href=${path} aria-current=${isHere ? 'page' : nothing}>
+            <cv-icon name=${icon}></cv-icon><span>${t(key)}</span></a>`;
+    }
+
+    view() {
+        const theme = localStorage.getItem('theme') || 'auto';
+        const isStart = location.pathname === '/' && !queried('q');
+        return html`
+            <a class="skip" href="#main" @click=${(event) => {
+                event.preventDefault();
+                this.querySelector('main').focus();
+            }}>${t('skip')}</a>
+            <header class="top">
+                <a class="brand" href="/" aria-label=${t('home')}><cv-icon name="mark"></cv-icon><span>cortana</span></a>
+                <cv-search-box ?hidden=${isStart}></cv-search-box>
+                <nav aria-label=${t('nav')}>
+                    ${this.link('/videos', 'nav.library', 'library')}
+                </nav>
+                <div class="tools">
+                    <button class="plain" @click=${() => this.nextTheme()} title=${t(`theme.${theme}`)}
+                        aria-label=${t(`theme.${theme}`)}><cv-icon name=${`theme-${theme}`}></cv-icon></button>
+                    <button class="plain words" @click=${() => chooseLanguage(language === 'en' ? 'de' : 'en')}
+                        lang=${language === 'en' ? 'de' : 'en'} aria-label=${t('language.other')}>
+                        ${language === 'en' ? 'DE' : 'EN'}</button>
+                </div>
+            </header>
+            ${this.isAway ? html`<p class="away" role="status">${t('problem.away')}
+                <button @click=${() => this.screen?.onAddress?.(true)}>${t('again')}</button></p>` : nothing}
+            <main id="main" tabindex="-1"></main>
+            <div id="announcer" class="unseen" aria-live="polite"></div>
+            <cv-sign-in></cv-sign-in>
+            <cv-toasts></cv-toasts>
+            <dialog id="keys" class="sheet" aria-labelledby="keys-title">
+                <h2 id="keys-title">${t('keys')}</h2>
+                <dl class="keys">${['search', 'move', 'open', 'help']
+                    .map((name) => html`<dt>${t(`keys.${name}.key`).split(' ')
+                        .map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${t(`keys.${name}`)}</dd>`)}</dl>
+                <form method="dialog"><button>${t('close')}</button></form>
+            </dialog>`;
+    }
+}
+
+/** A link of `cortana run` or `cortana token` carries the token behind the #, which no server sees. */
+async function takeToken() {
+    const given = new URLSearchParams(location.hash.slice(1)).get('t');
+    if (given) {
+        history.replaceState(history.state, '', location.pathname + location.search);
+        useToken(given);
+    }
+}
+
+applyTheme();
+await Promise.all([takeToken(), loadTexts()]);
+customElements.define('cv-app', App);

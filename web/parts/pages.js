@@ -1,0 +1,99 @@
+/* Lists that the API answers in pages: kept while one looks elsewhere, and continued as one scrolls. */
+import {ask} from '../api.js';
+import {remember, remembered} from '../router.js';
+
+const KEPT_LISTS = 12; // in memory, so that Back shows at once what was there
+const kept = new Map();
+
+export class Pages {
+    /** @type {any[]} */ items = [];
+    next = null;
+    count = 0; // pages that are there
+    isLoading = false;
+    isAsked = false; // whether there was an answer yet
+    problem = null;
+    #abort = new AbortController();
+
+    /**
+     * @param {string} path of the operation
+     * @param {Record<string, any>} query without cursor
+     * @param {() => void} changed called when there is something new to show
+     */
+    constructor(path, query, changed) {
+        this.path = path;
+        this.query = query;
+        this.changed = changed;
+        this.key = path + JSON.stringify(query);
+    }
+
+    /** Shows what was there before, or asks for it: as many pages as this place in the history had. */
+    async start() {
+        const old = kept.get(this.key);
+        if (old && remembered().pages) {
+            Object.assign(this, {...old, isAsked: true});
+            this.changed();
+            return;
+        }
+        const wanted = remembered().pages ?? 1;
+        for (let page = 0; page < wanted && (page === 0 || this.next) && !this.problem; page++) {
+            await this.more();
+        }
+    }
+
+    /** Asks for the next page; does nothing while one is awaited. */
+    async more() {
+        if (this.isLoading || (this.isAsked && !this.next && !this.problem)) {
+            return;
+        }
+        this.isLoading = true;
+        this.problem = null;
+        this.changed();
+        try {
+            const query = {...this.query, cursor: this.next};
+            const answer = await ask(this.path, {query, signal: this.#abort.signal});
+            this.items = [...this.items, ...answer.items];
+            this.next = answer.next;
+            this.isAsked = true;
+            this.count++;
+            kept.delete(this.key);
+            kept.set(this.key, {items: this.items, next: this.next, count: this.count});
+            if (kept.size > KEPT_LISTS) {
+                kept.delete(kept.keys().next().value);
+            }
+            remember({pages: this.count});
+        } catch (problem) {
+            if (problem.name === 'AbortError') {
+                return;
+            }
+            this.problem = problem;
+        }
+        this.isLoading = false;
+        this.changed();
+    }
+
+    /** Asks for the first page again. */
+    async again() {
+        kept.delete(this.key);
+        Object.assign(this, {items: [], next: null, count: 0, isAsked: false, problem: null});
+        await this.more();
+    }
+
+    stop() {
+        this.#abort.abort();
+    }
+}
+
+/** Forgets what was kept: something has changed the lists. */
+export function forgetPages() {
+    kept.clear();
+}
+
+/** Calls back when the end of a list comes into view. @param {() => void} reached */
+export function watchEnd(reached) {
+    const observer = new IntersectionObserver((seen) => {
+        if (seen.some((one) => one.isIntersecting)) {
+            reached();
+        }
+    }, {rootMargin: '600px'});
+    return observer;
+}

@@ -1,0 +1,53 @@
+/* What is shown in place of content: that it is awaited, that there is none, that it failed; and a video's card. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {ago, clock, t} from '../text.js';
+
+/** Grey shapes of what is awaited. @param {string} kind "card", "row" @param {number} number */
+export const skeleton = (kind, number) => html`<div class="skeletons ${kind}s" aria-hidden="true">
+    ${Array.from({length: number}, () => html`<div class="skeleton ${kind}"></div>`)}</div>
+    <p class="unseen" role="status">${t('loading')}</p>`;
+
+/** A refusal, with a way on. @param {import('../api.js').Problem} problem @param {() => void} again */
+export const failure = (problem, again) => html`<div class="state failed" role="alert" data-state="failed">
+    <cv-icon name="warn"></cv-icon><h2>${problem.title ?? t('problem')}</h2><p>${problem.text ?? problem.message}</p>
+    ${problem.instance ? html`<p class="faint">${t('problem.id')} <code>${problem.instance}</code></p>` : nothing}
+    <button @click=${again}>${t('again')}</button></div>`;
+
+/** That there is nothing, and what to do. */
+export const empty = (icon, title, text, more = nothing) => html`<div class="state" data-state="empty">
+    <cv-icon name=${icon}></cv-icon><h2>${title}</h2><p>${text}</p>${more}</div>`;
+
+/** The picture of a video, or a quiet ground where there is none. */
+export const poster = (video) => video.poster_url
+    ? html`<img src=${video.poster_url} alt="" loading="lazy" decoding="async">`
+    : html`<span class="ground hue-${parseInt(video.id.slice(-2), 16) % 6}"><cv-icon name="film"></cv-icon></span>`;
+
+export const titleOf = (video) => video.title || video.name || t('untitled');
+
+/**
+ * A video in the library.
+ * @param {any} video
+ * @param {any} [stage] what is done with it now, as GET /videos/{id}/stages has it
+ */
+export function card(video, stage) {
+    const share = Math.round((stage?.progress ?? 0) * 100);
+    const isOpen = video.status === 'new' || video.status === 'processing';
+    return html`<article class="card" data-id=${video.id} data-status=${video.status}>
+        <a href="/videos/${video.id}" class="poster" tabindex="-1" aria-hidden="true">${poster(video)}
+            ${video.duration_ms ? html`<span class="length">${clock(video.duration_ms)}</span>` : nothing}
+            ${isOpen && stage?.status === 'processing' ? html`<progress max="100" value=${share}
+                aria-label=${t('progress')}></progress>` : nothing}</a>
+        <h3><a href="/videos/${video.id}" dir="auto">${titleOf(video)}</a></h3>
+        <p class="faint">${video.status === 'ready' ? nothing : html`<span class="badge ${video.status}">${
+            isOpen && stage ? stageText(stage, share) : t(`status.${video.status}`)}</span>`}
+            <time datetime=${video.created_at}>${ago(video.created_at)}</time></p></article>`;
+}
+
+/** "Reading the text, 41 %" */
+export function stageText(stage, share = Math.round(stage.progress * 100)) {
+    const name = t(`stage.${stage.job_type}`);
+    if (stage.status === 'processing') {
+        return t('stage.running', {name, share});
+    }
+    return t(stage.retry_at ? 'stage.again' : `stage.${stage.status}`, {name, time: ago(stage.retry_at)});
+}

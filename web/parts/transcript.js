@@ -1,0 +1,145 @@
+/* The lines of a video by time. Follows the playback, until one scrolls. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {ask} from '../api.js';
+import {Element, whenQuiet} from '../element.js';
+import {clock, t} from '../text.js';
+import {empty, failure, skeleton} from './states.js';
+import {copy} from './toast.js';
+
+const PAGE = 5000; // lines asked for at once
+const UNSURE = 0.8;
+const OWN_SCROLL_MS = 700; // how long a scroll that we began may take
+const TYPING_MS = 120;
+
+/** The pieces of a text, of which those are hits that are the wanted one. */
+function marked(text, wanted) {
+    const at = wanted ? text.toLowerCase().indexOf(wanted) : -1;
+    return at < 0 ? text : html`${text.slice(0, at)}<mark>${text.slice(at, at + wanted.length)}</mark>${
+        text.slice(at + wanted.length)}`;
+}
+
+/** Fires cv-seek (detail: ms) when a line is chosen, cv-lines when they have come. */
+export class Transcript extends Element {
+    lines = null;
+    hits = new Map(); // segment → snippet, of the search that led here
+    wanted = '';
+    isFollowing = true;
+    now = -1; // ms
+    #ownScrollUntil = 0;
+    #first = null; // the line that is current
+
+    /** @param {string} video */
+    async load(video) {
+        this.video = video;
+        this.problem = null;
+        this.update();
+        try {
+            let lines = [];
+            let next = null;
+            do {
+                const page = await ask(`/videos/${video}/segments`, {query: {limit: PAGE, cursor: next}});
+                lines = lines.concat(page.items);
+                next = page.next;
+                this.lines = lines;
+                this.update();
+            } while (next && this.isConnected);
+            this.dispatchEvent(new CustomEvent('cv-lines', {detail: lines}));
+        } catch (problem) {
+            this.problem = problem;
+        }
+        this.update();
+    }
+
+    connectedCallback() {
+        this.search = whenQuiet((text) => {
+            this.wanted = text.trim().toLowerCase();
+            this.update();
+        }, TYPING_MS);
+        this.update();
+    }
+
+    /** Marks what is to be read at this time. @param {number} ms */
+    at(ms) {
+        this.now = ms;
+        const rows = this.querySelectorAll('li[data-start]');
+        let first = null;
+        for (const row of rows) {
+            const isNow = Number(row.dataset.start) <= ms && ms < Number(row.dataset.end);
+            row.classList.toggle('now', isNow);
+            first ??= isNow ? row : null;
+        }
+        if (first && first !== this.#first) {
+            this.#first = first;
+            this.follow();
+        }
+    }
+
+    /** Scrolls its own list, never the page. */
+    follow(isWanted = this.isFollowing) {
+        const list = this.querySelector('ol');
+        if (!isWanted || !this.#first || !list) {
+            return;
+        }
+        this.#ownScrollUntil = performance.now() + OWN_SCROLL_MS;
+        const row = this.#first.getBoundingClientRect();
+        const frame = list.getBoundingClientRect();
+        list.scrollTop += row.top - frame.top - frame.height / 3;
+    }
+
+    onScroll() {
+        if (performance.now() > this.#ownScrollUntil && this.isFollowing) {
+            this.isFollowing = false;
+            this.update();
+        }
+    }
+
+    goOn() {
+        this.isFollowing = true;
+        this.follow();
+        this.update();
+    }
+
+    drawn() {
+        if (this.now >= 0) {
+            this.at(this.now);
+        }
+    }
+
+    line(line) {
+        const snippet = this.hits.get(line.id);
+        const text = snippet && !this.wanted
+            ? snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)
+            : marked(line.text, this.wanted);
+        return html`<li data-start=${line.t_start} data-end=${line.t_end} data-id=${line.id} class=${snippet ? 'found' : ''}>
+            <button class="at" @click=${() => this.dispatchEvent(new CustomEvent('cv-seek', {detail: line.t_start}))}>${
+                clock(line.t_start)}</button><span class="line" dir="auto">${text}</span>
+            ${line.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}</li>`;
+    }
+
+    copyAll(lines) {
+        copy(lines.map((line) => `${clock(line.t_start)}\t${line.text}`).join('\n'), t('transcript.copied', {n: lines.length}));
+    }
+
+    view() {
+        if (this.problem) {
+            return failure(this.problem, () => this.load(this.video));
+        }
+        if (!this.lines) {
+            return skeleton('row', 5);
+        }
+        if (!this.lines.length) {
+            return empty('boxes', t('transcript.none'), t('transcript.none.text'));
+        }
+        const shown = this.wanted ? this.lines.filter((line) => line.text.toLowerCase().includes(this.wanted)) : this.lines;
+        return html`<div class="inside"><input type="search" aria-label=${t('transcript.search')}
+                placeholder=${t('transcript.search')} @input=${(event) => this.search(event.target.value)}>
+            <button class="plain" title=${t('transcript.copy')} aria-label=${t('transcript.copy')}
+                @click=${() => this.copyAll(shown)}><cv-icon name="copy"></cv-icon></button></div>
+            <p class="faint" role="status">${t('hits', {n: shown.length})}</p>
+            <ol @scroll=${() => this.onScroll()} tabindex="0" aria-label=${t('transcript')}>
+                ${shown.map((line) => this.line(line))}</ol>
+            ${this.isFollowing || this.now < 0 ? nothing : html`<button class="follow" @click=${() => this.goOn()}>
+                <cv-icon name="down"></cv-icon>${t('transcript.follow')}</button>`}`;
+    }
+}
+customElements.define('cv-transcript', Transcript);

@@ -1,0 +1,26 @@
+/* The search language as the page needs it: which fields a query has. What a query means is decided by the server. */
+
+/** Fields that a query may have, and an example of each. */
+export const fields = {
+    'lang:': 'lang:deu', 'tag:': 'tag:recipe', 'from:': 'from:anna', 'after:': 'after:2026-01-01',
+    'before:': 'before:2026-02-01',
+};
+const piece = /(-?)(?:(lang|tag|after|before|from):("[^"]*"?|\S*)|("[^"]*"?|\S+))/g;
+
+/**
+ * The parts of a query in their order.
+ * @param {string} query
+ * @returns {{text: string, field: string, value: string, isLeftOut: boolean}[]}
+ */
+export function takeApart(query) {
+    return [...query.matchAll(piece)].map(([text, minus, field, value, plain]) => (
+        {text, field: field ?? '', value: (value ?? plain).replaceAll('"', ''), isLeftOut: minus === '-'}));
+}
+
+/** The query without one of its parts. @param {string} query @param {string} text of the part */
+export function without(query, text) {
+    return takeApart(query).map((part) => part.text).filter((one) => one !== text).join(' ');
+}
+
+/** The address of a search. @param {string} query */
+export const searchUrl = (query) => `/?q=${encodeURIComponent(query)}`;

@@ -1,0 +1,194 @@
+/* Search: what was found, by video; without a query, the way in. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {ask} from '../api.js';
+import {Element} from '../element.js';
+import {Pages, watchEnd} from '../parts/pages.js';
+import {card, empty, failure, skeleton} from '../parts/states.js';
+import {searchUrl, takeApart, without} from '../query.js';
+import {goQuery, queried, remembered} from '../router.js';
+import {clock, languageName, t} from '../text.js';
+
+const KINDS = ['mention', 'hashtag', 'url', 'emoji', 'number'];
+const SHOWN_OF_A_VIDEO = 3; // hits, before "more"
+const UNSURE = 0.8; // confidence below which a reading is called unsure
+const RECENT = 12; // videos on the first page
+const HINTS = 5; // parts of a query that are tried to be left out
+
+/** Hits in their order, under the video that each is of. */
+function byVideo(hits) {
+    const groups = new Map();
+    for (const hit of hits) {
+        groups.get(hit.video_id)?.push(hit) ?? groups.set(hit.video_id, [hit]);
+    }
+    return [...groups.values()];
+}
+
+class SearchScreen extends Element {
+    opened = new Set(); // videos all of whose hits are shown
+    hints = null;
+
+    connectedCallback() {
+        this.end = watchEnd(() => this.pages?.items.length && this.pages.more());
+        this.keys = (event) => this.onKey(event);
+        document.addEventListener('keydown', this.keys);
+        this.onAddress();
+    }
+
+    disconnectedCallback() {
+        document.removeEventListener('keydown', this.keys);
+        this.end.disconnect();
+        this.pages?.stop();
+    }
+
+    onAddress(isRepeated = false) {
+        const query = queried('q').trim();
+        const wishes = {q: query, kind: queried('kind'), limit: 50};
+        const key = JSON.stringify(wishes);
+        document.title = query ? `${query} · cortana` : 'cortana';
+        if (isRepeated) {
+            this.pages.again();
+        } else if (this.key !== key) {
+            this.key = key;
+            this.opened.clear();
+            this.hints = null;
+            this.isRestored = false;
+            this.pages?.stop();
+            this.pages = query ? new Pages('/search', wishes, () => this.changed())
+                : new Pages('/videos', {limit: RECENT}, () => this.changed());
+            this.pages.start();
+        }
+        this.update();
+    }
+
+    changed() {
+        this.update();
+        if (queried('q') && this.pages.isAsked && !this.pages.items.length && !this.hints) {
+            this.findHints();
+        }
+    }
+
+    /** Which parts of the query may go, so that something is found. */
+    async findHints() {
+        const query = queried('q');
+        const parts = takeApart(query).slice(0, HINTS);
+        this.hints = [];
+        if (parts.length < 2) {
+            return;
+        }
+        for (const part of parts) {
+            const shorter = without(query, part.text);
+            const answer = await ask('/search', {query: {q: shorter, limit: 1}}).catch(() => null);
+            if (answer?.items.length) {
+                this.hints.push({left: part.text, query: shorter});
+                this.update();
+            }
+        }
+    }
+
+    onKey(event) {
+        const step = {ArrowDown: 1, j: 1, ArrowUp: -1, k: -1}[event.key];
+        const links = [...this.querySelectorAll('a.hit')];
+        const at = links.indexOf(document.activeElement);
+        if (!step || event.target.closest('input') || at + step < 0 || !links.length) {
+            return;
+        }
+        event.preventDefault();
+        links[Math.min(at + step, links.length - 1)].focus();
+    }
+
+    drawn() {
+        const last = this.querySelector('.end');
+        this.end.disconnect();
+        if (last) {
+            this.end.observe(last);
+        }
+        if (!this.isRestored && this.pages.isAsked && !this.pages.isLoading) {
+            this.isRestored = true;
+            if (remembered().y) {
+                scrollTo(0, remembered().y);
+            }
+        }
+    }
+
+    hit(hit) {
+        const at = (hit.t_start / 1000).toFixed(3);
+        const query = queried('q');
+        return html`<li><a class="hit" href="/videos/${hit.video_id}?t=${at}&q=${encodeURIComponent(query)}"
+            data-segment=${hit.segment_id}>
+            <time>${clock(hit.t_start)}</time>
+            <span class="line" dir="auto">${hit.snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)}
+            </span><span class="marks">
+                ${hit.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}
+                ${hit.match === 'fuzzy' ? html`<small class="badge">${t('match.fuzzy')}</small>` : nothing}
+                ${hit.language ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span>
+        </a></li>`;
+    }
+
+    group(hits) {
+        const id = hits[0].video_id;
+        const isOpen = this.opened.has(id);
+        const rest = hits.length - SHOWN_OF_A_VIDEO;
+        const shown = isOpen || rest <= 1 ? hits : hits.slice(0, SHOWN_OF_A_VIDEO);
+        return html`<section class="group"><h2><a href="/videos/${id}?q=${encodeURIComponent(queried('q'))}" dir="auto">
+            ${hits[0].video_title || t('untitled')}</a> <small>${t('hits', {n: hits.length})}</small></h2>
+            <ul>${shown.map((hit) => this.hit(hit))}</ul>
+            ${shown.length < hits.length ? html`<button class="plain" @click=${() => {
+                this.opened.add(id);
+                this.update();
+            }}>${t('hits.more', {n: rest})}</button>` : nothing}</section>`;
+    }
+
+    chips(query) {
+        const parts = takeApart(query).filter((part) => part.field || part.isLeftOut);
+        return html`<div class="chips">
+            ${parts.map((part) => html`<a class="chip on" href=${searchUrl(without(query, part.text))}
+                aria-label=${t('chip.remove', {text: part.text})}><b>${
+                part.field ? t(`field.name.${part.field}`) : t('field.not')}</b> ${part.value}
+                <cv-icon name="close"></cv-icon></a>`)}
+            <span class="kinds" role="group" aria-label=${t('kinds')}>${KINDS.map((kind) => html`<button class="chip"
+                aria-pressed=${queried('kind') === kind}
+                @click=${() => goQuery({kind: queried('kind') === kind ? null : kind})}>${t(`kind.${kind}`)}</button>`)}
+            </span></div>`;
+    }
+
+    nothingFound(query) {
+        return empty('search', t('none', {query}), t('none.tried'), html`
+            ${this.hints?.length ? html`<ul class="hints">${this.hints.map((hint) => html`<li><a
+                href=${searchUrl(hint.query)}>${t('none.without', {text: hint.left})}</a></li>`)}</ul>` : nothing}
+            ${queried('kind') ? html`<p><button @click=${() => goQuery({kind: null})}>${t('none.kind')}</button></p>` : nothing}
+            <p class="faint">${t('none.reading')} <a href="/videos?status=processing">${t('nav.library')}</a></p>`);
+    }
+
+    results() {
+        const {items, isAsked, isLoading, next, problem} = this.pages;
+        const query = queried('q');
+        return html`<div class="page narrow">
+            <h1 class="unseen">${t('results.of', {query})}</h1>${this.chips(query)}
+            <p class="faint" role="status">${isAsked && items.length
+                ? t(next ? 'results.first' : 'results', {n: items.length}) : nothing}</p>
+            <div class="results" data-state=${isAsked ? 'shown' : 'loading'}>
+            ${byVideo(items).map((hits) => this.group(hits))}</div>
+            ${problem ? failure(problem, () => this.pages.more()) : nothing}
+            ${isAsked && !items.length && !problem ? this.nothingFound(query) : nothing}
+            ${isLoading ? skeleton('row', items.length ? 2 : 6) : nothing}
+            ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}
+                </button></p>` : nothing}</div>`;
+    }
+
+    start() {
+        const {items, isAsked, problem} = this.pages;
+        return html`<div class="start"><h1>${t('start.title')}</h1><p>${t('start.text')}</p>
+            <cv-search-box></cv-search-box></div>
+            <div class="page"><div class="heading"><h2>${t('start.recent')}</h2>
+                <a href="/videos">${t('start.all')}</a></div>
+            ${problem ? failure(problem, () => this.pages.again()) : nothing}
+            ${!isAsked && !problem ? skeleton('card', 8) : nothing}
+            ${isAsked && !items.length ? empty('film', t('library.empty'), t('library.empty.text')) : nothing}
+            <div class="cards">${items.slice(0, RECENT).map((video) => card(video))}</div></div>`;
+    }
+
+    view() {
+        return queried('q').trim() ? this.results() : this.start();
+    }
+}
+customElements.define('screen-search', SearchScreen);

@@ -1,0 +1,112 @@
+/* The page's words in the reader's language, and how numbers, times and sizes are written. */
+
+const languages = ['en', 'de'];
+const kept = localStorage.getItem('language');
+const asked = navigator.languages.map((name) => name.slice(0, 2));
+
+export const language = languages.includes(kept) ? kept : asked.find((name) => languages.includes(name)) ?? 'en';
+
+let texts = {};
+const plural = new Intl.PluralRules(language);
+const number = new Intl.NumberFormat(language);
+const date = new Intl.DateTimeFormat(language, {dateStyle: 'medium'});
+const dateAndTime = new Intl.DateTimeFormat(language, {dateStyle: 'medium', timeStyle: 'medium'});
+const relative = new Intl.RelativeTimeFormat(language, {numeric: 'auto'});
+
+/** Loads the texts; nothing is shown before that. */
+export async function loadTexts() {
+    const answer = await fetch(`/lang/${language}.json`);
+    texts = await answer.json();
+    document.documentElement.lang = language;
+}
+
+/** @param {string} chosen "en" or "de" */
+export function chooseLanguage(chosen) {
+    localStorage.setItem('language', chosen);
+    location.reload();
+}
+
+/**
+ * The text of a key; {names} in it are replaced. A text with forms for numbers is chosen by `n`.
+ * @param {string} key
+ * @param {Record<string, any>} [values]
+ * @returns {string}
+ */
+export function t(key, values = {}) {
+    let text = texts[key] ?? key;
+    if (typeof text === 'object') {
+        text = text[plural.select(values.n)] ?? text.other;
+    }
+    return text.replace(/\{(\w+)\}/g, (_, name) =>
+        typeof values[name] === 'number' ? number.format(values[name]) : values[name] ?? '');
+}
+
+/** Whether there is a text of this key. @param {string} key */
+export function hasText(key) {
+    return key in texts;
+}
+
+/**
+ * A position or a length in a video: 3:07, 1:02:03, with tenths 3:07.4.
+ * @param {number} ms
+ * @param {number} [digits] behind the point
+ */
+export function clock(ms, digits = 0) {
+    const unit = 10 ** digits;
+    const all = Math.floor(ms * unit / 1000);
+    const seconds = Math.floor(all / unit);
+    const rest = digits ? '.' + String(all % unit).padStart(digits, '0') : '';
+    const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+    return (h ? `${h}:${String(m).padStart(2, '0')}` : `${m}`) + `:${String(s).padStart(2, '0')}${rest}`;
+}
+
+const steps = [['year', 31536000], ['month', 2592000], ['week', 604800], ['day', 86400], ['hour', 3600],
+    ['minute', 60], ['second', 1]];
+
+/** "2 hours ago" @param {string | null} time RFC 3339 */
+export function ago(time) {
+    if (!time) {
+        return '';
+    }
+    const seconds = (Date.parse(time) - Date.now()) / 1000;
+    const [unit, size] = steps.find(([, length]) => Math.abs(seconds) >= length) ?? steps.at(-1);
+    return relative.format(Math.round(seconds / size), unit);
+}
+
+/** "2.4 s", "3 min", "5 h" @param {number | null} ms */
+export function span(ms) {
+    if (ms === null || ms === undefined) {
+        return '–';
+    }
+    const [size, name] = ms < 1000 ? [1, 'ms'] : ms < 60000 ? [1000, 's'] : ms < 5400000 ? [60000, 'min']
+        : ms < 172800000 ? [3600000, 'h'] : [86400000, 'd'];
+    const value = ms / size;
+    return `${number.format(value < 10 && size > 1 ? Math.round(value * 10) / 10 : Math.round(value))} ${name}`;
+}
+
+/** @param {string} time RFC 3339 */
+export const day = (time) => date.format(new Date(time));
+/** @param {string} time RFC 3339 */
+export const moment = (time) => dateAndTime.format(new Date(time));
+/** @param {number} value */
+export const count = (value) => number.format(value);
+
+/** @param {number | null} bytes */
+export function size(bytes) {
+    if (bytes === null || bytes === undefined) {
+        return '–';
+    }
+    const unit = Math.min(4, Math.floor(Math.log2(Math.max(bytes, 1)) / 10));
+    const value = bytes / 1024 ** unit;
+    return `${number.format(value < 10 && unit ? Math.round(value * 10) / 10 : Math.round(value))} ` +
+        ['B', 'KiB', 'MiB', 'GiB', 'TiB'][unit];
+}
+
+/** A language's own name in the reader's language, of Tesseract's ("eng", "chi_sim"). @param {string} model */
+export function languageName(model) {
+    try {
+        return new Intl.DisplayNames([language], {type: 'language'}).of(model.slice(0, 3)) ?? model;
+    } catch {
+        return model;
+    }
+}
