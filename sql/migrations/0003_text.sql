@@ -14,6 +14,11 @@ CREATE TABLE segments (
     t_end int NOT NULL,
     bounding_box jsonb,
     end_box jsonb,
+    track int[],
+    words smallint[],
+    crop_pack text,
+    crop_offset bigint,
+    crop_bytes int,
     detected_by text,
     created_at timestamptz NOT NULL DEFAULT now(),
     CHECK (t_end >= t_start)
@@ -24,6 +29,15 @@ COMMENT ON COLUMN segments.t_end IS 'When the text was no longer completely visi
 COMMENT ON COLUMN segments.bounding_box IS '{"x","y","width","height"} in pixels of the upright original frame.';
 COMMENT ON COLUMN segments.end_box IS
     'Where the text was at t_end, if it moved; null: it stayed in bounding_box.';
+COMMENT ON COLUMN segments.track IS
+    'Path of the upper left corner of the box: {t, x, y, dt, dx, dy, ...} in ms and pixels, each point relative to the '
+    'one before it, straight between points. Null: straight from bounding_box to end_box.';
+COMMENT ON COLUMN segments.words IS
+    'Where the blank-separated words of the text stand: {x, width, ...}, per mille of the width of the box.';
+COMMENT ON COLUMN segments.crop_pack IS
+    'Key of the object that holds the picture of the line, a grey PNG of the size of the box. Null: none is kept.';
+COMMENT ON COLUMN segments.crop_offset IS 'First byte of the picture in crop_pack.';
+COMMENT ON COLUMN segments.crop_bytes IS 'Length of the picture in bytes.';
 COMMENT ON COLUMN segments.detected_by IS
     'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel.';
 COMMENT ON COLUMN segments.id IS
@@ -123,6 +137,30 @@ ALTER TABLE cortana.line_packs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY line_packs_service ON line_packs TO service_role USING (true) WITH CHECK (true);
 GRANT ALL ON cortana.line_packs TO service_role;
 
+CREATE TABLE kept_frames (
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
+    t_ms int NOT NULL,
+    t_start int NOT NULL,
+    t_end int NOT NULL,
+    key text NOT NULL,
+    PRIMARY KEY (video_id, t_ms)
+);
+COMMENT ON TABLE kept_frames IS
+    'Pictures of a video in which its content differs from the one before: what its text was read from.';
+COMMENT ON COLUMN kept_frames.video_id IS 'The video.';
+COMMENT ON COLUMN kept_frames.t_ms IS 'Time of the picture itself, in milliseconds.';
+COMMENT ON COLUMN kept_frames.t_start IS 'When what it shows appeared, in milliseconds.';
+COMMENT ON COLUMN kept_frames.t_end IS 't_start of the next one, or the end of the video.';
+COMMENT ON COLUMN kept_frames.key IS 'Key of the object, a JPEG. It may have been cleared away.';
+
+ALTER TABLE kept_frames ENABLE ROW LEVEL SECURITY;
+CREATE POLICY kept_frames_read ON kept_frames FOR SELECT TO authenticated
+    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id));
+CREATE POLICY kept_frames_service ON kept_frames TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON kept_frames FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON kept_frames TO authenticated;
+GRANT ALL ON kept_frames TO service_role;
+
 CREATE TABLE cortana.pending_readings (
     video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
     detections jsonb NOT NULL
@@ -138,7 +176,8 @@ GRANT ALL ON cortana.pending_readings TO service_role;
 
 CREATE TYPE cortana.incoming_segment AS (
     id uuid, hash text, text text, normalized_text text, language text, confidence real, t_start int,
-    t_end int, bounding_box jsonb, end_box jsonb, entities jsonb
+    t_end int, bounding_box jsonb, end_box jsonb, track int[], words smallint[], crop_pack text,
+    crop_offset bigint, crop_bytes int, entities jsonb
 );
 COMMENT ON TYPE cortana.incoming_segment IS 'A segment as replace_video_text() receives it.';
 
@@ -157,32 +196,40 @@ BEGIN
     incoming := ARRAY(
         SELECT DISTINCT ON (s.id) ROW(s.*)::incoming_segment
         FROM (SELECT segment_id(p_video_id, hash, t.t_start, t.bounding_box) AS id, hash, t.text, normal,
-                     t.language, t.confidence, t.t_start, t.t_end, t.bounding_box, t.end_box, t.entities
+                     t.language, t.confidence, t.t_start, t.t_end, t.bounding_box, t.end_box, t.track, t.words,
+                     t.crop_pack, t.crop_offset, t.crop_bytes, t.entities
               FROM jsonb_to_recordset(p_segments) AS t (
                        text text, language text, confidence real, t_start int,
-                       t_end int, bounding_box jsonb, end_box jsonb, entities jsonb),
+                       t_end int, bounding_box jsonb, end_box jsonb, track int[], words smallint[],
+                       crop_pack text, crop_offset bigint, crop_bytes int, entities jsonb),
                    LATERAL (SELECT normal_form(t.text) AS normal OFFSET 0) AS n, LATERAL text_hash(normal) AS hash) AS s
         ORDER BY s.id, s.t_end DESC, s.text);
 
     DELETE FROM segments s
     WHERE s.video_id = p_video_id AND s.id NOT IN (SELECT i.id FROM unnest(incoming) AS i);
     INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash,
-                               language, confidence, t_start, t_end, bounding_box, end_box)
+                               language, confidence, t_start, t_end, bounding_box, end_box,
+                               track, words, crop_pack, crop_offset, crop_bytes)
     SELECT i.id, v.id, v.owner_id, v.team_id, i.text, i.normalized_text, i.hash, i.language,
-           i.confidence, i.t_start, i.t_end, i.bounding_box, i.end_box
+           i.confidence, i.t_start, i.t_end, i.bounding_box, i.end_box,
+           i.track, i.words, i.crop_pack, i.crop_offset, i.crop_bytes
     FROM unnest(incoming) AS i, videos v
     WHERE v.id = p_video_id
     ON CONFLICT (id) DO UPDATE SET
         owner_id = excluded.owner_id, team_id = excluded.team_id, text = excluded.text,
         normalized_text = excluded.normalized_text, text_hash = excluded.text_hash,
         language = excluded.language, confidence = excluded.confidence, t_end = excluded.t_end,
-        bounding_box = excluded.bounding_box, end_box = excluded.end_box
+        bounding_box = excluded.bounding_box, end_box = excluded.end_box, track = excluded.track,
+        words = excluded.words, crop_pack = excluded.crop_pack, crop_offset = excluded.crop_offset,
+        crop_bytes = excluded.crop_bytes
     WHERE (s.owner_id, s.team_id, s.text, s.normalized_text, s.text_hash, s.language, s.confidence,
-           s.t_end, s.bounding_box, s.end_box)
+           s.t_end, s.bounding_box, s.end_box, s.track, s.words, s.crop_pack, s.crop_offset,
+           s.crop_bytes)
           IS DISTINCT FROM
           (excluded.owner_id, excluded.team_id, excluded.text, excluded.normalized_text,
            excluded.text_hash, excluded.language, excluded.confidence, excluded.t_end,
-           excluded.bounding_box, excluded.end_box);
+           excluded.bounding_box, excluded.end_box, excluded.track, excluded.words,
+           excluded.crop_pack, excluded.crop_offset, excluded.crop_bytes);
 
     WITH found AS MATERIALIZED (
         SELECT md5(concat_ws('|', i.id, e.type, e.number, e.value))::uuid AS id, i.id AS segment_id,
@@ -207,11 +254,12 @@ END
 $$;
 COMMENT ON FUNCTION replace_video_text IS
     'Replaces the segments and entities of a video with those of p_segments, a list of {text, language, '
-    'confidence, t_start, t_end, bounding_box, end_box, entities: [{type, value, normalized_value}]}, and makes '
+    'confidence, t_start, t_end, bounding_box, end_box, track, words, crop_pack, crop_offset, '
+    'crop_bytes, entities: [{type, value, normalized_value}]}, and makes '
     'them searchable. normalized_value is read for URLs and numbers; the others get their normal form. Rows that are already the same are not written. The id of a '
     'row is computed from its content, so that calling this again with the same list changes nothing.';
 
--- Other systems read this export, so its form does not change: video, segments, entities; times in milliseconds.
+-- Other systems read this export: members are added to it, none is changed or taken away. Times in milliseconds.
 CREATE FUNCTION video_export(p_video_id uuid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -222,7 +270,8 @@ $$
             SELECT json_agg(json_build_object(
                        'id', s.id, 'text', s.text, 'normalized_text', s.normalized_text,
                        't_start', s.t_start, 't_end', s.t_end, 'confidence', s.confidence,
-                       'language', s.language, 'bounding_box', s.bounding_box)
+                       'language', s.language, 'bounding_box', s.bounding_box, 'end_box', s.end_box,
+                       'track', s.track, 'words', s.words)
                    ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id)
             FROM segments s WHERE s.video_id = v.id), '[]'),
         'entities', coalesce((

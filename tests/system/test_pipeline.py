@@ -35,10 +35,15 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir)
     rows = pipeline.rows(video)
     assert len(rows["segments"]) > 20 and rows["entities"]
     assert {row[0] for row in rows["search"]} == {row[0] for row in rows["segments"]}
+    assert pipeline.query("SELECT count(*) FROM segments WHERE video_id = %s AND (crop_bytes IS NULL OR crop_pack IS NULL"
+                          " OR cardinality(words) <> 2 * cardinality(string_to_array(text, ' ')))", video) == [(0,)]
     (_, resolution, fps, duration, proxy, poster), = rows["video"]
     assert resolution == "1280x720" and abs(fps - 30) < 0.1 and duration > 5
 
     objects = pipeline.objects()
+    frames = pipeline.query("SELECT key, t_ms, t_start, t_end FROM kept_frames WHERE video_id = %s ORDER BY t_ms", video)
+    assert {frame[0] for frame in frames} == {key for key in objects if key.startswith("frames/") and key.endswith(".jpg")}
+    assert frames[0][2] == 0 and all(a[3] == b[2] and a[2] <= a[1] < a[3] for a, b in zip(frames, frames[1:]))
     playlist = (pipeline.store / proxy).read_text()
     segments = [line for line in playlist.splitlines() if line and not line.startswith("#")]
     assert segments and all(f"videos/proxy/{video}/{name}" in objects for name in segments)

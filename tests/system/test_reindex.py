@@ -47,6 +47,21 @@ def test_the_same_models_read_the_same(feed):
     assert "lines_path" not in result
 
 
+def test_every_row_tells_where_its_picture_and_its_words_are(feed):
+    pack = (feed.store / feed.first["lines_path"]).read_bytes()
+    for row in feed.first["detections"]:
+        assert row["crop_pack"] == feed.first["lines_path"] and "picture" not in row
+        picture = pack[row["crop_offset"]:row["crop_offset"] + row["crop_bytes"]]
+        assert picture[:8] == b"\x89PNG\r\n\x1a\n" and picture[-8:-4] == b"IEND"
+        box = row["bounding_box"]
+        assert abs(int.from_bytes(picture[16:20], "big") - box["width"]) <= 2
+        assert int.from_bytes(picture[20:24], "big") == box["height"]
+        places = list(zip(row["words"][::2], row["words"][1::2]))
+        assert len(places) == len(row["text"].split())
+        assert places[0][0] <= 20 and 980 <= sum(places[-1]) <= 1000
+        assert all(sum(left) <= right[0] for left, right in zip(places, places[1:]))
+
+
 def test_kept_lines_are_small_and_written_alike(feed):
     """Measured: 29 % of an original of 0.9 MB, 10 % of its frames."""
     pack = feed.store / feed.first["lines_path"]

@@ -1,12 +1,9 @@
 /* Words to lines: blanks as each script has them, emoji at their places, order as the line is read. */
+#include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/word_boxes.h"
 #include "workers/ocr/words.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { TALL = 28, WIDTH = 1000, WORDS = 8 };
 
@@ -104,11 +101,79 @@ static void test_a_line_is_as_sure_as_its_words(void **state)
     assert_true(url.confidence > 0.949 && url.worst_word == 0.9);
 }
 
+/* A line of ink without smoothing: the boxes of its words, as drawn one by one, to the pixel. */
+static void test_each_word_has_its_box(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"will", "MW", "see:", "you", "at", "12.30", "tomorrow"};
+    struct ocr_frame frame = new_frame(900, 60, white);
+    struct ocr_box boxes[CV_COUNT(words)];
+    char text[64] = "";
+    int x = 10;
+
+    for (size_t i = 0; i < CV_COUNT(words); i++) {
+        boxes[i] = draw_text(&frame, words[i], x, 10, 24, black);
+        x = ocr_right(&boxes[i]) + 9;
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? " " : "",
+                       words[i]);
+    }
+    struct ocr_crop crop = {.width = ocr_right(&boxes[CV_COUNT(words) - 1]) - 10, .height = 60};
+    crop.grey = malloc((size_t)crop.width * 60);
+    assert_non_null(crop.grey);
+    for (int y = 0; y < 60; y++) {
+        memcpy(crop.grey + (size_t)y * (size_t)crop.width,
+               frame.plane[OCR_GREEN] + (size_t)y * 900 + 10, (size_t)crop.width);
+    }
+    json_t *places = ocr_word_boxes(&crop, text);
+    assert_int_equal(json_array_size(places), 2 * CV_COUNT(words));
+    for (size_t i = 0; i < CV_COUNT(words); i++) {
+        int left = (int)json_integer_value(json_array_get(places, 2 * i)) * crop.width / 1000;
+        int width = (int)json_integer_value(json_array_get(places, 2 * i + 1)) * crop.width / 1000;
+        assert_in_range(left + 3 - (boxes[i].x - 10), 0, 6);
+        assert_in_range(width + 3 - boxes[i].width, 0, 6);
+    }
+    json_decref(places);
+    places = ocr_word_boxes(&crop, "");
+    assert_int_equal(json_array_size(places), 0);
+    json_decref(places);
+    ocr_crop_deinit(&crop);
+    ocr_frame_deinit(&frame);
+}
+
+/* More words than runs of ink, more than there is room for, and none at all. */
+static void test_words_without_ink_are_laid_out_by_length(void **state)
+{
+    (void)state;
+    uint8_t levels[100];
+    struct ocr_crop crop = {.width = 100, .height = 1, .grey = levels};
+    char many[1024];
+
+    memset(levels, 0, sizeof(levels));
+    json_t *places = ocr_word_boxes(&crop, "aaaa bb אב");
+    assert_int_equal(json_array_size(places), 6);
+    assert_int_equal(json_integer_value(json_array_get(places, 0)), 0);
+    assert_in_range(json_integer_value(json_array_get(places, 1)), 400, 500);
+    json_decref(places);
+    places = ocr_word_boxes(&crop, "אבגד ab");
+    assert_true(json_integer_value(json_array_get(places, 0)) > 300);
+    assert_int_equal(json_integer_value(json_array_get(places, 2)), 0);
+    json_decref(places);
+    for (size_t i = 0; i < sizeof(many); i++) {
+        many[i] = i % 2 ? ' ' : 'a';
+    }
+    many[sizeof(many) - 1] = '\0';
+    places = ocr_word_boxes(&crop, many);
+    assert_int_equal(json_array_size(places), 0);
+    json_decref(places);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blanks_are_those_of_the_script),
         cmocka_unit_test(test_emoji_stand_where_the_line_has_them),
+        cmocka_unit_test(test_each_word_has_its_box),
+        cmocka_unit_test(test_words_without_ink_are_laid_out_by_length),
         cmocka_unit_test(test_marks_of_direction_are_no_text),
         cmocka_unit_test(test_a_line_is_as_sure_as_its_words),
     };

@@ -1,6 +1,7 @@
 #include "workers/ocr/evidence.h"
 #include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
+#include "workers/ocr/word_boxes.h"
 
 #include <string.h>
 
@@ -20,16 +21,24 @@ struct again {
     int64_t lines_read, readings;
 };
 
-/* Readings of a pack's pictures. */
+/* What a pack's picture reads, and where it lies. */
+struct text {
+    struct ocr_reading reading;
+    json_t *words; /* owned */
+    int64_t offset, bytes;
+};
+
 struct texts {
-    struct ocr_reading *items;
+    const char *key;
+    struct text *items;
     size_t count;
 };
 
 static void texts_deinit(struct texts *texts)
 {
     for (size_t i = 0; i < texts->count; i++) {
-        ocr_reading_deinit(&texts->items[i]);
+        ocr_reading_deinit(&texts->items[i].reading);
+        json_decref(texts->items[i].words);
     }
     free(texts->items);
 }
@@ -77,20 +86,32 @@ static int look_up(const struct again *again, struct ocr_crop *crop, size_t inde
     return 0;
 }
 
-static int read_picture(struct again *again, struct ocr_unpacking *unpacking,
-                        struct ocr_reading *ret_reading, struct cv_error *error)
+static int read_picture(struct again *again, struct ocr_unpacking *unpacking, struct text *ret_text,
+                        struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.grey = NULL};
+    struct text text = {.words = NULL};
 
+    ocr_unpack_place(unpacking, &text.offset, &text.bytes);
     int result = ocr_unpack_picture(unpacking, &crop, error);
     for (size_t i = 0; result == 0 && i < crop.emoji_count; i++) {
         if (ocr_unpack_bank(unpacking) != again->bank) {
             result = look_up(again, &crop, i, error);
         }
     }
-    result = result ? result : ocr_read(again->engine, &crop, ret_reading, &again->readings, error);
-    again->lines_read += result == 0;
-    return result;
+    result =
+        result ? result : ocr_read(again->engine, &crop, &text.reading, &again->readings, error);
+    if (result < 0) {
+        return result;
+    }
+    again->lines_read++;
+    text.words = ocr_word_boxes(&crop, text.reading.text);
+    if (!text.words) {
+        ocr_reading_deinit(&text.reading);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the words of a line");
+    }
+    *ret_text = text;
+    return 0;
 }
 
 static int read_pictures(struct again *again, struct ocr_unpacking *unpacking, struct texts *texts,
@@ -123,11 +144,13 @@ static int read_pictures(struct again *again, struct ocr_unpacking *unpacking, s
 static int add_row(const struct again *again, const struct texts *texts,
                    const struct ocr_kept_row *kept, struct cv_error *error)
 {
-    const struct ocr_reading *reading = &texts->items[kept->picture];
+    const struct text *text = &texts->items[kept->picture];
+    const struct ocr_reading *reading = &text->reading;
     struct ocr_row row = {
         .text = reading->text,
         .confidence = reading->confidence,
         .line = kept->line,
+        .words = text->words,
         .ink = {.kind = kept->kind, .clarity = kept->clarity},
         .weight = ocr_text_weight(reading->text),
         .has_company = kept->has_company,
@@ -142,16 +165,18 @@ static int add_row(const struct again *again, const struct texts *texts,
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
                        OCR_ROWS_MAX);
     }
-    return json_array_append_new(again->detections, ocr_detection_json(&row, kept)) == 0
-               ? 0
-               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
+    json_t *detection = ocr_detection_json(&row, kept);
+    if (json_array_append_new(again->detections, detection) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
+    }
+    return ocr_detection_place(detection, texts->key, text->offset, text->bytes, error);
 }
 
 static int read_pack(struct again *again, const char *key, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
-    cv_auto(texts_deinit) struct texts texts = {NULL, 0};
+    cv_auto(texts_deinit) struct texts texts = {.key = key};
 
     int result = cv_stage_open_input(again->context, key, &reader, error);
     if (result < 0) {

@@ -1,6 +1,7 @@
 #include "common/objects/objects.h"
 #include "common/text/text.h"
 
+#include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { SIDE_MAX = OCR_FRAME_SIDE_MAX * 8 };
+enum { SIDE_MAX = OCR_FRAME_SIDE_MAX * 8, WORD_SCALE = 1000 /* words are per mille of a line */ };
 
 static int bad_result(struct cv_error *error, size_t index, const char *what)
 {
@@ -29,8 +30,44 @@ static bool box_is_good(const json_t *box)
            int_within(json_object_get(box, "height"), 1, SIDE_MAX);
 }
 
+/* Absent, or a list of `step` numbers within ±`most` each. */
+static bool list_is_good(const json_t *list, size_t step, int64_t most)
+{
+    if (!list) {
+        return true;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (!int_within(json_array_get(list, i), -most, most)) {
+            return false;
+        }
+    }
+    return json_is_array(list) && json_array_size(list) % step == 0 &&
+           json_array_size(list) <= OCR_LINE_BYTES_MAX;
+}
+
+/* Whether `key` names kept lines of the video. */
+static bool is_pack_of(const json_t *value, const char *video_id)
+{
+    const char *key = json_string_value(value);
+    char id[CV_OBJECT_ID_SIZE];
+    struct cv_error ignored;
+
+    return key && json_string_length(value) == strlen(key) &&
+           cv_store_check_key(key, &ignored) == 0 && cv_object_video(CV_OBJECT_LINES, key, id) &&
+           strcasecmp(id, video_id) == 0;
+}
+
+static bool place_is_good(const json_t *row, const char *video_id)
+{
+    const json_t *key = json_object_get(row, "crop_pack");
+
+    return !key || (is_pack_of(key, video_id) &&
+                    int_within(json_object_get(row, "crop_offset"), 0, INT64_MAX) &&
+                    int_within(json_object_get(row, "crop_bytes"), 1, OCR_PACK_PICTURE_MAX));
+}
+
 /* NULL, or what is wrong with a row that the untrusted stage process sent. */
-static const char *find_fault(const json_t *row)
+static const char *find_fault(const json_t *row, const char *video_id)
 {
     const json_t *text = json_object_get(row, "text"), *start = json_object_get(row, "t_start");
     const json_t *language = json_object_get(row, "language");
@@ -56,7 +93,13 @@ static const char *find_fault(const json_t *row)
         return "\"bounding_box\" is no box";
     }
     const json_t *end_box = json_object_get(row, "end_box");
-    return !end_box || box_is_good(end_box) ? NULL : "\"end_box\" is no box";
+    if (end_box && !box_is_good(end_box)) {
+        return "\"end_box\" is no box";
+    }
+    if (!list_is_good(json_object_get(row, "words"), 2, WORD_SCALE)) {
+        return "\"words\" is no list of places";
+    }
+    return place_is_good(row, video_id) ? NULL : "\"crop_pack\" is no place of its picture";
 }
 
 /* The four numbers of a checked box and nothing else. */
@@ -81,14 +124,22 @@ static int make_row(const json_t *detection, json_t **ret_row, struct cv_error *
                             json_integer_value(json_object_get(detection, "t_end")), "bounding_box",
                             copy_box(json_object_get(detection, "bounding_box")), "end_box",
                             end_box ? copy_box(end_box) : NULL);
-    if (!row) {
+    bool is_whole = row;
+    static const char *const as_they_are[] = {"words", "crop_pack", "crop_offset", "crop_bytes"};
+    for (size_t i = 0; is_whole && i < CV_COUNT(as_they_are); i++) {
+        json_t *value = json_object_get(detection, as_they_are[i]);
+        is_whole = !value || json_object_set(row, as_they_are[i], value) == 0;
+    }
+    if (!is_whole) {
+        json_decref(row);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
     }
     *ret_row = row;
     return 0;
 }
 
-static int make_rows(const json_t *detections, char **ret_rows, struct cv_error *error)
+static int make_rows(const json_t *detections, const char *video_id, char **ret_rows,
+                     struct cv_error *error)
 {
     cv_auto(json_decref) json_t *rows = json_array();
     size_t count = json_array_size(detections);
@@ -99,7 +150,7 @@ static int make_rows(const json_t *detections, char **ret_rows, struct cv_error 
     }
     for (size_t i = 0; i < count; i++) {
         const json_t *detection = json_array_get(detections, i);
-        const char *fault = find_fault(detection);
+        const char *fault = find_fault(detection, video_id);
         json_t *row = NULL;
         if (fault) {
             return bad_result(error, i, fault);
@@ -135,13 +186,16 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
 {
     static const char *const insert =
         "INSERT INTO segments (id, video_id, owner_id, team_id, text, normalized_text, text_hash,"
-        " confidence, language, t_start, t_end, bounding_box, end_box, detected_by)"
+        " confidence, language, t_start, t_end, bounding_box, end_box, track, words,"
+        " crop_pack, crop_offset, crop_bytes, detected_by)"
         " SELECT segment_id(v.id, hash, d.t_start, d.bounding_box), v.id, v.owner_id,"
         " v.team_id, d.text, normal, hash, d.confidence, d.language, d.t_start,"
-        " d.t_end, d.bounding_box, d.end_box, j.step || '/' || j.part"
+        " d.t_end, d.bounding_box, d.end_box, d.track, d.words, d.crop_pack,"
+        " d.crop_offset, d.crop_bytes, j.step || '/' || j.part"
         " FROM videos v, jobs j, jsonb_to_recordset($2::jsonb) AS d(text text,"
         " confidence real, language text, t_start int,"
-        " t_end int, bounding_box jsonb, end_box jsonb),"
+        " t_end int, bounding_box jsonb, end_box jsonb,"
+        " track int[], words smallint[], crop_pack text, crop_offset bigint, crop_bytes int),"
         " LATERAL (SELECT normal_form(d.text) AS normal OFFSET 0) AS n, text_hash(normal) AS hash"
         " WHERE v.id = $1::uuid AND j.id = $3::uuid AND normal <> '' ON CONFLICT (id) DO NOTHING";
     /* What an earlier run of this step left, and what no other step of the run has read: several
@@ -173,16 +227,13 @@ static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *r
         " size_bytes = excluded.size_bytes, created_at = now()";
     const json_t *path = json_object_get(result, "lines_path");
     const json_t *bytes = json_object_get(result, "lines_bytes");
-    char id[CV_OBJECT_ID_SIZE];
     char size[24];
 
     if (!path) {
         return 0; /* lines that were read from a pack */
     }
     const char *key = json_string_value(path);
-    if (!key || json_string_length(path) != strlen(key) || cv_store_check_key(key, error) < 0 ||
-        !cv_object_video(CV_OBJECT_LINES, key, id) || strcasecmp(id, job->video_id) != 0 ||
-        !int_within(bytes, 0, INT64_MAX)) {
+    if (!is_pack_of(path, job->video_id) || !int_within(bytes, 0, INT64_MAX)) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
                        "result: \"lines_path\" is no key of the video's lines");
     }
@@ -201,7 +252,7 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
     if (!payload) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
     }
-    int outcome = make_rows(json_object_get(result, "detections"), &rows, error);
+    int outcome = make_rows(json_object_get(result, "detections"), job->video_id, &rows, error);
     outcome = outcome ? outcome : note_pack(db, job, result, error);
     if (outcome == 0) {
         outcome = ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)

@@ -8,11 +8,14 @@
 /* Five bits of each colour are enough to tell emoji apart, and take half the room. */
 enum { COLOUR = 0xF8 };
 
+static const char magic[8] = "CVLINES1";
+
 /* A picture in the waiting file. */
 struct waiting {
     long offset, size;
     json_t *entry;  /* of the index; NULL: already written there */
     int64_t number; /* in the pack; OCR_NO_PICTURE until a row names it */
+    int64_t place;  /* of its first byte in the pack, once that is written */
 };
 
 struct ocr_pack {
@@ -261,18 +264,22 @@ static int copy_picture(struct ocr_pack *pack, const struct waiting *picture, FI
 static int write_all(struct ocr_pack *pack, const char *index, FILE *to, struct cv_error *error)
 {
     size_t length = strlen(index);
+    int64_t place = (int64_t)(sizeof(magic) + 4 + length);
     const uint8_t size[4] = {(uint8_t)length, (uint8_t)(length >> 8), (uint8_t)(length >> 16),
                              (uint8_t)(length >> 24)};
 
     if (length > OCR_PACK_INDEX_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has too many text lines");
     }
-    if (fwrite("CVLINES1", 1, 8, to) != 8 || fwrite(size, 1, sizeof(size), to) != sizeof(size) ||
+    if (fwrite(magic, 1, sizeof(magic), to) != sizeof(magic) ||
+        fwrite(size, 1, sizeof(size), to) != sizeof(size) ||
         fwrite(index, 1, length, to) != length) {
         return cv_fail_errno(error, errno, "keep text lines");
     }
     for (size_t i = 0; i < pack->count; i++) {
         if (pack->pictures[i].number != OCR_NO_PICTURE) {
+            pack->pictures[i].place = place;
+            place += pack->pictures[i].size;
             int result = copy_picture(pack, &pack->pictures[i], to, error);
             if (result < 0) {
                 return result;
@@ -299,4 +306,24 @@ int ocr_pack_write(struct ocr_pack *pack, const char *path, struct cv_error *err
         return cv_fail_errno(error, errno, "write %s", path);
     }
     return result;
+}
+
+int ocr_pack_place(const struct ocr_pack *pack, const char *key, json_t *detections,
+                   struct cv_error *error)
+{
+    for (size_t i = 0; i < json_array_size(detections); i++) {
+        json_t *detection = json_array_get(detections, i);
+        const json_t *number = json_object_get(detection, "picture");
+        if (!number) {
+            continue;
+        }
+        const struct waiting *picture = &pack->pictures[json_integer_value(number)];
+        int64_t bytes = json_integer_value(json_array_get(picture->entry, 0));
+        int result = ocr_detection_place(detection, key, picture->place, bytes, error);
+        if (result < 0) {
+            return result;
+        }
+        (void)json_object_del(detection, "picture");
+    }
+    return 0;
 }

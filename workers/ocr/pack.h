@@ -57,6 +57,11 @@ CV_MUST_CHECK int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row 
 /* Writes the pack to a new file: its rows and the pictures that they name. Once. */
 CV_MUST_CHECK int ocr_pack_write(struct ocr_pack *pack, const char *path, struct cv_error *error);
 
+/* Tells each of `detections` where in the object `key` its picture lies: "crop_pack", "crop_offset" and
+ * "crop_bytes", of a PNG of its own, in place of the number under "picture". After ocr_pack_write. */
+CV_MUST_CHECK int ocr_pack_place(const struct ocr_pack *pack, const char *key, json_t *detections,
+                                 struct cv_error *error);
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Nothing in a pack is believed: CV_ERROR_DECODE says what is wrong with it. */
@@ -79,6 +84,10 @@ uint64_t ocr_unpack_bank(const struct ocr_unpacking *unpacking);
 CV_MUST_CHECK int ocr_unpack_picture(struct ocr_unpacking *unpacking, struct ocr_crop *ret_crop,
                                      struct cv_error *error);
 
+/* Where the picture that ocr_unpack_picture gives next lies in the pack. */
+void ocr_unpack_place(const struct ocr_unpacking *unpacking, int64_t *ret_offset,
+                      int64_t *ret_bytes);
+
 CV_MUST_CHECK int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
                                  struct ocr_kept_row *ret_row, struct cv_error *error);
 
@@ -91,3 +100,7 @@ bool ocr_row_stands(const struct ocr_row *row, bool is_unsure, int64_t lasted_ms
 /* The detection of a row, with the text, language and confidence of `row` and times and boxes of
  * `kept`; NULL when there is no memory. */
 json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept);
+
+/* Where a detection's picture lies. */
+CV_MUST_CHECK int ocr_detection_place(json_t *detection, const char *key, int64_t offset,
+                                      int64_t bytes, struct cv_error *error);

@@ -1,5 +1,6 @@
 #include "workers/ocr/evidence.h"
 #include "workers/ocr/session_internal.h"
+#include "workers/ocr/word_boxes.h"
 
 #include <string.h>
 
@@ -38,11 +39,14 @@ static int add_row(struct ocr_session *session, const struct ocr_track *track,
                           .kin = track->kin,
                           .tall = track->crop.tall,
                           .picture = track->picture,
+                          .words = ocr_word_boxes(&track->crop, track->reading.text),
                           .ink = track->crop.ink,
                           .weight = track->weight,
                           .has_company = track->has_company,
                           .stretch = track->stretch};
-    if (!row.text) {
+    if (!row.text || !row.words) {
+        free(row.text);
+        json_decref(row.words);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
     }
     memcpy(row.language, track->reading.language, sizeof(row.language));
@@ -220,16 +224,27 @@ json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row 
     struct ocr_box end = {kept->end_x, kept->end_y, kept->box.width, kept->box.height};
     double confidence = (double)(int64_t)(row->confidence * 10000 + 0.5) / 10000;
     bool moved = end.x != kept->box.x || end.y != kept->box.y;
-    json_t *json = json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I}", "text", row->text, "confidence",
-                             confidence, "language", row->language, "bounding_box",
-                             box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
-                             (json_int_t)kept->t_end, "line", (json_int_t)row->line);
+    json_t *json =
+        json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I, s:O*}", "text", row->text, "confidence",
+                  confidence, "language", row->language, "bounding_box", box_json(&kept->box),
+                  "t_start", (json_int_t)kept->t_start, "t_end", (json_int_t)kept->t_end, "line",
+                  (json_int_t)row->line, "words", row->words);
 
     if (json && moved && json_object_set_new(json, "end_box", box_json(&end)) != 0) {
         json_decref(json);
         return NULL;
     }
     return json;
+}
+
+int ocr_detection_place(json_t *detection, const char *key, int64_t offset, int64_t bytes,
+                        struct cv_error *error)
+{
+    bool failed = json_object_set_new(detection, "crop_pack", json_string(key)) ||
+                  json_object_set_new(detection, "crop_offset", json_integer(offset)) ||
+                  json_object_set_new(detection, "crop_bytes", json_integer(bytes));
+
+    return failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row") : 0;
 }
 
 /* A line of which only the margin is out of the picture matches as a whole: the box is what is in. */
@@ -290,7 +305,11 @@ static int add_rows(const struct ocr_session *session, double min_confidence,
         struct ocr_kept_row kept = kept_row(&timed[i], session);
         int64_t lasted = kept.t_end - kept.t_start;
         bool stands = ocr_row_stands(row, kept.is_unsure, lasted, min_confidence);
-        if (stands && json_array_append_new(detections, ocr_detection_json(row, &kept)) != 0) {
+        json_t *detection = stands ? ocr_detection_json(row, &kept) : NULL;
+        if (detection && session->pack && row->picture >= 0) {
+            (void)json_object_set_new(detection, "picture", json_integer(row->picture));
+        }
+        if (stands && json_array_append_new(detections, detection) != 0) {
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
         }
         if (session->pack && row->picture >= 0 && (stands || ocr_may_be_text(row, lasted))) {

@@ -87,6 +87,10 @@ static int put_pack(struct cv_stage_context *context, const struct ocr_payload *
     if (outcome < 0) {
         return outcome;
     }
+    outcome = ocr_pack_place(pack, key, json_object_get(result, "detections"), error);
+    if (outcome < 0) {
+        return outcome;
+    }
     if (stat(path, &info) != 0) {
         return cv_fail_errno(error, errno, "read %s", path);
     }

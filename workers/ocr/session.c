@@ -35,6 +35,7 @@ void ocr_session_free(struct ocr_session *session)
     }
     for (size_t i = 0; i < session->row_count; i++) {
         free(session->rows[i].text);
+        json_decref(session->rows[i].words);
     }
     free(session->rows);
     ocr_panes_deinit(&session->panes);

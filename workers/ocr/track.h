@@ -5,6 +5,8 @@
 #include "workers/ocr/match.h"
 #include "workers/ocr/timing.h"
 
+#include <jansson.h>
+
 enum {
     OCR_TRACKS_MAX = 4096,                   /* lines remembered, present or not */
     OCR_TRACKS_BYTES_MAX = 40 * 1024 * 1024, /* of their pixels */
@@ -66,8 +68,9 @@ struct ocr_row {
     double confidence;
     int64_t line;
     int64_t id, kin; /* of the track */
-    int64_t picture;
-    bool is_gone; /* part of another row */
+    int64_t picture; /* in the pack; -1 where none is kept */
+    json_t *words;   /* ocr_word_boxes of the text; owned */
+    bool is_gone;    /* part of another row */
     int tall;
     struct ocr_ink ink;
     enum ocr_weight weight;

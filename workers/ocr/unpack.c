@@ -312,6 +312,16 @@ int ocr_unpack_picture(struct ocr_unpacking *unpacking, struct ocr_crop *ret_cro
     return 0;
 }
 
+void ocr_unpack_place(const struct ocr_unpacking *unpacking, int64_t *ret_offset,
+                      int64_t *ret_bytes)
+{
+    const json_t *pictures = json_object_get(unpacking->index, "pictures");
+    const json_t *entry = json_array_get(pictures, unpacking->next);
+
+    *ret_offset = unpacking->offset;
+    *ret_bytes = json_integer_value(json_array_get(entry, 0));
+}
+
 int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
                    struct ocr_kept_row *ret_row, struct cv_error *error)
 {

@@ -149,7 +149,8 @@ static int copy_frame(const json_t *frame, size_t index, const char *video_id, j
         if (!value && strcmp(names[i], "motion") == 0) {
             continue;
         }
-        if (!value) {
+        bool is_time = strcmp(names[i], "t_start") == 0 || strcmp(names[i], "t_end") == 0;
+        if (!value || (is_time && !json_is_integer(value))) {
             return protocol_error(error, index, names[i]);
         }
         if (json_object_set(copy, names[i], value) != 0) {
@@ -178,6 +179,28 @@ static int pass_on(const json_t *payload, const char *name, json_t *fallback, js
     return 0;
 }
 
+/* The frames in place of those that an earlier run kept. */
+static int note_frames(struct cv_db *db, const char *video_id, const json_t *paths,
+                       const json_t *frames, struct cv_error *error)
+{
+    static const char *const clear = "DELETE FROM kept_frames WHERE video_id = $1::uuid";
+    static const char *const insert =
+        "INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key)"
+        " SELECT $1::uuid, substring(f.key FROM '(\\d+)\\.jpg$')::int, (f.frame ->> "
+        "'t_start')::int,"
+        " (f.frame ->> 't_end')::int, f.key FROM ROWS FROM"
+        " (jsonb_array_elements_text($2::jsonb), jsonb_array_elements($3::jsonb)) AS f (key, frame)"
+        " ON CONFLICT (video_id, t_ms) DO NOTHING";
+    cv_auto_free char *keys = json_dumps(paths, JSON_COMPACT);
+    cv_auto_free char *times = json_dumps(frames, JSON_COMPACT);
+
+    if (!keys || !times) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
+    }
+    int result = cv_db_run(db, NULL, error, clear, video_id);
+    return result ? result : cv_db_run(db, NULL, error, insert, video_id, keys, times);
+}
+
 static int commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error)
 {
@@ -200,6 +223,10 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
         if (status != 0) {
             return status;
         }
+    }
+    status = note_frames(db, video_id, paths, frames, error);
+    if (status != 0) {
+        return status;
     }
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s,s:O,s:O}", "video_id", video_id, "frame_paths", paths, "frames", frames);

@@ -1,9 +1,11 @@
+#include "common/objects/objects.h"
 #include "common/text/text.h"
 
 #include "workers/segment_index/index.h"
 
 #include <limits.h>
 #include <string.h>
+#include <strings.h>
 
 /* What the stage process returned is looked at member by member: it has read text that others
  * wrote, and what it says goes into tables with the rights of the service. */
@@ -39,6 +41,36 @@ static bool is_box(const json_t *box)
     return json_object_size(box) == CV_COUNT(sides);
 }
 
+/* Pairs of x and width, per mille; or none are known. */
+static bool are_words(const json_t *words)
+{
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const json_t *place = json_array_get(words, i);
+        if (!json_is_integer(place) || json_integer_value(place) < 0 ||
+            json_integer_value(place) > 1000) {
+            return false;
+        }
+    }
+    return !words || (json_is_array(words) && json_array_size(words) % 2 == 0);
+}
+
+/* Whether the picture lies in an object of this very video; or there is none. */
+static bool is_picture(const json_t *segment, const char *video_id)
+{
+    const json_t *key = json_object_get(segment, "crop_pack");
+    const json_t *offset = json_object_get(segment, "crop_offset");
+    const json_t *bytes = json_object_get(segment, "crop_bytes");
+    char owner[CV_OBJECT_ID_SIZE];
+
+    if (!key) {
+        return true;
+    }
+    return is_text(segment, "crop_pack") && json_is_integer(offset) &&
+           json_integer_value(offset) >= 0 && is_time(bytes) &&
+           cv_object_video(CV_OBJECT_LINES, json_string_value(key), owner) &&
+           strcasecmp(owner, video_id) == 0;
+}
+
 static bool are_entities(const json_t *entities)
 {
     static const char *const types[] = {"mention", "hashtag", "url", "emoji", "number"};
@@ -59,7 +91,8 @@ static bool are_entities(const json_t *entities)
     return true;
 }
 
-static int check_segment(const json_t *segment, size_t number, struct cv_error *error)
+static int check_segment(const json_t *segment, size_t number, const char *video_id,
+                         struct cv_error *error)
 {
     const json_t *confidence = json_object_get(segment, "confidence");
     const json_t *language = json_object_get(segment, "language");
@@ -82,19 +115,25 @@ static int check_segment(const json_t *segment, size_t number, struct cv_error *
         !is_box(json_object_get(segment, "end_box"))) {
         return refuse(error, number, "no box");
     }
+    if (!are_words(json_object_get(segment, "words"))) {
+        return refuse(error, number, "no places of words");
+    }
+    if (!is_picture(segment, video_id)) {
+        return refuse(error, number, "no picture of this video");
+    }
     return are_entities(json_object_get(segment, "entities"))
                ? 0
                : refuse(error, number, "no list of entities");
 }
 
-static int check_result(const json_t *result, struct cv_error *error)
+static int check_result(const json_t *result, const char *video_id, struct cv_error *error)
 {
     const json_t *segments = json_object_get(result, "segments");
     if (!json_is_array(segments) || json_array_size(segments) > CV_MERGE_MAX) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no list of segments");
     }
     for (size_t i = 0; i < json_array_size(segments); i++) {
-        int checked = check_segment(json_array_get(segments, i), i, error);
+        int checked = check_segment(json_array_get(segments, i), i, video_id, error);
         if (checked < 0) {
             return checked;
         }
@@ -107,7 +146,7 @@ int index_commit(struct cv_db *db, const struct cv_job *job, const json_t *resul
 {
     const char *video_id = NULL;
     int outcome = cv_payload_uuid(job->payload, "video_id", &video_id, error);
-    outcome = outcome ? outcome : check_result(result, error);
+    outcome = outcome ? outcome : check_result(result, video_id, error);
     if (outcome < 0) {
         return outcome;
     }

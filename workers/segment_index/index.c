@@ -55,7 +55,8 @@ static const char from_pending[] =
     "(SELECT DISTINCT ON (id) segment_id(p.video_id, text_hash(normalized_text), d.t_start,"
     " d.bounding_box) AS id, d.*, normalized_text"
     " FROM pending_readings p, jsonb_to_recordset(p.detections) AS d (text text,"
-    " confidence real, language text, t_start int, t_end int, bounding_box jsonb, end_box jsonb),"
+    " confidence real, language text, t_start int, t_end int, bounding_box jsonb, end_box jsonb,"
+    " track int[], words smallint[], crop_pack text, crop_offset bigint, crop_bytes int),"
     " LATERAL (SELECT normal_form(d.text) AS normalized_text OFFSET 0) AS n"
     " WHERE p.video_id = $1::uuid AND normalized_text <> '' ORDER BY id) AS d";
 
@@ -72,7 +73,8 @@ static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, st
         " (end_box ->> 'x')::float8::bigint AS end_x,"
         " (end_box ->> 'y')::float8::bigint AS end_y,"
         " (end_box ->> 'width')::float8::bigint AS end_width,"
-        " (end_box ->> 'height')::float8::bigint AS end_height";
+        " (end_box ->> 'height')::float8::bigint AS end_height,"
+        " to_json(words) AS words, crop_pack, crop_offset, crop_bytes";
     cv_auto_free char *sql = NULL;
     int result = cv_format(&sql, error, "%s FROM %s ORDER BY t_start, id LIMIT $2::bigint", columns,
                            is_pending ? from_pending : from_segments);
@@ -137,6 +139,22 @@ static json_t *box_json(const struct cv_box *box)
                      "height", box->height);
 }
 
+/* The words and the place of the picture that the segment's text was read from. */
+static bool add_picture(const struct cv_db_result *result, int row, json_t *segment)
+{
+    const char *words = cv_db_text(result, row, "words");
+    const char *pack = cv_db_text(result, row, "crop_pack");
+
+    if (words && json_object_set_new(segment, "words", json_loads(words, 0, NULL))) {
+        return false;
+    }
+    json_int_t offset = cv_db_int(result, row, "crop_offset", 0);
+    json_int_t bytes = cv_db_int(result, row, "crop_bytes", 0);
+    return !pack || (json_object_set_new(segment, "crop_pack", json_string(pack)) == 0 &&
+                     json_object_set_new(segment, "crop_offset", json_integer(offset)) == 0 &&
+                     json_object_set_new(segment, "crop_bytes", json_integer(bytes)) == 0);
+}
+
 static json_t *segment_json(const struct rows *rows, const struct cv_detection *segment,
                             const struct cv_entity_list *list)
 {
@@ -144,10 +162,16 @@ static json_t *segment_json(const struct rows *rows, const struct cv_detection *
     bool moved = memcmp(&segment->box, &segment->end_box, sizeof(segment->box)) != 0;
     json_t *box = has_box ? box_json(&segment->box) : json_null();
     json_t *end_box = has_box && moved ? box_json(&segment->end_box) : json_null();
-    return json_pack("{s:s, s:s?, s:f, s:I, s:I, s:o, s:o, s:o}", "text", segment->text, "language",
-                     segment->language, "confidence", segment->confidence, "t_start",
-                     (json_int_t)segment->t_start_ms, "t_end", (json_int_t)segment->t_end_ms,
-                     "bounding_box", box, "end_box", end_box, "entities", entities_json(list));
+    json_t *json =
+        json_pack("{s:s, s:s?, s:f, s:I, s:I, s:o, s:o, s:o}", "text", segment->text, "language",
+                  segment->language, "confidence", segment->confidence, "t_start",
+                  (json_int_t)segment->t_start_ms, "t_end", (json_int_t)segment->t_end_ms,
+                  "bounding_box", box, "end_box", end_box, "entities", entities_json(list));
+    if (json && !add_picture(rows->result, (int)segment->source, json)) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 /* Entities are found in the text as it was read, not in its normal form: a URL keeps its case. */
