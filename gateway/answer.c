@@ -1,10 +1,14 @@
 #include "gateway/answer.h"
 
 #include <string.h>
+#include <unistd.h>
 
 void answer_deinit(struct answer *answer)
 {
     free(answer->body);
+    if (answer->has_fd) {
+        (void)close(answer->fd);
+    }
     json_decref(answer->headers);
     *answer = (struct answer){0};
 }

@@ -3,19 +3,24 @@
 
 #include "common/base/base.h"
 
-enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 64 };
+enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96, CONTENT_TYPE_SIZE = 96 };
 
 struct answer {
     unsigned status;                 /* 0: none yet */
     char *body;                      /* free(); NULL: empty */
     size_t length;                   /* bytes */
     const unsigned char *fixed_body; /* in place of body, never freed; NULL: none */
-    const char *content_type;        /* never freed; NULL: JSON */
+    int fd; /* where has_fd: the body is `length` bytes of this file from `offset`; closed */
+    bool has_fd;
+    int64_t offset;
+    const char *content_type;            /* never freed; NULL: object_type, else JSON */
+    char object_type[CONTENT_TYPE_SIZE]; /* of an object, as the store has it; "" for none */
     bool is_problem;
-    char etag[ETAG_SIZE]; /* "" for none */
-    json_t *headers;      /* further ones, an object of texts; NULL: none */
-    int retry_after_s;    /* 0: none */
-    char methods[64];     /* for Allow; "" for none */
+    char etag[ETAG_SIZE];      /* "" for none */
+    json_t *headers;           /* further ones, an object of texts; NULL: none */
+    int retry_after_s;         /* 0: none */
+    char methods[64];          /* for Allow; "" for none */
+    const char *cache_control; /* static text; NULL: by whether there is an ETag */
 };
 void answer_deinit(struct answer *answer);
 

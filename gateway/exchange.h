@@ -8,11 +8,17 @@
 
 #include <microhttpd.h>
 
+struct cv_store;
+struct media_settings;
+
 struct exchange {
     struct server *server;
+    const struct media_settings *media;
     struct MHD_Connection *connection;
-    struct exchange *next; /* in the pool's queue */
-    char *target;          /* of the request line, as it was sent */
+    struct exchange *next; /* in a pool's queue */
+    /* What a thread of the store pool is to do; `store` is NULL where it cannot be opened. */
+    void (*work)(struct cv_store *store, struct exchange *exchange);
+    char *target; /* of the request line, as it was sent */
     char id[REQUEST_ID_SIZE];
     const struct operation *operation; /* NULL: none, refused */
     struct principal principal;
@@ -23,5 +29,6 @@ struct exchange {
     int64_t began_ms;
     bool is_begun;
     bool is_write; /* neither GET nor HEAD */
+    bool is_head;
     bool is_body_too_long;
 };

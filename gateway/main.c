@@ -1,6 +1,7 @@
 /* api-gateway: the HTTP API. */
 #include "common/queue/queue.h"
 
+#include "gateway/media.h"
 #include "gateway/server.h"
 
 #include <getopt.h>
@@ -73,7 +74,9 @@ struct gateway {
     struct token_keys *keys;
     struct cv_db *db; /* of the main thread, which looks at the schema */
     int64_t schema_at_ms;
+    struct media_settings media;
     struct pool *pool;
+    struct store_pool *store_pool;
     struct server *server;
 };
 
@@ -83,7 +86,10 @@ static void gateway_deinit(struct gateway *gateway)
     (void)signal(SIGINT, SIG_DFL);
     told_of_stop = NULL;
     pool_stop(gateway->pool); /* answers what it has, so that nothing is suspended any more */
+    store_pool_stop(gateway->store_pool);
     server_stop(gateway->server);
+    store_pool_free(gateway->store_pool);
+    grant_keys_free(gateway->media.grants);
     cv_db_close(gateway->db);
     token_keys_free(gateway->keys);
     cv_probe_stop(gateway->probe);
@@ -138,6 +144,14 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
     return token_keys_new(&params, &gateway->keys, error);
 }
 
+static int load_grant_keys(struct gateway *gateway, struct cv_error *error)
+{
+    const char *path = cv_env("CORTANA_GRANT_SECRET_FILE", NULL);
+    cv_auto_free char *secrets = NULL;
+    int result = path ? read_file(path, &secrets, error) : 0;
+    return result ? result : grant_keys_new(secrets, &gateway->media.grants, error);
+}
+
 static int start_probe(struct gateway *gateway, const struct options *options,
                        struct cv_error *error)
 {
@@ -168,6 +182,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
         .per_address = (int)options->per_address,
         .is_insecure_cookie_allowed = is_loopback(options->api) && !options->is_behind_proxy,
         .keys = gateway->keys,
+        .media = &gateway->media,
         .metrics = cv_probe_metrics(gateway->probe),
     };
     if (!is_loopback(options->api) && !options->is_behind_proxy && !options->is_insecure_http) {
@@ -189,9 +204,12 @@ static int start_server(struct gateway *gateway, const struct options *options,
     if (result != 0) {
         return result;
     }
-    const struct pool_params pool = {(int)options->connections, gateway->abort, server_send};
-    result = pool_start(&pool, &gateway->pool, error);
+    const struct pool_params pool = {(int)options->connections, gateway->abort, server_take_answer};
+    const struct store_pool_params store_pool = {gateway->abort, server_send};
+    result = store_pool_start(&store_pool, &gateway->store_pool, error);
+    result = result ? result : pool_start(&pool, &gateway->pool, error);
     if (result == 0) {
+        server_use_store_pool(gateway->server, gateway->store_pool);
         server_use_pool(gateway->server, gateway->pool);
         cv_log(CV_LOG_INFO, "%s %s: the API at port %d", program, CV_VERSION,
                server_port(gateway->server));
@@ -269,6 +287,7 @@ static int run(const struct options *options, struct cv_error *error)
     result = result ? result : cv_cancel_new(&gateway.abort, error);
     result = result ? result : catch_signals(gateway.stop, error);
     result = result ? result : load_keys(&gateway, options, error);
+    result = result ? result : load_grant_keys(&gateway, error);
     result = result ? result : start_probe(&gateway, options, error);
     result = result ? result : start_server(&gateway, options, error);
     if (result == 0) {

@@ -24,6 +24,12 @@ enum handler {
     HANDLER_SIGN_OUT, /* the gateway */
 };
 
+/* What happens to a success that the database has answered with. */
+enum step {
+    STEP_NONE,
+    STEP_GRANTS, /* media_fill_grants */
+};
+
 /* What a parameter or a member of the body has to be. */
 struct rule {
     const char *name;
@@ -47,6 +53,7 @@ struct operation {
     int64_t time_limit_ms; /* of the statement */
     bool is_public;        /* nobody has to be signed in */
     enum handler handler;
+    enum step step;
     bool is_redacted; /* the answer's body passes cv_redacted_json */
     bool has_body;
     bool for_editors; /* viewers are refused */

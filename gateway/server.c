@@ -2,6 +2,7 @@
 
 #include "gateway/assets.h"
 #include "gateway/caller.h"
+#include "gateway/media.h"
 
 #include <netdb.h>
 #include <pthread.h>
@@ -36,6 +37,7 @@ struct server {
     struct MHD_Daemon *daemon;
     int port;
     struct pool *_Atomic pool;
+    struct store_pool *_Atomic store_pool;
     atomic_int under_way;
 
     pthread_mutex_t mutex; /* the list and the deadlines */
@@ -154,10 +156,11 @@ static bool add_headers(struct MHD_Response *response, const struct exchange *ex
     }
     return good &&
            add_header(response, "Content-Type",
-                      answer->is_problem     ? "application/problem+json"
-                      : answer->content_type ? answer->content_type
-                      : answer->length       ? "application/json"
-                                             : "") &&
+                      answer->is_problem       ? "application/problem+json"
+                      : answer->content_type   ? answer->content_type
+                      : answer->object_type[0] ? answer->object_type
+                      : answer->length         ? "application/json"
+                                               : "") &&
            add_header(response, "X-Request-Id", exchange->id) &&
            add_header(response, "ETag", answer->etag) &&
            add_header(response, "Retry-After", retry_after) &&
@@ -166,7 +169,10 @@ static bool add_headers(struct MHD_Response *response, const struct exchange *ex
                       exchange->cookie && answer->status < 300 ? exchange->cookie : "") &&
            add_header(response, "WWW-Authenticate", answer->status == 401 ? "Bearer" : "") &&
            add_header(response, "Cache-Control",
-                      answer->etag[0] ? "private, no-cache" : "no-store") &&
+                      answer->is_problem      ? "no-store"
+                      : answer->cache_control ? answer->cache_control
+                      : answer->etag[0]       ? "private, no-cache"
+                                              : "no-store") &&
            add_header(response, "X-Content-Type-Options", "nosniff") &&
            add_header(response, "X-Robots-Tag", "noindex") &&
            add_header(response, "Referrer-Policy", "same-origin") &&
@@ -180,7 +186,8 @@ static bool is_known(const struct exchange *exchange)
     const char *etag = exchange->answer.etag;
     const char *given =
         MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "If-None-Match");
-    if (!etag[0] || !given || exchange->is_write || exchange->answer.status != 200) {
+    unsigned status = exchange->answer.status;
+    if (!etag[0] || !given || exchange->is_write || (status != 200 && status != 206)) {
         return false;
     }
     etag += strncmp(etag, "W/", 2) == 0 ? 2 : 0;
@@ -198,22 +205,45 @@ static void count(const struct exchange *exchange, const char *method)
                       (double)(cv_monotonic_ms() - exchange->began_ms) / 1000);
 }
 
+static struct MHD_Response *make_response(struct answer *answer)
+{
+    static char empty[1];
+    struct MHD_Response *response = NULL;
+    if (answer->has_fd) {
+        response = MHD_create_response_from_fd_at_offset64(answer->length, answer->fd,
+                                                           (uint64_t)answer->offset);
+        answer->has_fd = !response; /* closed with the response */
+    } else {
+        response = answer->fixed_body
+                       ? MHD_create_response_from_buffer(answer->length, (void *)answer->fixed_body,
+                                                         MHD_RESPMEM_PERSISTENT)
+                       : MHD_create_response_from_buffer(answer->length,
+                                                         answer->body ? answer->body : empty,
+                                                         MHD_RESPMEM_MUST_COPY);
+    }
+    return response;
+}
+
+static void forget_body(struct answer *answer)
+{
+    free(cv_take(answer->body));
+    if (answer->has_fd) {
+        (void)close(answer->fd);
+        answer->has_fd = false;
+    }
+    json_object_del(answer->headers, "Content-Range");
+    answer->length = 0;
+}
+
 static enum MHD_Result queue_answer(struct exchange *exchange, const char *method)
 {
     struct answer *answer = &exchange->answer;
     if (is_known(exchange)) {
         answer->status = 304;
-        free(cv_take(answer->body));
-        answer->length = 0;
+        forget_body(answer);
     }
     count(exchange, method);
-    static char empty[1];
-    struct MHD_Response *response =
-        answer->fixed_body
-            ? MHD_create_response_from_buffer(answer->length, (void *)answer->fixed_body,
-                                              MHD_RESPMEM_PERSISTENT)
-            : MHD_create_response_from_buffer(answer->length, answer->body ? answer->body : empty,
-                                              MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response = make_response(answer);
     if (!response) {
         return MHD_NO;
     }
@@ -315,6 +345,15 @@ static void find_operation(struct exchange *exchange, const char *method)
 {
     char methods[METHODS_SIZE];
     size_t length = strcspn(exchange->target, "?");
+    if (media_is_target(exchange->target)) {
+        exchange->operation = &media_operation;
+        if (exchange->is_write) {
+            (void)snprintf(exchange->answer.methods, METHODS_SIZE, "GET, HEAD");
+            refuse(exchange, 405, "method", "There is no such operation",
+                   "objects are read with GET and HEAD alone");
+        }
+        return;
+    }
     int result = route_find(method, exchange->target, length, &exchange->operation, methods);
     if (result == ROUTE_NO_SUCH_PATH) {
         answer_not_found(&exchange->answer, exchange->id);
@@ -359,7 +398,8 @@ static void begin(struct exchange *exchange, const char *method)
     struct server *server = exchange->server;
     exchange->is_begun = true;
     exchange->began_ms = cv_monotonic_ms();
-    exchange->is_write = strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
+    exchange->is_head = strcmp(method, "HEAD") == 0;
+    exchange->is_write = !exchange->is_head && strcmp(method, "GET") != 0;
     server->under_way++;
     choose_id(exchange);
     if (is_ambiguous(exchange)) {
@@ -373,6 +413,9 @@ static void begin(struct exchange *exchange, const char *method)
         return;
     }
     find_operation(exchange, method);
+    if (exchange->operation == &media_operation) {
+        return; /* the grant in the path is the credential */
+    }
     if (!exchange->answer.status) {
         identify(exchange);
     }
@@ -430,6 +473,21 @@ static bool answer_here(struct exchange *exchange)
     return exchange->answer.status != 0;
 }
 
+/* Suspends a request until a thread of the store has done its work. Returns whether it is suspended. */
+static bool hand_to_store(struct exchange *exchange)
+{
+    struct store_pool *pool = exchange->server->store_pool;
+    set_deadline(exchange, INT64_MAX);
+    MHD_suspend_connection(exchange->connection);
+    if (pool && store_pool_take(pool, exchange)) {
+        return true;
+    }
+    exchange->answer.retry_after_s = 1;
+    refuse(exchange, 503, "busy", "Try again", "too much is under way, or the gateway is starting");
+    MHD_resume_connection(exchange->connection);
+    return true; /* the library asks again */
+}
+
 /* The request is complete: checks its parameters and hands it to the pool. Returns whether it is suspended. */
 static bool dispatch(struct exchange *exchange)
 {
@@ -440,6 +498,10 @@ static bool dispatch(struct exchange *exchange)
     const struct request_values values = {exchange->target, length, query, exchange->body.data,
                                           exchange->body.length};
     struct pool *pool = exchange->server->pool;
+    if (exchange->operation == &media_operation) {
+        exchange->work = media_answer_target;
+        return hand_to_store(exchange);
+    }
     if (exchange->is_body_too_long) {
         refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
         return false;
@@ -499,6 +561,15 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     return queue_answer(exchange, method);
 }
 
+void server_take_answer(struct exchange *exchange)
+{
+    bool is_success = exchange->answer.status >= 200 && exchange->answer.status < 300;
+    if (is_success && exchange->operation->step == STEP_GRANTS) {
+        media_fill_grants(exchange);
+    }
+    server_send(exchange);
+}
+
 void server_send(struct exchange *exchange)
 {
     MHD_resume_connection(exchange->connection);
@@ -514,6 +585,7 @@ static void *on_target(void *opaque, const char *target, struct MHD_Connection *
         return NULL; /* the connection is closed */
     }
     exchange->server = opaque;
+    exchange->media = exchange->server->params.media;
     exchange->connection = connection;
     exchange->target = strdup(target);
     if (!exchange->target) {
@@ -646,6 +718,11 @@ int server_start(const struct server_params *params, struct server **ret_server,
 void server_use_pool(struct server *server, struct pool *pool)
 {
     server->pool = pool;
+}
+
+void server_use_store_pool(struct server *server, struct store_pool *pool)
+{
+    server->store_pool = pool;
 }
 
 int server_port(const struct server *server)

@@ -10,6 +10,7 @@
 #include "common/probe/probe.h"
 
 #include "gateway/pool.h"
+#include "gateway/store_pool.h"
 #include "gateway/token.h"
 
 struct server;
@@ -20,7 +21,8 @@ struct server_params {
     int per_address;                 /* of one address; 0: no bound */
     bool is_insecure_cookie_allowed; /* plain HTTP on loopback: the cookie without __Host- */
     const struct token_keys *keys;   /* borrowed */
-    struct cv_metrics *metrics;      /* borrowed; may be NULL */
+    const struct media_settings *media; /* borrowed */
+    struct cv_metrics *metrics;         /* borrowed; may be NULL */
 };
 
 /* CV_ERROR_CONFIGURATION when the address is none or cannot be had. */
@@ -30,7 +32,13 @@ CV_MUST_CHECK int server_start(const struct server_params *params, struct server
 /* Where the exchanges go that need the database; before it all of them are answered 503. Called once. */
 void server_use_pool(struct server *server, struct pool *pool);
 
-/* An exchange has its answer; from any thread. For pool_params.on_answer. */
+/* Where the exchanges go that need the store; the same. */
+void server_use_store_pool(struct server *server, struct store_pool *pool);
+
+/* The database has answered: does the operation's step, and sends. For pool_params.on_answer. */
+void server_take_answer(struct exchange *exchange);
+
+/* An exchange has its answer; from any thread. For store_pool_params.on_done. */
 void server_send(struct exchange *exchange);
 
 /* Closes the connections that are late; to be called each second. */

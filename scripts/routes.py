@@ -75,6 +75,7 @@ def main(source, target):
                        f".time_limit_ms = {operation.get('x-time-limit-ms', 0)}",
                        f".is_public = {str(operation.get('security') == []).lower()}",
                        f".handler = HANDLER_{operation.get('x-handler', 'database').upper()}",
+                       f".step = STEP_{operation.get('x-step', 'none').upper()}",
                        f".is_redacted = {str(operation.get('x-redact', False)).lower()}",
                        f".has_body = {str('requestBody' in operation).lower()}",
                        f".for_editors = {str(operation.get('x-role') == 'editor').lower()}"]

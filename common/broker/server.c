@@ -253,7 +253,7 @@ static int open_object(struct server *server, struct request *request, struct an
     server->readers[free_place] = reader;
     answer->handle = free_place;
     answer->has_handle = true;
-    answer->fd = reader->backend->fd ? reader->backend->fd(reader) : -1;
+    answer->fd = cv_store_reader_fd(reader);
     return answer_info(cv_store_reader_info(reader), answer, error);
 }
 

@@ -367,6 +367,11 @@ const struct cv_object_info *cv_store_reader_info(const struct cv_store_reader *
     return &reader->info;
 }
 
+int cv_store_reader_fd(const struct cv_store_reader *reader)
+{
+    return reader->backend->fd ? reader->backend->fd(reader) : -1;
+}
+
 static int read_source(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
                        struct cv_error *error)
 {

@@ -226,6 +226,9 @@ CV_DEFINE_CLEANUP(struct cv_store_reader *, cv_store_reader_close)
 /* What was opened; valid while the reader is open. */
 const struct cv_object_info *cv_store_reader_info(const struct cv_store_reader *reader);
 
+/* The object as an open file, borrowed; -1: it is none (an object in a bucket). */
+int cv_store_reader_fd(const struct cv_store_reader *reader);
+
 /* The reader as a byte source; valid while the reader is open. */
 struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader);
 

@@ -229,6 +229,37 @@ END
 $$;
 COMMENT ON FUNCTION api.stages IS 'GET /videos/{id}/stages: the newest job of each stage.';
 
+-- ---- media -------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.grant_media(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    video videos;
+    scopes text[] := ARRAY['playback'];
+BEGIN
+    SELECT * INTO video FROM videos WHERE id = (p ->> 'id')::uuid;
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    IF (p ->> 'original')::boolean THEN
+        IF (api.is_service() OR video.owner_id = auth.uid()
+            OR auth.jwt() #>> '{app_metadata,cortana_role}' = 'admin') IS NOT TRUE THEN
+            RAISE EXCEPTION 'the original is for its owner and for administrators' USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        scopes := scopes || 'original'::text;
+    END IF;
+    RETURN api.ok(jsonb_build_object(
+        'grant', jsonb_build_object('scopes', scopes, 'id', video.id),
+        'playlist', video.s3_proxy_path, 'poster', video.s3_thumb_path,
+        'thumbnails', regexp_replace(video.s3_thumb_path, '[^/]*$', 'thumbnails.vtt'),
+        'original', CASE WHEN 'original' = ANY (scopes) THEN video.s3_original_path END));
+END
+$$;
+COMMENT ON FUNCTION api.grant_media IS
+    'POST /videos/{id}/grant: where a player finds the video''s files, relative to the URL that the gateway makes of "grant".';
+
 -- ---- text --------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.segment_object(s segments) RETURNS jsonb

@@ -1,0 +1,357 @@
+#include "gateway/media.h"
+
+#include "common/store/store.h"
+
+#include <string.h>
+#include <time.h>
+
+enum {
+    TEXT_MAX_BYTES =
+        8 * 1024 * 1024,     /* of a playlist; ten hours of four-second segments have 1 MiB */
+    REDIRECT_SECONDS = 3600, /* that a bucket honours the URL it is given */
+};
+
+static const char base[] = "/media/";
+
+const struct operation media_operation = {
+    .name = "media", .method = "GET", .path = "/media/{grant}/{key}", .is_public = true};
+
+bool media_is_target(const char *target)
+{
+    return strncmp(target, base, strlen(base)) == 0;
+}
+
+/* ---- ranges -------------------------------------------------------------------------------------- */
+
+/* Digits to a number that stops growing far behind every object's end; false: there are none. */
+static bool read_position(const char **text, int64_t *ret_position)
+{
+    int64_t position = 0;
+    const char *at = *text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        position = position > INT64_MAX / 100 ? position : position * 10 + (*at - '0');
+    }
+    bool has_digits = at > *text;
+    *text = at;
+    *ret_position = position;
+    return has_digits;
+}
+
+enum media_range media_read_range(const char *text, int64_t size, int64_t *ret_first,
+                                  int64_t *ret_last)
+{
+    static const char unit[] = "bytes=";
+    int64_t first = 0;
+    int64_t last = 0;
+    if (!text || strncmp(text, unit, strlen(unit)) != 0) {
+        return RANGE_WHOLE;
+    }
+    text += strlen(unit);
+    bool has_first = read_position(&text, &first);
+    if (*text++ != '-') {
+        return RANGE_WHOLE;
+    }
+    bool has_last = read_position(&text, &last);
+    if (*text || (!has_first && !has_last) || (has_first && has_last && last < first)) {
+        return RANGE_WHOLE;
+    }
+    if (!has_first) {
+        first = last < size ? size - last : 0;
+        has_last = last > 0;
+        last = has_last ? size - 1 : -1;
+    } else if (!has_last || last >= size) {
+        last = size - 1;
+    }
+    if (first >= size || last < first) {
+        return RANGE_UNSATISFIABLE;
+    }
+    *ret_first = first;
+    *ret_last = last;
+    return RANGE_PART;
+}
+
+/* ---- an object ----------------------------------------------------------------------------------- */
+
+static const char *header_of(const struct exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+static bool set_header(struct answer *answer, const char *name, const char *value)
+{
+    if (!answer->headers) {
+        answer->headers = json_object();
+    }
+    return json_object_set_new(answer->headers, name, json_string(value)) == 0;
+}
+
+static void format_date(int64_t wall_ms, char text[40])
+{
+    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm utc = {.tm_mday = 1};
+    (void)gmtime_r(&seconds, &utc);
+    (void)snprintf(text, 40, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[utc.tm_wday % 7],
+                   utc.tm_mday, months[utc.tm_mon % 12], utc.tm_year + 1900, utc.tm_hour,
+                   utc.tm_min, utc.tm_sec);
+}
+
+/* Whether the range still is of what the client has a part of (RFC 9110, 13.1.5). */
+static bool is_range_wanted(const struct exchange *exchange, const char *date)
+{
+    const char *condition = header_of(exchange, "If-Range");
+    return !condition || strcmp(condition, exchange->answer.etag) == 0 ||
+           strcmp(condition, date) == 0;
+}
+
+static void choose_range(struct exchange *exchange, const char *date, int64_t size)
+{
+    struct answer *answer = &exchange->answer;
+    int64_t first = 0;
+    int64_t last = size - 1;
+    char text[96];
+    const char *range = exchange->is_head ? NULL : header_of(exchange, "Range");
+    enum media_range kind = is_range_wanted(exchange, date)
+                                ? media_read_range(range, size, &first, &last)
+                                : RANGE_WHOLE;
+    answer->status = 200;
+    if (kind == RANGE_PART) {
+        answer->status = 206;
+        (void)snprintf(text, sizeof(text), "bytes %lld-%lld/%lld", (long long)first,
+                       (long long)last, (long long)size);
+        (void)set_header(answer, "Content-Range", text);
+    }
+    answer->offset = first;
+    answer->length = (size_t)(last - first + 1);
+    if (kind == RANGE_UNSATISFIABLE) {
+        answer_refuse(answer,
+                      &(struct problem){416, "range", "There are no such bytes",
+                                        "the range lies behind the end of the object", NULL},
+                      exchange->id);
+        (void)snprintf(text, sizeof(text), "bytes */%lld", (long long)size);
+        (void)set_header(answer, "Content-Range", text);
+    }
+}
+
+static void refuse_store(struct exchange *exchange, const struct cv_error *error)
+{
+    if (error) {
+        cv_log_error(error, exchange->operation->name);
+    }
+    exchange->answer.retry_after_s = 1;
+    answer_refuse(
+        &exchange->answer,
+        &(struct problem){503, "unavailable", "The store is away", "try again in a moment", NULL},
+        exchange->id);
+}
+
+static bool has_ending(const char *key, const char *ending)
+{
+    size_t length = strlen(key);
+    size_t ending_length = strlen(ending);
+    return length > ending_length && strcmp(key + length - ending_length, ending) == 0;
+}
+
+/* Texts that refer to other objects by relative URIs. */
+static bool refers_to_others(const char *key)
+{
+    return has_ending(key, ".m3u8") || has_ending(key, ".vtt");
+}
+
+static int redirect(struct cv_store *store, struct exchange *exchange, const char *key,
+                    struct cv_error *error)
+{
+    cv_auto_free char *url = NULL;
+    int result = cv_store_presign(store, key, "GET", REDIRECT_SECONDS, &url, error);
+    if (result == 0) {
+        exchange->answer.status = 307;
+        exchange->answer.etag[0] = '\0';
+        /* The URL is good for twice as long as anybody keeps it. */
+        exchange->answer.cache_control = "private, max-age=1800";
+        result = set_header(&exchange->answer, "Location", url)
+                     ? 0
+                     : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a redirect");
+    }
+    return result;
+}
+
+/* The bytes themselves, in memory. */
+static int read_text(struct cv_store *store, struct exchange *exchange, const char *key,
+                     const char *date, struct cv_error *error)
+{
+    void *data = NULL;
+    size_t size = 0;
+    int result = cv_store_get(store, key, TEXT_MAX_BYTES, &data, &size, error);
+    if (result != 0) {
+        return result;
+    }
+    choose_range(exchange, date, (int64_t)size);
+    struct answer *answer = &exchange->answer;
+    if (answer->is_problem) {
+        free(data);
+        return 0;
+    }
+    if (answer->offset > 0) {
+        (void)memmove(data, (char *)data + answer->offset, answer->length);
+        answer->offset = 0;
+    }
+    answer->body = data;
+    return 0;
+}
+
+static int serve(struct cv_store *store, struct exchange *exchange, const char *key,
+                 struct cv_error *error)
+{
+    struct answer *answer = &exchange->answer;
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    char date[40];
+    int result = cv_store_reader_open(store, key, &reader, error);
+    if (result != 0) {
+        return result;
+    }
+    const struct cv_object_info *info = cv_store_reader_info(reader);
+    int fd = cv_store_reader_fd(reader);
+    if (fd < 0 && !refers_to_others(key)) {
+        return redirect(store, exchange, key, error);
+    }
+    format_date(info->modified_ms, date);
+    (void)snprintf(answer->etag, sizeof(answer->etag), "\"%.*s\"", (int)sizeof(answer->etag) - 3,
+                   info->etag);
+    (void)snprintf(answer->object_type, sizeof(answer->object_type), "%s", info->content_type);
+    answer->cache_control = refers_to_others(key) ? "private, no-cache" : "private, max-age=86400";
+    (void)set_header(answer, "Accept-Ranges", "bytes");
+    (void)set_header(answer, "Last-Modified", date);
+    if (fd < 0) {
+        return read_text(store, exchange, key, date, error);
+    }
+    choose_range(exchange, date, info->size);
+    if (!answer->is_problem) {
+        answer->fd = dup(fd);
+        answer->has_fd = answer->fd >= 0;
+        return answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key);
+    }
+    return 0;
+}
+
+static void serve_key(struct cv_store *store, struct exchange *exchange, const char *key)
+{
+    struct cv_error error;
+    int result = store ? serve(store, exchange, key, &error) : 0;
+    /* What no object can be called is not there. */
+    result = result < 0 && error.type == CV_ERROR_INVALID_KEY ? CV_STORE_NOT_FOUND : result;
+    if (!store || result < 0) {
+        refuse_store(exchange, store ? &error : NULL);
+    } else if (result > 0) {
+        answer_not_found(&exchange->answer, exchange->id);
+    }
+}
+
+/* ---- /media/{grant}/{key} ------------------------------------------------------------------------ */
+
+/* Whether a path is written in letters that our keys have: no percent-encoding, query or dot part, so that what was
+ * compared is what is opened. */
+static bool is_plain_key(const char *key)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./";
+    struct cv_error ignored;
+    return strspn(key, letters) == strlen(key) && cv_store_check_key(key, &ignored) == 0;
+}
+
+void media_answer_target(struct cv_store *store, struct exchange *exchange)
+{
+    const char *text = exchange->target + strlen(base);
+    size_t length = strcspn(text, "/");
+    const char *key = text[length] ? text + length + 1 : "";
+    struct grant grant;
+    if (!is_plain_key(key) ||
+        !grant_read(exchange->media->grants, text, length, cv_wall_ms() / 1000, &grant) ||
+        !grant_covers(&grant, key)) {
+        answer_not_found(&exchange->answer, exchange->id);
+        return;
+    }
+    serve_key(store, exchange, key);
+}
+
+/* ---- grants in answers --------------------------------------------------------------------------- */
+
+static unsigned read_scopes(const json_t *names)
+{
+    static const struct {
+        const char *name;
+        unsigned scope;
+    } known[] = {{"playback", GRANT_PLAYBACK}, {"original", GRANT_ORIGINAL}, {"clip", GRANT_CLIP}};
+    unsigned scopes = 0;
+    size_t index;
+    const json_t *name;
+    json_array_foreach(names, index, name)
+    {
+        for (size_t i = 0; i < CV_COUNT(known) && json_is_string(name); i++) {
+            scopes |= strcmp(json_string_value(name), known[i].name) == 0 ? known[i].scope : 0;
+        }
+    }
+    return scopes;
+}
+
+static int write_base(const struct exchange *exchange, const json_t *wanted, json_t *object,
+                      struct cv_error *error)
+{
+    char text[GRANT_SIZE];
+    char url[GRANT_BASE_SIZE];
+    char expires[CV_TIMESTAMP_SIZE];
+    struct grant grant = {.scopes = read_scopes(json_object_get(wanted, "scopes")),
+                          .until_s = grant_end(cv_wall_ms() / 1000)};
+    const char *id = json_string_value(json_object_get(wanted, "id"));
+    (void)snprintf(grant.id, sizeof(grant.id), "%s", id ? id : "");
+    int result = grant_write(exchange->media->grants, &grant, text, error);
+    if (result != 0) {
+        return result;
+    }
+    (void)snprintf(url, sizeof(url), "%s%s/", base, text);
+    bool good =
+        json_object_set_new(object, "base_url", json_string(url)) == 0 &&
+        json_object_set_new(object, "expires",
+                            json_string(cv_format_timestamp(grant.until_s * 1000, expires))) == 0;
+    const char *path = json_string_value(json_object_get(object, "path"));
+    if (good && path) {
+        good = json_object_set_new(object, "url", json_sprintf("%s%s", url, path)) == 0;
+    }
+    return good ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a grant");
+}
+
+static int fill(const struct exchange *exchange, json_t *object, struct cv_error *error)
+{
+    json_t *wanted = json_object_get(object, "grant");
+    if (!json_is_object(wanted)) {
+        return 0;
+    }
+    int result = write_base(exchange, wanted, object, error);
+    (void)json_object_del(object, "grant");
+    (void)json_object_del(object, "path");
+    return result;
+}
+
+void media_fill_grants(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    struct cv_error error;
+    cv_auto(json_decref) json_t *body =
+        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
+    int result = body ? fill(exchange, body, &error) : 0;
+    size_t index;
+    json_t *item;
+    json_array_foreach(json_object_get(body, "items"), index, item)
+    {
+        result = result ? result : fill(exchange, item, &error);
+    }
+    char *text = body && result == 0 ? json_dumps(body, JSON_COMPACT) : NULL;
+    if (!text) {
+        refuse_store(exchange, result ? &error : NULL);
+        return;
+    }
+    free(answer->body);
+    answer->body = text;
+    answer->length = strlen(text);
+}

@@ -1,0 +1,37 @@
+/* Objects of the store as answers: /media/{grant}/{key}, and what operations answer with an object instead of JSON.
+ *
+ * From a directory the kernel sends the file. From a bucket, playlists and other small texts pass through here, because
+ * relative URIs in them are resolved against their own URL; everything else is a redirect to a URL that the bucket
+ * itself honours.
+ */
+#pragma once
+
+#include "gateway/exchange.h"
+#include "gateway/grant.h"
+
+struct cv_store;
+
+struct media_settings {
+    struct grant_keys *grants;
+};
+
+/* The operation that requests for /media/… are counted as; it is in no document. */
+extern const struct operation media_operation;
+
+bool media_is_target(const char *target);
+
+/* Answers a request for /media/…: 200, 206, 304, 307, 404 or 416. Whatever is wrong with a grant or a path is the same
+ * 404. For exchange->work; `store` NULL: 503. */
+void media_answer_target(struct cv_store *store, struct exchange *exchange);
+
+/* Replaces the members "grant" in a JSON answer, {"scopes": [...], "id": …}, by "base_url" and "expires", and adds
+ * "url" where there is a "path" beside it. */
+void media_fill_grants(struct exchange *exchange);
+
+/* Which bytes a Range header asks for. */
+enum media_range { RANGE_WHOLE, RANGE_PART, RANGE_UNSATISFIABLE };
+
+/* `text`: the header, NULL for none; `size`: of the object. Several ranges, and what is no range of bytes, are the
+ * whole (RFC 9110, 14.2). *ret_first and *ret_last are set for RANGE_PART. */
+enum media_range media_read_range(const char *text, int64_t size, int64_t *ret_first,
+                                  int64_t *ret_last);

@@ -1,0 +1,287 @@
+"""Grants and media: what a player reads without a token, from a directory and from a bucket."""
+
+import base64
+import hmac
+import os
+import random
+import subprocess
+import time
+import urllib.request
+import uuid
+
+import pytest
+from api import ALICE, BOB, SECRET, TEAM, Gateway, make_login, token
+from jobs import Queue
+from s3_server import S3Server
+from store_client import StoreClient
+
+BUCKET = "media"
+SECRETS = "the first secret of the tests, which signs\nthe second one, which is still accepted\n"
+OWNER = token(app_metadata={"team_id": TEAM})
+VIEWER = token(app_metadata={"cortana_role": "viewer", "team_id": TEAM})
+SEGMENT = random.Random(16).randbytes(300_000)
+PLAYLIST = b"#EXTM3U\n#EXTINF:4,\nsegment_0.m4s\n"
+
+
+class Shop:
+    """Two videos and their objects, put by `put(key, data)`."""
+
+    def __init__(self, queue, put):
+        self.videos, self.keys = {}, {}
+        for name, owner, team in (("own", ALICE, TEAM), ("foreign", BOB, None)):
+            video = str(uuid.uuid4())
+            queue.run("INSERT INTO videos (id, owner_id, team_id, original_name, s3_original_path, s3_proxy_path,"
+                      " s3_thumb_path, status) VALUES (%s, %s, %s, 'a.mp4', %s, %s, %s, 'ready')", video, owner, team,
+                      f"videos/original/{video}/master.mp4", f"videos/proxy/{video}/index.m3u8",
+                      f"thumbs/{video}/poster.jpg")
+            self.videos[name] = video
+            for key, data in ((f"videos/proxy/{video}/index.m3u8", PLAYLIST), (f"frames/{video}/0.jpg", b"frame"),
+                              (f"videos/proxy/{video}/v0/segment_0.m4s", SEGMENT),
+                              (f"thumbs/{video}/poster.jpg", b"poster"), (f"thumbs/{video}/empty.jpg", b""),
+                              (f"videos/original/{video}/master.mp4", SEGMENT)):
+                put(key, data)
+
+
+@pytest.fixture(scope="module")
+def place(shared_cluster):
+    name = shared_cluster.create_database()
+    connection = shared_cluster.connect(name)
+    queue = Queue(connection)
+    make_login(queue)
+    yield shared_cluster.url(name), queue
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def shop(place, store):
+    def put(key, data):
+        (store / key).parent.mkdir(parents=True, exist_ok=True)
+        (store / key).write_bytes(data)
+    return Shop(place[1], put)
+
+
+@pytest.fixture(scope="module")
+def gateway(program, place, shop, store, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("gateway")
+    (directory / "secrets").write_text(SECRETS)
+    started = Gateway(program, place[0], directory, "--connections", "2", STORE_URL=f"dir:{store}",
+                      CORTANA_GRANT_SECRET_FILE=str(directory / "secrets"))
+    yield started
+    assert started.process.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def grant(gateway, shop):
+    answer = gateway.ask(f"/videos/{shop.videos['own']}/grant?original=true", OWNER, "POST")
+    assert answer.status == 200, answer.data
+    return answer.json
+
+
+def read(gateway, path, method="GET", **headers):
+    return gateway.ask(path, method=method, base="", **headers)
+
+
+# ---- reading ---------------------------------------------------------------------------------------
+
+
+def test_a_player_finds_everything(gateway, grant):
+    assert grant["base_url"].startswith("/media/") and grant["base_url"].endswith("/")
+    playlist = read(gateway, grant["base_url"] + grant["playlist"])
+    assert (playlist.status, playlist.data) == (200, PLAYLIST)
+    assert playlist.headers["Content-Type"] == "application/vnd.apple.mpegurl"
+    assert playlist.headers["Cache-Control"] == "private, no-cache"
+    segment = read(gateway, (grant["base_url"] + grant["playlist"]).replace("index.m3u8", "v0/segment_0.m4s"))
+    assert segment.data == SEGMENT and segment.headers["Content-Type"] == "video/iso.segment"
+    assert segment.headers["Cache-Control"] == "private, max-age=86400"
+    poster = read(gateway, grant["base_url"] + grant["poster"])
+    assert poster.data == b"poster" and poster.headers["Content-Type"] == "image/jpeg"
+    assert read(gateway, grant["base_url"] + grant["original"]).data == SEGMENT
+    assert read(gateway, grant["base_url"] + grant["poster"].replace("poster", "empty")).data == b""
+
+
+def test_the_same_within_an_hour(gateway, shop, grant):
+    again = gateway.ask(f"/videos/{shop.videos['own']}/grant?original=true", OWNER, "POST").json
+    assert again["base_url"] == grant["base_url"] or again["expires"] != grant["expires"]
+
+
+def test_head_and_conditions(gateway, grant):
+    url = grant["base_url"] + grant["original"]
+    head = read(gateway, url, "HEAD", Range="bytes=0-9")
+    assert head.status == 200 and head.data == b"" and head.headers["Content-Length"] == str(len(SEGMENT))
+    etag, date = head.headers["ETag"], head.headers["Last-Modified"]
+    assert head.headers["Accept-Ranges"] == "bytes" and etag.startswith('"')
+    known = read(gateway, url, If_None_Match=etag, Range="bytes=0-9")
+    assert known.status == 304 and known.data == b"" and "Content-Range" not in known.headers
+    for condition in (etag, date):
+        assert read(gateway, url, Range="bytes=5-9", If_Range=condition).data == SEGMENT[5:10]
+    for condition in (f"W/{etag}", '"other"', "Mon, 01 Jan 2001 00:00:00 GMT"):
+        assert read(gateway, url, Range="bytes=5-9", If_Range=condition).status == 200
+    assert read(gateway, url, "POST").status == 405 and read(gateway, url, "PUT").headers["Allow"] == "GET, HEAD"
+
+
+SIZE = len(SEGMENT)
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("bytes=0-0", (0, 0)), ("bytes=0-", (0, SIZE - 1)), (f"bytes={SIZE - 1}-", (SIZE - 1, SIZE - 1)),
+    ("bytes=-1", (SIZE - 1, SIZE - 1)), (f"bytes=-{SIZE + 5}", (0, SIZE - 1)), ("bytes=7-99999999999999999999", (7, SIZE - 1)),
+    (f"bytes={SIZE}-", None), ("bytes=-0", None), ("bytes=99999999999999999999999-", None),
+    ("bytes=5-2", "whole"), ("bytes=0-1,4-5", "whole"), ("bytes=", "whole"), ("bytes=-", "whole"), ("bytes=a-b", "whole"),
+    ("bytes=0x1-5", "whole"), ("items=0-1", "whole"), ("bytes=--5", "whole"), ("bytes=+1-5", "whole")])
+def test_ranges(gateway, grant, text, expected):
+    answer = read(gateway, grant["base_url"] + grant["original"], Range=text)
+    if expected == "whole":
+        assert answer.status == 200 and answer.data == SEGMENT
+    elif expected is None:
+        assert answer.status == 416 and answer.headers["Content-Range"] == f"bytes */{SIZE}"
+    else:
+        first, last = expected
+        assert answer.status == 206 and answer.data == SEGMENT[first:last + 1]
+        assert answer.headers["Content-Range"] == f"bytes {first}-{last}/{SIZE}"
+
+
+def test_drawn_ranges_on_one_connection(gateway, grant):
+    draw, connection = random.Random(7), gateway.connect()
+    for _ in range(200):
+        first = draw.randrange(SIZE)
+        last = draw.randrange(first, SIZE + 1000)
+        connection.request("GET", grant["base_url"] + grant["original"], headers={"Range": f"bytes={first}-{last}"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (206, SEGMENT[first:last + 1])
+    connection.close()
+
+
+# ---- what is refused -------------------------------------------------------------------------------
+
+
+def test_everything_wrong_is_the_same_404(gateway, grant, shop):
+    """Path tricks, foreign videos, other kinds of objects, cut and changed grants: nobody learns which it was."""
+    own, foreign = shop.videos["own"], shop.videos["foreign"]
+    text = grant["base_url"].split("/")[2]
+    raw = base64.urlsafe_b64decode(text)
+    changed = [base64.urlsafe_b64encode(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1:]).decode() for at in range(len(raw))]
+    good = f"videos/proxy/{own}/index.m3u8"
+    paths = [f"/media/{cut}/{good}" for cut in [*changed, text[:-1], text + "A", text[:-4], "", "x", text.lower()]]
+    paths += [f"/media/{text}/{key}" for key in [
+        "", "/", f"videos/proxy/{own}/missing.m3u8", f"videos/proxy/{own}", f"videos/proxy/{own}/", f"/{good}", good + "/",
+        f"videos/proxy/{foreign}/index.m3u8", f"frames/{own}/0.jpg", f"lines/{own}/0.pack", f"videos/original/{own}/other.mp4",
+        f"videos/proxy/{own}/../{own}/index.m3u8", f"videos/proxy/{own}/./index.m3u8", f"videos/proxy/{own}//index.m3u8",
+        f"videos/proxy/{own}/%69ndex.m3u8", f"videos/proxy/{own}%2findex.m3u8", f"videos/proxy/{own}/..%2f..%2f{foreign}/index.m3u8",
+        f"videos/proxy/{own}/index.m3u8%00", good + "?x=1", good + "#x", good.replace("videos", "VIDEOS"), own.upper(),
+        f"videos/proxy/{own.upper()}/index.m3u8", f"videos/proxy/{own}/..\\index.m3u8", "../../etc/passwd", f"videos/clips/{own}/x.mp4",
+        f"videos/proxy/{own}/{'a/' * 300}x", f"videos/proxy/{own}/{'a' * 300}"]]
+    answers = {read(gateway, path).without_id() for path in paths}
+    statuses = {path: read(gateway, path).status for path in paths}
+    assert set(statuses.values()) == {404} and len(answers) == 1
+    assert read(gateway, f"/media/{text}/{good}").status == 200
+
+
+def test_a_playback_grant_is_not_for_the_original(gateway, shop):
+    video = shop.videos["own"]
+    answer = gateway.ask(f"/videos/{video}/grant", VIEWER, "POST").json
+    assert answer["original"] is None
+    assert read(gateway, answer["base_url"] + answer["playlist"]).status == 200
+    assert read(gateway, f"{answer['base_url']}videos/original/{video}/master.mp4").status == 404
+    assert gateway.ask(f"/videos/{video}/grant?original=true", token(sub=str(uuid.uuid4()), app_metadata={"team_id": TEAM}),
+                       "POST").status == 403
+
+
+def test_who_may_ask_for_a_grant(gateway, shop):
+    own, foreign = shop.videos["own"], shop.videos["foreign"]
+    assert gateway.ask(f"/videos/{own}/grant", None, "POST").status == 401
+    missing = gateway.ask(f"/videos/{uuid.uuid4()}/grant", OWNER, "POST")
+    hidden = gateway.ask(f"/videos/{foreign}/grant", OWNER, "POST")
+    assert (missing.status, hidden.status) == (404, 404) and missing.without_id() == hidden.without_id()
+    assert gateway.ask(f"/videos/{foreign}/grant", token(role="service_role", sub=None), "POST").status == 200
+
+
+def forge(scopes, end, video, secret):
+    signed = bytes([1, scopes]) + int(end).to_bytes(5, "big") + uuid.UUID(video).bytes
+    mac = hmac.digest(secret.encode(), b"cortana media grant\0" + signed, "sha256")[:16]
+    return base64.urlsafe_b64encode(signed + mac).decode()
+
+
+def test_a_grant_ends(gateway, shop, grant):
+    video, secrets, now = shop.videos["own"], SECRETS.splitlines(), time.time()
+    for secret, end, status in ((secrets[0], now + 60, 200), (secrets[1], now + 60, 200), (secrets[0], now - 1, 404),
+                                (secrets[0], 0, 404), ("a secret that nobody has given out yet", now + 60, 404)):
+        url = f"/media/{forge(1, end, video, secret)}/{grant['playlist']}"
+        assert read(gateway, url).status == status, (secret, end)
+
+
+def test_secrets_overlap(program, place, shop, store, tmp_path, gateway, grant):
+    """A gateway that signs with the second secret accepts what the first one signed; one without the first does not."""
+    first, second = SECRETS.splitlines()
+    for name, secrets, status in (("both", f"{second}\n{first}\n", 200), ("one", f"{second}\n", 404)):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "secrets").write_text(secrets)
+        other = Gateway(program, place[0], directory, STORE_URL=f"dir:{store}",
+                        CORTANA_GRANT_SECRET_FILE=str(directory / "secrets"))
+        try:
+            assert read(other, grant["base_url"] + grant["playlist"]).status == status
+        finally:
+            assert other.process.stop() == 0
+
+
+def test_a_secret_that_is_too_short_is_refused(program, place, tmp_path):
+    (tmp_path / "secrets").write_text("short\n")
+    done = subprocess.run([program("api-gateway")], capture_output=True, text=True, timeout=30, check=False,
+                          env={**os.environ, "DATABASE_URL": place[0], "CORTANA_JWT_SECRET": SECRET,
+                               "CORTANA_GRANT_SECRET_FILE": str(tmp_path / "secrets")})
+    assert done.returncode == 78 and "CORTANA_GRANT_SECRET_FILE" in done.stderr
+
+
+def test_without_a_store_it_says_so(program, place, tmp_path, gateway, grant):
+    (tmp_path / "secrets").write_text(SECRETS)
+    other = Gateway(program, place[0], tmp_path, STORE_URL="", S3_BUCKET="",
+                    CORTANA_GRANT_SECRET_FILE=str(tmp_path / "secrets"))
+    try:
+        answer = read(other, grant["base_url"] + grant["playlist"])
+        assert answer.status == 503 and answer.headers["Retry-After"] == "1"
+    finally:
+        assert other.process.stop() == 0
+
+
+# ---- a bucket --------------------------------------------------------------------------------------
+
+
+def test_a_bucket(program, place, tmp_path):
+    """Playlists come through the gateway, everything else from the bucket itself."""
+    server = S3Server()
+    try:
+        server.start()
+        environment = server.environment(BUCKET)
+        client = StoreClient(program("store-commands"), environment)
+        assert client.bucket(method="PUT", subresource="")["status"] == 200
+
+        def put(key, data):
+            (tmp_path / "object").write_bytes(data)
+            assert client.put(key=key, path=str(tmp_path / "object"))["result"] == 0
+
+        shop = Shop(place[1], put)
+        gateway = Gateway(program, place[0], tmp_path, **environment)
+        try:
+            grant = gateway.ask(f"/videos/{shop.videos['own']}/grant", OWNER, "POST").json
+            playlist = read(gateway, grant["base_url"] + grant["playlist"])
+            assert (playlist.status, playlist.data) == (200, PLAYLIST)
+            part = read(gateway, grant["base_url"] + grant["playlist"], Range="bytes=3-6")
+            assert (part.status, part.data) == (206, PLAYLIST[3:7])
+            url = (grant["base_url"] + grant["playlist"]).replace("index.m3u8", "v0/segment_0.m4s")
+            answer = read(gateway, url)
+            assert answer.status == 307 and answer.data == b""
+            with urllib.request.urlopen(answer.headers["Location"], timeout=30) as response:
+                assert response.read() == SEGMENT
+            missing = read(gateway, url.replace("segment_0", "segment_1"))
+            assert missing.status == 404
+            assert missing.without_id() == read(gateway, "/media/x/y").without_id()
+        finally:
+            assert gateway.process.stop() == 0
+        client.close_process()
+    finally:
+        server.stop()
