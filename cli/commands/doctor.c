@@ -48,19 +48,18 @@ static void tell(enum level level, struct report *report, const char *what, cons
 static void check_database(struct cli_session *session, struct report *report)
 {
     struct cv_error error;
-    struct cv_migration_status status;
+    char reason[CV_SCHEMA_REASON_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (cv_db_run(session->db, &rows, &error, "SHOW server_version")) {
         tell(FAIL, report, "database", "%s", error.message);
         return;
     }
     tell(OK, report, "database", "PostgreSQL %s", cv_db_text(rows, 0, "server_version"));
-    if (cv_migrate_status(session->db, &status, &error)) {
-        tell(FAIL, report, "migrations", "%s", error.message);
-    } else if (status.pending > 0) {
-        tell(FAIL, report, "migrations", "%d are pending: run cortana migrate", status.pending);
+    int result = cv_queue_check_schema(session->db, reason, &error);
+    if (result == 0) {
+        tell(OK, report, "schema", "fits this program");
     } else {
-        tell(OK, report, "migrations", "%d applied", status.applied);
+        tell(FAIL, report, "schema", "%s", result < 0 ? error.message : reason);
     }
 }
 

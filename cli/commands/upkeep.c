@@ -11,12 +11,11 @@ enum { MS_PER_HOUR = 60 * 60 * 1000, HOURS_MAX = 24 * 3650 };
 
 /* ---- migrate --------------------------------------------------------------------------------- */
 
-int cli_migrate(struct cli_call *call, struct cv_error *error)
+static int migrate(struct cli_call *call, struct cv_error *error)
 {
     struct cv_migration_status before;
     struct cv_migration_status after;
-    int result = cli_open(call, error);
-    result = result ? result : cv_migrate_status(call->session.db, &before, error);
+    int result = cv_migrate_status(call->session.db, &before, error);
     if (result == 0 && cli_given(call, "check")) {
         result = cli_tell(
             call, json_pack("{s:i, s:i}", "applied", before.applied, "pending", before.pending),
@@ -30,6 +29,16 @@ int cli_migrate(struct cli_call *call, struct cv_error *error)
     int now = after.applied - before.applied;
     return cli_tell(call, json_pack("{s:i, s:i}", "applied", after.applied, "now", now), error,
                     "%d applied now, %d in all", now, after.applied);
+}
+
+int cli_migrate(struct cli_call *call, struct cv_error *error)
+{
+    int result = cli_open(call, error);
+    result = result ? result : migrate(call, error);
+    return result < 0 && error->type == CV_ERROR_AUTHORIZATION
+               ? cv_fail_context(error, result,
+                                 "DATABASE_URL must name the login that owns the schema")
+               : result;
 }
 
 /* ---- bucket ---------------------------------------------------------------------------------- */

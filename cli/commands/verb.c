@@ -313,6 +313,10 @@ static int check_arguments(const struct cli_call *call)
 
 /* ---- what commands share --------------------------------------------------------------------- */
 
+/* An installation starts the migration together with the database, which may take this long to
+ * answer: the image of PostgreSQL makes its cluster at the first start. */
+enum { DATABASE_STARTS_MS = 2 * 60 * 1000 };
+
 int cli_open(struct cli_call *call, struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
@@ -324,6 +328,7 @@ int cli_open(struct cli_call *call, struct cv_error *error)
         /* A search reads no objects, unless it plays what it has found. */
         .without_store = !verb->store && !cli_given(call, "open"),
         .unmigrated = verb->unmigrated,
+        .patience_ms = verb->login == CLI_LOGIN_OWNER ? DATABASE_STARTS_MS : 0,
         .cancel = call->cancel,
     };
     return cli_session_open(&call->session, &params, error);

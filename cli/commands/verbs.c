@@ -417,7 +417,7 @@ const struct cli_verb cli_verbs[] = {
      .arguments = "",
      .summary = "bring the database's schema up to date",
      .text = "Applies every pending migration, each once, under a lock: safe to run from several "
-             "places at once.",
+             "places at once. Waits up to two minutes for a database that is not there yet.",
      .options = migrate_options,
      .login = CLI_LOGIN_OWNER,
      .unmigrated = true,

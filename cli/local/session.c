@@ -69,16 +69,12 @@ static int migrate_local(struct cli_session *session, struct cv_cancel *cancel,
     return result ? result : cv_migrate(db, &status, error);
 }
 
-static int check_migrations(struct cli_session *session, struct cv_error *error)
+static int check_schema(struct cli_session *session, struct cv_error *error)
 {
-    struct cv_migration_status status;
-    int result = cv_migrate_status(session->db, &status, error);
-    if (result == 0 && status.pending > 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%d migrations are not applied to this database: run cortana migrate",
-                       status.pending);
-    }
-    return result;
+    char reason[CV_SCHEMA_REASON_SIZE];
+    int result = cv_queue_check_schema(session->db, reason, error);
+    return result == CV_QUEUE_SCHEMA ? cv_fail(error, CV_ERROR_CONFIGURATION, "%s", reason)
+                                     : result;
 }
 
 static int open_all(struct cli_session *session, const struct cli_session_params *params,
@@ -96,13 +92,14 @@ static int open_all(struct cli_session *session, const struct cli_session_params
         .conninfo = session->database_url,
         .application_name = "cortana",
         .cancel = params->cancel,
+        .patience_ms = params->patience_ms,
     };
     result = result ? result : cv_db_open(&db_params, &session->db, error);
     if (result) {
         return cv_fail_context(error, result, "open the database");
     }
     if (!session->is_local && !params->unmigrated) {
-        result = check_migrations(session, error);
+        result = check_schema(session, error);
     }
     if (result == 0 && !params->without_store) {
         result = cv_store_open(session->store_url, &session->store, error);

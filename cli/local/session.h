@@ -11,12 +11,13 @@
 #define CLI_DEFAULT_DATA ".local"
 
 struct cli_session_params {
-    const char *data;   /* --data, or NULL: DATABASE_URL if set, else the default directory */
-    const char *store;  /* --store, or NULL: what the installation has had, else its directory */
-    bool always_local;  /* never DATABASE_URL (run) */
-    bool as_owner;      /* of a local installation: as the schema's owner, else as its operator */
-    bool without_store; /* the command reads no objects */
-    bool unmigrated;    /* the command copes with pending migrations */
+    const char *data;    /* --data, or NULL: DATABASE_URL if set, else the default directory */
+    const char *store;   /* --store, or NULL: what the installation has had, else its directory */
+    bool always_local;   /* never DATABASE_URL (run) */
+    bool as_owner;       /* of a local installation: as the schema's owner, else as its operator */
+    bool without_store;  /* the command reads no objects */
+    bool unmigrated;     /* the command copes with pending migrations */
+    int64_t patience_ms; /* how long to wait for a database that is not there yet; 0: not at all */
     struct cv_cancel *cancel;
 };
 

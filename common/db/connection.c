@@ -285,7 +285,8 @@ int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db, struct 
         result = copy_text(&db->application_name, name, error);
     }
     if (result == 0) {
-        result = try_connect(db, db->connect_timeout_ms, error);
+        result = params->patience_ms ? cv_db_reconnect(db, params->patience_ms, error)
+                                     : try_connect(db, db->connect_timeout_ms, error);
     }
     if (result) {
         return result;

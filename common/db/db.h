@@ -19,9 +19,10 @@ struct cv_db_params {
     struct cv_cancel *cancel;     /* borrowed; an abort ends waits with CV_ERROR_CANCELED */
     int64_t connect_timeout_ms;   /* one attempt; 0 = 10 s */
     int64_t statement_timeout_ms; /* one statement, measured by the client; 0 = 5 min */
+    int64_t patience_ms;          /* how long to try to connect at first; 0: once */
 };
 
-/* Connects once. CV_ERROR_CONNECTION when the server cannot be reached, CV_ERROR_AUTHENTICATION when
+/* Connects, once or as cv_db_reconnect does for `patience_ms`. CV_ERROR_CONNECTION when the server cannot be reached, CV_ERROR_AUTHENTICATION when
  * it refuses the login, CV_ERROR_CONFIGURATION for a connection text that cannot be parsed or an
  * unknown database. No message holds a password. */
 CV_MUST_CHECK int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db,

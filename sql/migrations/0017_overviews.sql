@@ -314,4 +314,6 @@ COMMENT ON FUNCTION cortana.schema_state IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION cortana.queue_depth_of, cortana.schema_state TO cortana_metrics, service_role;
+GRANT EXECUTE ON FUNCTION cortana.queue_depth_of TO cortana_metrics, service_role;
+-- Whoever reads asks first whether the program fits the schema.
+GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_metrics, service_role;

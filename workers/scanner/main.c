@@ -111,9 +111,19 @@ static int look_until(struct scanner *scanner, int64_t until, struct cv_error *e
     return result;
 }
 
+/* A scanner that runs once does not wait: whoever starts it will start it again, and the migration
+ * may come meanwhile. */
+static int check_schema(struct scanner *scanner, struct cv_error *error)
+{
+    char reason[CV_SCHEMA_REASON_SIZE];
+    int result = cv_queue_check_schema(scanner->db, reason, error);
+    return result == CV_QUEUE_SCHEMA ? cv_fail(error, CV_ERROR_SERVER, "%s", reason) : result;
+}
+
 static int run_once(struct scanner *scanner, struct cv_error *error)
 {
-    int result = cv_store_probe(scanner->store, CV_STORE_READ, error);
+    int result = check_schema(scanner, error);
+    result = result ? result : cv_store_probe(scanner->store, CV_STORE_READ, error);
     result = result ? result : pass(scanner, error);
     for (int i = 0; result == 0 && i < SETTLE_LOOKS; i++) {
         int64_t due = INT64_MAX;
@@ -254,7 +264,8 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
         return result;
     }
     if (options->events) {
-        result = scanner_events(&scanner, stdin, ret_unreadable, error);
+        result = check_schema(&scanner, error);
+        result = result ? result : scanner_events(&scanner, stdin, ret_unreadable, error);
     } else if (options->interval_s > 0) {
         scanner.is_loop = true;
         result = run_loop(&scanner, options->interval_s, error);
