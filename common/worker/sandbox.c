@@ -16,10 +16,29 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { THREADS_MAX = 1024 }; /* a decoder and an encoder each start as many as there are CPUs */
+enum {
+    THREADS_MAX = 1024,   /* a decoder and an encoder each start as many as there are CPUs */
+    COUNTED_USER = 65534, /* "nobody" everywhere; any but root's would do */
+};
 
 static const unsigned required =
     CV_SANDBOX_PRIVILEGES | CV_SANDBOX_FILES | CV_SANDBOX_CALLS; /* see docs/design/sandbox.md */
+
+/* The kernel bounds nobody's threads whose real user id is root's, in no namespace. The effective id, which
+ * decides about files, stays; nobody's own processes are counted elsewhere, by another namespace. */
+static bool set_aside_root(struct rlimit *before)
+{
+    if (getuid() != 0 || getrlimit(RLIMIT_NPROC, before) != 0) {
+        return false;
+    }
+    /* What holds when a namespace is made, holds for all of root's processes together. */
+    static const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+    const struct rlimit most = {before->rlim_max, before->rlim_max};
+    if (setrlimit(RLIMIT_NPROC, &none) != 0) {
+        (void)setrlimit(RLIMIT_NPROC, &most);
+    }
+    return setresuid(COUNTED_USER, (uid_t)-1, (uid_t)-1) == 0;
+}
 
 /* A user namespace makes the others possible without privileges; where it is refused (a container's
  * own filter, a setting of the machine), root can do without it. In a user namespace of its own, a
@@ -29,12 +48,16 @@ static void separate(const struct cv_sandbox *sandbox, unsigned *layers)
     int at_end = 0; /* a change of credentials may take it away */
     (void)prctl(PR_GET_PDEATHSIG, &at_end, 0, 0, 0);
     int wanted = CLONE_NEWIPC | CLONE_NEWUTS | (sandbox->families ? 0 : CLONE_NEWNET);
+    struct rlimit threads = {THREADS_MAX, THREADS_MAX}, before;
+    bool is_set_aside = !CV_UNDER_SANITIZER && set_aside_root(&before);
     bool has_user = unshare(CLONE_NEWUSER | wanted) == 0;
+    if (is_set_aside && !has_user && setresuid(0, (uid_t)-1, (uid_t)-1) == 0) {
+        (void)setrlimit(RLIMIT_NPROC, &before);
+    }
     if (has_user || unshare(wanted) == 0) {
         *layers |= CV_SANDBOX_NAMESPACES;
     }
     (void)prctl(PR_SET_PDEATHSIG, at_end, 0, 0, 0);
-    struct rlimit threads = {THREADS_MAX, THREADS_MAX};
     if (has_user && !CV_UNDER_SANITIZER) {
         (void)setrlimit(RLIMIT_NPROC, &threads);
     }

@@ -91,7 +91,7 @@ static int is_installed(const char *data_path, const char *name, bool *ret_insta
 
     int result = cv_format(&file, error, "%s/%s.traineddata", data_path, name);
     if (result == 0) {
-        *ret_installed = access(file, R_OK) == 0;
+        *ret_installed = eaccess(file, R_OK) == 0; /* by the id that opens files */
     }
     return result;
 }
