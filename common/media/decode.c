@@ -546,3 +546,30 @@ int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us, struct cv_error
         }
     }
 }
+
+int cv_decoder_find_end(struct cv_decoder *decoder, int64_t *ret_end_us, struct cv_error *error)
+{
+    struct cv_input *input = decoder->input;
+    cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
+    int64_t end_us = 0;
+    if (!packet) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
+    }
+    int result = cv_input_seek(input, input->info.duration_us, error);
+    while (result == 0 && (result = cv_input_read(input, packet, error)) == CV_INPUT_PACKET) {
+        const AVStream *stream = input->format->streams[packet->stream_index];
+        int64_t time_us = cv_input_time_us(input, stream, packet->pts);
+        if (stream == input->video && time_us != AV_NOPTS_VALUE) {
+            int64_t lasts_us = av_rescale_q(packet->duration, stream->time_base, AV_TIME_BASE_Q);
+            int64_t this_us = av_sat_add64(time_us, lasts_us > 0 ? lasts_us : 0);
+            end_us = this_us > end_us ? this_us : end_us;
+        }
+        av_packet_unref(packet);
+    }
+    result = result < 0 ? result : cv_input_seek(input, 0, error);
+    forget(decoder);
+    if (result == 0) {
+        *ret_end_us = end_us;
+    }
+    return result;
+}

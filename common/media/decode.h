@@ -66,6 +66,12 @@ CV_MUST_CHECK int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_vide
 CV_MUST_CHECK int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us,
                                   struct cv_error *error);
 
+/* When the last picture ends as the packets say that lie at the end, whatever the header claims; 0 where
+ * none has a time. Decodes nothing, and reads no more than the packets behind the last key frame that an index
+ * leads to. The next frame is the first one again. */
+CV_MUST_CHECK int cv_decoder_find_end(struct cv_decoder *decoder, int64_t *ret_end_us,
+                                      struct cv_error *error);
+
 /* How much of the file has been taken in since it was opened, 0..1 of its bytes. It grows with what
  * is read, whatever the time stamps say. */
 double cv_decoder_consumed(const struct cv_decoder *decoder);

@@ -1,5 +1,6 @@
 """A long video in chunks, by two workers, is what one job makes of it."""
 import re
+import struct
 
 import pytest
 from media_tools import Stage, digest, grey_frames, make_clip, packets
@@ -97,6 +98,22 @@ def test_what_is_not_split(program, store_dir, source, tmp_path, options, suffix
     short = make_clip(tmp_path / f"b.{suffix}", f"-i {source} {options} -map 0 -c copy")
     stage, result, plan = split(program, store_dir, short, renditions=[240])
     assert plan["chunks"] == [] and result["renditions"][0]["segments"] > 1
+    stage.check_output()
+
+
+def test_a_header_that_lies_makes_no_chunks_of_nothing(program, store_dir, tmp_path):
+    """Matroska's element Duration (44 89), a double of milliseconds, says forty hours of thirty seconds."""
+    path = make_clip(tmp_path / "c.mkv", "-f lavfi -i testsrc2=s=426x240:r=10:d=30 -c:v libx264 -preset ultrafast "
+                     "-b:v 48k")
+    data = bytearray(path.read_bytes())
+    place = data.index(b"\x44\x89\x88") + 3
+    assert struct.unpack_from(">d", data, place)[0] == pytest.approx(30000)
+    struct.pack_into(">d", data, place, 40 * 3600e3)
+    path.write_bytes(data)
+    stage, result, plan = split(program, store_dir, path, renditions=[240])
+    assert plan["duration"] == 40 * 3600
+    assert [chunk["until"] for chunk in plan["chunks"]] == [12000, 24000, None]
+    assert result["duration"] == pytest.approx(30, abs=0.01) and result["frames"] == 300
     stage.check_output()
 
 

@@ -9,6 +9,9 @@ enum {
     SPLIT_MAX_S = 24 * 60 * 60,
     PREROLL_US = 1000 * 1000, /* what a chunk decodes before its beginning */
     NAME_SIZE = 32,
+    /* Below any recording that takes long: a picture that stands, sent once a second, has some 100 bytes
+     * a second in H.264, and what holds as little is done in one piece. */
+    BYTES_PER_SECOND_MIN = 500,
 };
 
 /* ---- the payload ----------------------------------------------------------------------------- */
@@ -114,18 +117,40 @@ static bool can_seek(const struct cv_media_info *info)
     return strcmp(info->container, "mov") == 0 || strcmp(info->container, "matroska") == 0;
 }
 
+/* A header may claim days. What is planned for ends where the last packets do, and is no longer than so
+ * many bytes can hold; the last chunk has no end, so that nothing is lost where the file holds more. */
+static int find_planned(struct cv_decoder *decoder, int64_t bytes, int64_t split_us,
+                        int64_t *ret_planned_us, struct cv_error *error)
+{
+    const struct cv_media_info *info = cv_decoder_info(decoder);
+    int64_t held_s = bytes / BYTES_PER_SECOND_MIN;
+    int64_t planned_us =
+        info->duration_us / AV_TIME_BASE < held_s ? info->duration_us : held_s * AV_TIME_BASE;
+    int64_t end_us = 0;
+    if (can_seek(info) && planned_us > split_us) {
+        int result = cv_decoder_find_end(decoder, &end_us, error);
+        if (result < 0) {
+            return result;
+        }
+        planned_us = end_us < planned_us ? end_us : planned_us;
+    }
+    *ret_planned_us = planned_us;
+    return 0;
+}
+
 /* Chunks of one length; what is left over makes one more, when it is half of one at least. */
-static json_t *chunks_to_json(const struct cv_media_info *info, int64_t split_us)
+static json_t *chunks_to_json(const struct cv_media_info *info, int64_t duration_us,
+                              int64_t split_us)
 {
     json_t *list = json_array();
     int64_t length_us =
         (split_us + CV_LADDER_CHUNK_US - 1) / CV_LADDER_CHUNK_US * CV_LADDER_CHUNK_US;
-    int64_t least_us = info->duration_us / TRANSCODE_CHUNKS_MAX;
+    int64_t least_us = duration_us / TRANSCODE_CHUNKS_MAX;
     if (length_us < least_us) {
         length_us = (least_us / CV_LADDER_CHUNK_US + 1) * CV_LADDER_CHUNK_US;
     }
-    int64_t count = (info->duration_us + length_us / 2) / length_us;
-    if (!can_seek(info) || info->duration_us <= split_us || count < 2) {
+    int64_t count = (duration_us + length_us / 2) / length_us;
+    if (!can_seek(info) || duration_us <= split_us || count < 2) {
         return list;
     }
     for (int64_t i = 0; list && i < count; i++) {
@@ -170,14 +195,17 @@ int transcode_run_plan(struct cv_stage_context *context, const struct transcode_
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     struct cv_decoder_params params = {.threads = 1, .cancel = cv_stage_cancel(context)};
     int result = open_decoder(context, request, &params, &reader, &source, &decoder, error);
+    int64_t planned_us = 0;
+    result =
+        result ? result : find_planned(decoder, source.size, request->split_us, &planned_us, error);
     if (result != 0) {
         return result;
     }
     const struct cv_media_info *info = cv_decoder_info(decoder);
-    json_t *object =
-        json_pack("{s:f, s:s, s:o, s:o}", "duration", (double)info->duration_us / 1e6, "segments",
-                  request->format == CV_SEGMENT_MP4 ? "fmp4" : "ts", "renditions",
-                  renditions_to_json(request), "chunks", chunks_to_json(info, request->split_us));
+    json_t *object = json_pack("{s:f, s:s, s:o, s:o}", "duration", (double)info->duration_us / 1e6,
+                               "segments", request->format == CV_SEGMENT_MP4 ? "fmp4" : "ts",
+                               "renditions", renditions_to_json(request), "chunks",
+                               chunks_to_json(info, planned_us, request->split_us));
     if (!object) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
     }
