@@ -570,7 +570,7 @@ COMMENT ON COLUMN cortana.search_terms.lookup IS
 COMMENT ON COLUMN cortana.search_terms.beginnings IS 'Folded.';
 COMMENT ON COLUMN cortana.search_terms.alternatives IS
     'The sides of an OR that has beginnings of words, each as search_terms in text form; used instead of lookup. '
-    'Never SQL: a user can call search_candidates() with any value here.';
+    'Never SQL: every value is quoted where it becomes part of a statement.';
 COMMENT ON COLUMN cortana.search_terms.pairs IS
     'Keys of the neighbours in "phrases", all of which a result holds.';
 COMMENT ON COLUMN cortana.search_terms.excluded IS 'What no result may hold; null: nothing.';
@@ -1191,29 +1191,30 @@ COMMENT ON FUNCTION cortana.search_part_lookup IS
     'and their keys have far shorter lists than trigrams; then only what comes before them is looked up '
     'by these.';
 
-CREATE FUNCTION cortana.search_candidates(p_terms search_terms, p_video uuid, p_limit int, p_fuzzy boolean)
+CREATE FUNCTION cortana.search_candidates(p_query text, p_video uuid, p_limit int, p_fuzzy boolean)
 RETURNS SETOF tid
 LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET jit = off AS
 $$
 DECLARE
+    terms search_terms := search_parse(p_query);
     sees_all boolean := search_sees_all();
     teams uuid[] := current_team_ids();
     -- enough to rank the best of a common word first, few enough to be ranked in milliseconds
     enough int := greatest(200, p_limit);
     owner_rule text := CASE WHEN sees_all THEN 'true' ELSE
         format('(owner_id = %L OR team_id = ANY (%L))', auth.uid(), coalesce(teams, '{}')) END;
-    base search_condition[] := ARRAY(SELECT c FROM search_field_filters(p_terms) AS c);
+    base search_condition[] := ARRAY(SELECT c FROM search_field_filters(terms) AS c);
     -- Lines of few videos lie anywhere (null). Else the newest are read first: so many that they hold few of a
     -- common word and tell how common it is; and more for what is rarer, to be done in fewer steps.
     span bigint := CASE WHEN p_video IS NULL THEN 1024 END;
     wide_span bigint := CASE WHEN p_video IS NULL THEN 8192 END;
     -- Where the index cannot be asked to leave out, a common word may cost the reading of all that is sifted.
-    guesses int := CASE WHEN p_terms.excluded IS NULL THEN enough ELSE p_limit END;
-    words text[] := search_word_list(p_terms.literal);
+    guesses int := CASE WHEN terms.excluded IS NULL THEN enough ELSE p_limit END;
+    words text[] := search_word_list(terms.literal);
     word_keys int[] := ARRAY(SELECT search_key('w' || w) FROM unnest(words) AS w);
-    parts text[] := search_word_list(regexp_replace(p_terms.literal, '[^[:alnum:]]+', ' ', 'g'));
+    parts text[] := search_word_list(regexp_replace(terms.literal, '[^[:alnum:]]+', ' ', 'g'));
     found tid[] := '{}';
     alternative int[];
     source record;
@@ -1228,8 +1229,8 @@ BEGIN
         base := base || (format('keys @> %L', ARRAY[search_key('v' || p_video)]),
                          format('video_id = %L', p_video))::search_condition;
     END IF;
-    IF p_terms.sources IS NOT NULL THEN
-        source := search_source_condition(p_terms.sources, owner_rule);
+    IF terms.sources IS NOT NULL THEN
+        source := search_source_condition(terms.sources, owner_rule);
         base := base || (source.lookup, NULL)::search_condition;
         IF source.is_narrow THEN
             span := NULL;
@@ -1243,13 +1244,13 @@ BEGIN
         END LOOP;
         IF cardinality(found) < p_limit THEN
             found := found || search_newest(
-                base, search_document_condition(search_expand(p_terms.folded), p_terms.excluded), NULL,
+                base, search_document_condition(search_expand(terms.folded), terms.excluded), NULL,
                 enough, wide_span);
         END IF;
         RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
-    IF p_terms.words IS NULL AND p_terms.folded IS NULL THEN
+    IF terms.words IS NULL AND terms.folded IS NULL THEN
         -- No word, but a tag or a video: its lines.
         found := search_newest(base, NULL, NULL, enough, span);
         RETURN QUERY SELECT unnest(found);
@@ -1261,38 +1262,38 @@ BEGIN
             base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
             64, wide_span);
     END IF;
-    IF cardinality(words) > 1 AND phraseto_tsquery('simple', p_terms.literal)::text <> p_terms.words::text
+    IF cardinality(words) > 1 AND phraseto_tsquery('simple', terms.literal)::text <> terms.words::text
     THEN
         found := found || search_newest(
             base, format('keys @> %L AND ', search_pair_keys(words))
-                  || search_document_condition(p_terms.words, p_terms.excluded),
-            format('document @@ %L::tsquery', phraseto_tsquery('simple', p_terms.literal)),
+                  || search_document_condition(terms.words, terms.excluded),
+            format('document @@ %L::tsquery', phraseto_tsquery('simple', terms.literal)),
             enough, span);
     END IF;
-    IF p_terms.words IS NOT NULL THEN
+    IF terms.words IS NOT NULL THEN
         found := found || search_newest(
-            base, search_word_lookup(p_terms),
-            CASE WHEN p_terms.beginnings IS NOT NULL
-                 THEN format('document @@ %L::tsquery', p_terms.words) END,
+            base, search_word_lookup(terms),
+            CASE WHEN terms.beginnings IS NOT NULL
+                 THEN format('document @@ %L::tsquery', terms.words) END,
             enough, span);
     END IF;
-    IF p_terms.grams IS NOT NULL THEN
+    IF terms.grams IS NOT NULL THEN
         found := found || search_newest(
-            base, format('keys @> %L', ARRAY(SELECT search_key('g' || g) FROM unnest(p_terms.grams) AS g)),
+            base, format('keys @> %L', ARRAY(SELECT search_key('g' || g) FROM unnest(terms.grams) AS g)),
             format('folded LIKE ALL (%L)', ARRAY(
-                SELECT search_pattern(w) FROM string_to_table(p_terms.folded, ' ') AS w)),
+                SELECT search_pattern(w) FROM string_to_table(terms.folded, ' ') AS w)),
             enough, span);
     END IF;
     -- What follows finds nothing that would stand above what has been found: words as they may have been
     -- misread, and parts of words.
     IF cardinality(found) < p_limit AND words IS NOT NULL THEN
         found := found || search_newest(
-            base, format('keys @> %L', coalesce(p_terms.pairs, word_keys)), NULL, guesses, wide_span);
+            base, format('keys @> %L', coalesce(terms.pairs, word_keys)), NULL, guesses, wide_span);
     END IF;
-    IF cardinality(found) < (CASE WHEN p_terms.folded LIKE '% % %' THEN 1 ELSE p_limit END)
-        AND p_terms.grams IS NULL AND left(p_terms.folded, 24) ~ '[[:alnum:]]{3}' THEN
+    IF cardinality(found) < (CASE WHEN terms.folded LIKE '% % %' THEN 1 ELSE p_limit END)
+        AND terms.grams IS NULL AND left(terms.folded, 24) ~ '[[:alnum:]]{3}' THEN
         found := found || search_newest(
-            base, search_part_lookup(p_terms.folded), format('position(%L IN folded) > 0', p_terms.folded),
+            base, search_part_lookup(terms.folded), format('position(%L IN folded) > 0', terms.folded),
             guesses, wide_span);
     END IF;
     RETURN QUERY SELECT unnest(found);
@@ -1302,7 +1303,8 @@ COMMENT ON FUNCTION cortana.search_candidates IS
     'Rows that may answer: p_limit or more from each way of looking, where there are so many. PostgreSQL '
     'lets no text operator use an index below a row-level security policy (none is leakproof), so this '
     'reads past the policy and applies the same rule itself; search_segments reads every row once more '
-    'under the policy.';
+    'under the policy. It takes the query as a person wrote it, and parses it by itself: terms that a caller '
+    'has made could say anything.';
 
 -- ---- results ------------------------------------------------------------------------------------
 
@@ -1362,14 +1364,14 @@ BEGIN
         OR wanted = 0 THEN
         RETURN;
     END IF;
-    candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(terms, video, wanted, false) AS c);
+    candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(query, video, wanted, false) AS c);
     -- A query that found its text needs no guesses, the less the more words it has.
     IF cardinality(candidates) < least(wanted,
             CASE WHEN terms.pairs IS NOT NULL OR terms.folded LIKE '% % %' THEN 1
                  WHEN terms.folded LIKE '% %' THEN 3 ELSE 5 END)
         AND length(terms.folded) BETWEEN 3 AND 100 THEN
         candidates := candidates
-            || ARRAY(SELECT c FROM search_candidates(terms, video, wanted, true) AS c);
+            || ARRAY(SELECT c FROM search_candidates(query, video, wanted, true) AS c);
     END IF;
     RETURN QUERY
     WITH rated AS (

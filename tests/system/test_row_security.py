@@ -1,6 +1,7 @@
 """Row-level security as two users of different teams see it, and what a user can never do."""
 
 import json
+import re
 import uuid
 
 import psycopg2
@@ -98,17 +99,49 @@ def test_a_user_searches_with_every_form_of_query(library, query):
     assert query == "h1" or [row["video_id"] for row in found] == [library.videos["alice"]]
 
 
-@pytest.mark.parametrize("hostile", ["EXISTS (SELECT FROM pg_authid)", "x') OR EXISTS (SELECT FROM pg_authid) OR ('"])
-def test_a_users_own_search_terms_are_never_sql(library, hostile):
-    """search_candidates() runs with its owner's rights, and a user may call it with terms that no query has."""
+HOSTILE = ["EXISTS (SELECT FROM pg_authid)", "x') OR EXISTS (SELECT FROM pg_authid) OR ('", "x' OR true --",
+           "\\' OR true --", "$$ OR true --", "}' OR true --", '{"x\\"}\' OR true --', "%", "_", "%L %s %1$s"]
+FORMS = ["{}", '"{}"', "hi -{}", "hi OR {}*", "hi from:{}", 'hi from:"{}"', "hi lang:{}", 'tag:"{}"', "hi after:{}",
+         "from:{} {}*"]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_users_query_is_never_sql(library, hostile):
+    """search_candidates() runs with its owner's rights and puts statements together. It takes nothing but text."""
     library.become(ALICE)
-    candidates = """SELECT c FROM cortana.search_candidates(
-        jsonb_populate_record(NULL::cortana.search_terms, %s), NULL, 10, false) AS c"""
-    with pytest.raises(psycopg2.errors.InvalidTextRepresentation):
-        library.queue.run(candidates, json.dumps({"words": "'hi'", "alternatives": [hostile]}))
-    side = library.queue.value("SELECT jsonb_populate_record(NULL::cortana.search_terms, %s)::text",
-                               json.dumps({"beginnings": [hostile]}))
-    assert library.queue.run(candidates, json.dumps({"words": "'hi'", "alternatives": [side]})) == []
+    for query in (form.format(hostile, hostile) for form in FORMS):
+        for fuzzy in (False, True):
+            try:
+                found = library.queue.run(
+                    "SELECT m.video_id FROM cortana.search_candidates(%s, NULL, 10, %s) AS c"
+                    " JOIN search_materialized m ON m.ctid = c", query, fuzzy)
+            except psycopg2.errors.InvalidParameterValue:
+                continue  # a date that is none, say
+            assert {row["video_id"] for row in found} <= {library.videos["alice"]}, query
+    with pytest.raises(psycopg2.errors.UndefinedFunction):
+        library.queue.run("SELECT cortana.search_candidates(cortana.search_parse('hi'), NULL, 10, false)")
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_terms_are_quoted_wherever_they_become_sql(library, hostile):
+    """Terms that no query has: each text and each list of texts is hostile, and no other table is read."""
+    run, value = library.queue.run, library.queue.value
+    members = run("SELECT attname AS name, atttypid::regtype::text AS type FROM pg_attribute WHERE attnum > 0 AND"
+                  " attrelid = 'cortana.search_terms'::regclass")
+    terms = {row["name"]: hostile if row["type"] == "text" else [hostile, hostile] for row in members
+             if row["type"] in ("text", "text[]") and row["name"] != "alternatives"}
+    assert len(terms) >= 7
+    side = value("SELECT jsonb_populate_record(NULL::cortana.search_terms, %s)::text",
+                 json.dumps({"beginnings": [hostile], "words": "'hi'"}))
+    text = json.dumps({**terms, "words": "'hi'"})
+    both = json.dumps({"words": "'hi'", "alternatives": [side, side]})
+    for function, given in (("search_field_conditions", text), ("search_word_lookup", text),
+                            ("search_word_lookup", both)):
+        made = value(f"SELECT cortana.{function}(jsonb_populate_record(NULL::cortana.search_terms, %s))", given)
+        condition = made if function == "search_field_conditions" else f"AND {made}"
+        plan = value("EXPLAIN (FORMAT json) SELECT FROM search_materialized WHERE true " + condition.replace("%", "%%"))
+        read = set(re.findall(r'"Relation Name": "(\w+)"', json.dumps(plan)))
+        assert read == {"search_materialized"}, condition
 
 
 def test_the_service_role_sees_and_writes_everything(library):

@@ -207,7 +207,7 @@ def test_candidates_keep_to_the_caller_s_rows(search, two_users, sql):
         cursor.execute("SELECT set_config('request.jwt.claims', %s, true)",
                        (json.dumps({"sub": str(alice)}),))
         for fuzzy in (False, True):
-            cursor.execute("SELECT c FROM search_candidates(search_parse('secret'), NULL, 100, %s) c"
+            cursor.execute("SELECT c FROM search_candidates('secret', NULL, 100, %s) c"
                            " EXCEPT SELECT ctid FROM search_materialized", (fuzzy,))
             assert cursor.fetchall() == []
         cursor.execute("ROLLBACK")
