@@ -262,12 +262,15 @@ COMMENT ON FUNCTION api.grant_media IS
 
 -- ---- text --------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION api.segment_object(s segments) RETURNS jsonb
+CREATE FUNCTION api.segment_object(s segments, p_with_tracks boolean) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'id', s.id, 'text', s.text, 't_start', s.t_start, 't_end', s.t_end, 'box', s.bounding_box,
-    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language);
-COMMENT ON FUNCTION api.segment_object IS 'A line of text as the API shows it; times in ms of the video.';
+    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language)
+    || CASE WHEN p_with_tracks THEN jsonb_build_object('track', to_jsonb(s) -> 'track', 'words', to_jsonb(s) -> 'words')
+            ELSE '{}' END;
+COMMENT ON FUNCTION api.segment_object IS
+    'A line of text as the API shows it; times in ms of the video. A reading that knows neither track nor words has null there.';
 
 CREATE FUNCTION api.segments(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -280,7 +283,7 @@ DECLARE
     found_keys jsonb[];
 BEGIN
     PERFORM api.require_video((p ->> 'id')::uuid);
-    SELECT array_agg(api.segment_object(s) ORDER BY s.t_start, s.id),
+    SELECT array_agg(api.segment_object(s, coalesce((p ->> 'tracks')::boolean, false)) ORDER BY s.t_start, s.id),
            array_agg(jsonb_build_array(s.t_start, s.id) ORDER BY s.t_start, s.id)
     INTO found_rows, found_keys
     FROM (SELECT l.* FROM segments l
@@ -350,6 +353,131 @@ $$;
 COMMENT ON FUNCTION api.marked IS
     'A snippet whose hits stand between the characters 2 and 3, as a list of {text, hit}: no HTML for a page to parse.';
 
+CREATE TYPE api.search_fields AS (query text, kind text, owner uuid, team uuid, video uuid, min_confidence real);
+COMMENT ON TYPE api.search_fields IS 'A query without the fields that narrow its results down, and these.';
+
+CREATE FUNCTION api.read_fields(p jsonb) RETURNS api.search_fields
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    field text[];
+    value text;
+    wanted api.search_fields := ROW(p ->> 'q', p ->> 'kind', p ->> 'owner', p ->> 'team', p ->> 'video',
+                                    p ->> 'min_confidence')::api.search_fields;
+BEGIN
+    FOR field IN SELECT m FROM regexp_matches(p ->> 'q', '(?:^|\s)(kind|owner|team|video|conf):(\S*)', 'g') AS m
+    LOOP
+        value := lower(field[2]);
+        IF field[1] = 'kind' AND NOT EXISTS (SELECT FROM entity_types WHERE name = value) THEN
+            PERFORM search_refuse('kind: takes mention, hashtag, url, emoji or number: write kind:url');
+        ELSIF field[1] = 'conf' AND value !~ '^(0(\.\d{1,4})?|1(\.0{1,4})?)$' THEN
+            PERFORM search_refuse('conf: takes a number from 0 to 1, the least confidence: write conf:0.8');
+        ELSIF field[1] IN ('owner', 'team', 'video') AND value !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+            AND NOT (field[1] = 'owner' AND value = 'me' AND auth.uid() IS NOT NULL) THEN
+            PERFORM search_refuse(format('%s: takes the id of one%s', field[1],
+                                         CASE field[1] WHEN 'owner' THEN ', or me: write owner:me' ELSE '' END));
+        END IF;
+        CASE field[1]
+            WHEN 'kind' THEN wanted.kind := value;
+            WHEN 'conf' THEN wanted.min_confidence := value::real;
+            WHEN 'team' THEN wanted.team := value::uuid;
+            WHEN 'video' THEN wanted.video := value::uuid;
+            ELSE wanted.owner := CASE value WHEN 'me' THEN auth.uid() ELSE value::uuid END;
+        END CASE;
+    END LOOP;
+    wanted.query := btrim(regexp_replace(p ->> 'q', '(^|\s)(kind|owner|team|video|conf):\S*', ' ', 'g'));
+    IF wanted.query = '' THEN
+        PERFORM search_refuse('kind:, owner:, team:, video: and conf: narrow a search down: add a word, a tag: or a from:');
+    END IF;
+    RETURN wanted;
+END
+$$;
+COMMENT ON FUNCTION api.read_fields IS
+    'Takes kind:, owner:, team:, video: and conf: out of a query; a parameter of the same name is the same.';
+
+CREATE TYPE api.hit AS (n int, passes boolean, segment_id uuid, video_id uuid, owner_id uuid, video_title text, text text,
+                        snippet text, t_start int, t_end int, box jsonb, confidence real, language text, rank real,
+                        match_kind text, kinds text[]);
+COMMENT ON TYPE api.hit IS
+    'A line that a query has found: its place in the list, whether it passes the filters. kinds null: not looked up.';
+
+CREATE FUNCTION api.hits(p jsonb, p_fields api.search_fields, p_most int) RETURNS SETOF api.hit
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT row_number() OVER (ORDER BY
+               CASE p ->> 'sort' WHEN 'newest' THEN v.created_at END DESC NULLS LAST,
+               CASE WHEN coalesce(p ->> 'sort', 'rank') = 'rank' THEN s.rank END DESC NULLS LAST,
+               CASE WHEN coalesce(p ->> 'sort', 'rank') = 'rank' THEN s.confidence END DESC NULLS LAST,
+               s.video_id, s.t_start, s.segment_id)::int,
+           s.confidence >= coalesce(p_fields.min_confidence, 0)
+               AND (p_fields.owner IS NULL OR v.owner_id = p_fields.owner) IS TRUE
+               AND (p_fields.team IS NULL OR v.team_id = p_fields.team) IS TRUE
+               AND (p ->> 'lang' IS NULL OR s.language = p ->> 'lang') IS TRUE
+               AND (p ->> 'match' IS NULL OR s.match_kind = p ->> 'match') IS TRUE
+               AND (p_fields.kind IS NULL OR p_fields.kind = ANY (k.kinds)) IS TRUE,
+           s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.snippet, s.t_start, s.t_end,
+           s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds
+    FROM search_segments(p_fields.query, p_fields.video, p_most, E'\x02', E'\x03') AS s
+    JOIN videos v ON v.id = s.video_id
+    LEFT JOIN LATERAL (
+        SELECT coalesce(array_agg(DISTINCT e.entity_type ORDER BY e.entity_type), '{}') AS kinds
+        FROM entities e WHERE e.segment_id = s.segment_id) AS k
+        ON p_fields.kind IS NOT NULL OR (p ->> 'facets')::boolean
+$$;
+COMMENT ON FUNCTION api.hits IS
+    'The best p_most lines for a query in the order of "sort": rank, time (by video and time within it) or newest.';
+
+CREATE FUNCTION api.hit_object(h api.hit) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'segment_id', h.segment_id, 'video_id', h.video_id, 'video_title', h.video_title, 'text', h.text,
+    'snippet', api.marked(h.snippet), 't_start', h.t_start, 't_end', h.t_end, 'box', h.box, 'confidence', h.confidence,
+    'language', h.language, 'rank', h.rank, 'match', h.match_kind,
+    'kinds', coalesce(h.kinds, (SELECT array_agg(DISTINCT e.entity_type ORDER BY e.entity_type) FROM entities e
+                                WHERE e.segment_id = h.segment_id), '{}'));
+COMMENT ON FUNCTION api.hit_object IS 'A hit as the API shows it.';
+
+CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_after int, p_limit int)
+RETURNS TABLE (row_object jsonb, row_key jsonb)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT jsonb_build_object(
+               'video', (SELECT api.video_object(v) FROM videos v WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
+               'items', (SELECT jsonb_agg(api.hit_object(h) ORDER BY h.n) FROM unnest(p_hits) AS h
+                         WHERE h.n = ANY (g.places[:3]))),
+           jsonb_build_array(g.n, g.video_id)
+    FROM (SELECT h.video_id, min(h.n) AS n, count(*) AS hits, max(h.rank) AS best, array_agg(h.n ORDER BY h.n) AS places
+          FROM unnest(p_hits) AS h WHERE h.passes GROUP BY h.video_id) AS g
+    WHERE g.n > p_after
+    ORDER BY g.n LIMIT p_limit
+$$;
+COMMENT ON FUNCTION api.hit_groups IS 'Hits by video, the video with the first hit first, with up to three hits each.';
+
+CREATE FUNCTION api.facets(p_hits api.hit[]) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    WITH hits AS (SELECT h.* FROM unnest(p_hits) AS h WHERE h.passes)
+    SELECT jsonb_build_object(
+        'kind', (SELECT coalesce(jsonb_object_agg(f.value, f.n), '{}')
+                 FROM (SELECT k.value, count(*) AS n FROM hits, unnest(kinds) AS k (value) GROUP BY 1) AS f),
+        'language', (SELECT coalesce(jsonb_object_agg(f.language, f.n), '{}')
+                     FROM (SELECT language, count(*) AS n FROM hits WHERE language IS NOT NULL GROUP BY 1) AS f),
+        'match', (SELECT coalesce(jsonb_object_agg(f.match_kind, f.n), '{}')
+                  FROM (SELECT match_kind, count(*) AS n FROM hits GROUP BY 1) AS f),
+        'owner', (SELECT coalesce(jsonb_object_agg(f.owner_id, f.n), '{}')
+                  FROM (SELECT owner_id, count(*) AS n FROM hits WHERE owner_id IS NOT NULL
+                        GROUP BY 1 ORDER BY 2 DESC LIMIT 50) AS f),
+        'video', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', f.video_id, 'title', f.video_title, 'count', f.n)
+                                            ORDER BY f.n DESC, f.video_id), '[]')
+                  FROM (SELECT video_id, video_title, count(*) AS n FROM hits
+                        GROUP BY 1, 2 ORDER BY 3 DESC, 1 LIMIT 50) AS f))
+$$;
+COMMENT ON FUNCTION api.facets IS 'How many of the hits that pass the filters there are of each kind, language, match, owner and video.';
+
 CREATE FUNCTION api.search(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -357,40 +485,135 @@ $$
 DECLARE
     most CONSTANT int := 1000;     -- of search_segments
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 20);
-    keys CONSTANT jsonb := api.read_cursor(p, 5);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    hits CONSTANT api.hit[] := ARRAY(SELECT h FROM api.hits(p, api.read_fields(p), most) AS h);
+    last_place int;
     found_rows jsonb[];
     found_keys jsonb[];
+    answer api.answer;
 BEGIN
-    SELECT array_agg(jsonb_build_object(
-               'segment_id', h.segment_id, 'video_id', h.video_id,
-               'video_title', (SELECT coalesce(v.title, v.original_name) FROM videos v WHERE v.id = h.video_id),
-               'text', h.text, 'snippet', api.marked(h.snippet), 't_start', h.t_start, 't_end', h.t_end,
-               'box', h.bounding_box, 'confidence', h.confidence, 'language', h.language, 'rank', h.rank,
-               'match', h.match_kind,
-               'kinds', (SELECT coalesce(jsonb_agg(DISTINCT e.entity_type), '[]') FROM entities e
-                         WHERE e.segment_id = h.segment_id))
-                     ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start, h.segment_id),
-           array_agg(jsonb_build_array(h.rank, h.confidence, h.video_id, h.t_start, h.segment_id)
-                     ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start, h.segment_id)
-    INTO found_rows, found_keys
-    FROM (SELECT s.* FROM search_segments(p ->> 'q', (p ->> 'video')::uuid, most, E'\x02', E'\x03') AS s
-          WHERE s.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
-            AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = s.segment_id
-                                                 AND e.entity_type = p ->> 'kind'))
-            AND (keys IS NULL
-                 OR s.rank < (keys ->> 0)::real
-                 OR s.rank = (keys ->> 0)::real AND (s.confidence < (keys ->> 1)::real
-                    OR s.confidence = (keys ->> 1)::real
-                       AND (s.video_id, s.t_start, s.segment_id)
-                           > ((keys ->> 2)::uuid, (keys ->> 3)::int, (keys ->> 4)::uuid)))
-          ORDER BY s.rank DESC, s.confidence DESC, s.video_id, s.t_start, s.segment_id
-          LIMIT wanted + 1) AS h;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    -- Where the page before ended, also when lines before it have come or gone meanwhile.
+    SELECT coalesce(min(h.n), (keys ->> 0)::int, 0) INTO last_place
+    FROM unnest(hits) AS h WHERE (keys ->> 1)::uuid IN (h.segment_id, h.video_id);
+    IF p ->> 'group' = 'video' THEN
+        SELECT array_agg(g.row_object), array_agg(g.row_key) INTO found_rows, found_keys
+        FROM api.hit_groups(hits, greatest(last_place, (keys ->> 0)::int), wanted + 1) AS g;
+    ELSE
+        SELECT array_agg(api.hit_object(h) ORDER BY h.n), array_agg(jsonb_build_array(h.n, h.segment_id) ORDER BY h.n)
+        INTO found_rows, found_keys
+        FROM (SELECT * FROM unnest(hits) AS u WHERE u.passes AND u.n > last_place ORDER BY u.n LIMIT wanted + 1) AS h;
+    END IF;
+    answer := api.page(p, wanted, found_rows, found_keys);
+    answer.body := answer.body || jsonb_build_object(
+        'of', (SELECT count(*) FROM unnest(hits) AS h WHERE h.passes), 'capped', cardinality(hits) = most);
+    IF (p ->> 'facets')::boolean THEN
+        answer.body := answer.body || jsonb_build_object('facets', api.facets(hits));
+    END IF;
+    RETURN answer;
 END
 $$;
 COMMENT ON FUNCTION api.search IS
-    'GET /search: the best 1000 lines for a query, a page at a time. Each page ranks the same 1000 anew, so that pages '
-    'fit together while lines come and go.';
+    'GET /search: the best 1000 lines for a query that pass the filters, a page at a time, flat or by video. Each page ranks '
+    'the same 1000 anew, so that pages fit together while lines come and go. "capped": there are more than these 1000.';
+
+CREATE FUNCTION api.suggest(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    typed CONSTANT text := lower(normalize(coalesce(substring(p ->> 'q' FROM '\S+$'), ''), NFKC));
+    tag CONSTANT text := substring(typed FROM '^(?:tag:)?[#@]?([^#@:]*)$');
+    pattern CONSTANT text := replace(replace(replace(tag, '\', '\\'), '%', '\%'), '_', '\_') || '%';
+    wanted CONSTANT int := 10;
+    items jsonb;
+BEGIN
+    SELECT coalesce(jsonb_agg(jsonb_build_object('text', s.value, 'kind', s.kind) ORDER BY s.place, s.value), '[]')
+    INTO items
+    FROM (SELECT * FROM (
+              SELECT 1 AS place, o.name AS value, 'operator' AS kind
+              FROM unnest('{from:,lang:,tag:,after:,before:,kind:,owner:me,team:,video:,conf:}'::text[]) AS o (name)
+              WHERE typed <> '' AND starts_with(o.name, typed) AND o.name <> typed
+              UNION ALL
+              SELECT 2, 'kind:' || t.name, 'operator' FROM entity_types t
+              WHERE starts_with(typed, 'kind:') AND starts_with('kind:' || t.name, typed)
+              UNION ALL
+              (SELECT DISTINCT 3, CASE e.entity_type WHEN 'mention' THEN '@' ELSE '#' END || ltrim(e.normalized_value, '#@'), 'tag'
+               FROM entities e
+               WHERE length(tag) > 0 AND e.entity_type IN ('mention', 'hashtag')
+                 AND (typed !~ '[#@]' OR (e.entity_type = 'mention') = (typed ~ '@'))
+                 AND ltrim(e.normalized_value, '#@') LIKE pattern LIMIT wanted)
+              UNION ALL
+              SELECT 4, coalesce(v.title, v.original_name), 'title'
+              FROM api.newest_videos(NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
+              WHERE length(typed) >= 2 AND position(typed IN lower(coalesce(v.title, v.original_name))) > 0) AS u
+          ORDER BY u.place, u.value LIMIT wanted) AS s;
+    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+END
+$$;
+COMMENT ON FUNCTION api.suggest IS
+    'GET /search/suggest: what the last word of a query may become: operators, tags that the caller''s videos have, and titles '
+    'of the newest 500 videos.';
+
+CREATE FUNCTION api.entity_places(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    SELECT array_agg(jsonb_build_object('video_id', g.id, 'video_title', g.title, 'created_at', g.created_at, 'count', g.n,
+                                        'first', g.places[1]) ORDER BY g.created_at DESC, g.id DESC),
+           array_agg(jsonb_build_array(g.created_at, g.id) ORDER BY g.created_at DESC, g.id DESC)
+    INTO found_rows, found_keys
+    FROM (SELECT v.id, coalesce(v.title, v.original_name) AS title, v.created_at, count(*) AS n,
+                 array_agg(jsonb_build_object('segment_id', s.id, 't_start', s.t_start, 't_end', s.t_end, 'text', s.text)
+                           ORDER BY s.t_start, s.id) AS places
+          FROM entities e JOIN segments s ON s.id = e.segment_id JOIN videos v ON v.id = s.video_id
+          WHERE e.entity_type = p ->> 'kind' AND e.normalized_value = lower(normalize(p ->> 'value', NFKC))
+            AND (keys IS NULL OR (v.created_at, v.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+          GROUP BY v.id ORDER BY v.created_at DESC, v.id DESC LIMIT wanted + 1) AS g;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.entity_places IS
+    'GET /entities/places: the videos in which a mention, hashtag, URL, emoji or number is seen, the newest first.';
+
+CREATE FUNCTION api.timeline(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    buckets CONSTANT int := coalesce((p ->> 'buckets')::int, 400);
+    duration_ms int;
+    bucket_ms int;
+    lines int[];
+    hits int[];
+BEGIN
+    PERFORM api.require_video((p ->> 'id')::uuid);
+    SELECT greatest(round(coalesce(v.duration, 0) * 1000)::int,
+                    (SELECT coalesce(max(s.t_end), 0) FROM segments s WHERE s.video_id = v.id), 1)
+    INTO duration_ms FROM videos v WHERE v.id = (p ->> 'id')::uuid;
+    bucket_ms := (duration_ms + buckets - 1) / buckets;
+    SELECT array_agg(coalesce(c.n, 0) ORDER BY b.n) INTO lines
+    FROM generate_series(0, buckets - 1) AS b (n)
+    LEFT JOIN (SELECT d.n, count(*) AS n_lines FROM segments s
+               CROSS JOIN LATERAL generate_series(s.t_start / bucket_ms, least(s.t_end / bucket_ms, buckets - 1)) AS d (n)
+               WHERE s.video_id = (p ->> 'id')::uuid GROUP BY d.n) AS c (bucket, n) ON c.bucket = b.n;
+    IF p ->> 'q' IS NOT NULL THEN
+        SELECT array_agg(coalesce(c.n, 0) ORDER BY b.n) INTO hits
+        FROM generate_series(0, buckets - 1) AS b (n)
+        LEFT JOIN (SELECT least(h.t_start / bucket_ms, buckets - 1), count(*)
+                   FROM search_segments(p ->> 'q', (p ->> 'id')::uuid, 1000) AS h GROUP BY 1) AS c (bucket, n) ON c.bucket = b.n;
+    END IF;
+    RETURN api.ok(jsonb_build_object('duration_ms', duration_ms, 'bucket_ms', bucket_ms, 'lines', to_jsonb(lines),
+                                     'hits', to_jsonb(hits)));
+END
+$$;
+COMMENT ON FUNCTION api.timeline IS
+    'GET /videos/{id}/timeline: how many lines are on screen, and how many hits of a query begin, in each stretch of a video.';
 
 -- ---- jobs --------------------------------------------------------------------------------------------------
 
