@@ -260,6 +260,7 @@ static void serve(struct gateway *gateway)
         cv_probe_beat(gateway->probe);
         look_at_schema(gateway);
         server_close_late(gateway->server);
+        server_ask_again(gateway->server);
         struct pollfd stop = {.fd = cv_cancel_fd(gateway->stop), .events = POLLIN};
         (void)poll(&stop, 1, LOOP_MS);
     }

@@ -8,6 +8,7 @@
 enum {
     TEXT_MAX_BYTES =
         8 * 1024 * 1024,     /* of a playlist; ten hours of four-second segments have 1 MiB */
+    NAME_MAX_BYTES = 80,     /* of a download */
     REDIRECT_SECONDS = 3600, /* that a bucket honours the URL it is given */
 };
 
@@ -260,12 +261,31 @@ static bool is_plain_key(const char *key)
     return strspn(key, letters) == strlen(key) && cv_store_check_key(key, &ignored) == 0;
 }
 
+/* Takes the query "?name=NAME" off a key: under that name a browser keeps the file. What is not just that stays, and is no
+ * plain key. */
+static void take_name(char *key, struct answer *answer)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
+    static const char beginning[] = "?name=";
+    char *query = strchr(key, '?');
+    const char *name = query ? query + strlen(beginning) : "";
+    char header[NAME_MAX_BYTES + 64];
+    if (query && strncmp(query, beginning, strlen(beginning)) == 0 && *name && *name != '.' &&
+        strlen(name) <= NAME_MAX_BYTES && strspn(name, letters) == strlen(name)) {
+        (void)snprintf(header, sizeof(header), "attachment; filename=\"%s\"", name);
+        (void)set_header(answer, "Content-Disposition", header);
+        *query = '\0';
+    }
+}
+
 void media_answer_target(struct cv_store *store, struct exchange *exchange)
 {
     const char *text = exchange->target + strlen(base);
     size_t length = strcspn(text, "/");
-    const char *key = text[length] ? text + length + 1 : "";
+    char *key = exchange->target + strlen(base) + length + (text[length] == '/');
     struct grant grant;
+    take_name(key, &exchange->answer);
     if (!is_plain_key(key) ||
         !grant_read(exchange->media->grants, text, length, cv_wall_ms() / 1000, &grant) ||
         !grant_covers(&grant, key)) {
@@ -273,6 +293,24 @@ void media_answer_target(struct cv_store *store, struct exchange *exchange)
         return;
     }
     serve_key(store, exchange, key);
+}
+
+/* ---- removal ------------------------------------------------------------------------------------- */
+
+void media_remove(struct cv_store *store, struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    struct cv_error error;
+    cv_auto(json_decref) json_t *body =
+        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
+    const char *key = json_string_value(json_object_get(body, "remove"));
+    int result = store && key ? cv_store_delete(store, key, &error) : 0;
+    if (!store || !key || result != 0) {
+        refuse_store(exchange, result ? &error : NULL);
+        return;
+    }
+    free(cv_take(answer->body));
+    answer->length = 0;
 }
 
 /* ---- grants in answers --------------------------------------------------------------------------- */
@@ -310,14 +348,12 @@ static int write_base(const struct exchange *exchange, const json_t *wanted, jso
         return result;
     }
     (void)snprintf(url, sizeof(url), "%s%s/", base, text);
-    bool good =
-        json_object_set_new(object, "base_url", json_string(url)) == 0 &&
-        json_object_set_new(object, "expires",
-                            json_string(cv_format_timestamp(grant.until_s * 1000, expires))) == 0;
     const char *path = json_string_value(json_object_get(object, "path"));
-    if (good && path) {
-        good = json_object_set_new(object, "url", json_sprintf("%s%s", url, path)) == 0;
-    }
+    bool good =
+        json_object_set_new(object, "expires",
+                            json_string(cv_format_timestamp(grant.until_s * 1000, expires))) == 0 &&
+        json_object_set_new(object, path ? "url" : "base_url",
+                            json_sprintf("%s%s", url, path ? path : "")) == 0;
     return good ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a grant");
 }
 

@@ -24,8 +24,11 @@ bool media_is_target(const char *target);
  * 404. For exchange->work; `store` NULL: 503. */
 void media_answer_target(struct cv_store *store, struct exchange *exchange);
 
-/* Replaces the members "grant" in a JSON answer, {"scopes": [...], "id": …}, by "base_url" and "expires", and adds
- * "url" where there is a "path" beside it. */
+/* Deletes the object that a JSON answer names in "remove", and empties the answer. For exchange->work. */
+void media_remove(struct cv_store *store, struct exchange *exchange);
+
+/* Replaces the members "grant" in a JSON answer and its items, {"scopes": [...], "id": …}, by "expires" and "base_url",
+ * or "url" where there is a "path" beside it. */
 void media_fill_grants(struct exchange *exchange);
 
 /* Which bytes a Range header asks for. */

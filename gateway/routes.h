@@ -28,6 +28,7 @@ enum handler {
 enum step {
     STEP_NONE,
     STEP_GRANTS, /* media_fill_grants */
+    STEP_REMOVE, /* media_remove */
 };
 
 /* What a parameter or a member of the body has to be. */

@@ -40,8 +40,10 @@ struct server {
     struct store_pool *_Atomic store_pool;
     atomic_int under_way;
 
-    pthread_mutex_t mutex; /* the list and the deadlines */
+    pthread_mutex_t mutex; /* the lists and the deadlines */
     struct client *clients;
+    struct exchange *parked; /* long polls until the next look */
+    bool is_ending;
 };
 
 static const struct cv_metric requests_total = {
@@ -561,11 +563,74 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     return queue_answer(exchange, method);
 }
 
+/* ---- long polls --------------------------------------------------------------------------------- */
+
+/* Whether what an operation with the parameter "wait" has answered may still change. */
+static bool is_under_way(const struct answer *answer)
+{
+    static const char *const ends[] = {"done", "failed", "canceled"};
+    cv_auto(json_decref) json_t *body =
+        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
+    const char *state = json_string_value(json_object_get(body, "state"));
+    for (size_t i = 0; state && i < CV_COUNT(ends); i++) {
+        state = strcmp(state, ends[i]) == 0 ? NULL : state;
+    }
+    return state != NULL;
+}
+
+/* Puts an exchange aside whose caller waits for a change; false: it is to be answered. */
+static bool park(struct exchange *exchange)
+{
+    struct server *server = exchange->server;
+    json_int_t wait_s = json_integer_value(json_object_get(exchange->values, "wait"));
+    if (cv_monotonic_ms() - exchange->began_ms >= wait_s * 1000 ||
+        !is_under_way(&exchange->answer)) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&server->mutex);
+    bool is_parked = !server->is_ending;
+    if (is_parked) {
+        answer_deinit(&exchange->answer);
+        exchange->next = server->parked;
+        server->parked = exchange;
+    }
+    (void)pthread_mutex_unlock(&server->mutex);
+    return is_parked;
+}
+
+void server_ask_again(struct server *server)
+{
+    (void)pthread_mutex_lock(&server->mutex);
+    struct exchange *exchange = server->parked;
+    server->parked = NULL;
+    (void)pthread_mutex_unlock(&server->mutex);
+    while (exchange) {
+        struct exchange *next = exchange->next;
+        if (!pool_take(server->pool, exchange)) {
+            exchange->answer.retry_after_s = 1;
+            refuse(exchange, 503, "busy", "Try again", "too much is under way");
+            server_send(exchange);
+        }
+        exchange = next;
+    }
+}
+
 void server_take_answer(struct exchange *exchange)
 {
     bool is_success = exchange->answer.status >= 200 && exchange->answer.status < 300;
-    if (is_success && exchange->operation->step == STEP_GRANTS) {
+    enum step step = is_success ? exchange->operation->step : STEP_NONE;
+    if (step == STEP_GRANTS && park(exchange)) {
+        return;
+    }
+    if (step == STEP_GRANTS) {
         media_fill_grants(exchange);
+    } else if (step == STEP_REMOVE) {
+        exchange->work = media_remove;
+        if (store_pool_take(exchange->server->store_pool, exchange)) {
+            return;
+        }
+        exchange->answer.retry_after_s = 1;
+        refuse(exchange, 503, "busy", "Try again", "too much is under way");
     }
     server_send(exchange);
 }
@@ -732,6 +797,10 @@ int server_port(const struct server *server)
 
 void server_quiesce(struct server *server)
 {
+    (void)pthread_mutex_lock(&server->mutex);
+    server->is_ending = true;
+    (void)pthread_mutex_unlock(&server->mutex);
+    server_ask_again(server);
     MHD_socket fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0) {
         (void)close(fd);

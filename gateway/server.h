@@ -44,6 +44,9 @@ void server_send(struct exchange *exchange);
 /* Closes the connections that are late; to be called each second. */
 void server_close_late(struct server *server);
 
+/* Looks again for the exchanges whose callers wait for a change; to be called twice a second. */
+void server_ask_again(struct server *server);
+
 int server_port(const struct server *server);
 
 /* Takes no more connections. */

@@ -869,6 +869,17 @@ COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the kinds of work there ar
 
 -- ---- clips -------------------------------------------------------------------------------------------------
 
+CREATE FUNCTION api.clip_name(j jobs) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT concat_ws('-', nullif(trim(BOTH '-' FROM left(regexp_replace(
+                         coalesce(v.title, v.original_name, ''), '[^A-Za-z0-9]+', '-', 'g'), 40)), ''),
+                     (j.result ->> 't_start') || 'ms') || substring(j.result ->> 'clip_path' FROM '\.[a-z0-9]+$')
+    FROM videos v WHERE v.id = j.video_id
+$$;
+COMMENT ON FUNCTION api.clip_name IS 'What the file of a clip is called when it is downloaded: letters that every system takes.';
+
 CREATE FUNCTION api.clip_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
@@ -876,29 +887,109 @@ RETURN jsonb_build_object(
     'video_id', j.video_id, 'state', api.job_state(j), 'progress', j.progress, 'message', j.progress_message,
     't_start', coalesce(j.payload -> 't_start', j.payload #> '{original_payload,t_start}'),
     't_end', coalesce(j.payload -> 't_end', j.payload #> '{original_payload,t_end}'),
+    'format', coalesce(j.payload ->> 'format', j.payload #>> '{original_payload,format}', 'mp4'),
     'created_at', j.created_at, 'finished_at', j.finished_at, 'removed_at', j.result -> 'removed_at',
     'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
-                 'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END);
-COMMENT ON FUNCTION api.clip_object IS 'A clip, as the newest job that makes it knows it.';
+                 'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END,
+    'url', NULL, 'expires', NULL)
+    || CASE WHEN j.status = 'done' AND j.result ? 'clip_path' AND NOT j.result ? 'removed_at'
+            THEN jsonb_build_object(
+                'grant', jsonb_build_object('scopes', ARRAY['clip'], 'id', j.payload ->> 'clip_id'),
+                'path', (j.result ->> 'clip_path') || coalesce('?name=' || api.clip_name(j), ''))
+            ELSE '{}' END;
+COMMENT ON FUNCTION api.clip_object IS
+    'A clip, as the newest job that makes it knows it. The gateway makes "url" and "expires" of "grant" and "path".';
+
+CREATE FUNCTION api.clip_job(p_id text) RETURNS jobs
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT j FROM jobs j
+    WHERE j.job_type = 'clip_generate'
+      AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = lower(p_id)
+    ORDER BY j.created_at DESC, j.id DESC LIMIT 1
+$$;
+COMMENT ON FUNCTION api.clip_job IS 'The newest job that makes a clip, of those that the caller sees.';
 
 CREATE FUNCTION api.clip(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    job jobs;
+    job CONSTANT jobs := api.clip_job(p ->> 'id');
 BEGIN
-    SELECT j.* INTO job FROM jobs j
-    WHERE j.job_type = 'clip_generate'
-      AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = lower(p ->> 'id')
-    ORDER BY j.created_at DESC, j.id DESC LIMIT 1;
-    IF NOT FOUND THEN
+    IF job.id IS NULL THEN
         RETURN api.not_found();
     END IF;
     RETURN api.ok(api.clip_object(job));
 END
 $$;
-COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: how far a clip is.';
+COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: how far a clip is, and where it is.';
+
+CREATE FUNCTION api.clips(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    PERFORM api.require_video((p ->> 'video')::uuid);
+    SELECT array_agg(api.clip_object(c.job) ORDER BY c.created_at DESC, c.id DESC),
+           array_agg(jsonb_build_array(c.created_at, c.id) ORDER BY c.created_at DESC, c.id DESC)
+    INTO found_rows, found_keys
+    FROM (SELECT * FROM (
+              SELECT DISTINCT ON (coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'))
+                     j AS job, j.created_at, j.id, j.result ? 'removed_at' AS is_removed
+              FROM jobs j WHERE j.video_id = (p ->> 'video')::uuid AND j.job_type = 'clip_generate'
+              ORDER BY coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'),
+                       j.created_at DESC, j.id DESC) AS newest
+          WHERE is_removed IS NOT TRUE
+            AND (keys IS NULL OR (newest.created_at, newest.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+          ORDER BY newest.created_at DESC, newest.id DESC LIMIT wanted + 1) AS c;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.clips IS 'GET /clips: the clips of a video that are there, under way or failed, the newest first.';
+
+CREATE FUNCTION cortana.remove_clip(p_job_id uuid) RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    job jobs;
+BEGIN
+    SELECT * INTO job FROM jobs WHERE id = p_job_id AND job_type = 'clip_generate';
+    IF NOT (api.is_service() OR may_touch(job.tenant_id)) THEN
+        RAISE EXCEPTION 'the clip is not yours' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    PERFORM mark_clip_removed(job.video_id, job.result ->> 'clip_path');
+END
+$$;
+COMMENT ON FUNCTION cortana.remove_clip IS
+    'Marks a clip of the caller''s as removed; its object is then deleted by whoever called this.';
+
+CREATE FUNCTION api.delete_clip(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    job CONSTANT jobs := api.clip_job(p ->> 'id');
+BEGIN
+    IF job.id IS NULL THEN
+        RETURN api.not_found();
+    ELSIF job.status <> 'done' OR NOT job.result ? 'clip_path' THEN
+        RAISE EXCEPTION 'this clip is %; cancel its job instead', api.job_state(job)
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    PERFORM remove_clip(job.id);
+    RETURN ROW(204, NULL, NULL, jsonb_build_object('remove', job.result ->> 'clip_path'))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.delete_clip IS
+    'DELETE /clips/{id}. The row is marked first, and the gateway deletes the object "remove"; asked again, it does so again.';
 
 CREATE FUNCTION api.request_clip(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -935,5 +1026,7 @@ COMMENT ON FUNCTION api.request_clip IS
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO authenticated, service_role;
-REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip FROM authenticated;
-GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip TO cortana_app;
+REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip FROM authenticated;
+GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip TO cortana_app;
+REVOKE ALL ON FUNCTION cortana.remove_clip FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.remove_clip TO cortana_app, service_role;

@@ -1,0 +1,138 @@
+"""Clips over HTTP: asked for, waited for, downloaded under a name, listed, removed."""
+
+import json
+import threading
+import time
+import uuid
+
+import jsonschema
+import pytest
+from api import ALICE, DOCUMENT, TEAM, Gateway, Library, make_login, token
+from jobs import Queue
+
+OWNER = token(app_metadata={"team_id": TEAM})
+STRANGER = token(sub=str(uuid.uuid4()))
+BYTES = b"the bytes of a clip"
+
+
+@pytest.fixture(scope="module")
+def place(shared_cluster):
+    name = shared_cluster.create_database()
+    connection = shared_cluster.connect(name)
+    queue = Queue(connection)
+    make_login(queue)
+    yield shared_cluster.url(name), queue
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def library(place):
+    return Library(place[1])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def gateway(program, place, library, store, tmp_path_factory):
+    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2", STORE_URL=f"dir:{store}")
+    yield started
+    assert started.process.stop() == 0
+
+
+def check(answer, schema):
+    jsonschema.Draft202012Validator({"$ref": f"#/components/schemas/{schema}", "components": DOCUMENT["components"]}).validate(
+        answer.json)
+    return answer.json
+
+
+def request(gateway, library, t_start, bearer=OWNER):
+    answer = gateway.ask("/clips", bearer, "POST", {"video_id": library.videos["own"], "t_start": t_start, "t_end": t_start + 500,
+                                                   "padding_ms": 0})
+    assert answer.status == 202, answer.data
+    return check(answer, "Clip")
+
+
+def finish(queue, store, clip):
+    """What a worker does."""
+    key = f"videos/clips/{clip['video_id']}/{clip['id']}.mp4"
+    (store / key).parent.mkdir(parents=True, exist_ok=True)
+    (store / key).write_bytes(BYTES)
+    job = queue.claim_one("clip_generate")
+    while str(job["id"]) != clip["job_id"]:
+        job = queue.claim_one("clip_generate")
+    queue.call("complete_job", job, json.dumps({"clip_path": key, "t_start": clip["t_start"], "t_end": clip["t_end"]}))
+    return store / key
+
+
+def test_a_clip_from_request_to_removal(gateway, place, library, store):
+    clip = request(gateway, library, 100)
+    assert clip["url"] is None and clip["format"] == "mp4"
+    path = f"/clips/{clip['id']}"
+    assert gateway.ask(path, OWNER, "DELETE").status == 409
+    file = finish(place[1], store, clip)
+    done = check(gateway.ask(path, OWNER), "Clip")
+    assert done["state"] == "done" and done["expires"]
+    download = gateway.ask(done["url"], base="")
+    assert (download.status, download.data) == (200, BYTES) and download.headers["Content-Type"] == "video/mp4"
+    assert download.headers["Content-Disposition"] == 'attachment; filename="video-own-100ms.mp4"'
+    plain = done["url"].split("?")[0]
+    assert "Content-Disposition" not in gateway.ask(plain, base="").headers
+    for wrong in ("?name=", "?name=a/b", "?name=..", "?name=a%22b", "?name=" + "x" * 81, "?x=1", "?name=a&x=1"):
+        assert gateway.ask(plain + wrong, base="").status == 404
+    listed = check(gateway.ask(f"/clips?video={library.videos['own']}", OWNER), "ClipList")["items"]
+    assert [item["id"] for item in listed] == [clip["id"]] and listed[0]["url"]
+    assert gateway.ask(path, STRANGER, "DELETE").status == 404
+    assert gateway.ask(path, token(app_metadata={"cortana_role": "viewer", "team_id": TEAM}), "DELETE").status == 403
+    assert file.exists()
+    for _ in range(2):  # asked again, it is removed again
+        assert gateway.ask(path, OWNER, "DELETE").status == 204 and not file.exists()
+    assert gateway.ask(done["url"], base="").status == 404
+    assert check(gateway.ask(path, OWNER), "Clip")["url"] is None
+    assert gateway.ask(f"/clips?video={library.videos['own']}", OWNER).json["items"] == []
+
+
+def test_a_caller_waits_for_the_end(gateway, place, library, store):
+    clip = request(gateway, library, 200)
+    answers = []
+
+    def wait(seconds):
+        began = time.monotonic()
+        answers.append((gateway.ask(f"/clips/{clip['id']}?wait={seconds}", OWNER), time.monotonic() - began))
+
+    wait(1)
+    assert answers[0][0].json["state"] == "queued" and 1 <= answers[0][1] < 10
+    waiting = [threading.Thread(target=wait, args=(30,)) for _ in range(5)]  # more than the gateway has connections
+    for thread in waiting:
+        thread.start()
+    assert gateway.ask("/me", OWNER).status == 200
+    finish(place[1], store, clip)
+    for thread in waiting:
+        thread.join()
+    assert all(answer.json["state"] == "done" and seconds < 20 for answer, seconds in answers[1:])
+
+
+def test_an_end_of_the_gateway_answers_who_waits(program, place, library, tmp_path, store):
+    own = Gateway(program, place[0], tmp_path, STORE_URL=f"dir:{store}")
+    clip = request(own, library, 300)
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(own.ask(f"/clips/{clip['id']}?wait=30", OWNER)))
+    thread.start()
+    assert own.ask(f"/clips/{clip['id']}?wait=1", OWNER).status == 200  # by then the other one waits, too
+    assert own.process.stop() == 0
+    thread.join()
+    assert answers[0].json["state"] == "queued"
+
+
+def test_pages_of_clips(gateway, place, library):
+    made = [request(gateway, library, 1000 + n)["id"] for n in range(3)]
+    found, cursor = [], ""
+    while cursor is not None:
+        page = check(gateway.ask(f"/clips?video={library.videos['own']}&limit=1{cursor}", OWNER), "ClipList")
+        found += [item["id"] for item in page["items"]]
+        cursor = page["next"] and f"&cursor={page['next']}"
+    assert found[:3] == made[::-1] and len(found) == len(set(found))
+    assert gateway.ask(f"/clips?video={library.videos['foreign']}", OWNER).status == 404
+    assert place[1].value("SELECT owner_id::text FROM videos WHERE id = %s", library.videos["own"]) == ALICE
