@@ -22,6 +22,7 @@ ROLES = [
 CHANNELS = [
     ("cv_jobs_TYPE", "", "a job of this type may be claimed"),
     ("cv_cancel", "id of the job", "somebody wants the running job to stop"),
+    ("cv_watch", "`{\"job_id\", \"status\", \"progress\"}`", "status or progress of a job changed that `watch_job()` was called for"),
     ("cv_drain", "id of the worker", "the worker is to finish what it has and go"),
     ("cv_uploads", "", "an upload is complete, or an event of the store has come"),
     ("cv_events", "", "an event that a trigger waits for, or a schedule that was changed"),

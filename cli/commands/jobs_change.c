@@ -121,11 +121,7 @@ int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
 int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
 {
     char id[CV_UUID_SIZE];
-    int64_t priority = 0;
     cv_auto(json_decref) json_t *filter = json_object();
-    if (!cv_parse_int(call->arguments[0], 0, 10, &priority)) {
-        return cli_usage(call, "a priority is a number from 0 to 10, not '%s'", call->arguments[0]);
-    }
     int result = open_filtered(call, 1, filter, error);
     if (result == 0 && call->count == 2) {
         result = cli_find_job(call, call->arguments[1], id, error);
@@ -135,7 +131,8 @@ int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
     }
     return result ? result
                   : change_filtered(call, filter,
-                                    "SELECT set_priority($1::jsonb, $2::int, " CHUNK ") AS n",
+                                    "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK
+                                    ") AS n",
                                     call->arguments[0], "have another priority now", error);
 }
 

@@ -173,7 +173,7 @@ static int add(struct cli_call *call, struct cv_error *error)
                              " catch_up_limit, priority, description, one_at_a_time)"
                              " VALUES ($1, $2, $3, $4, $5, coalesce($6::jsonb, '{}'),"
                              " coalesce($7, 'UTC'), $8::uuid, $9::jsonb, $10, $11::interval, $12,"
-                             " $13::int, $14::int, $15, $16::boolean)"
+                             " $13::int, priority_number($14), $15, $16::boolean)"
                              " RETURNING to_char(next_at AT TIME ZONE time_zone,"
                              " 'YYYY-MM-DD HH24:MI') || ' ' || time_zone AS next",
                              a[0], schedule ? a[1] : NULL, schedule ? NULL : a[1], a[2], a[3],

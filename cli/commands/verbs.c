@@ -196,7 +196,7 @@ static const struct cli_option schedules_add_options[] = {
     {"catch-up", 0, "POLICY", "of what was missed: none, last, 'all N' (last)", 0, NULL},
     {"one-at-a-time", 0, NULL, "nothing while the job before waits or runs", 0, NULL},
     {"tenant", 0, "UUID", "for this tenant", 0, NULL},
-    {"priority", 0, "N", "0 to 10", 0, NULL},
+    {"priority", 0, "N", "low, normal, high, urgent, or 0 to 10", 0, NULL},
     {"description", 0, "TEXT", "what it is for", 0, NULL},
     NO_MORE,
 };
@@ -217,7 +217,7 @@ static const struct cli_option triggers_add_options[] = {
     {"key", 0, "TEMPLATE", "with --window: once for each value of this", 0, NULL},
     {"one-at-a-time", 0, NULL, "nothing while the job before waits or runs", 0, NULL},
     {"tenant", 0, "UUID", "only this tenant's events", 0, NULL},
-    {"priority", 0, "N", "0 to 10", 0, NULL},
+    {"priority", 0, "N", "low, normal, high, urgent, or 0 to 10", 0, NULL},
     {"description", 0, "TEXT", "what it is for", 0, NULL},
     NO_MORE,
 };
@@ -520,7 +520,7 @@ const struct cli_verb cli_verbs[] = {
      .arguments = "N [JOB]",
      .least = 1,
      .most = 2,
-     .summary = "give waiting jobs another priority, 0 to 10",
+     .summary = "give waiting jobs another priority: low, normal, high, urgent, or 0 to 10",
      .options = jobs_filter_options,
      .login = CLI_LOGIN_OPERATOR,
      .json = true,

@@ -44,6 +44,12 @@ static const struct cv_metric depth =
 static const struct cv_metric oldest =
     GAUGE("cortana_fleet_oldest_seconds", "How long the oldest of them has waited.", "job_type",
           "status");
+static const struct cv_metric tenant_depth =
+    GAUGE("cortana_fleet_tenant_jobs", "Jobs of the 100 tenants with the most open jobs.", "tenant",
+          "priority", "status");
+static const struct cv_metric tenant_oldest =
+    GAUGE("cortana_fleet_tenant_oldest_seconds", "Age of the oldest of a tenant's jobs.", "tenant",
+          "priority", "status");
 static const struct cv_metric flow = GAUGE(
     "cortana_fleet_job_flow", "What became of jobs in the last five minutes.", "job_type", "event");
 static const struct cv_metric workers =
@@ -70,6 +76,13 @@ static const struct {
 } reports[] = {
     {"SELECT job_type, status, depth, oldest_seconds FROM queue_depth",
      {{&depth, "depth"}, {&oldest, "oldest_seconds"}}},
+    {"WITH open AS MATERIALIZED (SELECT * FROM queue_depth_by_tenant)"
+     " SELECT coalesce(tenant_id::text, '') AS tenant, priority, status, sum(depth) AS depth,"
+     "       max(oldest_seconds) AS oldest FROM open WHERE coalesce(tenant_id::text, '') IN"
+     " (SELECT coalesce(tenant_id::text, '') FROM open GROUP BY 1 ORDER BY sum(depth) DESC, 1 "
+     "LIMIT 100)"
+     " GROUP BY 1, 2, 3",
+     {{&tenant_depth, "depth"}, {&tenant_oldest, "oldest"}}},
     {"SELECT job_type, event, jobs FROM job_flow WHERE job_type IS NOT NULL", {{&flow, "jobs"}}},
     {"SELECT t AS job_type, state, count(*) AS workers"
      " FROM worker_overview, string_to_table(job_types, ',') AS t"

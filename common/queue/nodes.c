@@ -46,12 +46,18 @@ void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size
 int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,
                            struct cv_error *error)
 {
+    const char *labels = getenv("CORTANA_WORKER_LABELS");
+    cv_auto(json_decref) json_t *parsed = labels ? json_loads(labels, 0, NULL) : NULL;
+    if (labels && !json_is_object(parsed)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "CORTANA_WORKER_LABELS is not a JSON object like {\"zone\": \"eu\"}");
+    }
     return cv_queue_run(db, error,
-                        "SELECT report_worker($1, $2, $3, ARRAY[$4], $5::int, $6::int, $7)"
-                        " AS outcome",
+                        "SELECT report_worker($1, $2, $3, ARRAY[$4], $5::int, $6::int, $7,"
+                        " $8::jsonb) AS outcome",
                         state->id, state->host, CV_VERSION, state->job_type,
                         cv_queue_number(state->slots).text, cv_queue_number(state->running).text,
-                        state->state);
+                        state->state, labels);
 }
 
 int cv_queue_report_disk(struct cv_db *db, const struct cv_disk_state *state,

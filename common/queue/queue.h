@@ -215,7 +215,8 @@ enum { CV_WORKER_HOST_SIZE = 64, CV_WORKER_ID_SIZE = 160 };
 /* Names this process for cv_worker_state: the host, and "host:pid:boot id". */
 void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size);
 
-/* Writes the worker's row: on start, with every heartbeat, at the end. CV_QUEUE_DRAIN is an
+/* Writes the worker's row: on start, with every heartbeat, at the end. Its labels are the JSON object
+ * in CORTANA_WORKER_LABELS; CV_ERROR_CONFIGURATION when that is something else. CV_QUEUE_DRAIN is an
  * outcome. */
 CV_MUST_CHECK int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state,
                                          struct cv_error *error);

@@ -10,6 +10,26 @@ COMMENT ON DOMAIN cortana.job_priority IS
     '0 to 10. It is a domain, because a domain checks a value only when the value is set, whereas a CHECK '
     'constraint of the table checks every row that is written.';
 
+CREATE FUNCTION priority_number(p_priority text) RETURNS int
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    -- A job that nobody waits for, one like any other, one that somebody will look for, one that a user waits for.
+    names CONSTANT jsonb := '{"low": 1, "normal": 5, "high": 8, "urgent": 10}';
+BEGIN
+    IF names ? p_priority THEN
+        RETURN names ->> p_priority;
+    ELSIF p_priority ~ '^([0-9]|10)$' THEN
+        RETURN p_priority;
+    END IF;
+    RAISE EXCEPTION 'a priority is low, normal, high, urgent or a number from 0 to 10, not "%"', left(p_priority, 100)
+        USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+COMMENT ON FUNCTION priority_number IS
+    'Returns the number of a priority: low is 1, normal 5, high 8, urgent 10, and a number from 0 to 10 is itself.';
+
 CREATE DOMAIN cortana.job_counter AS int CHECK (VALUE >= 0);
 COMMENT ON DOMAIN cortana.job_counter IS 'A count that is not negative.';
 
@@ -278,9 +298,9 @@ BEGIN
             RAISE EXCEPTION 'step "%": "params" and "defaults" must be objects', key
                 USING ERRCODE = 'invalid_parameter_value';
         END IF;
-        IF step ? 'priority' AND (jsonb_typeof(step -> 'priority') <> 'number'
-                                  OR (step ->> 'priority') !~ '^([0-9]|10)$') THEN
-            RAISE EXCEPTION 'step "%": "priority" must be a whole number from 0 to 10', key
+        IF step ? 'priority' AND (coalesce(step ->> 'priority', '')
+                                  !~ '^([0-9]|10|low|normal|high|urgent)$') THEN
+            RAISE EXCEPTION 'step "%": "priority" must be low, normal, high, urgent or a whole number from 0 to 10', key
                 USING ERRCODE = 'invalid_parameter_value';
         END IF;
         IF step ? 'fan_out' AND (
@@ -395,6 +415,8 @@ COMMENT ON FUNCTION change_workflow IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 REVOKE ALL ON FUNCTION change_workflow FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION priority_number FROM PUBLIC, anon;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.resolve_template, cortana.check_workflow_steps, change_workflow TO
     service_role;
+GRANT EXECUTE ON FUNCTION priority_number TO authenticated, cortana_app, service_role;

@@ -14,6 +14,23 @@ CREATE SEQUENCE cortana.job_sequence;
 COMMENT ON SEQUENCE cortana.job_sequence IS 'Numbers jobs and runs in the order in which they are enqueued.';
 GRANT USAGE ON SEQUENCE cortana.job_sequence TO service_role;
 
+CREATE FUNCTION cortana.event_source() RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce(nullif(current_setting('cortana.source', true), ''), 'sql:' || session_user);
+COMMENT ON FUNCTION cortana.event_source IS
+    'What causes the events of this transaction, for task_events.source. Workers, scanner and scheduler set '
+    'cortana.source.';
+
+CREATE FUNCTION cortana.job_source() RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce(nullif(current_setting('cortana.job_source', true), ''),
+                CASE WHEN coalesce(current_setting('cortana.source', true), '') <> '' THEN 'system'
+                     WHEN coalesce(current_setting('request.jwt.claims', true), '') <> '' THEN 'api'
+                     ELSE 'manual' END);
+COMMENT ON FUNCTION cortana.job_source IS
+    'What enqueues the jobs of this transaction, for jobs.source: system if a program of cortana does, api if the '
+    'transaction has the claims of a user, otherwise manual. A trigger sets cortana.job_source to event or schedule.';
+
 CREATE SEQUENCE cortana.job_lease_tokens;
 COMMENT ON SEQUENCE cortana.job_lease_tokens IS 'Fencing tokens; each is larger than all before it.';
 GRANT USAGE ON SEQUENCE cortana.job_lease_tokens TO service_role;
@@ -40,6 +57,7 @@ CREATE TABLE jobs (
     is_ready boolean NOT NULL,
     exclusive boolean NOT NULL DEFAULT false,
     has_dependents boolean NOT NULL DEFAULT false,
+    watched boolean NOT NULL DEFAULT false,
 
     job_type job_type NOT NULL,
     payload jsonb NOT NULL DEFAULT '{}',
@@ -56,7 +74,11 @@ CREATE TABLE jobs (
     dedupe_key text,
     depends_on uuid[],
     result jsonb,
-    progress_message text
+    progress_message text,
+    source text NOT NULL DEFAULT job_source(),
+    source_ref text DEFAULT nullif(current_setting('cortana.job_source_ref', true), ''),
+    created_by uuid DEFAULT auth.uid(),
+    last_error text
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE jobs IS 'The queue: one row for each job that waits, runs or has ended.';
 COMMENT ON COLUMN jobs.payload IS
@@ -81,6 +103,13 @@ COMMENT ON COLUMN jobs.progress IS 'Progress of the running attempt, 0 to 1.';
 COMMENT ON COLUMN jobs.is_ready IS 'Whether a worker may claim the job: it is queued, due, and waits for no other job.';
 COMMENT ON COLUMN jobs.exclusive IS 'True: at most one such job waits or runs for one video, step and part.';
 COMMENT ON COLUMN jobs.has_dependents IS 'Whether other jobs wait for this job.';
+COMMENT ON COLUMN jobs.watched IS 'Whether somebody asked to be notified of the job; see watch_job().';
+COMMENT ON COLUMN jobs.source IS 'What enqueued the job: manual, event, schedule, system or api.';
+COMMENT ON COLUMN jobs.source_ref IS
+    'The event, the trigger or the request that enqueued the job, as cortana.job_source_ref named it.';
+COMMENT ON COLUMN jobs.created_by IS 'The user whose token the enqueueing transaction had; null: none.';
+COMMENT ON COLUMN jobs.last_error IS
+    'Type and message of the last failure. It stays when the job is tried again and when it is done.';
 COMMENT ON COLUMN jobs.job_type IS 'The type, registered in job_types.';
 COMMENT ON COLUMN jobs.step IS 'The step of the workflow that the job carries out; by default the job type.';
 COMMENT ON COLUMN jobs.video_id IS 'The video that the job works on.';
@@ -216,7 +245,7 @@ COMMENT ON COLUMN task_events.correlation_id IS 'jobs.correlation_id.';
 COMMENT ON COLUMN task_events.run_id IS 'The run, for events of the run itself.';
 COMMENT ON COLUMN task_events.source IS 'What caused the event: worker:TYPE, scheduler, scanner, sql:ROLE.';
 COMMENT ON COLUMN task_events.level IS 'debug, info, warn or error.';
-COMMENT ON COLUMN task_events.type IS 'status, retry, event, original, duplicate, trigger.';
+COMMENT ON COLUMN task_events.type IS 'status, retry, progress, heartbeat, log, artifact, event, original, duplicate, trigger.';
 COMMENT ON COLUMN task_events.message IS 'The event in words, for people.';
 COMMENT ON COLUMN task_events.data IS 'The details of the event as JSON, for programs.';
 
@@ -491,6 +520,7 @@ BEGIN
                                             'retry_count', OLD.retry_count),
                 'original_payload', OLD.payload);
         END IF;
+        NEW.last_error := left(concat_ws(': ', NEW.payload #>> '{error,type}', NEW.payload #>> '{error,message}'), 1000);
     WHEN 'canceled' THEN
         NEW.finished_at := NEW.updated_at;
         NEW.scheduled_for := NULL;
@@ -537,12 +567,6 @@ CREATE TRIGGER stay_done BEFORE UPDATE ON jobs
 
 -- ---- effects of a change ------------------------------------------------------------------------
 
-CREATE FUNCTION cortana.event_source() RETURNS text
-LANGUAGE sql STABLE
-RETURN coalesce(nullif(current_setting('cortana.source', true), ''), 'sql:' || session_user);
-COMMENT ON FUNCTION cortana.event_source IS
-    'What causes the events of this transaction, for task_events.source. Workers and the API set cortana.source.';
-
 CREATE FUNCTION cortana.jobs_inserted() RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -583,6 +607,7 @@ DECLARE
     run_ids uuid[];
     parents uuid[];
     dead uuid[];
+    news text[];
     woken_type text;
 BEGIN
     WITH moved AS MATERIALIZED (
@@ -591,7 +616,7 @@ BEGIN
                o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
                o.started_at AS began_at, o.locked_by AS old_worker,
                coalesce(n.locked_by, o.locked_by) AS worker,
-               n.has_dependents,
+               n.has_dependents, n.watched, n.progress, o.progress AS old_progress,
                CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
         FROM changed n FULL JOIN before o USING (id)
     ), ended AS (
@@ -630,8 +655,10 @@ BEGIN
            array_agg(id) FILTER (WHERE has_dependents AND status = 'done' AND old_status <> 'done'),
            array_agg(id) FILTER (
                WHERE status = 'failed' AND scheduled_for IS NULL
-                 AND (old_status <> 'failed' OR was_scheduled_for IS NOT NULL))
-    INTO woken, run_ids, parents, dead
+                 AND (old_status <> 'failed' OR was_scheduled_for IS NOT NULL)),
+           array_agg(format('{"job_id":"%s","status":"%s","progress":%s}', id, status, progress)) FILTER (
+               WHERE watched AND (status <> old_status OR progress <> old_progress))
+    INTO woken, run_ids, parents, dead, news
     FROM moved;
 
     IF woken IS NOT NULL THEN
@@ -652,13 +679,16 @@ BEGIN
     IF dead IS NOT NULL THEN
         PERFORM note_dead_jobs(dead);
     END IF;
+    IF news IS NOT NULL THEN
+        PERFORM pg_notify('cv_watch', message) FROM unnest(news) AS message;
+    END IF;
     RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION cortana.jobs_updated IS
     'Trigger: writes an event for every change of status, adds each ended attempt to ended_attempts '
     '(end_attempt() adds the report of its worker), wakes workers for jobs that have become ready, and updates '
-    'the status of the run and the video. The old and the new rows are joined by a FULL JOIN that the planner '
+    'the status of the run and the video, and notifies those who watch a job. The old and the new rows are joined by a FULL JOIN that the planner '
     'cannot reduce to another join, because a FULL JOIN is never a nested loop: the plan is made for a statement '
     'of one row, and the same plan must then work for thousands.';
 CREATE TRIGGER jobs_updated AFTER UPDATE ON jobs
@@ -715,4 +745,4 @@ CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.time_prefixed_uuid, cortana.create_event_partitions,
-    cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease, cortana.event_source TO service_role;
+    cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease, cortana.event_source, cortana.job_source TO service_role;

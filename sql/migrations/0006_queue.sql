@@ -107,7 +107,7 @@ CREATE FUNCTION enqueue_job(
     p_job_type text,
     p_payload jsonb,
     p_video_id uuid DEFAULT NULL,
-    p_priority int DEFAULT NULL,             -- NULL: the type's base priority
+    p_priority int DEFAULT NULL,             -- NULL: the type's base priority; priority_number('high')
     p_scheduled_for timestamptz DEFAULT NULL,
     p_depends_on uuid[] DEFAULT NULL,
     p_dedupe_key text DEFAULT NULL,
@@ -548,7 +548,16 @@ $$
     WITH renewed AS (
         UPDATE jobs SET locked_until = clock_timestamp() + p_lease
         WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
-        RETURNING cancel_requested_at
+        RETURNING *
+    ), told AS (  -- one heartbeat in ten minutes is an event, so that a long job does not fill the timeline
+        INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+        SELECT id, video_id, correlation_id, 'worker:' || job_type, 'debug', 'heartbeat', 'still running',
+               jsonb_build_object('worker', locked_by, 'attempt', attempt, 'progress', progress)
+        FROM renewed r
+        WHERE started_at < clock_timestamp() - interval '10 minutes'
+          AND NOT EXISTS (SELECT FROM task_events e
+                          WHERE e.job_id = r.id AND e.type = 'heartbeat'
+                            AND e.ts > clock_timestamp() - interval '10 minutes')
     )
     SELECT coalesce((SELECT CASE WHEN cancel_requested_at IS NULL THEN 'ok' ELSE 'cancel' END
                      FROM renewed), 'lost')
@@ -562,11 +571,21 @@ RETURNS text
 LANGUAGE sql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    WITH reported AS (
+    WITH held AS MATERIALIZED (
+        SELECT id, progress AS progress_before FROM jobs
+        WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
+        FOR NO KEY UPDATE
+    ), reported AS (
         UPDATE jobs SET progress = least(greatest(p_progress, 0), 1),
                         progress_message = left(p_message, 200)
-        WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
-        RETURNING cancel_requested_at
+        FROM held WHERE jobs.id = held.id
+        RETURNING jobs.*, held.progress_before
+    ), told AS (  -- a quarter that is completed is an event
+        INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+        SELECT id, video_id, correlation_id, 'worker:' || job_type, 'debug', 'progress',
+               coalesce(progress_message, round(progress * 100) || ' %'),
+               jsonb_build_object('progress', progress, 'attempt', attempt)
+        FROM reported WHERE trunc(progress * 4) > trunc(progress_before * 4)
     )
     SELECT coalesce((SELECT CASE WHEN cancel_requested_at IS NULL THEN 'ok' ELSE 'cancel' END
                      FROM reported), 'lost')
@@ -574,6 +593,37 @@ $$;
 COMMENT ON FUNCTION report_progress IS
     'Stores the progress of the running attempt (0 to 1) and what it is doing. Returns the same values as '
     'renew_lease().';
+
+CREATE FUNCTION report_log(p_job_id uuid, p_token bigint, p_message text, p_level text DEFAULT 'info',
+                           p_data jsonb DEFAULT NULL) RETURNS boolean
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    WITH told AS (
+        INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+        SELECT id, video_id, correlation_id, 'worker:' || job_type, p_level, 'log', left(p_message, 2000), p_data
+        FROM jobs WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
+        RETURNING 1)
+    SELECT EXISTS (SELECT FROM told)
+$$;
+COMMENT ON FUNCTION report_log IS
+    'Adds a message of the running attempt to the timeline, at most 2,000 characters; the level is debug, info, '
+    'warn or error. Returns false if the lease is lost.';
+
+CREATE FUNCTION watch_job(p_job_id uuid) RETURNS text
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    UPDATE jobs SET watched = true
+    WHERE id = p_job_id AND may_touch(tenant_id) AND status <> 'done' AND NOT watched;
+    RETURN (SELECT status FROM jobs WHERE id = p_job_id AND may_touch(tenant_id));
+END
+$$;
+COMMENT ON FUNCTION watch_job IS
+    'Asks for notifications of a job: from now on, each change of its status or progress is sent on the channel '
+    'cv_watch as {"job_id", "status", "progress"}. LISTEN first, then call this: it returns the status of the job, '
+    'which may have ended already; null: the caller may not see such a job.';
 
 -- ---- settle -------------------------------------------------------------------------------------
 
@@ -758,6 +808,13 @@ BEGIN
     ON CONFLICT (job_id, kind, bucket, key) DO UPDATE SET
         attempt = excluded.attempt, size = excluded.size, content_type = excluded.content_type,
         checksum = excluded.checksum, created_at = now();
+    INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+    SELECT j.id, j.video_id, j.correlation_id, event_source(), 'debug', 'artifact',
+           string_agg(format('%s %s', c.n, c.kind), ', ' ORDER BY c.kind), jsonb_object_agg(c.kind, c.n)
+    FROM jobs j, (SELECT a ->> 'kind' AS kind, count(*) AS n FROM jsonb_array_elements(p_artifacts) AS a
+                  GROUP BY a ->> 'kind') AS c
+    WHERE j.id = p_job_id
+    GROUP BY j.id;
     RETURN true;
 END
 $$;
@@ -980,14 +1037,14 @@ COMMENT ON FUNCTION set_priority IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION enqueue_job, enqueue_jobs, claim_jobs, renew_lease, report_progress, fence_job,
-    complete_job, complete_jobs, fail_job, release_job, settle_canceled_job, record_artifacts, cancel_job,
+REVOKE ALL ON FUNCTION enqueue_job, enqueue_jobs, claim_jobs, renew_lease, report_progress, report_log,
+    watch_job, fence_job, complete_job, complete_jobs, fail_job, release_job, settle_canceled_job, record_artifacts, cancel_job,
     retry_job, retry_failed_jobs, cancel_jobs, set_priority FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_payload, cortana.check_own_job, cortana.end_attempt,
     cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.take_upkeep,
-    cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, fence_job,
-    complete_job, cortana.release_dependents, complete_jobs, fail_job, release_job, settle_canceled_job,
+    cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, report_log,
+    fence_job, complete_job, cortana.release_dependents, complete_jobs, fail_job, release_job, settle_canceled_job,
     record_artifacts, retry_failed_jobs, cortana.filter_condition, cortana.lock_filtered_jobs, cancel_jobs,
     set_priority TO service_role;

@@ -213,7 +213,7 @@ BEGIN
         INSERT INTO jobs (id, job_type, video_id, priority, sequence, correlation_id, tenant_id, run_id,
                           step, exclusive, max_retries, scheduled_for, has_dependents, depends_on,
                           is_ready)
-        SELECT s.id, s.type, p_video_id, coalesce((s.step ->> 'priority')::int, rank), place,
+        SELECT s.id, s.type, p_video_id, coalesce(priority_number(s.step ->> 'priority'), rank), place,
                correlation, tenant, start_run.run_id, s.key, t.one_per_video,
                cardinality(t.retry_delays),
                CASE WHEN jsonb_array_length(s.parents) = 0 THEN p_scheduled_for END,

@@ -186,17 +186,18 @@ COMMENT ON FUNCTION resume_tenant IS
 
 -- A heartbeat also creates the partitions for the events of the next months.
 CREATE FUNCTION report_worker(p_id text, p_host text, p_version text, p_job_types text[],
-                              p_slots int, p_running int, p_state text) RETURNS text
+                              p_slots int, p_running int, p_state text,
+                              p_labels jsonb DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     is_to_drain boolean;
 BEGIN
-    INSERT INTO workers AS w (id, host, version, job_types, slots, running, state)
-    VALUES (p_id, p_host, p_version, p_job_types, p_slots, p_running, p_state)
+    INSERT INTO workers AS w (id, host, version, job_types, slots, running, state, labels)
+    VALUES (p_id, p_host, p_version, p_job_types, p_slots, p_running, p_state, coalesce(p_labels, '{}'))
     ON CONFLICT (id) DO UPDATE SET
-        version = excluded.version, job_types = excluded.job_types, slots = excluded.slots,
+        labels = coalesce(p_labels, w.labels), version = excluded.version, job_types = excluded.job_types, slots = excluded.slots,
         running = excluded.running, state = excluded.state, last_seen = now()
     RETURNING drain_requested_at IS NOT NULL INTO is_to_drain;
     INSERT INTO hosts (name) VALUES (p_host) ON CONFLICT DO NOTHING;
@@ -236,6 +237,7 @@ $$
 DECLARE
     worker workers;
     machine hosts;
+    node_limit int;
     is_busy boolean := false;
     used int;
     reserved int;
@@ -278,6 +280,20 @@ BEGIN
     IF p_kind.max_running IS NOT NULL THEN
         SELECT count(*) INTO used FROM jobs WHERE job_type = p_kind.name AND status = 'processing';
         room := least(room, p_kind.max_running - used);
+    END IF;
+    IF worker.host IS NOT NULL AND room > 0 THEN
+        SELECT min(max_concurrency) INTO node_limit FROM nodes WHERE host = worker.host;
+        IF node_limit IS NOT NULL THEN
+            BEGIN
+                PERFORM take_lock('claims on host ' || worker.host);
+            EXCEPTION WHEN lock_not_available THEN
+                room := 0;
+                RETURN;
+            END;
+            SELECT count(*) INTO used FROM jobs j JOIN workers w ON w.id = j.locked_by
+            WHERE j.status = 'processing' AND w.host = worker.host;
+            room := least(room, node_limit - used);
+        END IF;
     END IF;
     IF worker.host IS NOT NULL AND room > 0 THEN
         SELECT * INTO machine FROM hosts WHERE name = worker.host AND cpu_budget IS NOT NULL;
@@ -520,11 +536,15 @@ CREATE TABLE nodes (
     script text[],
     is_enabled boolean NOT NULL DEFAULT true,
     woken_at timestamptz,
+    labels jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(labels) = 'object'),
+    max_concurrency int CHECK (max_concurrency >= 1),
     CHECK (wake_method <> 'wol' OR mac IS NOT NULL),
     CHECK (wake_method <> 'script' OR coalesce(script[1] LIKE '/%', false))
 );
 COMMENT ON TABLE nodes IS 'Hosts that sleep and that the scheduler wakes when jobs need them.';
 COMMENT ON COLUMN nodes.script IS 'Program (an absolute path) and arguments; run without a shell.';
+COMMENT ON COLUMN nodes.labels IS 'Labels that operators give the node, as {"zone": "eu"}.';
+COMMENT ON COLUMN nodes.max_concurrency IS 'How many jobs of all types may run on the host at once; null: no limit.';
 COMMENT ON COLUMN nodes.name IS 'Name of the node.';
 COMMENT ON COLUMN nodes.host IS 'Name of the host, as its workers report it.';
 COMMENT ON COLUMN nodes.job_types IS 'Job types; jobs of these types wake the node.';
@@ -539,6 +559,22 @@ ALTER TABLE nodes ENABLE ROW LEVEL SECURITY;
 CREATE POLICY nodes_service ON nodes TO service_role USING (true) WITH CHECK (true);
 REVOKE ALL ON nodes FROM PUBLIC, anon, authenticated;
 GRANT ALL ON nodes TO service_role;
+
+CREATE VIEW node_overview AS
+SELECT n.name, n.host, n.labels, n.job_types, n.wake_method, n.is_enabled, n.max_concurrency, n.woken_at, w.last_seen,
+       CASE WHEN w.last_awake > clock_timestamp() - interval '5 minutes' THEN 'awake'
+            WHEN n.woken_at > clock_timestamp() - interval '5 minutes' THEN 'waking' ELSE 'asleep' END AS awake_state,
+       coalesce(w.running, 0) AS running
+FROM nodes n
+CROSS JOIN LATERAL (
+    SELECT max(last_seen) AS last_seen, max(last_seen) FILTER (WHERE state = 'running') AS last_awake,
+           sum(running) FILTER (WHERE last_seen > clock_timestamp() - interval '5 minutes') AS running
+    FROM workers WHERE host = n.host) AS w;
+COMMENT ON VIEW node_overview IS
+    'One row a node: when a worker of its host was last seen, and whether it is awake, waking (woken within the last 5 '
+    'minutes) or asleep.';
+REVOKE ALL ON node_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON node_overview TO cortana_metrics, service_role;
 
 CREATE FUNCTION nodes_to_wake() RETURNS SETOF nodes
 LANGUAGE plpgsql

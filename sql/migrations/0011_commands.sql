@@ -176,6 +176,8 @@ CREATE TABLE job_definitions (
     payload_schema jsonb NOT NULL DEFAULT '{"type": "object", "additionalProperties": false}',
     environment text[] NOT NULL DEFAULT '{}',
     time_limit interval NOT NULL DEFAULT '10 minutes' CHECK (time_limit > '0'),
+    max_attempts int CHECK (max_attempts BETWEEN 1 AND 20),
+    priority job_priority,
     is_public boolean NOT NULL DEFAULT false,
     is_enabled boolean NOT NULL DEFAULT true,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -194,6 +196,10 @@ COMMENT ON COLUMN job_definitions.is_public IS 'Whether application roles may ru
 COMMENT ON COLUMN job_definitions.key IS 'Name of the command.';
 COMMENT ON COLUMN job_definitions.description IS 'What the command does.';
 COMMENT ON COLUMN job_definitions.time_limit IS 'A program that runs longer than this is ended.';
+COMMENT ON COLUMN job_definitions.max_attempts IS
+    'How often the program is started before the job is dead; null: as often as the job type allows.';
+COMMENT ON COLUMN job_definitions.priority IS
+    'Priority of a job that run_command() enqueues without one; null: the base priority of the job type.';
 COMMENT ON COLUMN job_definitions.is_enabled IS 'False: the command may not be run.';
 COMMENT ON COLUMN job_definitions.created_at IS 'When the command was defined.';
 COMMENT ON COLUMN job_definitions.updated_at IS 'When the command was last changed.';
@@ -356,11 +362,13 @@ BEGIN
         RAISE EXCEPTION 'applications may not run the command %', NEW.payload ->> 'command'
             USING ERRCODE = 'insufficient_privilege';
     END IF;
+    NEW.max_retries := coalesce((SELECT max_attempts - 1 FROM job_definitions WHERE key = NEW.payload ->> 'command'),
+                                NEW.max_retries);
     RETURN NEW;
 END
 $$;
 COMMENT ON FUNCTION cortana.jobs_check_command IS
-    'Trigger: refuses jobs of commands that may not run, for every role. A step of a workflow gets its payload later; '
+    'Trigger: refuses jobs of commands that may not run, for every role, and applies max_attempts. A step of a workflow gets its payload later; '
     'the worker therefore checks every payload again.';
 CREATE TRIGGER jobs_check_command BEFORE INSERT ON jobs
     FOR EACH ROW WHEN (NEW.job_type = 'command' AND NEW.run_id IS NULL AND NEW.status = 'queued')
@@ -374,7 +382,9 @@ LANGUAGE sql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT * FROM enqueue_job('command', jsonb_build_object('command', p_key, 'args', p_args),
-                              p_priority => p_priority, p_scheduled_for => p_scheduled_for,
+                              p_priority => coalesce(p_priority, (SELECT priority FROM job_definitions
+                                                                  WHERE key = p_key)),
+                              p_scheduled_for => p_scheduled_for,
                               p_dedupe_key => p_dedupe_key, p_tenant_id => p_tenant_id)
 $$;
 COMMENT ON FUNCTION run_command IS 'Enqueues a command of job_definitions, in the caller''s transaction.';
@@ -390,7 +400,8 @@ DECLARE
             "key": {"type": "string"}, "description": {"type": "string"}, "argv": {"type": "array"},
             "payload_schema": {"type": ["object", "boolean"]},
             "environment": {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*[*]?$"}},
-            "time_limit": {"type": "string"}, "is_public": {"type": "boolean"},
+            "time_limit": {"type": "string"}, "max_attempts": {"type": ["integer", "null"]},
+            "priority": {"type": ["integer", "string", "null"]}, "is_public": {"type": "boolean"},
             "is_enabled": {"type": "boolean"}}}', p_definition);
     known job_definitions;
     wanted job_definitions;
@@ -405,15 +416,20 @@ BEGIN
             "payload_schema": {"type": "object", "additionalProperties": false}, "environment": [],
             "time_limit": "10 minutes", "is_public": false, "is_enabled": true, "description": ""}');
     END IF;
+    IF p_definition ? 'priority' THEN
+        p_definition := jsonb_set(p_definition, '{priority}',
+                                  coalesce(to_jsonb(priority_number(p_definition ->> 'priority')), 'null'));
+    END IF;
     wanted := jsonb_populate_record(known, p_definition);
     INSERT INTO job_definitions (key, description, argv, payload_schema, environment, time_limit,
-                                 is_public, is_enabled)
+                                 max_attempts, priority, is_public, is_enabled)
     VALUES (wanted.key, wanted.description, wanted.argv, wanted.payload_schema, wanted.environment,
-            wanted.time_limit, wanted.is_public, wanted.is_enabled)
+            wanted.time_limit, wanted.max_attempts, wanted.priority, wanted.is_public, wanted.is_enabled)
     ON CONFLICT (key) DO UPDATE SET
         description = excluded.description, argv = excluded.argv,
         payload_schema = excluded.payload_schema, environment = excluded.environment,
-        time_limit = excluded.time_limit, is_public = excluded.is_public,
+        time_limit = excluded.time_limit, max_attempts = excluded.max_attempts, priority = excluded.priority,
+        is_public = excluded.is_public,
         is_enabled = excluded.is_enabled;
     RETURN wanted.key;
 END

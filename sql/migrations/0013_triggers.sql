@@ -817,6 +817,8 @@ BEGIN
             RAISE EXCEPTION 'video % does not exist', payload ->> 'video_id' USING ERRCODE = 'no_data_found';
         END IF;
     END IF;
+    PERFORM set_config('cortana.job_source', CASE WHEN p_scope ? 'event' THEN 'event' ELSE 'schedule' END, true),
+            set_config('cortana.job_source_ref', coalesce(p_scope #>> '{event,id}', p_trigger.name), true);
     IF p_trigger.action = 'run' THEN
         SELECT r.run_id, r.is_new INTO run_id, is_new
         FROM start_run(p_trigger.target, payload, video, p_trigger.priority, tenant,
@@ -847,6 +849,7 @@ BEGIN
             p_dedupe_key => CASE WHEN p_trigger.one_at_a_time
                                  THEN format('trigger:%s:%s', p_trigger.id, dedupe) END) AS e;
     END IF;
+    PERFORM set_config('cortana.job_source', '', true), set_config('cortana.job_source_ref', '', true);
     outcome := CASE WHEN is_new THEN 'fired' ELSE 'in flight' END;
 END
 $$;

@@ -65,7 +65,8 @@ SELECT w.id, w.host, w.version, array_to_string(w.job_types, ',') AS job_types, 
        w.started_at, w.last_seen,
        round(extract(epoch FROM clock_timestamp() - w.last_seen))::bigint AS silent_seconds,
        CASE WHEN w.state <> 'stopped' AND w.last_seen < clock_timestamp() - interval '5 minutes'
-            THEN 'stale' ELSE w.state END AS state
+            THEN 'stale' ELSE w.state END AS state,
+       w.labels
 FROM workers w;
 COMMENT ON VIEW worker_overview IS
     'One row a worker. A worker that was silent for longer than a lease lasts is stale: others claim its '
@@ -249,6 +250,23 @@ COMMENT ON VIEW queue_depth IS
     'How many jobs of each type wait for what; a stage scales on the sum of its ''queued'' and ''running''.';
 REVOKE ALL ON queue_depth FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON queue_depth TO cortana_metrics, service_role;
+
+CREATE VIEW queue_depth_by_tenant AS
+SELECT j.job_type::text, j.tenant_id, j.priority::int,
+       CASE WHEN j.status = 'queued' AND j.is_ready THEN 'queued' WHEN j.status = 'queued' THEN 'waiting'
+            WHEN j.status = 'processing' THEN 'running' WHEN j.scheduled_for IS NULL THEN 'dead' ELSE 'retrying' END
+           AS status,
+       count(*) AS depth,
+       round(extract(epoch FROM clock_timestamp() - min(CASE j.status WHEN 'queued' THEN j.ready_at
+           WHEN 'processing' THEN j.started_at ELSE j.finished_at END)))::bigint AS oldest_seconds
+FROM jobs j
+WHERE j.status IN ('queued', 'processing', 'failed')
+GROUP BY 1, 2, 3, 4;
+COMMENT ON VIEW queue_depth_by_tenant IS
+    'How many open jobs each tenant has, by type, priority and status: queued (may be claimed), waiting (for a time or '
+    'for other jobs), running, retrying or dead; and the age of the oldest. Reads no finished job.';
+REVOKE ALL ON queue_depth_by_tenant FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON queue_depth_by_tenant TO cortana_metrics, service_role;
 
 -- What became of jobs in the last five minutes. `event`: enqueued, claimed, done, released (given
 -- back, uncounted), retry (failed, tried again), dead, canceled.

@@ -14,9 +14,9 @@ PUBLIC_RELATIONS = """videos segments kept_frames entities entity_types search_m
     task_events task_artifacts workers runs workflows job_definitions job_triggers trigger_firings
     webhooks hosts nodes embedding_models pipeline_stages job_overview worker_overview run_overview
     job_counts worker_activity job_failures trigger_overview webhook_overview queue_depth job_flow
-    host_overview
+    host_overview node_overview queue_depth_by_tenant
     search_materialized_number_seq trigger_firings_id_seq""".split()
-PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_progress fence_job
+PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_progress report_log watch_job priority_number fence_job
     complete_job complete_jobs fail_job release_job settle_canceled_job record_artifacts cancel_job
     retry_job retry_failed_jobs report_worker report_disk touch_session pause_type resume_type
     pause_tenant resume_tenant drain_worker cancel_jobs set_priority why_job nodes_to_wake start_run
