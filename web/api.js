@@ -18,7 +18,6 @@ export class Problem extends Error {
     }
 }
 
-let token = sessionStorage.getItem('token');
 let signIn = null; // what asks the reader for a token
 let asking = null; // while it does
 
@@ -27,17 +26,13 @@ export function onSignIn(ask) {
     signIn = ask;
 }
 
-/** @param {string | null} given */
-export function useToken(given) {
-    token = given;
-    if (given) {
-        sessionStorage.setItem('token', given);
-    } else {
-        sessionStorage.removeItem('token');
-    }
+/**
+ * Makes a token this browser's cookie, which no script can read. @param {string} token
+ * @returns {Promise<void>}
+ */
+export async function useToken(token) {
+    await send('/session', {method: 'POST', body: {token}});
 }
-
-export const isSignedIn = () => !!token;
 
 function address(path, query) {
     const search = new URLSearchParams();
@@ -65,10 +60,22 @@ async function problemOf(answer) {
  * @returns {Promise<any>} the body
  */
 export async function ask(path, wishes = {}) {
-    const headers = {'X-Cortana': '1'};
-    if (token) {
-        headers.Authorization = `Bearer ${token}`;
+    try {
+        return await send(path, wishes);
+    } catch (problem) {
+        if (problem.status !== 401 || !signIn) {
+            throw problem;
+        }
     }
+    asking ??= signIn().finally(() => {
+        asking = null;
+    });
+    await asking;
+    return send(path, wishes);
+}
+
+async function send(path, wishes) {
+    const headers = {'X-Cortana': '1'};
     if (wishes.body !== undefined) {
         headers['Content-Type'] = 'application/json';
     }
@@ -86,13 +93,6 @@ export async function ask(path, wishes = {}) {
         throw new Problem({status: 0, title: t('problem.away'), detail: t('problem.away.detail')});
     }
     dispatchEvent(new CustomEvent('cv-back'));
-    if (answer.status === 401 && signIn) {
-        asking ??= signIn().finally(() => {
-            asking = null;
-        });
-        await asking;
-        return ask(path, wishes);
-    }
     if (!answer.ok) {
         throw await problemOf(answer);
     }

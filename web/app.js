@@ -13,6 +13,8 @@ const screens = [
     [/^\/$/, 'search', 'screen-search'],
     [/^\/videos$/, 'library', 'screen-library'],
     [/^\/videos\/([0-9a-f-]{36})$/, 'video', 'screen-video'],
+    [/^\/jobs$/, 'jobs', 'screen-jobs'],
+    [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];
 
 function applyTheme() {
@@ -94,7 +96,7 @@ class App extends Element {
 
     link(path, key, icon) {
         const isHere = location.pathname === path || (path !== '/' && location.pathname.startsWith(path));
-        return html`<a href=${path} aria-current=${isHere ? 'page' : nothing}>
+        return html`<a href=${path} title=${t(key)} aria-current=${isHere ? 'page' : nothing}>
             <cv-icon name=${icon}></cv-icon><span>${t(key)}</span></a>`;
     }
 
@@ -107,16 +109,17 @@ class App extends Element {
                 this.querySelector('main').focus();
             }}>${t('skip')}</a>
             <header class="top">
-                <a class="brand" href="/" aria-label=${t('home')}><cv-icon name="mark"></cv-icon><span>cortana</span></a>
+                <a class="brand" href="/" title=${t('home')}><cv-icon name="mark"></cv-icon><span>cortana</span></a>
                 <cv-search-box ?hidden=${isStart}></cv-search-box>
                 <nav aria-label=${t('nav')}>
                     ${this.link('/videos', 'nav.library', 'library')}
+                    ${this.link('/jobs', 'nav.jobs', 'jobs')}
                 </nav>
                 <div class="tools">
                     <button class="plain" @click=${() => this.nextTheme()} title=${t(`theme.${theme}`)}
                         aria-label=${t(`theme.${theme}`)}><cv-icon name=${`theme-${theme}`}></cv-icon></button>
                     <button class="plain words" @click=${() => chooseLanguage(language === 'en' ? 'de' : 'en')}
-                        lang=${language === 'en' ? 'de' : 'en'} aria-label=${t('language.other')}>
+                        lang=${language === 'en' ? 'de' : 'en'} title=${t('language.other')}>
                         ${language === 'en' ? 'DE' : 'EN'}</button>
                 </div>
             </header>
@@ -128,7 +131,7 @@ class App extends Element {
             <cv-toasts></cv-toasts>
             <dialog id="keys" class="sheet" aria-labelledby="keys-title">
                 <h2 id="keys-title">${t('keys')}</h2>
-                <dl class="keys">${['search', 'move', 'open', 'help']
+                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'next', 'boxes', 'help']
                     .map((name) => html`<dt>${t(`keys.${name}.key`).split(' ')
                         .map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${t(`keys.${name}`)}</dd>`)}</dl>
                 <form method="dialog"><button>${t('close')}</button></form>
@@ -141,10 +144,11 @@ async function takeToken() {
     const given = new URLSearchParams(location.hash.slice(1)).get('t');
     if (given) {
         history.replaceState(history.state, '', location.pathname + location.search);
-        useToken(given);
+        await useToken(given).catch(() => null); // refused: the first question asks for another one
     }
 }
 
 applyTheme();
-await Promise.all([takeToken(), loadTexts()]);
+await loadTexts();
+await takeToken();
 customElements.define('cv-app', App);

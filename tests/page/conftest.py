@@ -21,10 +21,9 @@ shared_cluster, program = system_fixtures.shared_cluster, system_fixtures.progra
 
 from api import ALICE, Gateway, make_login, token  # noqa: E402
 from jobs import Queue  # noqa: E402
+from film import add_film  # noqa: E402
 from library import make_jobs, make_library  # noqa: E402
-from screen import Screen  # noqa: E402
-
-WIDE, NARROW = (1366, 768), (360, 740)
+from screen import WIDE, Screen  # noqa: E402
 
 
 class Place:
@@ -35,9 +34,13 @@ class Place:
         self.queue = Queue(cluster.connect(self.name))
         make_login(self.queue)
         self.videos = [str(one) for one in make_library(self.queue, ALICE, videos)]
+        directory.joinpath("store").mkdir()
         if jobs:
             make_jobs(self.queue, self.videos, jobs)
-        self.gateway = Gateway(program, cluster.url(self.name), directory, "--connections", "2")
+        self.store = directory / "store"
+        self.film = add_film(self.queue, program("transcode-worker"), self.store)
+        self.gateway = Gateway(program, cluster.url(self.name), directory, "--connections", "2",
+                               STORE_URL=f"dir:{self.store}")
         self.url = f"http://127.0.0.1:{self.gateway.port}"
 
     def end(self):
@@ -73,6 +76,7 @@ def screen(driver, place):
     """A browser that is signed in as Alice, on the first page; afterwards its console has no complaint."""
     shown = Screen(driver, place.url, token(exp=2000000000))
     shown.resize(*WIDE)
+    shown.theme("light")
     yield shown
     complaints = shown.complaints()
     shown.forget()

@@ -67,13 +67,13 @@ JOBS = """INSERT INTO jobs (job_type, status, video_id, max_retries, is_ready, p
             'message', made.message), 'original_payload', made.payload) ELSE made.payload END,
         (made.status <> 'queued')::int, made.at, CASE WHEN made.status <> 'queued' THEN made.at + made.wait END,
         CASE WHEN made.status IN ('done', 'failed', 'canceled') THEN made.at + made.wait + made.took END,
-        CASE made.status WHEN 'done' THEN 1 WHEN 'processing' THEN (made.n % 90) / 100.0 ELSE 0 END,
+        CASE made.status WHEN 'done' THEN 1 WHEN 'processing' THEN (made.n * 17 % 90) / 100.0 ELSE 0 END,
         CASE WHEN made.status = 'processing' THEN 'worker-' || made.n % 6 END,
         CASE WHEN made.status = 'processing' THEN now() + interval '1 hour' END,
-        CASE WHEN made.status = 'processing' THEN made.n % 300 || ' of 300 frames' END,
-        CASE WHEN made.status = 'failed' AND made.n % 2 = 0 THEN now() + interval '4 minutes' END, 0,
+        CASE WHEN made.status = 'processing' THEN made.n * 51 || ' of 300 frames' END,
+        CASE WHEN made.status = 'failed' AND made.n / 60 % 2 = 0 THEN now() + interval '4 minutes' END, 0,
         CASE WHEN made.status = 'done' THEN '{"lines": 40}'::jsonb END
-    FROM (SELECT n, (ARRAY['transcode', 'sample', 'ocr', 'segment_index', 'clip_generate'])[1 + n % 5] AS job_type,
+    FROM (SELECT n, (ARRAY['transcode', 'sample', 'ocr', 'segment_index', 'clip_generate'])[1 + n / 7 % 5] AS job_type,
             CASE WHEN n < 6 THEN 'processing' WHEN n < 300 THEN 'queued' WHEN n % 60 = 0 THEN 'failed'
                  WHEN n % 211 = 0 THEN 'canceled' ELSE 'done' END AS status,
             (%(videos)s::uuid[])[1 + n %% cardinality(%(videos)s::uuid[])] AS video_id,

@@ -1,9 +1,11 @@
 """The page in a browser, as the tests speak of it: waits for what is to be seen, never for time."""
 
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+WIDE, NARROW = (1366, 768), (360, 740)  # windows
 DEADLINE = 60  # seconds; the machine may be busy with other tests
 
 
@@ -27,14 +29,15 @@ class Screen:
         """Leaves nothing of this test in the browser."""
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions",
                                     {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1})
-        self.driver.execute_script("sessionStorage.clear(); localStorage.clear()")
+        self.driver.execute_script("localStorage.clear()")
+        self.driver.delete_all_cookies()
         self.driver.get("about:blank")
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def wait(self, condition, what):
-        return WebDriverWait(self.driver, DEADLINE, 0.05).until(lambda _: condition(), what)
+        return WebDriverWait(self.driver, DEADLINE, 0.05, [StaleElementReferenceException]).until(lambda _: condition(), what)
 
     def see(self, selector, text=None):
         """The first element that is to be seen, and holds the text."""

@@ -3,6 +3,7 @@ import {ask} from '../api.js';
 import {remember, remembered} from '../router.js';
 
 const KEPT_LISTS = 12; // in memory, so that Back shows at once what was there
+const LOOKS = 20; // pages without an item that are passed over at once
 const kept = new Map();
 
 export class Pages {
@@ -49,10 +50,15 @@ export class Pages {
         this.problem = null;
         this.changed();
         try {
-            const query = {...this.query, cursor: this.next};
-            const answer = await ask(this.path, {query, signal: this.#abort.signal});
+            let answer;
+            let looks = 0;
+            do { // a page may be empty and have a next one, where what is wanted is rare
+                const query = {...this.query, cursor: this.next};
+                answer = await ask(this.path, {query, signal: this.#abort.signal});
+                this.next = answer.next;
+                looks++;
+            } while (!answer.items.length && answer.next && looks < LOOKS);
             this.items = [...this.items, ...answer.items];
-            this.next = answer.next;
             this.isAsked = true;
             this.count++;
             kept.delete(this.key);

@@ -23,13 +23,13 @@ class SignIn extends Element {
         event.preventDefault();
         const field = this.querySelector('input');
         const given = field.value.trim().replace(/^.*#t=/, '');
-        const answer = await fetch('/api/v1/me', {headers: {Authorization: `Bearer ${given}`}}).catch(() => null);
-        if (!answer?.ok) {
-            this.fault = (await answer?.json().catch(() => null))?.detail ?? t('problem.away');
+        try {
+            await useToken(given);
+        } catch (problem) {
+            this.fault = problem.text;
             this.update();
             return;
         }
-        useToken(given);
         field.value = '';
         this.fault = '';
         this.querySelector('dialog').close();

@@ -1,26 +1,25 @@
 /* What is shown in place of content: that it is awaited, that there is none, that it failed; and a video's card. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ago, clock, t} from '../text.js';
+import './poster.js';
 
 /** Grey shapes of what is awaited. @param {string} kind "card", "row" @param {number} number */
 export const skeleton = (kind, number) => html`<div class="skeletons ${kind}s" aria-hidden="true">
     ${Array.from({length: number}, () => html`<div class="skeleton ${kind}"></div>`)}</div>
     <p class="unseen" role="status">${t('loading')}</p>`;
 
-/** A refusal, with a way on. @param {import('../api.js').Problem} problem @param {() => void} again */
-export const failure = (problem, again) => html`<div class="state failed" role="alert" data-state="failed">
-    <cv-icon name="warn"></cv-icon><h2>${problem.title ?? t('problem')}</h2><p>${problem.text ?? problem.message}</p>
+/**
+ * A refusal, with a way on. @param {import('../api.js').Problem} problem @param {() => void} again
+ * @param {boolean} [isWhole] there is nothing else on the screen
+ */
+export const failure = (problem, again, isWhole = false) => html`<div class="state failed" role="alert" data-state="failed">
+    <cv-icon name="warn"></cv-icon>${isWhole ? html`<h1>${problem.title}</h1>` : html`<h2>${problem.title ?? t('problem')}</h2>`}<p>${problem.text ?? problem.message}</p>
     ${problem.instance ? html`<p class="faint">${t('problem.id')} <code>${problem.instance}</code></p>` : nothing}
     <button @click=${again}>${t('again')}</button></div>`;
 
 /** That there is nothing, and what to do. */
 export const empty = (icon, title, text, more = nothing) => html`<div class="state" data-state="empty">
     <cv-icon name=${icon}></cv-icon><h2>${title}</h2><p>${text}</p>${more}</div>`;
-
-/** The picture of a video, or a quiet ground where there is none. */
-export const poster = (video) => video.poster_url
-    ? html`<img src=${video.poster_url} alt="" loading="lazy" decoding="async">`
-    : html`<span class="ground hue-${parseInt(video.id.slice(-2), 16) % 6}"><cv-icon name="film"></cv-icon></span>`;
 
 export const titleOf = (video) => video.title || video.name || t('untitled');
 
@@ -33,7 +32,8 @@ export function card(video, stage) {
     const share = Math.round((stage?.progress ?? 0) * 100);
     const isOpen = video.status === 'new' || video.status === 'processing';
     return html`<article class="card" data-id=${video.id} data-status=${video.status}>
-        <a href="/videos/${video.id}" class="poster" tabindex="-1" aria-hidden="true">${poster(video)}
+        <a href="/videos/${video.id}" class="poster" tabindex="-1" aria-hidden="true"><cv-poster
+            data-video=${video.id} data-status=${video.status}></cv-poster>
             ${video.duration_ms ? html`<span class="length">${clock(video.duration_ms)}</span>` : nothing}
             ${isOpen && stage?.status === 'processing' ? html`<progress max="100" value=${share}
                 aria-label=${t('progress')}></progress>` : nothing}</a>

@@ -95,6 +95,7 @@ class LibraryScreen extends Element {
             <nav class="tabs" aria-label=${t('library.filter')}>${STATUSES.map((status) => html`<a
                 href=${status ? `/videos?status=${status}` : '/videos'}
                 aria-current=${status === this.status ? 'true' : nothing}>${t(`status.${status || 'all'}`)}</a>`)}</nav>
+            <h2 class="unseen">${t(`status.${this.status || 'all'}`)}</h2>
             <div class="cards" data-state=${isAsked ? 'shown' : 'loading'}>
             ${items.map((video) => card(video, this.stages.get(video.id)))}</div>
             ${problem ? failure(problem, () => this.pages.more()) : nothing}

@@ -142,7 +142,7 @@ class SearchScreen extends Element {
         const parts = takeApart(query).filter((part) => part.field || part.isLeftOut);
         return html`<div class="chips">
             ${parts.map((part) => html`<a class="chip on" href=${searchUrl(without(query, part.text))}
-                aria-label=${t('chip.remove', {text: part.text})}><b>${
+                title=${t('chip.remove', {text: part.text})}><b>${
                 part.field ? t(`field.name.${part.field}`) : t('field.not')}</b> ${part.value}
                 <cv-icon name="close"></cv-icon></a>`)}
             <span class="kinds" role="group" aria-label=${t('kinds')}>${KINDS.map((kind) => html`<button class="chip"

@@ -1,15 +1,24 @@
-/* A video: what was to be read in it, and when. */
+/* A video: the player, what was to be read in it and when, names and links. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
-import {failure, skeleton, titleOf} from '../parts/states.js';
+import {grantOf} from '../parts/poster.js';
+import {failure, skeleton, stageText, titleOf} from '../parts/states.js';
+import {copy} from '../parts/toast.js';
+import {searchUrl} from '../query.js';
 import {queried} from '../router.js';
-import {clock, moment, size, t} from '../text.js';
+import {clock, count, moment, size, t} from '../text.js';
+import '../parts/player.js';
 import '../parts/transcript.js';
 
 const HITS = 100; // of the search that led here
+const ENTITIES = 200;
+const MARK_MS = 200; // between two looks for the line that is current
 
 class VideoScreen extends Element {
+    tab = 'text';
+    markedAt = 0;
+
     connectedCallback() {
         this.id_ = this.dataset.id;
         this.start();
@@ -19,8 +28,14 @@ class VideoScreen extends Element {
         if (isRepeated) {
             this.start();
         } else {
-            this.seekToAddress();
+            this.seek(this.asked());
         }
+    }
+
+    /** The moment in the address, ms. */
+    asked() {
+        const at = Number(queried('t'));
+        return Number.isFinite(at) && at > 0 ? Math.round(at * 1000) : 0;
     }
 
     async start() {
@@ -37,41 +52,128 @@ class VideoScreen extends Element {
         this.update();
         await Promise.resolve();
         this.transcript = this.querySelector('cv-transcript');
+        this.player = this.querySelector('cv-player');
+        this.loadPlayer();
+        this.loadOther();
         await Promise.all([this.transcript.load(this.id_), this.findHits()]);
+        this.transcript.hits = this.player.hits = this.hits;
+        this.player.lines = this.transcript.lines ?? [];
+        this.player.mode = this.hits.size ? 'hits' : 'all';
+        this.player.update();
         this.transcript.update();
-        this.seekToAddress();
+        if (this.asked()) {
+            this.transcript.at(this.asked());
+        }
+    }
+
+    async loadPlayer() {
+        const grant = await grantOf(this.id_);
+        if (grant?.playlist && this.isConnected) {
+            this.hasPlayer = true;
+            this.update();
+            await this.player.load(this.video, grant, this.asked());
+        }
+    }
+
+    async loadOther() {
+        const none = {items: []};
+        const entities = ask(`/videos/${this.id_}/entities`, {query: {limit: ENTITIES}}).catch(() => none);
+        const stages = ask(`/videos/${this.id_}/stages`).catch(() => none);
+        this.entities = (await entities).items;
+        this.stages = (await stages).items;
+        this.update();
     }
 
     async findHits() {
         const query = queried('q');
-        if (query) {
-            const found = await ask('/search', {query: {q: query, video: this.id_, limit: HITS}}).catch(() => ({items: []}));
-            this.transcript.hits = new Map(found.items.map((hit) => [hit.segment_id, hit.snippet]));
+        const found = query && await ask('/search', {query: {q: query, video: this.id_, limit: HITS}}).catch(() => null);
+        this.hits = new Map((found?.items ?? []).map((hit) => [hit.segment_id, hit.snippet]));
+    }
+
+    seek(ms) {
+        if (this.hasPlayer) {
+            this.player.seek(ms);
+        }
+        this.transcript?.at(ms);
+    }
+
+    onTime(ms) {
+        if (Math.abs(ms - this.markedAt) > MARK_MS) {
+            this.markedAt = ms;
+            this.transcript.at(ms);
         }
     }
 
-    seekToAddress() {
-        const at = Number(queried('t'));
-        if (queried('t') && Number.isFinite(at)) {
-            this.transcript.at(Math.round(at * 1000));
+    copyLink() {
+        const now = this.hasPlayer ? this.player.now : Math.max(this.transcript.now, 0);
+        const url = new URL(location.href);
+        url.searchParams.set('t', (now / 1000).toFixed(3));
+        copy(url.href, t('video.link.copied', {time: clock(now, 1)}));
+    }
+
+    names() {
+        const kinds = Map.groupBy(this.entities ?? [], (entity) => entity.kind);
+        if (!kinds.size) {
+            return html`<p class="faint">${t('entities.none')}</p>`;
+        }
+        return [...kinds].map(([kind, all]) => html`<section><h3>${t(`kind.${kind}`)}</h3><ul class="names">${
+            all.map((entity) => html`<li><button class="chip" @click=${() => this.seek(entity.places[0]?.t_start ?? 0)}
+                dir="auto">${entity.value} <small>${count(entity.count)}</small></button><a
+                href=${searchUrl(`"${entity.value}"`)} title=${t('entities.everywhere')}
+                aria-label="${t('entities.everywhere')}: ${entity.value}"><cv-icon name="search"></cv-icon></a></li>`)}</ul></section>`);
+    }
+
+    work() {
+        return html`<ol class="stages">${(this.stages ?? []).map((stage) => html`<li><a href="/jobs/${stage.job_id}">
+            <span class="badge ${stage.status}">${t(`state.${stage.status}`)}</span> ${stageText(stage)}</a>
+            ${stage.error_message ? html`<p class="fault">${stage.error_message}</p>` : nothing}</li>`)}</ol>
+            <dl class="facts-list"><dt>${t('video.file')}</dt><dd>${this.video.name ?? '–'}, ${size(this.video.size)}</dd>
+            <dt>SHA-256</dt><dd><code>${this.video.sha256 ?? '–'}</code></dd></dl>`;
+    }
+
+    tabs() {
+        const choose = (name) => {
+            this.tab = name;
+            this.update();
+        };
+        return html`<div class="tabs" role="tablist" aria-label=${t('video.about')}
+            @keydown=${(event) => this.onTabKey(event, choose)}>${['text', 'names', 'work'].map((name) => html`<button
+            role="tab" id="tab-${name}" aria-controls="panel" aria-selected=${this.tab === name}
+            tabindex=${this.tab === name ? 0 : -1} @click=${() => choose(name)}>${t(`video.${name}`)}</button>`)}</div>`;
+    }
+
+    onTabKey(event, choose) {
+        const names = ['text', 'names', 'work'];
+        const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+        if (step) {
+            event.preventDefault();
+            event.stopPropagation();
+            const next = names[(names.indexOf(this.tab) + step + names.length) % names.length];
+            choose(next);
+            this.querySelector(`#tab-${next}`).focus();
         }
     }
 
     view() {
         const {video, problem} = this;
         if (problem) {
-            return html`<div class="page">${failure(problem, () => this.start())}</div>`;
+            return html`<div class="page">${failure(problem, () => this.start(), true)}</div>`;
         }
         if (!video) {
             return html`<div class="page">${skeleton('row', 4)}</div>`;
         }
-        return html`<div class="page narrow"><div class="heading"><h1 dir="auto">${titleOf(video)}</h1></div>
+        return html`<div class="page watch ${this.hasPlayer ? 'with-player' : ''}"><div class="left">
+            <cv-player @cv-time=${(event) => this.onTime(event.detail)}></cv-player>
+            <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>
+                <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></div>
             <p class="faint facts">${video.status === 'ready' ? nothing
                 : html`<span class="badge ${video.status}">${t(`status.${video.status}`)}</span>`}
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
-                <span>${size(video.size)}</span><span>${moment(video.created_at)}</span></p>
-            <cv-transcript @cv-seek=${(event) => this.transcript.at(event.detail)}></cv-transcript></div>`;
+                <span>${size(video.size)}</span><span>${moment(video.created_at)}</span></p></div>
+            <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
+                <cv-transcript ?hidden=${this.tab !== 'text'} @cv-seek=${(event) => this.seek(event.detail)}></cv-transcript>
+                ${this.tab === 'names' ? this.names() : this.tab === 'work' ? this.work() : nothing}</div></div></div>`;
     }
 }
 customElements.define('screen-video', VideoScreen);

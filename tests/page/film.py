@@ -1,0 +1,42 @@
+"""A short video whose one line of text is a white bar that rises evenly, so that where it is in a frame can be seen."""
+
+import json
+import subprocess
+
+from api import ALICE
+from media_tools import Stage
+
+WIDTH, HEIGHT, SECONDS, RATE = 640, 360, 6, 25
+BAR = {"x": 120, "width": 400, "height": 32}
+FROM_Y, TO_Y = 280, 40
+TEXT = "the quick harbour @anna"
+
+
+def bar_y(ms):
+    return FROM_Y + (TO_Y - FROM_Y) * ms / (SECONDS * 1000)
+
+
+def add_film(queue, worker, store):
+    """Makes it, has it transcoded, and returns its id."""
+    stage = Stage(worker, store)
+    source = store / "film.mp4"
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"color=c=0x203040:s={WIDTH}x{HEIGHT}:r={RATE}:d={SECONDS}",
+                    "-f", "lavfi", "-i", f"color=c=white:s={BAR['width']}x{BAR['height']}:r={RATE}:d={SECONDS}",
+                    "-filter_complex", f"overlay=x={BAR['x']}:y='{FROM_Y}+({TO_Y - FROM_Y})*t/{SECONDS}':shortest=1:format=yuv444",
+                    "-pix_fmt", "yuv420p", str(source)], check=True)
+    key = stage.put_original(source)
+    source.unlink()
+    code, result = stage.run(s3_original_path=key)
+    assert code == 0, result
+    queue.run("INSERT INTO videos (id, owner_id, title, original_name, s3_original_path, s3_proxy_path, s3_thumb_path, status,"
+              " duration, fps, resolution) VALUES (%s, %s, 'A bar that rises', 'film.mp4', %s, %s, %s, 'ready', %s, %s, %s)",
+              stage.video_id, ALICE, key, result["s3_proxy_path"], result["s3_thumb_path"], SECONDS, RATE,
+              f"{WIDTH}x{HEIGHT}")
+    other = {"text": "another line", "normalized_text": "another line", "language": "eng", "confidence": 0.7,
+             "bounding_box": {"x": 4, "y": 4, "width": 60, "height": 12}, "entities": []}
+    rising = {**other, "text": TEXT, "normalized_text": TEXT, "confidence": 0.95, "t_start": 0, "t_end": SECONDS * 1000,
+              "bounding_box": {**BAR, "y": FROM_Y}, "end_box": {**BAR, "y": TO_Y},
+              "entities": [{"type": "mention", "value": "@anna", "normalized_value": "anna"}]}
+    lines = [rising, *({**other, "t_start": n * 150, "t_end": n * 150 + 140} for n in range(40))]
+    queue.run("SELECT replace_video_text(%s, %s)", stage.video_id, json.dumps(lines))
+    return stage.video_id

@@ -1,0 +1,143 @@
+"""A video in a real browser: the player, boxes, the lines beside it; and the jobs."""
+
+import pytest
+from film import FROM_Y, HEIGHT, RATE, SECONDS, TO_Y, bar_y
+from selenium.webdriver.common.keys import Keys
+
+FRAME_PX = (FROM_Y - TO_Y) / SECONDS / RATE  # how far the bar moves from a frame to the next
+
+# The first row of the picture that is bright in the middle, and the top of the box, both in pixels of the source.
+LOOK = """const video = document.querySelector('video'), box = document.querySelector('cv-boxes span.found');
+    if (!box || video.seeking || video.readyState < 2) return null;
+    const canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
+    const context = canvas.getContext('2d');
+    context.drawImage(video, 0, 0);
+    const pixels = context.getImageData(canvas.width / 2, 0, 1, canvas.height).data;
+    let row = 0;
+    while (row < canvas.height && pixels[row * 4 + 1] < 128) row++;
+    const stage = document.querySelector('.stage').getBoundingClientRect(), edge = box.getBoundingClientRect();
+    const scale = Math.min(stage.width / video.videoWidth, stage.height / video.videoHeight);
+    const empty = (stage.height - video.videoHeight * scale) / 2;
+    return {row: row * HEIGHT / canvas.height, top: (edge.top - stage.top - empty) / scale * HEIGHT / canvas.height,
+            time: video.currentTime};""".replace("HEIGHT", str(HEIGHT))
+
+
+def watch(screen, place, query="?q=harbour"):
+    screen.open(f"/videos/{place.film}{query}")
+    screen.see("cv-transcript li.found" if "q=" in query else "cv-transcript li")
+    screen.wait(lambda: screen.script("return (document.querySelector('video') || {}).readyState >= 2"), "a frame")
+
+
+def at(screen):
+    return screen.script("return document.querySelector('video').currentTime")
+
+
+def test_the_player_plays_and_stops_by_key(screen, place):
+    watch(screen, place)
+    screen.press("k")
+    screen.wait(lambda: at(screen) > 0.3, "the video to play")
+    screen.press("k")
+    screen.wait(lambda: screen.script("return document.querySelector('video').paused"), "the video to stop")
+    assert screen.see(".bar .clock").text.endswith("/ 0:06")
+
+
+def test_boxes_are_where_the_text_is(screen, place):
+    watch(screen, place)
+    for ms in (0, 1480, 3000, 5600):
+        screen.script("document.querySelector('cv-player').seek(arguments[0])", ms)
+        seen = screen.wait(lambda: (found := screen.script(LOOK)) and abs(found["time"] * 1000 - ms) < 1 and
+                           abs(found["row"] - bar_y(ms)) < 5 and found, f"the frame at {ms} ms")
+        assert abs(seen["row"] - seen["top"]) <= 2 + FRAME_PX, seen
+
+
+def test_which_boxes_are_shown_is_chosen(screen, place):
+    watch(screen, place, "?q=harbour&t=2")
+    screen.wait(lambda: len(screen.all("cv-boxes span")) == 1, "the hit's box alone")
+    screen.press("b")
+    screen.wait(lambda: len(screen.all("cv-boxes span")) > 1, "all boxes")
+    screen.press("b")
+    screen.wait(lambda: not screen.all("cv-boxes span"), "no box")
+
+
+def test_a_link_to_a_moment_begins_there(screen, place):
+    watch(screen, place, "?t=3.000")
+    screen.wait(lambda: abs(at(screen) - 3) < 0.05, "the moment")
+    screen.press(Keys.ARROW_LEFT)
+    screen.wait(lambda: at(screen) < 0.05, "the beginning")
+    screen.press(".")
+    screen.wait(lambda: abs(at(screen) - 0.04) < 0.01, "the next frame")
+
+
+def test_lines_follow_until_one_scrolls(screen, place):
+    watch(screen, place)
+    screen.script("document.querySelector('cv-player').seek(5000)")
+    screen.wait(lambda: "another line" in screen.see("cv-transcript li.now:not(.found)").text, "the line of the moment")
+    assert not screen.all(".follow")
+    screen.wait(lambda: screen.script("const list = document.querySelector('cv-transcript ol'); list.scrollTop = 0;"
+                                      "list.dispatchEvent(new Event('scroll')); return !!document.querySelector('.follow')"),
+                "the offer to follow again")
+    screen.see(".follow").click()
+    screen.wait(lambda: not screen.all(".follow"), "it to follow")
+
+
+def test_a_line_leads_to_its_moment(screen, place):
+    watch(screen, place)
+    field = screen.see("cv-transcript input")
+    field.send_keys("another")
+    screen.wait(lambda: len(screen.all("cv-transcript li")) == 40, "only the lines with the word")
+    screen.script("document.querySelectorAll('cv-transcript .at')[10].click()")
+    screen.wait(lambda: abs(at(screen) - 1.5) < 0.05, "the line's moment")
+
+
+def test_names_lead_to_their_moment_and_to_all_videos(screen, place):
+    watch(screen, place)
+    screen.see("[role=tab]", "Names").click()
+    screen.see(".names .chip", "@anna")
+    screen.see(".names a").click()
+    screen.see(".hit mark")
+
+
+def test_a_video_without_files_shows_its_lines(screen, place):
+    screen.open(f"/videos/{place.videos[0]}")
+    screen.see("cv-transcript li")
+    assert not screen.all("video")
+
+
+def test_a_video_that_is_not_there(screen):
+    screen.open("/videos/0f0e0d0c-0000-4000-8000-000000000099")
+    assert "nothing here that you may see" in screen.see("[data-state=failed]").text
+
+
+# ---- jobs ------------------------------------------------------------------------------------------
+
+
+def test_jobs_by_state_and_type(screen):
+    screen.open("/jobs?state=failed")
+    screen.see("tbody .badge.failed")
+    assert {badge.text for badge in screen.all("tbody .badge")} == {"Failed"}
+    screen.see(".filters select option", "Reading the text").click()
+    screen.wait(lambda: "type=ocr" in screen.driver.current_url, "the type in the address")
+    screen.wait(lambda: {link.text for link in screen.all("td a")} == {"Reading the text"}, "jobs of this type alone")
+
+
+def test_a_failed_job_is_tried_again(screen, place):
+    job = place.queue.add("embed", video_id=place.film)
+    place.queue.fail(place.queue.claim_one("embed"), retryable=False)
+    screen.open("/jobs?state=failed&type=embed")
+    screen.see("td a").click()
+    assert "it failed" in screen.see(".error-box").text
+    assert screen.driver.current_url.endswith(f"/jobs/{job}")
+    screen.see("button.main", "Retry").click()
+    screen.see("[data-state=queued]")
+    assert place.queue.value("SELECT status FROM jobs WHERE id = %s", job) == "queued"
+    screen.see(".actions button", "Cancel").click()
+    screen.see("[data-state=canceled]")
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/videos/FILM?q=harbour"])
+def test_nothing_is_wider_than_a_phone(screen, place, path):
+    screen.resize(320, 640)
+    screen.open(path.replace("FILM", place.film))
+    screen.see("tbody tr, cv-transcript li")
+    assert screen.script("return document.documentElement.scrollWidth") <= 320

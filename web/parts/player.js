@@ -1,0 +1,209 @@
+/* The player: the video, its bar, and keys. hls.js is loaded here alone, and only where the browser needs it. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {Element} from '../element.js';
+import {clock, t} from '../text.js';
+import './boxes.js';
+
+const JUMP_S = 10;
+const STEP_S = 5;
+const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
+const MODES = ['hits', 'all', 'none'];
+const KEPT_S = 60; // of what was played, for going back
+const DENSITY_PARTS = 200; // of the strip that shows where text is
+
+/** Fires cv-time (detail: ms) for each frame that is shown. */
+class Player extends Element {
+    /** @type {any} */ grant = null;
+    /** @type {any[]} */ lines = [];
+    hits = new Map();
+    now = 0; // ms
+    mode = 'hits';
+    isPlaying = false;
+    isMuted = localStorage.getItem('muted') === '1';
+    problem = '';
+
+    connectedCallback() {
+        this.keys = (event) => this.onKey(event);
+        document.addEventListener('keydown', this.keys);
+        this.update();
+    }
+
+    disconnectedCallback() {
+        document.removeEventListener('keydown', this.keys);
+        this.hls?.destroy();
+    }
+
+    get video() {
+        return this.querySelector('video');
+    }
+
+    /** @param {any} video as the API has it @param {any} grant where its files are @param {number} startMs */
+    async load(video, grant, startMs) {
+        this.grant = grant;
+        this.file = video;
+        this.now = startMs;
+        this.update();
+        await Promise.resolve();
+        const url = grant.base_url + grant.playlist;
+        const element = this.video;
+        element.muted = this.isMuted;
+        if (!globalThis.MediaSource && element.canPlayType('application/vnd.apple.mpegurl')) {
+            element.src = `${url}#t=${startMs / 1000}`;
+        } else {
+            await import('../vendor/hls.min.js');
+            this.hls = new globalThis.Hls({enableWorker: false, startPosition: startMs / 1000,
+                backBufferLength: KEPT_S, capLevelToPlayerSize: true});
+            this.hls.on('hlsError', (_, fault) => {
+                if (fault.fatal) {
+                    this.problem = t('player.failed', {what: fault.details});
+                    this.update();
+                }
+            });
+            this.hls.loadSource(url);
+            this.hls.attachMedia(element);
+        }
+        this.watchFrames();
+    }
+
+    watchFrames() {
+        const element = this.video;
+        const seen = (_, frame) => {
+            this.show((frame?.mediaTime ?? element.currentTime) * 1000);
+            if (this.isConnected) {
+                element.requestVideoFrameCallback?.(seen);
+            }
+        };
+        element.requestVideoFrameCallback?.(seen);
+        element.addEventListener('seeking', () => this.show(element.currentTime * 1000));
+    }
+
+    show(ms) {
+        this.now = ms;
+        this.querySelector('cv-boxes')?.at(ms);
+        const seek = this.querySelector('.seek');
+        if (seek) {
+            seek.value = String(Math.round(ms));
+            seek.setAttribute('aria-valuetext', clock(ms));
+            this.querySelector('.clock').textContent = `${clock(ms)} / ${clock(this.file.duration_ms ?? 0)}`;
+        }
+        this.dispatchEvent(new CustomEvent('cv-time', {detail: ms}));
+    }
+
+    /** @param {number} ms */
+    seek(ms) {
+        const most = this.file?.duration_ms ?? 0;
+        const wanted = Math.min(Math.max(ms, 0), most);
+        if (this.video) {
+            this.video.currentTime = wanted / 1000;
+        }
+        this.show(wanted);
+    }
+
+    playOrPause() {
+        if (this.video.paused) {
+            this.video.play().catch(() => null);
+        } else {
+            this.video.pause();
+        }
+    }
+
+    nextHit(direction) {
+        const starts = this.lines.filter((line) => this.hits.has(line.id)).map((line) => line.t_start);
+        const next = direction > 0 ? starts.find((start) => start > this.now + 1)
+            : starts.findLast((start) => start < this.now - 500);
+        if (next !== undefined) {
+            this.seek(next);
+        }
+    }
+
+    mute() {
+        this.isMuted = this.video.muted = !this.video.muted;
+        localStorage.setItem('muted', this.isMuted ? '1' : '0');
+        this.update();
+    }
+
+    nextMode() {
+        this.mode = MODES[(MODES.indexOf(this.mode) + 1) % MODES.length];
+        this.update();
+    }
+
+    toFullscreen() {
+        if (document.fullscreenElement) {
+            document.exitFullscreen();
+        } else {
+            this.requestFullscreen?.();
+        }
+    }
+
+    onKey(event) {
+        const isTyping = event.target.closest('input:not(.seek), textarea, select, dialog');
+        const isPressing = event.key === ' ' && event.target.closest('button, a');
+        if (isTyping || isPressing || event.ctrlKey || event.metaKey || event.altKey || !this.video) {
+            return;
+        }
+        const frame = 1000 / (this.file.fps || 30);
+        const actions = {
+            ' ': () => this.playOrPause(), k: () => this.playOrPause(), j: () => this.seek(this.now - JUMP_S * 1000),
+            l: () => this.seek(this.now + JUMP_S * 1000), ArrowLeft: () => this.seek(this.now - STEP_S * 1000),
+            ArrowRight: () => this.seek(this.now + STEP_S * 1000), ',': () => this.seek(this.now - frame),
+            '.': () => this.seek(this.now + frame), n: () => this.nextHit(1), p: () => this.nextHit(-1),
+            b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(),
+        };
+        if (actions[event.key]) {
+            event.preventDefault();
+            actions[event.key]();
+        }
+    }
+
+    /** Where text is, as heights of bars, and where the hits are. */
+    strip() {
+        const length = this.file?.duration_ms || 1;
+        const parts = new Array(DENSITY_PARTS).fill(0);
+        for (const line of this.lines) {
+            parts[Math.min(DENSITY_PARTS - 1, Math.floor(line.t_start / length * DENSITY_PARTS))]++;
+        }
+        const most = Math.max(...parts, 1);
+        const path = parts.map((number, n) => number ? `M${n * 5 + 2.5} 24v${-20 * number / most}` : '').join('');
+        const hits = this.lines.filter((line) => this.hits.has(line.id))
+            .map((line) => `M${(line.t_start / length * 1000).toFixed(1)} 2v22`).join('');
+        return html`<svg class="strip" viewBox="0 0 1000 26" preserveAspectRatio="none" aria-hidden="true">
+            <path class="density" d=${path} /><path class="hits" d=${hits} /></svg>`;
+    }
+
+    drawn() {
+        this.querySelector('cv-boxes')?.show(this.file, this.lines, this.hits, this.mode);
+    }
+
+    view() {
+        if (!this.grant) {
+            return nothing;
+        }
+        const button = (icon, key, run, isPressed = nothing) => html`<button class="plain" title=${t(key)}
+            aria-label=${t(key)} aria-pressed=${isPressed} @click=${run}><cv-icon name=${icon}></cv-icon></button>`;
+        return html`<div class="stage">
+                <video playsinline preload="auto"
+                    @click=${() => this.playOrPause()} @play=${() => this.setPlaying(true)} @pause=${() => this.setPlaying(false)}
+                    @timeupdate=${(event) => this.show(event.target.currentTime * 1000)}></video>
+                <cv-boxes></cv-boxes>
+                ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
+            <div class="line-of-time">${this.strip()}<input class="seek" type="range" min="0" step="1"
+                max=${Math.round(this.file.duration_ms ?? 0)} aria-label=${t('player.seek')}
+                @input=${(event) => this.seek(Number(event.target.value))}></div>
+            <div class="bar">
+                ${button(this.isPlaying ? 'pause' : 'play', this.isPlaying ? 'player.pause' : 'player.play', () => this.playOrPause())}
+                <span class="clock">${clock(this.now)} / ${clock(this.file.duration_ms ?? 0)}</span><span class="gap"></span>
+                <button class="plain words" title=${t('keys.boxes')} @click=${() => this.nextMode()}><cv-icon name="boxes"></cv-icon>
+                    ${t(`boxes.${this.mode}`)}</button>
+                <select aria-label=${t('player.speed')} @change=${(event) => {
+                    this.video.playbackRate = Number(event.target.value);
+                }}>${SPEEDS.map((speed) => html`<option value=${speed} ?selected=${speed === 1}>${speed}×</option>`)}</select>
+                ${button(this.isMuted ? 'muted' : 'volume', 'player.mute', () => this.mute(), this.isMuted)}
+                ${button('full', 'player.full', () => this.toFullscreen())}</div>`;
+    }
+
+    setPlaying(isPlaying) {
+        this.isPlaying = isPlaying;
+        this.update();
+    }
+}
+customElements.define('cv-player', Player);
