@@ -100,12 +100,121 @@ static bool trim_end(const struct ocr_line *line, const struct ocr_box *glyphs, 
     return true;
 }
 
+enum {
+    REST_MIN = 3,  /* letters that tell where a line's capitals and its baseline are */
+    ICON_GAP = 40, /* percent of a capital's height between an icon and the text; a blank has 38 */
+    ICON_WIDTH = 60, /* percent of its height; brackets and bars are narrower */
+    /* Percent of its height: a wider sign as high as letters is a box with something in it. W has 135. */
+    SIGN_WIDTH = 140,
+    CARET_WIDTH = 17, /* percent of its height at most */
+};
+
+/* The letters of a line without those at one end. */
+struct rest {
+    struct ocr_box box;
+    int tall, baseline, count;
+};
+
+static int compare_ints(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Measures the letters outside of the columns of `end`; false when they are too few. */
+static bool measure_rest(const struct ocr_line *line, const struct ocr_box *glyphs,
+                         const struct ocr_box *end, struct rest *rest)
+{
+    enum { LOOKED_AT = 64 };
+    int tops[LOOKED_AT], bottoms[LOOKED_AT];
+
+    *rest = (struct rest){.count = 0};
+    for (size_t i = 0; i < line->glyph_count; i++) {
+        if (glyphs[i].x < ocr_right(end) && ocr_right(&glyphs[i]) > end->x) {
+            continue;
+        }
+        if (rest->count < LOOKED_AT) {
+            tops[rest->count] = glyphs[i].y;
+            bottoms[rest->count] = ocr_bottom(&glyphs[i]);
+        }
+        rest->box = rest->count ? ocr_box_union(&rest->box, &glyphs[i]) : glyphs[i];
+        rest->count++;
+    }
+    int looked = ocr_min(rest->count, LOOKED_AT);
+    if (looked < REST_MIN) {
+        return false;
+    }
+    qsort(tops, (size_t)looked, sizeof(*tops), compare_ints);
+    qsort(bottoms, (size_t)looked, sizeof(*bottoms), compare_ints);
+    rest->baseline = bottoms[looked / 2];
+    rest->tall = rest->baseline - tops[looked / 6];
+    return rest->tall >= OCR_GLYPH_HEIGHT_MIN;
+}
+
+/* Whether what stands at an end of a line is an icon or a caret: higher than capitals and lower than the
+ * baseline, as no letter is, and apart from the text or nothing but a bar; or a wide sign before it. */
+static bool is_no_letter(const struct ocr_box *end, const struct rest *rest, bool right)
+{
+    int least = ocr_max(rest->tall / 20, 1);
+    int gap = right ? end->x - ocr_right(&rest->box) : rest->box.x - ocr_right(end);
+    bool is_apart = gap * 100 >= rest->tall * ICON_GAP;
+    bool sticks_out =
+        end->y <= rest->baseline - rest->tall - least && ocr_bottom(end) >= rest->baseline + least;
+    bool is_icon = sticks_out && is_apart && end->width * 100 >= end->height * ICON_WIDTH;
+    bool is_caret = sticks_out && end->width * 100 <= end->height * CARET_WIDTH;
+    bool is_sign = is_apart && !right && end->width * 100 >= end->height * SIGN_WIDTH &&
+                   end->height * 10 >= rest->tall * 8;
+
+    return is_icon || is_caret || is_sign;
+}
+
+/* What stands at an end of a line, by its columns: a glyph with all that is above, below or in it. */
+static struct ocr_box end_of(const struct ocr_line *line, const struct ocr_box *glyphs, bool right)
+{
+    size_t count = line->glyph_count;
+    struct ocr_box end = glyphs[right ? count - 1 : 0];
+
+    for (size_t i = 0; right && i < count; i++) {
+        end = ocr_right(&glyphs[i]) > ocr_right(&end) ? glyphs[i] : end;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct ocr_box *glyph = &glyphs[right ? count - 1 - i : i];
+        if (glyph->x < ocr_right(&end) && ocr_right(glyph) > end.x) {
+            end = ocr_box_union(&end, glyph);
+        }
+    }
+    return end;
+}
+
+/* Takes an icon or a caret at an end of the line off: it would be read as a letter, and when a caret blinks,
+ * the line is still the same. */
+static void trim_no_letter(const struct ocr_line *line, const struct ocr_box *glyphs, bool right,
+                           struct ocr_crop *crop)
+{
+    struct ocr_box end = end_of(line, glyphs, right);
+    struct rest rest;
+
+    if (in_emoji(&end, crop->emoji, crop->emoji_count) ||
+        !measure_rest(line, glyphs, &end, &rest) || !is_no_letter(&end, &rest, right)) {
+        return;
+    }
+    int from = right ? crop->box.x : ocr_max(rest.box.x, crop->box.x);
+    int to = right ? ocr_min(ocr_right(&rest.box), ocr_right(&crop->box)) : ocr_right(&crop->box);
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        from = ocr_min(from, crop->emoji[i].box.x);
+        to = ocr_max(to, ocr_right(&crop->emoji[i].box));
+    }
+    crop->box.x = from;
+    crop->box.width = to - from;
+}
+
 /* Emoji are not faint. */
 static int look_at_faint(const struct ocr_frame *frame, const struct ocr_line *line,
                          const struct ocr_box *glyphs, struct ocr_crop *crop)
 {
     ocr_ink_measure_faint(frame, &line->box, line->is_light, &crop->ink);
     crop->box = line->box;
+    trim_no_letter(line, glyphs, false, crop);
+    trim_no_letter(line, glyphs, true, crop);
     crop->tall = letters_height(line, glyphs, NULL, 0, 6);
     crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
     return crop->has_letters && ocr_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
@@ -136,6 +245,10 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     }
     while (crop->has_letters &&
            (trim_end(line, glyphs, false, crop) || trim_end(line, glyphs, true, crop))) {
+    }
+    if (crop->has_letters) {
+        trim_no_letter(line, glyphs, false, crop);
+        trim_no_letter(line, glyphs, true, crop);
     }
     bool is_trimmed = crop->box.width < line->box.width;
     if (crop->has_letters && (crop->emoji_count || is_trimmed)) {

@@ -9,6 +9,12 @@ enum {
         OCR_EDGE_STRONG * 3 / 2, /* levels: the strongest letters of a faint line may be strong */
     TALL_MIN = 7,                /* pixels; what is smaller and faint nobody reads */
     LETTERS_MIN = 2,             /* of a ground: letters on it; a hole is no letter */
+    SPECK_REACH = 8,  /* pixels: codecs leave their noise in the block of an edge, 8 × 8 */
+    SPECK_BESIDE = 8, /* pixels of height of what makes specks around itself */
+    /* Percent of the contrast of what is beside it: specks around white letters on dark blue have 8 to 25,
+     * dots and accents 80 and more. */
+    SPECK_CONTRAST = 33,
+    SPECK_HEIGHT = 40, /* percent of the height of what is beside it */
 };
 
 /* How much of a box an earlier one covers, in percent of its width, where they share their rows. */
@@ -199,6 +205,50 @@ static int add_lines(const struct ocr_frame *frame, const struct ocr_components 
     return result;
 }
 
+static bool is_speck(const struct ocr_component *item, const struct ocr_component *beside)
+{
+    const struct ocr_box *box = &item->box, *other = &beside->box;
+
+    return box->height * 100 < other->height * SPECK_HEIGHT && !item->is_picture &&
+           item->peak * 100 < beside->peak * SPECK_CONTRAST &&
+           box->x < ocr_right(other) + SPECK_REACH && ocr_right(box) > other->x - SPECK_REACH &&
+           box->y < ocr_bottom(other) + SPECK_REACH && ocr_bottom(box) > other->y - SPECK_REACH;
+}
+
+/* Removes the noise that a codec leaves around strong letters: it would join rows and fill blanks. */
+static int remove_specks(struct ocr_components *components, struct cv_error *error)
+{
+    struct ocr_component *items = components->items;
+    cv_auto_free bool *gone = calloc(components->count + 1, sizeof(*gone));
+    size_t kept = 0;
+
+    if (!gone) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components",
+                       components->count);
+    }
+    for (size_t i = 0; i < components->count; i++) {
+        const struct ocr_component *item = &items[i];
+        int reach = SPECK_REACH + item->box.height * SPECK_HEIGHT / 100;
+        if (item->box.height < SPECK_BESIDE || item->peak * SPECK_CONTRAST < OCR_EDGE_FAINT * 100) {
+            continue;
+        }
+        for (size_t k = i; k-- > 0 && item->box.x - items[k].box.x <= reach;) {
+            gone[k] = gone[k] || is_speck(&items[k], item);
+        }
+        for (size_t k = i + 1;
+             k < components->count && items[k].box.x < ocr_right(&item->box) + SPECK_REACH; k++) {
+            gone[k] = gone[k] || is_speck(&items[k], item);
+        }
+    }
+    for (size_t i = 0; i < components->count; i++) {
+        if (!gone[i]) {
+            items[kept++] = items[i];
+        }
+    }
+    components->count = kept;
+    return 0;
+}
+
 int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
                    struct cv_error *error)
 {
@@ -210,6 +260,7 @@ int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for text lines");
     }
     int result = ocr_components_find(frame, &components, error);
+    result = result ? result : remove_specks(&components, error);
     for (int faint = 0; result == 0 && faint < 2; faint++) {
         for (int light = 0; result == 0 && light < 2; light++) {
             result = add_lines(frame, &components, light, faint, &lines, error);

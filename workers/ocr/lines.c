@@ -38,12 +38,13 @@ static int gap_limit(int tall)
     return tall + tall * 9 / 20 + 1;
 }
 
-/* Whether a mark (dot, comma, accent, quote, hyphen) at [top, bottom) belongs to letters there. */
+/* Whether a mark (dot, comma, accent, quote, hyphen) at [top, bottom) belongs to letters there. Nothing begins
+ * further below letters than an underscore: what does is a label under a bar of a chart. */
 static bool mark_fits(int top, int bottom, int band_from, int band_to)
 {
-    int slack = (band_to - band_from) * 3 / 8;
+    int band = band_to - band_from, slack = band * 3 / 8;
 
-    return top >= band_from - slack && bottom <= band_to + slack;
+    return top >= band_from - slack && bottom <= band_to + slack && top <= band_to + band / 6 + 1;
 }
 
 /* How well `box` continues `line`: larger is better, negative is not at all. */
