@@ -66,11 +66,13 @@ static struct cv_detection segment_of(const struct cv_tracks *tracks, const stru
     segment.t_end_ms = track->t_end_ms;
     segment.box = first->box;
     segment.end_box = track->end_box;
+    segment.part = first->part;
     return segment;
 }
 
 /* One pass over detections in order; the segments replace them. */
-static int merge_once(struct cv_detection *detections, size_t *count, struct cv_error *error)
+static int merge_once(struct cv_detection *detections, size_t *count, size_t *parts,
+                      struct cv_error *error)
 {
     cv_auto(keys_deinit) struct keys keys = {calloc(*count + 1, sizeof(*keys.items)), 0};
     if (!keys.items) {
@@ -85,6 +87,7 @@ static int merge_once(struct cv_detection *detections, size_t *count, struct cv_
     }
     cv_auto(cv_tracks_deinit) struct cv_tracks tracks;
     int result = cv_tracks_init(&tracks, detections, keys.items, *count, error);
+    tracks.parts = parts;
     cv_auto(cv_pairs_deinit) struct cv_pairs pairs = {0};
     size_t group = 0;
     for (size_t begin = 0, end; result == 0 && begin < *count; begin = end) {
@@ -113,8 +116,32 @@ static int merge_once(struct cv_detection *detections, size_t *count, struct cv_
     return 0;
 }
 
-int cv_text_merge(const struct cv_detection *detections, size_t count,
-                  struct cv_detection **ret_segments, size_t *ret_count, struct cv_error *error)
+/* From roots to numbers of segments. */
+static int number_parts(const struct cv_detection *segments, size_t segment_count, size_t *parts,
+                        size_t count, struct cv_error *error)
+{
+    cv_auto_free size_t *numbers = malloc((count + 1) * sizeof(*numbers));
+
+    if (!numbers) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = CV_NONE;
+    }
+    for (size_t i = 0; i < segment_count; i++) {
+        numbers[cv_part_root(parts, segments[i].part)] = i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t root = cv_part_root(parts, i);
+        numbers[i] = root == i ? numbers[i] : numbers[root];
+    }
+    memcpy(parts, numbers, count * sizeof(*parts));
+    return 0;
+}
+
+int cv_text_merge_parts(const struct cv_detection *detections, size_t count,
+                        struct cv_detection **ret_segments, size_t *ret_count, size_t *parts,
+                        struct cv_error *error)
 {
     if (count > CV_MERGE_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
@@ -129,21 +156,35 @@ int cv_text_merge(const struct cv_detection *detections, size_t count,
     if (count > 0) {
         memcpy(segments, detections, count * sizeof(*segments));
     }
-    size_t before = count + 1;
+    size_t before = count + 1, given = count;
+    for (size_t i = 0; i < count; i++) {
+        segments[i].part = parts[i] = i;
+    }
     for (int pass = 0; pass < MAX_PASSES && count < before; pass++) {
         before = count;
         qsort(segments, count, sizeof(*segments), compare_detections);
-        int result = merge_once(segments, &count, error);
+        int result = merge_once(segments, &count, parts, error);
         if (result < 0) {
             return result;
         }
     }
     qsort(segments, count, sizeof(*segments), compare_detections);
-    int result = cv_join_flicker(segments, &count, error);
+    int result = cv_join_flicker(segments, &count, parts, error);
+    result = result ? result : number_parts(segments, count, parts, given, error);
     if (result < 0) {
         return result;
     }
     *ret_segments = cv_take(segments);
     *ret_count = count;
     return 0;
+}
+
+int cv_text_merge(const struct cv_detection *detections, size_t count,
+                  struct cv_detection **ret_segments, size_t *ret_count, struct cv_error *error)
+{
+    cv_auto_free size_t *parts = malloc(((count > CV_MERGE_MAX ? 0 : count) + 1) * sizeof(*parts));
+
+    return parts
+               ? cv_text_merge_parts(detections, count, ret_segments, ret_count, parts, error)
+               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", count);
 }

@@ -151,7 +151,8 @@ static void look_ahead(const struct cv_detection *segments, size_t count, size_t
 }
 
 /* Puts the chain that begins at `first` together in its first segment. */
-static void join_chain(struct cv_detection *segments, struct state *states, size_t first)
+static void join_chain(struct cv_detection *segments, struct state *states, size_t first,
+                       size_t *parts)
 {
     struct cv_detection joined = segments[first];
     int64_t longest = -1, start = joined.t_start_ms, end = 0;
@@ -167,11 +168,13 @@ static void join_chain(struct cv_detection *segments, struct state *states, size
         end = state->t_end_ms > end ? state->t_end_ms : end;
         end_box = cv_end_of(state);
         states[i].is_gone = i != first;
+        cv_part_join(parts, state->part, segments[first].part);
     }
     joined.t_start_ms = start;
     joined.t_end_ms = end;
     joined.box = box;
     joined.end_box = end_box;
+    joined.part = segments[first].part;
     segments[first] = joined;
 }
 
@@ -185,7 +188,8 @@ static size_t chain_length(const struct state *states, size_t first)
     return length;
 }
 
-int cv_join_flicker(struct cv_detection *segments, size_t *count, struct cv_error *error)
+int cv_join_flicker(struct cv_detection *segments, size_t *count, size_t *parts,
+                    struct cv_error *error)
 {
     cv_auto_free struct state *states = malloc((*count + 1) * sizeof(*states));
     size_t kept = 0;
@@ -203,7 +207,7 @@ int cv_join_flicker(struct cv_detection *segments, size_t *count, struct cv_erro
     }
     for (size_t i = 0; i < *count; i++) {
         if (states[i].previous == SIZE_MAX && chain_length(states, i) >= STATES_MIN) {
-            join_chain(segments, states, i);
+            join_chain(segments, states, i, parts);
         }
     }
     for (size_t i = 0; i < *count; i++) {

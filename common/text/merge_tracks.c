@@ -61,11 +61,26 @@ static size_t begin_track(struct cv_tracks *tracks, size_t detection, size_t gro
     return which;
 }
 
+size_t cv_part_root(size_t *parts, size_t part)
+{
+    while (parts[part] != part) {
+        parts[part] = parts[parts[part]];
+        part = parts[part];
+    }
+    return part;
+}
+
+void cv_part_join(size_t *parts, size_t part, size_t into)
+{
+    parts[cv_part_root(parts, part)] = cv_part_root(parts, into);
+}
+
 static void continue_track(struct cv_tracks *tracks, size_t which, size_t detection, size_t group)
 {
     struct cv_track *track = &tracks->items[which];
     const struct cv_detection *seen = &tracks->detections[detection];
     vote(tracks, track, detection);
+    cv_part_join(tracks->parts, seen->part, tracks->detections[track->first].part);
     track->group = group;
     if (seen->t_end_ms >= track->t_end_ms) {
         track->t_end_ms = seen->t_end_ms;

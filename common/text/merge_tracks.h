@@ -40,6 +40,7 @@ struct cv_track {
 struct cv_tracks {
     const struct cv_detection *detections;
     const struct cv_text_key *keys;
+    size_t *parts; /* of all detections: see cv_part_root */
     struct cv_track *items;
     size_t count;
     struct cv_reading *readings;
@@ -52,6 +53,10 @@ struct cv_tracks {
 CV_MUST_CHECK int cv_tracks_init(struct cv_tracks *tracks, const struct cv_detection *detections,
                                  const struct cv_text_key *keys, size_t count,
                                  struct cv_error *error);
+/* A detection that went into another one points to it, at the index of its part; the others to themselves. */
+size_t cv_part_root(size_t *parts, size_t part);
+void cv_part_join(size_t *parts, size_t part, size_t into);
+
 void cv_tracks_deinit(struct cv_tracks *tracks);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_tracks, cv_tracks_deinit)
 

@@ -55,6 +55,7 @@ struct cv_detection {
     struct cv_box end_box; /* at t_end_ms; all zero: did not move */
     const char *language;  /* may be NULL */
     int64_t source; /* the caller's own mark; the merged segment keeps its best detection's */
+    size_t part;    /* of cv_text_merge alone */
 };
 
 /* A longer pause of a text at one place is two segments. Four frames of the default sampling rate,
@@ -79,3 +80,46 @@ enum { CV_MERGE_MAX = 2000000 };
 CV_MUST_CHECK int cv_text_merge(const struct cv_detection *detections, size_t count,
                                 struct cv_detection **ret_segments, size_t *ret_count,
                                 struct cv_error *error);
+
+/* The same, and which segment each detection is a part of: parts[i] is its number among the segments, SIZE_MAX
+ * where it was left out. `parts` has room for `count`. */
+CV_MUST_CHECK int cv_text_merge_parts(const struct cv_detection *detections, size_t count,
+                                      struct cv_detection **ret_segments, size_t *ret_count,
+                                      size_t *parts, struct cv_error *error);
+
+/* ---- path ------------------------------------------------------------------------------------ */
+
+/* The way of a box over the screen as a few points: straight between two of them, at rest before the
+ * first and after the last. */
+enum {
+    CV_PATH_POINTS_MAX = 64,  /* of a finished path */
+    CV_PATH_TAKEN_MAX = 4096, /* while it is made; of a longer one every second point is left out */
+};
+
+struct cv_path_point {
+    int64_t t_ms;
+    int x, y; /* pixels */
+};
+
+struct cv_path {
+    struct cv_path_point *items; /* in order of time */
+    size_t count, capacity;
+    int64_t last_ms,
+        step_ms; /* when the box was last seen; the shortest time between two sightings */
+};
+
+void cv_path_deinit(struct cv_path *path);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_path, cv_path_deinit)
+
+/* The box is seen at x, y; sightings that are not later than the last one are left out. After a longer pause
+ * than usual it was at rest until then. */
+CV_MUST_CHECK int cv_path_add(struct cv_path *path, int64_t t_ms, int x, int y,
+                              struct cv_error *error);
+
+/* The same, and the box came there straight from where it was, however long that took. */
+CV_MUST_CHECK int cv_path_go(struct cv_path *path, int64_t t_ms, int x, int y,
+                             struct cv_error *error);
+
+/* Leaves out points without which no sighting is off by more than a pixel, or, where more than
+ * CV_PATH_POINTS_MAX are left, by as few as possible of 2, 4, 8 … pixels. */
+void cv_path_simplify(struct cv_path *path);

@@ -31,7 +31,7 @@ COMMENT ON COLUMN segments.end_box IS
     'Where the text was at t_end, if it moved; null: it stayed in bounding_box.';
 COMMENT ON COLUMN segments.track IS
     'Path of the upper left corner of the box: {t, x, y, dt, dx, dy, ...} in ms and pixels, each point relative to the '
-    'one before it, straight between points. Null: straight from bounding_box to end_box.';
+    'one before it; straight between points, at rest before the first and after the last. Null: it did not move.';
 COMMENT ON COLUMN segments.words IS
     'Where the blank-separated words of the text stand: {x, width, ...}, per mille of the width of the box.';
 COMMENT ON COLUMN segments.crop_pack IS

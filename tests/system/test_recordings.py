@@ -90,6 +90,42 @@ def test_every_box_lies_in_the_picture(stages, tmp_path):
             assert 0 <= box["y"] <= box["y"] + box["height"] <= generator.PORTRAIT[1], row
 
 
+def places_of(row):
+    """The points of a row's track: [t, x, y] each."""
+    points, at = [], [0, 0, 0]
+    for i in range(0, len(row["track"]), 3):
+        at = [one + more for one, more in zip(at, row["track"][i:i + 3])]
+        points.append(at)
+    return points
+
+
+def place_at(points, time):
+    after = next((i for i, point in enumerate(points) if point[0] >= time), None)
+    if after in (None, 0):
+        return points[-1 if after is None else 0][1:]
+    (start, *here), (end, *there) = points[after - 1:after + 1]
+    return [one + (other - one) * (time - start) / (end - start) for one, other in zip(here, there)]
+
+
+@pytest.mark.parametrize("name", ["sticky_feed", "bounce"])
+def test_boxes_follow_what_scrolls(stages, tmp_path, name):
+    """At every drawn frame a line's box is where the content was, counted from where it is at most of them."""
+    clip, truth = make(tmp_path, name, 1)
+    off = []
+    for row in stages.ocr(stages.sample(clip))["detections"]:
+        assert ("track" in row) or "end_box" not in row, row
+        if "track" not in row:
+            continue
+        points = places_of(row)
+        assert len(points) <= 64 and row["t_start"] <= points[0][0] and points[-1][0] < row["t_end"], row
+        there = [[one - other for one, other in zip(place_at(points, time), place)]
+                 for time, *place in truth["scroll"] if row["t_start"] <= time < row["t_end"]]
+        middle = [sorted(values)[len(values) // 2] for values in zip(*there)]
+        off += [max(abs(one - other) for one, other in zip(place, middle)) for place in there]
+    assert len(off) >= 200
+    assert sorted(off)[int(0.95 * len(off))] <= 2
+
+
 @pytest.mark.parametrize("name", ["chat", "variable_rate", "long_pause"])
 def test_what_was_written_is_read(stages, tmp_path, name):
     clip, truth = make(tmp_path, name, 1)

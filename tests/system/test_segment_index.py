@@ -103,6 +103,19 @@ def test_detections_of_a_repeated_ocr_lead_to_the_same_rows(program, database, q
              for row in second[table]]
 
 
+def test_the_ways_of_the_parts_become_one(program, database, queue):
+    video = queue.video()
+    for i in range(3):
+        add_detection(queue, video, "Thursday evening train leaves", 100 * i, 100 * i + 100, y=900 - 100 * i,
+                      end_box={"x": 50, "y": 800 - 100 * i, "width": 580, "height": 40})
+    index(program, database, queue, video)
+    track, = queue.run("SELECT track FROM segments WHERE video_id = %s", video)[0].values()
+    assert track == [0, 50, 900, 300, 0, -300]
+    before = rows(queue, video)
+    index(program, database, queue, video)
+    assert rows(queue, video) == before
+
+
 def test_a_text_that_moved_keeps_where_it_ended(program, database, queue):
     video = queue.video()
     for i in range(4):

@@ -386,9 +386,61 @@ static void test_hostile_detections(void **state)
     assert_int_equal(error.type, CV_ERROR_LIMIT_EXCEEDED);
 }
 
+static void test_a_path_keeps_what_moves_and_what_rests(void **state)
+{
+    (void)state;
+    struct cv_path path = {0};
+    struct cv_error error;
+
+    /* At rest to 1000 ms, then 7 pixels a frame, then at rest again. */
+    assert_int_equal(cv_path_add(&path, 0, 5, 900, &error), 0);
+    for (int i = 1; i <= 50; i++) {
+        assert_int_equal(cv_path_add(&path, 1000 + i * 33, 5, 900 - 7 * i, &error), 0);
+    }
+    assert_int_equal(cv_path_add(&path, 2000, 5, 0, &error), 0); /* not later: left out */
+    cv_path_simplify(&path);
+    assert_in_range(path.count, 3, 4);
+    assert_int_equal(path.items[1].y, 900);
+    assert_in_range(path.items[1].t_ms, 1010, 1020);
+    assert_int_equal(path.items[path.count - 1].t_ms, 2650);
+    assert_int_equal(path.items[path.count - 1].y, 550);
+    cv_path_deinit(&path);
+
+    /* To and fro without end: few points, and none of them later than the last sighting. */
+    for (int i = 0; i < 20000; i++) {
+        assert_int_equal(cv_path_add(&path, i * 33, 0, i % 2 * 100, &error), 0);
+    }
+    cv_path_simplify(&path);
+    assert_in_range(path.count, 1, CV_PATH_POINTS_MAX);
+    cv_path_deinit(&path);
+}
+
+/* Which segment each detection went into. */
+static void test_parts_are_told(void **state)
+{
+    (void)state;
+    SCENE(s);
+    struct cv_detection *segments = NULL;
+    size_t parts[8], count = 0;
+    struct cv_error error;
+
+    see(&s, "Thursday evening train", 0, 500, 60, 100);
+    see(&s, "another line of text", 0, 900, 60, 300);
+    see(&s, "Thursday evening train", 600, 1000, 60, 100);
+    assert_int_equal(cv_text_merge_parts(s.detections, s.count, &segments, &count, parts, &error),
+                     0);
+    assert_int_equal(count, 2);
+    assert_int_equal(parts[0], parts[2]);
+    assert_int_not_equal(parts[0], parts[1]);
+    assert_string_equal(segments[parts[1]].text, "another line of text");
+    free(segments);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_path_keeps_what_moves_and_what_rests),
+        cmocka_unit_test(test_parts_are_told),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_one_text_becomes_one_range),
         cmocka_unit_test(test_a_long_pause_makes_two),

@@ -96,6 +96,9 @@ static const char *find_fault(const json_t *row, const char *video_id)
     if (end_box && !box_is_good(end_box)) {
         return "\"end_box\" is no box";
     }
+    if (!list_is_good(json_object_get(row, "track"), 3, INT32_MAX)) {
+        return "\"track\" is no path";
+    }
     if (!list_is_good(json_object_get(row, "words"), 2, WORD_SCALE)) {
         return "\"words\" is no list of places";
     }
@@ -125,7 +128,8 @@ static int make_row(const json_t *detection, json_t **ret_row, struct cv_error *
                             copy_box(json_object_get(detection, "bounding_box")), "end_box",
                             end_box ? copy_box(end_box) : NULL);
     bool is_whole = row;
-    static const char *const as_they_are[] = {"words", "crop_pack", "crop_offset", "crop_bytes"};
+    static const char *const as_they_are[] = {"track", "words", "crop_pack", "crop_offset",
+                                              "crop_bytes"};
     for (size_t i = 0; is_whole && i < CV_COUNT(as_they_are); i++) {
         json_t *value = json_object_get(detection, as_they_are[i]);
         is_whole = !value || json_object_set(row, as_they_are[i], value) == 0;

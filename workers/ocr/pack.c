@@ -209,6 +209,10 @@ int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row *row, struct c
                               row->clarity > 1   ? 1.0
                               : row->clarity > 0 ? row->clarity
                                                  : 0.0);
+    if (entry && row->way && json_array_append(entry, row->way)) {
+        json_decref(entry);
+        return no_memory(error);
+    }
     return json_array_append_new(pack->rows, entry) == 0 ? 0 : no_memory(error);
 }
 

@@ -1,5 +1,6 @@
 #include "workers/ocr/evidence.h"
 #include "workers/ocr/session_internal.h"
+#include "workers/ocr/ways.h"
 #include "workers/ocr/word_boxes.h"
 
 #include <string.h>
@@ -224,11 +225,11 @@ json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row 
     struct ocr_box end = {kept->end_x, kept->end_y, kept->box.width, kept->box.height};
     double confidence = (double)(int64_t)(row->confidence * 10000 + 0.5) / 10000;
     bool moved = end.x != kept->box.x || end.y != kept->box.y;
-    json_t *json =
-        json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I, s:O*}", "text", row->text, "confidence",
-                  confidence, "language", row->language, "bounding_box", box_json(&kept->box),
-                  "t_start", (json_int_t)kept->t_start, "t_end", (json_int_t)kept->t_end, "line",
-                  (json_int_t)row->line, "words", row->words);
+    json_t *json = json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I, s:O*, s:O*}", "text", row->text,
+                             "confidence", confidence, "language", row->language, "bounding_box",
+                             box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
+                             (json_int_t)kept->t_end, "line", (json_int_t)row->line, "words",
+                             row->words, "track", kept->way);
 
     if (json && moved && json_object_set_new(json, "end_box", box_json(&end)) != 0) {
         json_decref(json);
@@ -303,6 +304,13 @@ static int add_rows(const struct ocr_session *session, double min_confidence,
     for (size_t i = 0; i < count; i++) {
         const struct ocr_row *row = timed[i].row;
         struct ocr_kept_row kept = kept_row(&timed[i], session);
+        int result =
+            ocr_way_of(session->timings, session->timing_count, &row->stretch, &session->panes,
+                       kept.t_start, kept.t_end, session->reduction, &kept.way, error);
+        if (result < 0) {
+            return result;
+        }
+        cv_auto(json_decref) json_t *way = kept.way;
         int64_t lasted = kept.t_end - kept.t_start;
         bool stands = ocr_row_stands(row, kept.is_unsure, lasted, min_confidence);
         json_t *detection = stands ? ocr_detection_json(row, &kept) : NULL;
@@ -313,7 +321,7 @@ static int add_rows(const struct ocr_session *session, double min_confidence,
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
         }
         if (session->pack && row->picture >= 0 && (stands || ocr_may_be_text(row, lasted))) {
-            int result = ocr_pack_row(session->pack, &kept, error);
+            result = ocr_pack_row(session->pack, &kept, error);
             if (result < 0) {
                 return result;
             }

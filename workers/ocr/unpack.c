@@ -322,6 +322,21 @@ void ocr_unpack_place(const struct ocr_unpacking *unpacking, int64_t *ret_offset
     *ret_bytes = json_integer_value(json_array_get(entry, 0));
 }
 
+static bool way_at(const json_t *entry, json_t **ret_way)
+{
+    json_t *way = json_array_get(entry, 12);
+    int64_t ignored;
+
+    for (size_t i = 0; i < json_array_size(way); i++) {
+        if (!number_at(way, i, -INT32_MAX, INT32_MAX, &ignored)) {
+            return false;
+        }
+    }
+    *ret_way = way;
+    return !way || (json_is_array(way) && json_array_size(way) % 3 == 0 &&
+                    json_array_size(way) <= OCR_PACK_WAY_MAX);
+}
+
 int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
                    struct ocr_kept_row *ret_row, struct cv_error *error)
 {
@@ -338,7 +353,7 @@ int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
         !number_at(entry, 8, -PLACE_MAX, PLACE_MAX, &end_x) ||
         !number_at(entry, 9, -PLACE_MAX, PLACE_MAX, &end_y) ||
         !number_at(entry, 10, 0, (OCR_INK_DARK << 2) + 3, &flags) || !(row.clarity >= 0) ||
-        !(row.clarity <= 1)) {
+        !(row.clarity <= 1) || !way_at(entry, &row.way)) {
         return damaged(error, "a row");
     }
     row.end_x = (int)end_x;

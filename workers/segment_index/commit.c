@@ -54,6 +54,18 @@ static bool are_words(const json_t *words)
     return !words || (json_is_array(words) && json_array_size(words) % 2 == 0);
 }
 
+/* Threes of time, x and y, each against the one before; or the text stayed. */
+static bool is_track(const json_t *track)
+{
+    for (size_t i = 0; i < json_array_size(track); i++) {
+        const json_t *number = json_array_get(track, i);
+        if (!json_is_integer(number) || llabs(json_integer_value(number)) > INT_MAX) {
+            return false;
+        }
+    }
+    return !track || (json_is_array(track) && json_array_size(track) % 3 == 0);
+}
+
 /* Whether the picture lies in an object of this very video; or there is none. */
 static bool is_picture(const json_t *segment, const char *video_id)
 {
@@ -114,6 +126,9 @@ static int check_segment(const json_t *segment, size_t number, const char *video
     if (!is_box(json_object_get(segment, "bounding_box")) ||
         !is_box(json_object_get(segment, "end_box"))) {
         return refuse(error, number, "no box");
+    }
+    if (!is_track(json_object_get(segment, "track"))) {
+        return refuse(error, number, "no path");
     }
     if (!are_words(json_object_get(segment, "words"))) {
         return refuse(error, number, "no places of words");

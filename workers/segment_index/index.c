@@ -74,7 +74,7 @@ static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, st
         " (end_box ->> 'y')::float8::bigint AS end_y,"
         " (end_box ->> 'width')::float8::bigint AS end_width,"
         " (end_box ->> 'height')::float8::bigint AS end_height,"
-        " to_json(words) AS words, crop_pack, crop_offset, crop_bytes";
+        " to_json(words) AS words, to_json(track) AS track, crop_pack, crop_offset, crop_bytes";
     cv_auto_free char *sql = NULL;
     int result = cv_format(&sql, error, "%s FROM %s ORDER BY t_start, id LIMIT $2::bigint", columns,
                            is_pending ? from_pending : from_segments);
@@ -155,6 +155,75 @@ static bool add_picture(const struct cv_db_result *result, int row, json_t *segm
                      json_object_set_new(segment, "crop_bytes", json_integer(bytes)) == 0);
 }
 
+/* Appends the way of one detection: its own, or from its box to where it ended. */
+static int append_way(const struct rows *rows, size_t which, struct cv_path *path,
+                      struct cv_error *error)
+{
+    const struct cv_detection *seen = &rows->detections[which];
+    const char *text = cv_db_text(rows->result, (int)seen->source, "track");
+    cv_auto(json_decref) json_t *list = text ? json_loads(text, 0, NULL) : NULL;
+    struct cv_path_point at = {0, 0, 0};
+    int result = 0;
+
+    for (size_t i = 0; i + 2 < json_array_size(list) && result == 0; i += 3) {
+        at.t_ms += json_integer_value(json_array_get(list, i));
+        at.x += (int)json_integer_value(json_array_get(list, i + 1));
+        at.y += (int)json_integer_value(json_array_get(list, i + 2));
+        result = i == 0 ? cv_path_add(path, at.t_ms, at.x, at.y, error)
+                        : cv_path_go(path, at.t_ms, at.x, at.y, error);
+    }
+    if (list || result < 0) {
+        return result;
+    }
+    result = cv_path_add(path, seen->t_start_ms, seen->box.x, seen->box.y, error);
+    if (result == 0 && seen->end_box.width > 0) {
+        result = cv_path_go(path, seen->t_end_ms, seen->end_box.x, seen->end_box.y, error);
+    }
+    return result;
+}
+
+/* The ways of its parts, of which `chain` names those behind `first`, one after the other; *ret_track is NULL
+ * where the text stayed where it was. */
+static int track_json(const struct rows *rows, size_t first, const size_t *chain,
+                      json_t **ret_track, struct cv_error *error)
+{
+    struct cv_path_point before = {0, 0, 0};
+    struct cv_path path = {0};
+    bool moved = false;
+    int result = 0;
+
+    *ret_track = NULL;
+    if (first != SIZE_MAX && chain[first] == SIZE_MAX) {
+        const char *text = cv_db_text(rows->result, (int)rows->detections[first].source, "track");
+        if (text) {
+            *ret_track = json_loads(text, 0, NULL);
+            return *ret_track ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a path");
+        }
+    }
+    for (size_t i = first; i != SIZE_MAX && result == 0; i = chain[i]) {
+        result = append_way(rows, i, &path, error);
+    }
+    if (result == 0) {
+        cv_path_simplify(&path);
+    }
+    for (size_t i = 1; i < path.count; i++) {
+        moved = moved || path.items[i].x != path.items[0].x || path.items[i].y != path.items[0].y;
+    }
+    cv_auto(json_decref) json_t *list = moved ? json_array() : NULL;
+    for (size_t i = 0; moved && result == 0 && i < path.count; i++) {
+        const struct cv_path_point *at = &path.items[i];
+        if (json_array_append_new(list, json_integer(at->t_ms - before.t_ms)) ||
+            json_array_append_new(list, json_integer(at->x - before.x)) ||
+            json_array_append_new(list, json_integer(at->y - before.y))) {
+            result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a path");
+        }
+        before = *at;
+    }
+    cv_path_deinit(&path);
+    *ret_track = result == 0 ? cv_take(list) : NULL;
+    return result;
+}
+
 static json_t *segment_json(const struct rows *rows, const struct cv_detection *segment,
                             const struct cv_entity_list *list)
 {
@@ -174,11 +243,32 @@ static json_t *segment_json(const struct rows *rows, const struct cv_detection *
     return json;
 }
 
+/* The parts of each segment, in their order: the first, and behind each one the next; SIZE_MAX: none. */
+static void chain_parts(size_t count, const size_t *parts, size_t segment_count, size_t *firsts,
+                        size_t *chain)
+{
+    for (size_t i = 0; i < segment_count; i++) {
+        firsts[i] = SIZE_MAX;
+    }
+    for (size_t i = count; i-- > 0;) {
+        if (parts[i] < segment_count) {
+            chain[i] = firsts[parts[i]];
+            firsts[parts[i]] = i;
+        }
+    }
+}
+
 /* Entities are found in the text as it was read, not in its normal form: a URL keeps its case. */
 static int describe(struct cv_stage_context *context, const struct rows *rows,
-                    const struct cv_detection *segments, size_t count, json_t **ret_list,
-                    size_t *ret_entities, struct cv_error *error)
+                    const struct cv_detection *segments, size_t count, const size_t *parts,
+                    json_t **ret_list, size_t *ret_entities, struct cv_error *error)
 {
+    cv_auto_free size_t *firsts = malloc((count + 1) * sizeof(*firsts));
+    cv_auto_free size_t *chain = malloc((rows->count + 1) * sizeof(*chain));
+    if (!firsts || !chain) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu segments", count);
+    }
+    chain_parts(rows->count, parts, count, firsts, chain);
     cv_auto(cv_entity_extractor_free) struct cv_entity_extractor *extractor = NULL;
     int result = cv_entity_extractor_new(&extractor, error);
     cv_auto(json_decref) json_t *list = json_array();
@@ -186,7 +276,12 @@ static int describe(struct cv_stage_context *context, const struct rows *rows,
     for (size_t i = 0; i < count && result == 0; i++) {
         cv_auto(cv_entity_list_deinit) struct cv_entity_list found = {0};
         result = cv_entity_extract(extractor, segments[i].text, &found, error);
-        if (result == 0 && json_array_append_new(list, segment_json(rows, &segments[i], &found))) {
+        json_t *track = NULL;
+        result = result ? result : track_json(rows, firsts[i], chain, &track, error);
+        json_t *object = result == 0 ? segment_json(rows, &segments[i], &found) : NULL;
+        bool is_whole = object && (!track || json_object_set(object, "track", track) == 0);
+        json_decref(track);
+        if (result == 0 && (json_array_append_new(list, object) || !is_whole)) {
             result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu segments", count);
         }
         entities += found.count;
@@ -218,9 +313,14 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     cv_stage_progress(context, 0.2, "merge");
     cv_auto_free struct cv_detection *segments = NULL;
     size_t count = 0, entities = 0;
-    result = cv_text_merge(rows.detections, rows.count, &segments, &count, error);
+    cv_auto_free size_t *parts = malloc((rows.count + 1) * sizeof(*parts));
+    if (!parts) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu detections", rows.count);
+    }
+    result = cv_text_merge_parts(rows.detections, rows.count, &segments, &count, parts, error);
     cv_auto(json_decref) json_t *list = NULL;
-    result = result ? result : describe(context, &rows, segments, count, &list, &entities, error);
+    result =
+        result ? result : describe(context, &rows, segments, count, parts, &list, &entities, error);
     if (result < 0) {
         return result;
     }
