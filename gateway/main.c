@@ -77,6 +77,7 @@ struct gateway {
     struct media_settings media;
     struct pool *pool;
     struct store_pool *store_pool;
+    struct events *events;
     struct server *server;
 };
 
@@ -85,11 +86,15 @@ static void gateway_deinit(struct gateway *gateway)
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     told_of_stop = NULL;
+    if (gateway->events) {
+        events_quiesce(gateway->events);
+    }
     pool_stop(gateway->pool); /* answers what it has, so that nothing is suspended any more */
     store_pool_stop(gateway->store_pool);
     server_stop(gateway->server);
     store_pool_free(gateway->store_pool);
     grant_keys_free(gateway->media.grants);
+    events_stop(gateway->events);
     cv_db_close(gateway->db);
     token_keys_free(gateway->keys);
     cv_probe_stop(gateway->probe);
@@ -206,10 +211,13 @@ static int start_server(struct gateway *gateway, const struct options *options,
     }
     const struct pool_params pool = {(int)options->connections, gateway->abort, server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_send};
+    const struct events_params events = {gateway->abort};
     result = store_pool_start(&store_pool, &gateway->store_pool, error);
     result = result ? result : pool_start(&pool, &gateway->pool, error);
+    result = result ? result : events_start(&events, &gateway->events, error);
     if (result == 0) {
         server_use_store_pool(gateway->server, gateway->store_pool);
+        server_use_events(gateway->server, gateway->events);
         server_use_pool(gateway->server, gateway->pool);
         cv_log(CV_LOG_INFO, "%s %s: the API at port %d", program, CV_VERSION,
                server_port(gateway->server));
@@ -271,6 +279,7 @@ static void finish(struct gateway *gateway, int64_t grace_ms)
 {
     int64_t until = cv_monotonic_ms() + grace_ms;
     server_quiesce(gateway->server);
+    events_quiesce(gateway->events);
     while (server_under_way(gateway->server) > 0 && cv_monotonic_ms() < until) {
         server_close_late(gateway->server);
         (void)poll(NULL, 0, 20);

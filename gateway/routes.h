@@ -22,6 +22,7 @@ enum handler {
     HANDLER_DOCUMENT, /* the gateway, with the document */
     HANDLER_SIGN_IN,  /* the SQL function, for the token in the body, which becomes a cookie */
     HANDLER_SIGN_OUT, /* the gateway */
+    HANDLER_EVENTS,   /* the SQL function says what of, and the answer is a stream */
 };
 
 /* What happens to a success that the database has answered with. */

@@ -38,6 +38,7 @@ struct server {
     int port;
     struct pool *_Atomic pool;
     struct store_pool *_Atomic store_pool;
+    struct events *_Atomic events;
     atomic_int under_way;
 
     pthread_mutex_t mutex; /* the lists and the deadlines */
@@ -141,6 +142,13 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
+/* Whether the answer goes on as long as its reader wants. */
+static bool is_stream(const struct exchange *exchange)
+{
+    return exchange->operation && exchange->operation->handler == HANDLER_EVENTS &&
+           exchange->answer.status == 200;
+}
+
 static bool add_headers(struct MHD_Response *response, const struct exchange *exchange)
 {
     const struct answer *answer = &exchange->answer;
@@ -161,8 +169,10 @@ static bool add_headers(struct MHD_Response *response, const struct exchange *ex
                       answer->is_problem       ? "application/problem+json"
                       : answer->content_type   ? answer->content_type
                       : answer->object_type[0] ? answer->object_type
+                      : is_stream(exchange)    ? "text/event-stream"
                       : answer->length         ? "application/json"
                                                : "") &&
+           add_header(response, "X-Accel-Buffering", is_stream(exchange) ? "no" : "") &&
            add_header(response, "X-Request-Id", exchange->id) &&
            add_header(response, "ETag", answer->etag) &&
            add_header(response, "Retry-After", retry_after) &&
@@ -245,11 +255,14 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
         forget_body(answer);
     }
     count(exchange, method);
-    struct MHD_Response *response = make_response(answer);
+    struct MHD_Response *response = is_stream(exchange)
+                                        ? events_respond(exchange->server->events, exchange)
+                                        : make_response(answer);
     if (!response) {
         return MHD_NO;
     }
-    set_deadline(exchange, transfer_deadline(answer->length));
+    /* A stream has nothing to send most of the time; the library ends one whose reader takes nothing. */
+    set_deadline(exchange, is_stream(exchange) ? INT64_MAX : transfer_deadline(answer->length));
     enum MHD_Result result =
         add_headers(response, exchange)
             ? MHD_queue_response(exchange->connection, answer->status, response)
@@ -454,6 +467,17 @@ static void answer_document(struct exchange *exchange)
                    openapi_length);
 }
 
+/* A browser's EventSource has no other place for it. */
+static void take_last_event_id(struct exchange *exchange)
+{
+    const char *given =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Last-Event-ID");
+    json_t *text = given ? json_string(given) : NULL;
+    if (text && json_object_set_new(exchange->values, "last_event_id", text) != 0) {
+        refuse(exchange, 503, "busy", "Try again", "out of memory");
+    }
+}
+
 /* What the gateway answers by itself; false: the database is asked. */
 static bool answer_here(struct exchange *exchange)
 {
@@ -468,6 +492,9 @@ static bool answer_here(struct exchange *exchange)
         break;
     case HANDLER_SIGN_OUT:
         caller_sign_out(exchange, params->is_insecure_cookie_allowed);
+        break;
+    case HANDLER_EVENTS:
+        take_last_event_id(exchange);
         break;
     case HANDLER_DATABASE:
         break;
@@ -619,7 +646,7 @@ void server_take_answer(struct exchange *exchange)
 {
     bool is_success = exchange->answer.status >= 200 && exchange->answer.status < 300;
     enum step step = is_success ? exchange->operation->step : STEP_NONE;
-    if (step == STEP_GRANTS && park(exchange)) {
+    if (is_success && park(exchange)) {
         return;
     }
     if (step == STEP_GRANTS) {
@@ -778,6 +805,11 @@ int server_start(const struct server_params *params, struct server **ret_server,
     (void)cv_take_fd(&fd); /* the daemon's now */
     *ret_server = cv_take(server);
     return 0;
+}
+
+void server_use_events(struct server *server, struct events *events)
+{
+    server->events = events;
 }
 
 void server_use_pool(struct server *server, struct pool *pool)

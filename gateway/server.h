@@ -9,6 +9,7 @@
 
 #include "common/probe/probe.h"
 
+#include "gateway/events.h"
 #include "gateway/pool.h"
 #include "gateway/store_pool.h"
 #include "gateway/token.h"
@@ -37,6 +38,9 @@ void server_use_store_pool(struct server *server, struct store_pool *pool);
 
 /* The database has answered: does the operation's step, and sends. For pool_params.on_answer. */
 void server_take_answer(struct exchange *exchange);
+
+/* Who streams. Called once, before server_use_pool. */
+void server_use_events(struct server *server, struct events *events);
 
 /* An exchange has its answer; from any thread. For store_pool_params.on_done. */
 void server_send(struct exchange *exchange);

@@ -1,0 +1,669 @@
+#include "gateway/events.h"
+
+#include "common/db/db.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+enum {
+    TICK_MS = 250,
+    QUIET_TICK_MS = 1000,
+    QUIET_AFTER_MS = 10 * 1000,
+    IDLE_MS = 60 * 1000, /* nobody listens */
+    RECONNECT_MS = 1000,
+    STATEMENT_MS = 10 * 1000,
+    PING_MS = 20 * 1000,
+    /* Then a client comes again, and what it may see is looked at anew. */
+    STREAM_MS = 5 * 60 * 1000,
+    QUEUES_MS = 1000,        /* between two events of the topic "queues" */
+    UNSENT_MAX = 256 * 1024, /* bytes; a client that reads more slowly starts anew */
+    BLOCK_BYTES = 4 * 1024,  /* of a response, in memory for each stream */
+    TOPICS_MAX = 50,
+    UUID_TEXT = 37,
+    POSITION_TEXT = 64,
+};
+
+struct topic {
+    char column[8]; /* "job", "video", "run", "tenant", "all", "queues" */
+    char id[UUID_TEXT];
+    uint64_t told; /* hash of the state that was sent last; 0: none */
+};
+
+/* A position of the timeline. */
+struct position {
+    int64_t xid, id;
+};
+
+struct stream {
+    struct events *events;
+    struct stream *next, **here;
+    struct MHD_Connection *connection;
+    struct cv_buffer unsent;
+    struct topic topics[TOPICS_MAX];
+    size_t topic_count;
+    struct position position;
+    int64_t serial;
+    int64_t ping_at_ms, ends_at_ms, queues_at_ms;
+    int64_t expires_s;
+    bool is_new; /* has not caught up with the tail */
+    bool is_suspended, is_over;
+};
+
+struct events {
+    struct events_params params;
+    pthread_t thread;
+    bool is_running;
+    int wake_fd;
+
+    pthread_mutex_t mutex; /* everything below but what the thread alone uses */
+    struct stream *streams;
+    int64_t serials;
+    int64_t generation; /* of the lists */
+    bool is_ending;
+
+    /* The thread's own. */
+    struct cv_db *db;
+    struct position position; /* of the tail; xid 0: it is nowhere */
+    int64_t since_s;          /* what is behind the position is not older than this */
+    int64_t mark_xid, mark_s; /* transactions from this one on began after that time */
+    int64_t topics_generation;
+    char *topics; /* JSON: of all streams */
+    char *jobs;   /* JSON: ids of the watched ones */
+    int64_t changed_at_ms;
+};
+
+/* ---- streams, with the lock held --------------------------------------------------------------- */
+
+static void resume(struct stream *stream)
+{
+    if (stream->is_suspended) {
+        stream->is_suspended = false;
+        MHD_resume_connection(stream->connection);
+    }
+}
+
+static void send_text(struct stream *stream, const char *text)
+{
+    if (stream->is_over) {
+        return;
+    }
+    cv_buffer_text(&stream->unsent, text);
+    if (stream->unsent.length > UNSENT_MAX || stream->unsent.failed) {
+        cv_buffer_clear(&stream->unsent);
+        cv_buffer_text(&stream->unsent, "event: reset\ndata: {}\n\n");
+        stream->is_over = true;
+    }
+    resume(stream);
+}
+
+static void send_event(struct stream *stream, const char *position, const char *kind,
+                       const char *data)
+{
+    char head[POSITION_TEXT + 64];
+    (void)snprintf(head, sizeof(head), "%s%s%sevent: %s\ndata: ", position ? "id: " : "",
+                   position ? position : "", position ? "\n" : "", kind);
+    send_text(stream, head);
+    send_text(stream, data);
+    send_text(stream, "\n\n");
+}
+
+static void end_stream(struct stream *stream, const char *last_words)
+{
+    send_text(stream, last_words);
+    stream->is_over = true;
+    resume(stream);
+}
+
+/* Called by the library in a thread of the server. */
+static ssize_t read_stream(void *opaque, uint64_t offset, char *data, size_t size)
+{
+    struct stream *stream = opaque;
+    ssize_t result = 0;
+    (void)offset;
+    (void)pthread_mutex_lock(&stream->events->mutex);
+    size_t length = stream->unsent.length < size ? stream->unsent.length : size;
+    if (length > 0) {
+        (void)memcpy(data, stream->unsent.data, length);
+        (void)memmove(stream->unsent.data, stream->unsent.data + length,
+                      stream->unsent.length - length);
+        stream->unsent.length -= length;
+        result = (ssize_t)length;
+    } else if (stream->is_over) {
+        result = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        stream->is_suspended = true;
+        MHD_suspend_connection(stream->connection);
+    }
+    (void)pthread_mutex_unlock(&stream->events->mutex);
+    return result;
+}
+
+static void free_stream(void *opaque)
+{
+    struct stream *stream = opaque;
+    struct events *events = stream->events;
+    (void)pthread_mutex_lock(&events->mutex);
+    if (stream->here) {
+        *stream->here = stream->next;
+        if (stream->next) {
+            stream->next->here = stream->here;
+        }
+        events->generation++;
+    }
+    (void)pthread_mutex_unlock(&events->mutex);
+    cv_buffer_deinit(&stream->unsent);
+    free(stream);
+}
+
+static void wake(struct events *events)
+{
+    uint64_t one = 1;
+    (void)!write(events->wake_fd, &one, sizeof(one));
+}
+
+static bool read_topics(struct stream *stream, const json_t *body)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(json_object_get(body, "topics"), i, one)
+    {
+        const char *column = json_string_value(json_object_get(one, "kind"));
+        const char *id = json_string_value(json_object_get(one, "id"));
+        if (!column || stream->topic_count == TOPICS_MAX) {
+            return false;
+        }
+        struct topic *topic = &stream->topics[stream->topic_count++];
+        (void)snprintf(topic->column, sizeof(topic->column), "%s", column);
+        (void)snprintf(topic->id, sizeof(topic->id), "%s", id ? id : "");
+    }
+    return true;
+}
+
+struct MHD_Response *events_respond(struct events *events, const struct exchange *exchange)
+{
+    cv_auto(json_decref) json_t *body =
+        json_loads(exchange->answer.body ? exchange->answer.body : "", 0, NULL);
+    struct stream *stream = calloc(1, sizeof(*stream));
+    if (!body || !stream || !read_topics(stream, body)) {
+        free(stream);
+        return NULL;
+    }
+    int64_t now = cv_monotonic_ms();
+    stream->events = events;
+    stream->connection = exchange->connection;
+    stream->expires_s = exchange->principal.expires_s;
+    stream->ping_at_ms = now + PING_MS;
+    stream->ends_at_ms = now + STREAM_MS;
+    stream->is_new = true;
+    stream->position = (struct position){json_integer_value(json_object_get(body, "xid")),
+                                         json_integer_value(json_object_get(body, "id"))};
+    cv_buffer_text(&stream->unsent, "retry: 2000\n\n");
+    if (json_is_true(json_object_get(body, "is_lost"))) {
+        send_event(stream, NULL, "reset", "{}");
+    }
+    send_event(stream, json_string_value(json_object_get(body, "position")), "ready", "{}");
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, stream, free_stream);
+    if (!response || stream->unsent.failed) {
+        if (response) {
+            MHD_destroy_response(response);
+        } else {
+            cv_buffer_deinit(&stream->unsent);
+            free(stream);
+        }
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&events->mutex);
+    stream->is_over = events->is_ending;
+    stream->serial = ++events->serials;
+    stream->next = events->streams;
+    stream->here = &events->streams;
+    if (stream->next) {
+        stream->next->here = &stream->next;
+    }
+    events->streams = stream;
+    events->generation++;
+    (void)pthread_mutex_unlock(&events->mutex);
+    wake(events);
+    return response;
+}
+
+/* ---- the tail ---------------------------------------------------------------------------------- */
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (; *text; text++) {
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    }
+    return hash ? hash : 1;
+}
+
+static bool concerns(const struct topic *topic, const json_t *event)
+{
+    if (strcmp(topic->column, "all") == 0) {
+        return true;
+    }
+    if (strcmp(topic->column, "tenant") == 0) {
+        const char *owner = json_string_value(json_object_get(event, "owner"));
+        const char *team = json_string_value(json_object_get(event, "team"));
+        return (owner && strcmp(owner, topic->id) == 0) || (team && strcmp(team, topic->id) == 0);
+    }
+    const char *value = json_string_value(json_object_get(event, topic->column));
+    return value && strcmp(value, topic->id) == 0;
+}
+
+/* Whether a job's state is another than the one that this stream was told last. */
+static bool is_news(struct stream *stream, const char *job, uint64_t hash)
+{
+    for (size_t i = 0; i < stream->topic_count; i++) {
+        struct topic *topic = &stream->topics[i];
+        if (strcmp(topic->column, "job") == 0 && strcmp(topic->id, job) == 0) {
+            bool is_same = topic->told == hash;
+            topic->told = hash;
+            return !is_same;
+        }
+    }
+    return true;
+}
+
+static void tell(struct stream *stream, const json_t *event)
+{
+    const struct position at = {json_integer_value(json_object_get(event, "xid")),
+                                json_integer_value(json_object_get(event, "event"))};
+    if (at.xid < stream->position.xid ||
+        (at.xid == stream->position.xid && at.id <= stream->position.id)) {
+        return;
+    }
+    stream->position = at;
+    for (size_t i = 0; i < stream->topic_count; i++) {
+        if (concerns(&stream->topics[i], event)) {
+            cv_auto_free char *data = json_dumps(json_object_get(event, "data"), JSON_COMPACT);
+            const char *job = json_string_value(json_object_get(event, "job"));
+            if (data && (!job || is_news(stream, job, hash_text(data)))) {
+                send_event(stream, json_string_value(json_object_get(event, "position")),
+                           json_string_value(json_object_get(event, "kind")), data);
+            }
+            return;
+        }
+    }
+}
+
+static void tell_queues(struct stream *stream, int64_t now)
+{
+    for (size_t i = 0; i < stream->topic_count; i++) {
+        if (strcmp(stream->topics[i].column, "queues") == 0 && stream->queues_at_ms <= now) {
+            stream->queues_at_ms = now + QUEUES_MS;
+            send_event(stream, NULL, "queues", "{}");
+            return;
+        }
+    }
+}
+
+static json_t *topics_of(const struct stream *stream, json_t *lists)
+{
+    for (size_t i = 0; lists && i < stream->topic_count; i++) {
+        const struct topic *topic = &stream->topics[i];
+        json_t *list = json_object_get(lists, topic->column);
+        if (!list) {
+            list = json_array();
+            if (json_object_set_new(lists, topic->column, list) != 0) {
+                return NULL;
+            }
+        }
+        if (json_array_append_new(list, json_string(topic->id)) != 0) {
+            return NULL;
+        }
+    }
+    return lists;
+}
+
+/* One look at the timeline behind a position: *ret_look as api.event_tail answers. */
+static int look(struct events *events, const struct position *position, int64_t since_s,
+                const char *topics, json_t **ret_look, struct cv_error *error)
+{
+    char xid[24];
+    char id[24];
+    char since[24];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    (void)snprintf(xid, sizeof(xid), "%" PRId64, position->xid);
+    (void)snprintf(id, sizeof(id), "%" PRId64, position->id);
+    (void)snprintf(since, sizeof(since), "%" PRId64, since_s);
+    int result = cv_db_run(events->db, &rows, error,
+                           "SELECT api.event_tail($1::bigint, $2::bigint, $3::bigint, $4::jsonb)"
+                           " AS look",
+                           xid, id, since, topics);
+    if (result != 0) {
+        return result;
+    }
+    *ret_look = json_loads(cv_db_text(rows, 0, "look"), 0, NULL);
+    return *ret_look ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for events");
+}
+
+static int64_t number_of(const json_t *look, const char *name)
+{
+    return json_integer_value(json_object_get(look, name));
+}
+
+/* Where the next look begins: behind the last event when there were too many for one, else at the first transaction
+ * that may still be open. */
+static struct position end_of(const json_t *look)
+{
+    const json_t *list = json_object_get(look, "events");
+    const json_t *last = json_array_get(list, json_array_size(list) - 1);
+    return json_is_true(json_object_get(look, "is_full"))
+               ? (struct position){number_of(last, "xid"), number_of(last, "event")}
+               : (struct position){number_of(look, "horizon"), -1};
+}
+
+/* Takes the first stream that has not caught up, by a copy of its topics; false: there is none. */
+static bool take_newcomer(struct events *events, int64_t *ret_serial, struct position *position,
+                          char **ret_topics)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&events->mutex);
+    for (struct stream *stream = events->streams; stream && !found; stream = stream->next) {
+        if (stream->is_new) {
+            cv_auto(json_decref) json_t *lists = json_object();
+            *ret_topics = topics_of(stream, lists) ? json_dumps(lists, JSON_COMPACT) : NULL;
+            *ret_serial = stream->serial;
+            *position = stream->position;
+            found = *ret_topics != NULL;
+        }
+    }
+    (void)pthread_mutex_unlock(&events->mutex);
+    return found;
+}
+
+static int greet(struct events *events, struct cv_error *error)
+{
+    enum { REPLAY_S = 15 * 60 };
+    for (;;) {
+        int64_t serial = 0;
+        struct position position = {0};
+        cv_auto_free char *topics = NULL;
+        cv_auto(json_decref) json_t *found = NULL;
+        if (!take_newcomer(events, &serial, &position, &topics)) {
+            return 0;
+        }
+        int64_t since = cv_wall_ms() / 1000 - REPLAY_S;
+        int result = look(events, &position, since, topics, &found, error);
+        if (result != 0) {
+            return result;
+        }
+        struct position end = end_of(found);
+        bool is_full = json_is_true(json_object_get(found, "is_full"));
+        size_t i;
+        json_t *event;
+        (void)pthread_mutex_lock(&events->mutex);
+        struct stream *stream = events->streams;
+        while (stream && stream->serial != serial) {
+            stream = stream->next;
+        }
+        if (stream) {
+            json_array_foreach(json_object_get(found, "events"), i, event)
+            {
+                tell(stream, event);
+            }
+            if (json_is_true(json_object_get(found, "is_changed"))) {
+                tell_queues(stream, cv_monotonic_ms());
+            }
+            stream->position = end;
+            stream->is_new = is_full;
+        }
+        (void)pthread_mutex_unlock(&events->mutex);
+        if (events->position.xid == 0 && !is_full) {
+            events->position = end;
+            events->since_s = since;
+            events->mark_xid = number_of(found, "next_xid");
+            events->mark_s = number_of(found, "now");
+        }
+    }
+}
+
+/* What all listen to, put together when the lists have changed. Returns whether anybody is there. */
+static bool gather(struct events *events)
+{
+    (void)pthread_mutex_lock(&events->mutex);
+    bool is_anybody = events->streams != NULL;
+    if (events->generation != events->topics_generation || !events->topics) {
+        cv_auto(json_decref) json_t *lists = json_object();
+        cv_auto(json_decref) json_t *jobs = json_array();
+        for (struct stream *stream = events->streams; stream; stream = stream->next) {
+            (void)topics_of(stream, lists);
+        }
+        (void)json_array_extend(jobs, json_object_get(lists, "job"));
+        free(events->topics);
+        free(events->jobs);
+        events->topics = json_dumps(lists, JSON_COMPACT);
+        events->jobs = json_array_size(jobs) > 0 ? json_dumps(jobs, JSON_COMPACT) : NULL;
+        events->topics_generation = events->generation;
+        if (!events->streams) {
+            events->position = (struct position){0};
+        }
+    }
+    (void)pthread_mutex_unlock(&events->mutex);
+    return is_anybody;
+}
+
+static void move_on(struct events *events, const json_t *found)
+{
+    events->position = end_of(found);
+    if (events->position.xid >= events->mark_xid) {
+        events->since_s = events->mark_s;
+        events->mark_xid = number_of(found, "next_xid");
+        events->mark_s = number_of(found, "now");
+    }
+}
+
+static int follow(struct events *events, struct cv_error *error)
+{
+    bool is_full = true;
+    while (is_full && events->position.xid > 0 && events->topics) {
+        cv_auto(json_decref) json_t *found = NULL;
+        int result =
+            look(events, &events->position, events->since_s, events->topics, &found, error);
+        if (result != 0) {
+            return result;
+        }
+        int64_t now = cv_monotonic_ms();
+        bool is_changed = json_is_true(json_object_get(found, "is_changed"));
+        size_t i;
+        json_t *event;
+        (void)pthread_mutex_lock(&events->mutex);
+        for (struct stream *stream = events->streams; stream; stream = stream->next) {
+            json_array_foreach(json_object_get(found, "events"), i, event)
+            {
+                if (!stream->is_new) {
+                    tell(stream, event);
+                }
+            }
+            if (is_changed) {
+                tell_queues(stream, now);
+            }
+        }
+        (void)pthread_mutex_unlock(&events->mutex);
+        events->changed_at_ms = is_changed ? now : events->changed_at_ms;
+        is_full = json_is_true(json_object_get(found, "is_full"));
+        move_on(events, found);
+    }
+    return 0;
+}
+
+/* The state of the jobs that are watched one by one: their progress makes no events, and some types make none at all. */
+static int watch(struct events *events, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (!events->jobs) {
+        return 0;
+    }
+    int result = cv_db_run(events->db, &rows, error,
+                           "SELECT id, data FROM api.event_jobs($1::jsonb)", events->jobs);
+    if (result != 0) {
+        return result;
+    }
+    (void)pthread_mutex_lock(&events->mutex);
+    for (int row = 0; row < cv_db_rows(rows); row++) {
+        const char *id = cv_db_text(rows, row, "id");
+        cv_auto(json_decref) json_t *state = json_loads(cv_db_text(rows, row, "data"), 0, NULL);
+        cv_auto_free char *data = state ? json_dumps(state, JSON_COMPACT) : NULL;
+        for (struct stream *stream = events->streams; data && stream; stream = stream->next) {
+            for (size_t i = 0; i < stream->topic_count; i++) {
+                if (strcmp(stream->topics[i].column, "job") == 0 &&
+                    strcmp(stream->topics[i].id, id) == 0 && !stream->is_new &&
+                    is_news(stream, id, hash_text(data))) {
+                    send_event(stream, NULL, "job", data);
+                    events->changed_at_ms = cv_monotonic_ms();
+                }
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&events->mutex);
+    return 0;
+}
+
+/* Pings, and streams whose time is over. */
+static void keep_time(struct events *events)
+{
+    int64_t now = cv_monotonic_ms();
+    int64_t now_s = cv_wall_ms() / 1000;
+    (void)pthread_mutex_lock(&events->mutex);
+    for (struct stream *stream = events->streams; stream; stream = stream->next) {
+        if (stream->expires_s > 0 && stream->expires_s <= now_s) {
+            end_stream(stream, "event: expired\ndata: {}\n\n");
+        } else if (stream->ends_at_ms <= now) {
+            end_stream(stream, "retry: 100\n\n");
+        } else if (stream->ping_at_ms <= now) {
+            send_text(stream, ": ping\n\n");
+            stream->ping_at_ms = now + PING_MS;
+        }
+    }
+    (void)pthread_mutex_unlock(&events->mutex);
+}
+
+static int tick(struct events *events, struct cv_error *error)
+{
+    const struct cv_db_params params = {.application_name = "api-gateway events",
+                                        .cancel = events->params.cancel,
+                                        .connect_timeout_ms = RECONNECT_MS,
+                                        .statement_timeout_ms = STATEMENT_MS};
+    struct cv_error reason;
+    int result = 0;
+    if (!events->db) {
+        result = cv_db_open(&params, &events->db, error);
+        if (result == 0 && cv_db_listen(events->db, "cv_events", &reason) != 0) {
+            cv_log(CV_LOG_WARN, "events are polled for: %s", reason.message); /* a pooler */
+        }
+    } else if (!cv_db_is_connected(events->db)) {
+        result = cv_db_reconnect(events->db, RECONNECT_MS, error);
+    }
+    result = result ? result : greet(events, error);
+    /* Whoever has caught up now is followed with the others, from the position that all share. */
+    (void)gather(events);
+    result = result ? result : follow(events, error);
+    return result ? result : watch(events, error);
+}
+
+static void rest(struct events *events, bool is_anybody)
+{
+    int64_t quiet_ms = cv_monotonic_ms() - events->changed_at_ms;
+    int pause = !is_anybody ? IDLE_MS : quiet_ms > QUIET_AFTER_MS ? QUIET_TICK_MS : TICK_MS;
+    struct pollfd fds[] = {
+        {.fd = events->wake_fd, .events = POLLIN},
+        {.fd = events->db && is_anybody ? cv_db_fd(events->db) : -1, .events = POLLIN}};
+    uint64_t count = 0;
+    struct cv_error error;
+    if (poll(fds, CV_COUNT(fds), pause) > 0 && fds[0].revents) {
+        (void)!read(events->wake_fd, &count, sizeof(count));
+        events->changed_at_ms = cv_monotonic_ms();
+    }
+    for (int result = 1; fds[1].revents && result == 1;) {
+        cv_auto_free char *channel = NULL;
+        cv_auto_free char *payload = NULL;
+        result = cv_db_notification(events->db, &channel, &payload, &error);
+    }
+}
+
+static void *run_tail(void *opaque)
+{
+    struct events *events = opaque;
+    struct cv_error error;
+    bool is_told = false;
+    for (;;) {
+        bool is_anybody = gather(events);
+        int result = is_anybody ? tick(events, &error) : 0;
+        if (result != 0 && !is_told) {
+            cv_log_error(&error, "live events");
+        }
+        is_told = result != 0;
+        (void)pthread_mutex_lock(&events->mutex);
+        bool is_ending = events->is_ending;
+        (void)pthread_mutex_unlock(&events->mutex);
+        keep_time(events);
+        if (is_ending) {
+            return NULL;
+        }
+        if (result != 0) {
+            (void)poll(NULL, 0, TICK_MS);
+        }
+        rest(events, is_anybody);
+    }
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------- */
+
+int events_start(const struct events_params *params, struct events **ret_events,
+                 struct cv_error *error)
+{
+    struct events *events = calloc(1, sizeof(*events));
+    if (!events) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for live events");
+    }
+    events->params = *params;
+    events->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failure = events->wake_fd < 0 ? errno : pthread_mutex_init(&events->mutex, NULL);
+    failure = failure ? failure : pthread_create(&events->thread, NULL, run_tail, events);
+    if (failure) {
+        events_stop(events);
+        return cv_fail_errno(error, failure, "cannot start the thread of live events");
+    }
+    events->is_running = true;
+    *ret_events = events;
+    return 0;
+}
+
+void events_quiesce(struct events *events)
+{
+    (void)pthread_mutex_lock(&events->mutex);
+    events->is_ending = true;
+    for (struct stream *stream = events->streams; stream; stream = stream->next) {
+        end_stream(stream, "retry: 100\n\n");
+    }
+    (void)pthread_mutex_unlock(&events->mutex);
+    wake(events);
+    if (events->is_running) {
+        (void)pthread_join(events->thread, NULL);
+        events->is_running = false;
+    }
+}
+
+void events_stop(struct events *events)
+{
+    if (!events) {
+        return;
+    }
+    if (events->is_running) {
+        events_quiesce(events);
+    }
+    cv_db_close(events->db);
+    if (events->wake_fd >= 0) {
+        (void)close(events->wake_fd);
+    }
+    (void)pthread_mutex_destroy(&events->mutex);
+    free(events->topics);
+    free(events->jobs);
+    free(events);
+}

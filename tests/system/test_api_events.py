@@ -1,0 +1,255 @@
+"""Live events of the HTTP API: what is streamed to whom, in which order, and what is lost (nothing)."""
+
+import contextlib
+import json
+import random
+import threading
+import time
+import uuid
+
+import pytest
+from api import BOB, DOCUMENT, TEAM, Gateway, Library, make_login, token
+from jobs import Queue
+from workers import wait_until
+
+SERVICE = token(role="service_role", sub=None)
+
+
+class Stream:
+    """A reader of GET /events in a thread of its own."""
+
+    def __init__(self, gateway, topics, bearer, last_event_id=None):
+        headers = {"Authorization": f"Bearer {bearer}"}
+        if last_event_id:
+            headers["Last-Event-ID"] = last_event_id
+        def ask():  # as any reader does while the database is away
+            self.connection = gateway.connect()
+            self.connection.request("GET", f"/api/v1/events?topics={topics}", headers=headers)
+            self.response = self.connection.getresponse()
+            assert self.response.status in (200, 503), self.response.read()
+            return self.response.status == 200
+
+        wait_until(ask, "a stream")
+        self.events, self.is_over = [], False
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        event = {}
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            for line in self.response:
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                if name:
+                    event[name] = value
+                elif event:
+                    self.events.append(event)
+                    event = {}
+        self.is_over = True
+
+    def of(self, kind):
+        return [json.loads(event["data"]) for event in self.events if event.get("event") == kind]
+
+    def states(self, job):
+        """Of a job, each once, in the order in which they came."""
+        found = []
+        for state in [event["state"] for event in self.of("job") if event["id"] == str(job)]:
+            if found[-1:] != [state]:
+                found.append(state)
+        return found
+
+    def wait_ready(self):
+        wait_until(lambda: self.of("ready"), "the stream to begin")
+        return self
+
+    @property
+    def last_id(self):
+        return [event["id"] for event in self.events if "id" in event][-1]
+
+    def close(self):
+        with contextlib.suppress(OSError, AttributeError):  # closed by the other side already
+            self.connection.sock.shutdown(2)
+        self.thread.join(10)
+        self.connection.close()
+
+
+@pytest.fixture(scope="module")
+def place(shared_cluster):
+    name = shared_cluster.create_database()
+    connection = shared_cluster.connect(name)
+    make_login(Queue(connection))
+    yield shared_cluster, name, Queue(connection)
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def library(place):
+    return Library(place[2])
+
+
+@pytest.fixture(scope="module")
+def gateway(program, place, library, tmp_path_factory):
+    started = Gateway(program, place[0].url(place[1]), tmp_path_factory.mktemp("gateway"), "--connections", "2")
+    yield started
+    assert started.process.stop() == 0
+
+
+@pytest.fixture
+def listen(gateway):
+    opened = []
+
+    def open_stream(topics, bearer=None, last_event_id=None, of=gateway):
+        opened.append(Stream(of, topics, bearer or token(app_metadata={"team_id": TEAM}), last_event_id))
+        return opened[-1]
+
+    yield open_stream
+    for stream in opened:
+        stream.close()
+
+
+def test_a_job_from_beginning_to_end(place, library, listen):
+    queue = place[2]
+    job = queue.add("sample", video_id=library.videos["own"])
+    streams = [listen(topic).wait_ready() for topic in (f"job:{job}", f"video:{library.videos['own']}", "tenant")]
+    assert streams[0].response.headers["Content-Type"] == "text/event-stream"
+    claimed = queue.claim_one("sample")
+    queue.run("SELECT report_progress(%s, %s, 0.25, 'a quarter')", claimed["id"], claimed["lease_token"])
+    wait_until(lambda: any(event["message"] == "a quarter" for event in streams[0].of("job")), "the progress")
+    queue.fail(claimed, retryable=False)
+    for stream in streams:
+        wait_until(lambda: stream.states(job)[-1:] == ["failed"], f"the end in {stream.events}")
+    assert streams[0].states(job)[-2:] == ["processing", "failed"]
+    assert all(event["worker"] is None for event in streams[0].of("job"))
+
+
+def test_who_may_listen_to_what(gateway, library):
+    def ask(topics, bearer):
+        return gateway.ask(f"/events?topics={topics}", bearer)
+
+    mine, foreign = token(), token(sub=BOB)
+    missing = {kind: ask(f"{kind}:{uuid.uuid4()}", mine) for kind in ("job", "run", "video")}
+    for kind, things in (("job", library.jobs), ("video", library.videos)):
+        answer = ask(f"{kind}:{things['own']}", foreign)
+        assert answer.status == 404 and answer.without_id() == missing[kind].without_id()
+    assert ask(f"job:{library.jobs['own']},job:{library.jobs['foreign']}", mine).status == 404
+    assert ask("queues", mine).status == 403
+    assert gateway.ask("/events?topics=tenant").status == 401
+    for bad in ("", "x", "job:x", "job:", "tenant,", ",tenant", "queues:1", ",".join(["tenant"] * 51)):
+        assert ask(bad, mine).status == 400, bad
+    assert set(DOCUMENT["paths"]["/events"]["get"]["responses"]) >= {"200", "400", "401", "403", "404"}
+
+
+def test_a_tenant_hears_of_nobody_else(place, library, listen):
+    queue = place[2]
+    mine, bobs, all_of_them = listen("tenant"), listen("tenant", token(sub=BOB)), listen("tenant,queues", SERVICE)
+    for stream in (mine, bobs, all_of_them):
+        stream.wait_ready()
+    jobs = {name: queue.add("ocr", video_id=video) for name, video in library.videos.items()}
+    for stream, names in ((mine, {"own", "team"}), (bobs, {"foreign"}), (all_of_them, set(jobs))):
+        expected = {str(jobs[name]) for name in names}
+        wait_until(lambda: expected <= {event["id"] for event in stream.of("job")}, f"{names} of {stream.events}")
+    wait_until(lambda: all_of_them.of("queues"), "a word about the queues")
+    assert str(jobs["foreign"]) not in json.dumps(mine.events) and str(jobs["own"]) not in json.dumps(bobs.events)
+
+
+def test_what_commits_late_is_neither_lost_nor_overtaken(place, library, listen):
+    cluster, name, queue = place
+    late = cluster.connect(name)
+    late.autocommit = False
+    stream = listen(f"video:{library.videos['own']}").wait_ready()
+    first = Queue(late).add("segment_index", video_id=library.videos["own"])
+    second = queue.add("embed", video_id=library.videos["own"])
+    marker = queue.add("clip_generate", {"clip_id": str(uuid.uuid4())})
+    assert queue.status(second) == queue.status(marker) == "queued"
+    late.commit()
+    late.close()
+    wait_until(lambda: stream.states(first) and stream.states(second), f"both jobs in {stream.events}")
+
+
+def test_a_reader_that_comes_back_gets_what_it_missed(place, library, listen):
+    queue = place[2]
+    topic = f"video:{library.videos['team']}"
+    stream = listen(topic).wait_ready()
+    before = queue.add("embed", video_id=library.videos["team"])
+    wait_until(lambda: stream.states(before), "the first job")
+    position = stream.last_id
+    stream.close()
+    missed = queue.add("segment_index", video_id=library.videos["team"])
+    again = listen(topic, last_event_id=position)
+    wait_until(lambda: again.states(missed), f"the missed one in {again.events}")
+    assert not again.of("reset") and not again.states(before)
+    for lost in ("nonsense", "1-1-1", "999999999999-1-" + str(int(time.time()))):
+        assert wait_until(lambda: listen(topic, last_event_id=lost).wait_ready(), "a beginning").of("reset") == [{}]
+
+
+def test_a_stream_ends_with_its_token(listen):
+    stream = listen("tenant", token(exp=int(time.time()) + 2)).wait_ready()
+    wait_until(lambda: stream.is_over, "the end")
+    assert stream.of("expired") == [{}]
+
+
+def test_waiting_for_the_end_of_a_job(gateway, place, library):
+    queue = place[2]
+    job = queue.add("object_remove", video_id=library.videos["own"])
+    began = time.monotonic()
+    answer = gateway.ask(f"/jobs/{job}?wait=1", token())
+    assert answer.json["state"] == "queued" and time.monotonic() - began >= 1
+    assert "Wait-For" not in answer.headers
+    found = []
+    thread = threading.Thread(target=lambda: found.append(gateway.ask(f"/jobs/{job}?wait=60", token())))
+    thread.start()
+    claimed = queue.claim_one("object_remove")
+    queue.fail(claimed, retryable=False)
+    thread.join(50)
+    assert found and found[0].json["state"] == "failed" and "Wait-For" not in found[0].headers
+    assert gateway.ask(f"/jobs/{job}?wait=61", token()).status == 400
+
+
+def test_kills(program, place, library, tmp_path, listen):
+    """Of jobs that end while readers, gateways and connections are killed, no reader misses an end."""
+    cluster, name, queue = place
+    chance = random.Random(7)
+    gateways = []
+
+    def start():
+        directory = tmp_path / str(len(gateways))
+        directory.mkdir()
+        gateways.append(Gateway(program, cluster.url(name), directory, "--connections", "2"))
+        return gateways[-1]
+
+    own = start()
+    topic = f"video:{library.videos['own']}"
+    stream = listen(topic, of=own).wait_ready()
+    position, ended, seen = stream.last_id, [], []
+
+    def come_back():
+        nonlocal stream, position
+        stream.close()
+        seen.extend(stream.of("job"))
+        assert not stream.of("reset")
+        position = stream.last_id
+        stream = listen(topic, last_event_id=position, of=own)
+
+    try:
+        for _ in range(12):
+            job = queue.add("clip_generate", {"clip_id": str(uuid.uuid4())}, video_id=library.videos["own"])
+            fault = chance.choice(["reader", "gateway", "connections", "none"])
+            if fault == "gateway":
+                own.process.kill()
+                own = start()
+            elif fault == "connections":
+                queue.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name"
+                          " LIKE 'api-gateway%%'")
+            queue.run("SELECT cancel_job(%s)", job)
+            ended.append(str(job))
+            if fault in ("reader", "gateway"):
+                come_back()
+        wait_until(lambda: set(ended) <= {event["id"] for event in seen + stream.of("job")
+                                          if event["state"] == "canceled"}, "every end")
+        came = [event["id"] for event in seen + stream.of("job") if event["state"] == "canceled"]
+        assert [job for n, job in enumerate(came) if job not in came[:n] and job in ended] == ended
+        # An orderly end says good-bye.
+        assert own.process.stop() == 0
+        wait_until(lambda: stream.is_over, "the stream's end")
+    finally:
+        for one in gateways:
+            one.end()
