@@ -1,13 +1,15 @@
 -- Search over the text on screen.
 --
--- One GIN index of three columns answers everything: keys (whose line it is, when and in which video it stood,
--- its words as OCR may have read them, pairs of neighbouring words, beginnings of words, pieces of scripts
--- without blanks), document (words as they are), folded (three letters anywhere). GIN walks the lists of all
--- conditions of a scan together and leaps to where the shortest list goes on, so a line of the caller's, in one
--- video, with two words, costs what the rarest of these costs. A common word has no short list. Therefore lines
--- are numbered, numbers are cut into slices, and slices are keys too: the newest lines are read first, and the
--- reading stops when there are enough (search_newest). Where all this finds little, words of the library that
--- are near to what was typed are tried (search_words).
+-- One GIN index with three columns answers every query:
+--   keys       hashes of everything that can be looked up exactly: owner, team, video, language, time, words as OCR
+--              may have read them, pairs of neighbouring words, beginnings of words, pieces of scripts without blanks
+--   document   the words as they were read
+--   folded     trigrams, for any part of a line
+-- GIN reads the lists of all conditions of a scan together and skips to where the shortest one continues. A query with
+-- several conditions therefore costs about as much as its rarest condition. A single common word has no short list, so
+-- that lines are numbered, each range of numbers (a slice) is a key too, and search_newest() reads the newest slices
+-- first and stops when it has enough lines. If all this finds little, search_near_words() tries words of the library
+-- that are similar to the typed words.
 
 -- ---- what a line is found by --------------------------------------------------------------------
 
@@ -18,7 +20,8 @@ RETURN replace(replace(translate(
             normalize(regexp_replace(normalize(p_text, NFKD), '[\u0300-\u036f]', '', 'g'), NFKC) END,
         '01i|!58' || U&'\0131', 'ollllsbl'), 'rn', 'm'), 'vv', 'w');
 COMMENT ON FUNCTION cortana.search_fold IS
-    'What OCR confuses, made equal: accents go, 0/o, 1/l/i/|, 5/s, 8/b, rn/m, vv/w. For normalized text.';
+    'Makes equal what OCR confuses: removes accents, and replaces 0 by o, 1, i, | and ! by l, 5 by s, 8 by b, rn '
+    'by m, and vv by w. The text must be a normal form.';
 
 CREATE FUNCTION cortana.search_grams(p_text text) RETURNS text[]
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -35,8 +38,8 @@ $$
     END
 $$;
 COMMENT ON FUNCTION cortana.search_grams IS
-    'Single signs and neighbouring pairs of the scripts that set no blanks between words, and of emoji '
-    'and other signs that are no words: Thai to Khmer, arrows to dingbats, kana, Han, Hangul, emoji.';
+    'Returns the single characters and the pairs of neighbouring characters of scripts without blanks between '
+    'words (Thai, Khmer, kana, Han, Hangul and others), and of emoji and other symbols.';
 
 CREATE FUNCTION cortana.search_word_list(p_text text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -47,24 +50,26 @@ $$
         ''' <-> ''')
 $$;
 COMMENT ON FUNCTION cortana.search_word_list IS
-    'The words of a text as `document` has them, in their order, folded. A phrase is its words in their '
-    'order, and saying it costs a fifth of taking a tsvector apart. More than 2000 characters are not '
-    'read. What stands in a tag of HTML, which `document` has not, is words here.';
+    'Returns the words of a text in their order, as the column document contains them, folded. It reads at most '
+    '2000 characters. phraseto_tsquery() gives the words at a fifth of the cost of reading them from a tsvector. '
+    'Unlike in document, text within HTML tags counts as words.';
 
 CREATE FUNCTION cortana.search_key(p_text text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN hashtext(p_text) & 2147483647;
 COMMENT ON FUNCTION cortana.search_key IS
-    'A key: never negative, so that it is no slice. Its first letter says of what: w a word or two that '
-    'are neighbours, ^ a word''s beginning, = a whole line, g a gram, o owner, t team, v video, l '
-    'language, d day, month or year, f a word of the video''s names; # and @ stand for themselves. Two '
-    'things may have one key, so what is found by a key is looked at once more.';
+    'Returns the key of a text, a hash that is never negative (negative keys are slices). The first letter of the '
+    'text says what it is: w a word or two neighbouring words, ^ the beginning of a word, = a whole line, g a '
+    'gram, o an owner, t a team, v a video, l a language, d a day, month or year, f a word of the video''s names, '
+    '# and @ themselves. Different texts may have the same key; rows that are found by a key are therefore '
+    'compared again.';
 
 CREATE FUNCTION cortana.search_slice(p_number bigint, p_level int) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (-1 - (((p_level - 9) / 3) << 26) - ((p_number >> p_level) & 67108863))::int;
 COMMENT ON FUNCTION cortana.search_slice IS
-    'The slice of 2^p_level lines that a line''s number lies in; p_level is 9, 12, 15, 18, 21 or 24.';
+    'Returns the key of the slice of 2^p_level lines that contains a line number; p_level is 9, 12, 15, 18, 21 or '
+    '24.';
 
 CREATE FUNCTION cortana.search_pair_keys(p_words text[]) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -77,8 +82,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_pair_keys IS
-    'Neighbours with nothing between: "open source" is found as "opensource", and with the keys of both '
-    'words a line that holds them side by side.';
+    'Returns the keys of pairs of neighbouring words, written as one word. With them "open source" also finds '
+    '"opensource", and a phrase finds lines in which its words are neighbours.';
 
 CREATE FUNCTION cortana.search_keys(p_number bigint, p_owner uuid, p_team uuid, p_video uuid, p_language text,
                             p_taken_at timestamptz, p_tags text[], p_source text, p_text text)
@@ -145,8 +150,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_keys IS
-    'Everything by which one line is found. This runs for every line that is written: loops and '
-    'expressions, for starting a query in here would cost more than all of it.';
+    'Returns all keys of a line. It runs for every line that is written, and contains only loops and expressions, '
+    'because starting a query in here would cost more than everything else.';
 
 CREATE TABLE search_materialized (
     segment_id uuid PRIMARY KEY REFERENCES segments ON DELETE CASCADE,
@@ -171,12 +176,12 @@ CREATE TABLE search_materialized (
         search_keys(number, owner_id, team_id, video_id, language, taken_at, tags, source,
                     normalized_text)) STORED
 );
--- The planner shall choose one plan for every statement, whatever a statistic says.
+-- Without statistics the planner chooses the same plan for every statement.
 ALTER TABLE search_materialized ALTER COLUMN keys SET STATISTICS 0;
 COMMENT ON TABLE search_materialized IS
-    'What search reads: one row a segment, joined with its video. A table that '
-    'refresh_search_materialized() maintains, not a materialized view, so that a refresh costs what the '
-    'video costs, and row-level security holds.';
+    'What search reads: one row for each segment, joined with its video. It is a table that '
+    'refresh_search_materialized() maintains, not a materialized view, so that a refresh costs only what the '
+    'changed video costs and row-level security applies.';
 COMMENT ON COLUMN search_materialized.segment_id IS 'The segment.';
 COMMENT ON COLUMN search_materialized.video_id IS 'Its video.';
 COMMENT ON COLUMN search_materialized.owner_id IS 'videos.owner_id.';
@@ -220,8 +225,8 @@ CREATE TABLE cortana.search_pending (
     video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE
 );
 COMMENT ON TABLE cortana.search_pending IS
-    'Videos whose segments have changed since they were last made searchable; '
-    'refresh_search_materialized() (0005_search.sql) brings them up to date.';
+    'Videos whose segments have changed since they were last made searchable; refresh_search_materialized() reads '
+    'and empties it.';
 
 ALTER TABLE cortana.search_pending ENABLE ROW LEVEL SECURITY;
 CREATE POLICY search_pending_service ON search_pending TO service_role USING (true) WITH CHECK (true);
@@ -239,7 +244,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.mark_search_pending IS
-    'Trigger: notes the videos whose segments were written, for the next refresh.';
+    'Trigger: marks the videos whose segments were written, so that the next refresh reads them.';
 CREATE TRIGGER segments_inserted AFTER INSERT ON segments
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_search_pending();
 CREATE TRIGGER segments_updated AFTER UPDATE ON segments
@@ -261,8 +266,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.videos_changed IS
-    'A video that changes hands or its name takes its text along: row-level security reads the owner on '
-    'each row, and a search the names.';
+    'Trigger: copies a changed owner, team, platform or name of a video to its segments and its rows for '
+    'searching, because row-level security and the field from: read them there.';
 CREATE TRIGGER videos_changed AFTER UPDATE ON videos
     FOR EACH ROW
     WHEN ((OLD.owner_id, OLD.team_id, OLD.platform, OLD.original_name, OLD.title, OLD.created_at)
@@ -283,24 +288,25 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.mark_tags_pending IS
-    'A line''s tags are its entities: with new ones it is made searchable anew.';
+    'Trigger: marks the videos whose hashtags or mentions were written, because the rows for searching contain '
+    'them.';
 CREATE TRIGGER entities_inserted AFTER INSERT ON entities
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_tags_pending();
 CREATE TRIGGER entities_updated AFTER UPDATE ON entities
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_tags_pending();
 
 -- ---- the words of the library -------------------------------------------------------------------
--- One or two letters left out of both make two words equal that are within two edits of each other (the idea of
--- SymSpell, https://github.com/wolfgarbe/SymSpell). From eight letters on these would be too many keys. But of two
--- edits at most one is in one half of a word, or none is in the other, so that there it is enough to leave one
--- letter out of each half.
+-- Two words within two edits of each other become equal when one or two letters are left out of both (the idea of
+-- SymSpell, https://github.com/wolfgarbe/SymSpell). A word of eight or more letters would have too many such keys. But
+-- of two edits, either at most one is in each half of the word, or both are in the same half and the other half is
+-- unchanged. For long words it is therefore enough to leave one letter out of each half.
 
 CREATE FUNCTION cortana.search_near_key(p_text text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN hashtext(p_text) & 262143;
 COMMENT ON FUNCTION cortana.search_near_key IS
-    'One of 2^18 keys: what shares a key by chance is compared in microseconds, and an index of few keys '
-    'with many words each is a third of the size of one of many keys with few words.';
+    'Returns one of 2^18 keys of a word or a part of one. Few keys with many words each make the index a third as '
+    'large as many keys with few words; words that share a key by chance are compared in microseconds.';
 
 CREATE FUNCTION cortana.search_short_keys(p_word text, p_left_out int) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -324,7 +330,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_short_keys IS
-    'Keys of p_word with up to p_left_out (1 or 2) letters left out.';
+    'Returns the keys of a word with up to p_left_out (1 or 2) letters left out.';
 
 CREATE FUNCTION cortana.search_half_keys(p_side text, p_half text) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -340,7 +346,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_half_keys IS
-    'Keys of half a word with up to one letter left out; p_side is < for the first half and > for the '
+    'Returns the keys of half a word with up to one letter left out; p_side is < for the first half and > for the '
     'second.';
 
 CREATE FUNCTION cortana.search_near_keys(p_word text) RETURNS int[]
@@ -348,7 +354,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN length(p_word) <= 7 THEN cortana.search_short_keys(p_word, 2)
                 ELSE cortana.search_half_keys('<', left(p_word, length(p_word) / 2))
                      || cortana.search_half_keys('>', substr(p_word, length(p_word) / 2 + 1)) END;
-COMMENT ON FUNCTION cortana.search_near_keys IS 'What one of the library''s words is looked up by.';
+COMMENT ON FUNCTION cortana.search_near_keys IS 'Returns the keys by which a word of the library is indexed.';
 
 CREATE FUNCTION cortana.search_own_keys(p_word text) RETURNS int[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -356,7 +362,7 @@ RETURN CASE WHEN length(p_word) <= 7 THEN ARRAY[cortana.search_near_key(p_word)]
                 ELSE ARRAY[cortana.search_near_key('<' || left(p_word, length(p_word) / 2)),
                            cortana.search_near_key('>' || substr(p_word, length(p_word) / 2 + 1))] END;
 COMMENT ON FUNCTION cortana.search_own_keys IS
-    'Those of them that a word has itself, with no letter left out.';
+    'Returns those of search_near_keys() for which no letter was left out.';
 
 CREATE TABLE cortana.search_words (
     word text NOT NULL,
@@ -364,9 +370,8 @@ CREATE TABLE cortana.search_words (
     PRIMARY KEY (word, folded)
 );
 COMMENT ON TABLE cortana.search_words IS
-    'Every word of the library once, to find what a misspelt or misread one may mean. It tells nobody '
-    'what it holds: users may not read it, and what it leads to is read under their own rights. A word '
-    'stays for a while after its last line has gone.';
+    'Every word of the library once, to find what a misspelt or misread word may mean. Users may not read it; '
+    'they see only lines that they may read. A word stays for a while after its last line was deleted.';
 COMMENT ON COLUMN cortana.search_words.word IS 'As in search_materialized.document.';
 
 CREATE INDEX search_words_near ON search_words USING gin (search_near_keys(folded));
@@ -377,9 +382,8 @@ GRANT DELETE, SELECT ON cortana.search_words TO service_role;
 
 CREATE TABLE cortana.search_words_doubtful (word text NOT NULL);
 COMMENT ON TABLE cortana.search_words_doubtful IS
-    'Words of lines that were deleted. The next refreshes look, a few at a time, whether other lines hold '
-    'them. A word may be here many times, because many transactions add to the table at once and none may '
-    'wait for another.';
+    'Words of lines that were deleted. Each refresh checks a few of them, whether other lines contain them. A '
+    'word may be here several times, because a unique index would make transactions wait for one another.';
 
 ALTER TABLE cortana.search_words_doubtful ENABLE ROW LEVEL SECURITY;
 
@@ -392,7 +396,8 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION cortana.doubt_words IS 'Trigger: notes the words of a line that was deleted or changed.';
+COMMENT ON FUNCTION cortana.doubt_words IS
+    'Trigger: adds the words of a deleted or changed line to search_words_doubtful.';
 CREATE TRIGGER search_row_deleted AFTER DELETE ON search_materialized
     FOR EACH ROW EXECUTE FUNCTION doubt_words();
 CREATE TRIGGER search_row_changed AFTER UPDATE ON search_materialized
@@ -404,7 +409,8 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT '''' || replace(replace(p_word, '\', '\\'), '''', '''''') || ''''
 $$;
-COMMENT ON FUNCTION cortana.search_word_query IS 'A word as a tsquery of itself, whatever is in it.';
+COMMENT ON FUNCTION cortana.search_word_query IS
+    'Returns the tsquery for exactly this word, whatever characters it contains.';
 
 CREATE FUNCTION cortana.search_word_is_used(p_word tsquery) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -423,8 +429,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_word_is_used IS
-    'Does any line hold the word? A common word is in the newest slice; only a rare one is looked up in '
-    'all.';
+    'Returns whether any line contains the word. A common word is found in the newest slice; only for a rare word '
+    'the whole index is searched.';
 
 CREATE FUNCTION cortana.search_words_forget(p_limit int) RETURNS bigint
 LANGUAGE plpgsql
@@ -457,9 +463,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_words_forget IS
-    'Looks at up to p_limit doubtful words and forgets those that no line holds any more. A refresh that '
-    'is under way may be adding a line with such a word, so the table of words is locked against '
-    'refreshes; when one is at it, another time will do.';
+    'Checks up to p_limit words of search_words_doubtful, and deletes those that no line contains from '
+    'search_words. The table is locked against refreshes, which may be adding a line with such a word; if a '
+    'refresh is running, nothing is done.';
 
 CREATE FUNCTION cortana.search_words_prune() RETURNS bigint
 LANGUAGE sql
@@ -468,7 +474,7 @@ $$
     SELECT search_words_forget(2147483647)
 $$;
 COMMENT ON FUNCTION cortana.search_words_prune IS
-    'Forgets at once the words that no line holds any more; refreshes do it too, a few words each.';
+    'Deletes all words that no line contains from search_words. Refreshes do the same for a few words at a time.';
 
 -- Brings one video, or every video that is marked, up to date, and remembers the words of the rows that
 -- it writes. Returns how many rows those were. Deleted segments take their search rows with them
@@ -500,7 +506,7 @@ BEGIN
             FROM entities e
             WHERE e.segment_id = s.id AND e.entity_type IN ('hashtag', 'mention')) AS t
         LEFT JOIN search_materialized o ON o.segment_id = s.id
-        -- what has not changed takes no number
+        -- unchanged rows keep their number
         WHERE o.segment_id IS NULL
            OR (o.owner_id, o.team_id, o.platform, o.text, o.normalized_text, o.language, o.confidence,
                o.t_start, o.t_end, o.bounding_box, o.taken_at, o.tags, o.source)
@@ -520,11 +526,11 @@ BEGIN
         FROM (SELECT DISTINCT unnest(tsvector_to_array(document)) AS word FROM changed) AS w,
              regexp_split_to_table(w.word, '[^[:alnum:]]+') AS piece
         WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
-          -- a row of ideographs, kana or Thai letters is a sentence, not a word: grams find it
+          -- in scripts without blanks this is a sentence, not a word; grams find it
           AND (length(piece) <= 8
                OR piece !~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\3005-\30FF\3400-\9FFF\F900-\FAFF\+020000-\+03134F]')
     ), remembered AS (
-        -- in order, so that two transactions that meet the same new words wait and do not deadlock
+        -- sorted, so that two transactions with the same new words do not deadlock
         INSERT INTO search_words (word, folded) SELECT word, folded FROM words ORDER BY word, folded
         ON CONFLICT DO NOTHING
     )
@@ -539,7 +545,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION refresh_search_materialized IS
-    'Makes one video (or, without argument, every changed one) searchable; costs what the video costs.';
+    'Makes one video, or without an argument every changed video, searchable. The cost depends on the videos that '
+    'changed, not on the size of the library. Returns the number of rows written.';
 
 -- ---- reading a query ----------------------------------------------------------------------------
 
@@ -561,30 +568,33 @@ CREATE TYPE cortana.search_terms AS (
     after_time timestamptz,
     before_time timestamptz
 );
-COMMENT ON TYPE cortana.search_terms IS
-    'A query taken apart. Words, "phrases", -exclusions, OR and prefix* as in a web search, and fields; '
-    'more than 200 characters are not read.';
-COMMENT ON COLUMN cortana.search_terms.words IS 'What full text looks for; null: no word in it.';
+COMMENT ON TYPE cortana.search_terms IS 'A parsed query. At most 200 characters of a query are read.';
+COMMENT ON COLUMN cortana.search_terms.words IS 'The words for full-text search; null: the query has none.';
 COMMENT ON COLUMN cortana.search_terms.lookup IS
-    'The same without beginnings of words, which no index of words finds in bounded time.';
-COMMENT ON COLUMN cortana.search_terms.beginnings IS 'Folded.';
+    'The same without beginnings of words, because no index of words finds those in bounded time.';
+COMMENT ON COLUMN cortana.search_terms.beginnings IS 'Beginnings of words, folded.';
 COMMENT ON COLUMN cortana.search_terms.alternatives IS
-    'The sides of an OR that has beginnings of words, each as search_terms in text form; used instead of lookup. '
-    'Never SQL: every value is quoted where it becomes part of a statement.';
+    'The sides of an OR that contains beginnings of words, each as search_terms in text form; used instead of '
+    'lookup. It never contains SQL, because a user can call search_candidates() with any value.';
 COMMENT ON COLUMN cortana.search_terms.pairs IS
-    'Keys of the neighbours in "phrases", all of which a result holds.';
-COMMENT ON COLUMN cortana.search_terms.excluded IS 'What no result may hold; null: nothing.';
+    'Keys of the neighbouring words in "phrases"; a result must have all of them.';
+COMMENT ON COLUMN cortana.search_terms.excluded IS 'What no result may contain; null: nothing.';
 COMMENT ON COLUMN cortana.search_terms.literal IS
-    'The query as plain text, where it asks for one; else null.';
-COMMENT ON COLUMN cortana.search_terms.folded IS 'All wanted words, folded, in order.';
-COMMENT ON COLUMN cortana.search_terms.languages IS 'Lang:, any of them; null: all.';
-COMMENT ON COLUMN cortana.search_terms.tags IS 'Tag:, all of them, as entities hold them (#name, @name).';
-COMMENT ON COLUMN cortana.search_terms.sources IS 'From:, any of them.';
+    'The query as plain text, if it is one, for exact hits; otherwise null.';
+COMMENT ON COLUMN cortana.search_terms.folded IS 'All wanted words in their order, folded.';
+COMMENT ON COLUMN cortana.search_terms.languages IS
+    'Of lang:; a result must have one of them; null: any language.';
+COMMENT ON COLUMN cortana.search_terms.tags IS
+    'Of tag:, as entities contain them (#name, @name); a result must have all of them.';
+COMMENT ON COLUMN cortana.search_terms.sources IS 'Of from:; a result must have one of them.';
 COMMENT ON COLUMN cortana.search_terms.after_ms IS
-    'After: text that was still on screen then, in the video''s own time.';
-COMMENT ON COLUMN cortana.search_terms.before_ms IS 'Before: text that was on screen by then.';
-COMMENT ON COLUMN cortana.search_terms.after_time IS 'After: videos taken in at or after this time.';
-COMMENT ON COLUMN cortana.search_terms.before_time IS 'Before: videos taken in before it.';
+    'Of after:, milliseconds of the video; the text was still on screen at that time.';
+COMMENT ON COLUMN cortana.search_terms.before_ms IS
+    'Of before:, milliseconds of the video; the text was on screen before that time.';
+COMMENT ON COLUMN cortana.search_terms.after_time IS
+    'Of after:; videos that were registered at or after this time.';
+COMMENT ON COLUMN cortana.search_terms.before_time IS
+    'Of before:; videos that were registered before this time.';
 
 CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -594,7 +604,8 @@ BEGIN
     RAISE EXCEPTION '%', p_message USING ERRCODE = 'invalid_parameter_value';
 END
 $$;
-COMMENT ON FUNCTION cortana.search_refuse IS 'Refuses a query, in words that say what to write.';
+COMMENT ON FUNCTION cortana.search_refuse IS
+    'Raises an error about a query, in words that say what to write instead.';
 
 CREATE FUNCTION cortana.search_position(p_value text) RETURNS int
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -612,7 +623,8 @@ $$
     END
 $$;
 COMMENT ON FUNCTION cortana.search_position IS
-    '1:30, 1:02:03, 90s, 5m, 1h20m as milliseconds; null: something else.';
+    'Returns a position in a video, written as 1:30, 1:02:03, 90s, 5m or 1h20m, in milliseconds; null: the text '
+    'is something else.';
 
 CREATE FUNCTION cortana.search_date(p_value text) RETURNS timestamptz
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
@@ -628,7 +640,8 @@ EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_date IS
-    '2024, 2024-05, 2024-05-17 as the start of that year, month or day; null: something else.';
+    'Returns the start of a year, month or day, written as 2024, 2024-05 or 2024-05-17; null: the text is '
+    'something else.';
 
 CREATE FUNCTION cortana.search_add_field(p_terms search_terms, p_field text, p_value text)
 RETURNS search_terms
@@ -669,7 +682,7 @@ BEGIN
     RETURN terms;
 END
 $$;
-COMMENT ON FUNCTION cortana.search_add_field IS 'Puts one field of a query into the terms.';
+COMMENT ON FUNCTION cortana.search_add_field IS 'Adds a field of a query to the terms.';
 
 CREATE FUNCTION cortana.search_add_beginning(p_terms search_terms, p_beginning text) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -688,7 +701,7 @@ BEGIN
     RETURN terms;
 END
 $$;
-COMMENT ON FUNCTION cortana.search_add_beginning IS 'Puts one beginning of a word into the terms.';
+COMMENT ON FUNCTION cortana.search_add_beginning IS 'Adds the beginning of a word to the terms.';
 
 CREATE FUNCTION cortana.search_is_beginning(p_word text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -696,7 +709,8 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT p_word ~ '^[^"*]{2,}\*+$'
 $$;
-COMMENT ON FUNCTION cortana.search_is_beginning IS 'Whether a typed word is the beginning of one: pref*.';
+COMMENT ON FUNCTION cortana.search_is_beginning IS
+    'Returns whether a typed word stands for all words that begin with it: pref*.';
 
 CREATE FUNCTION cortana.search_add_words(p_terms search_terms, p_wanted text[]) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -721,7 +735,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_add_words IS
-    'Puts words, phrases and beginnings of words, all of which a result holds, into the terms.';
+    'Adds words, phrases and beginnings of words to the terms; a result must contain all of them.';
 
 CREATE FUNCTION cortana.search_add_alternatives(p_terms search_terms, p_wanted text[]) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -749,7 +763,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_add_alternatives IS
-    'Puts words with OR between them, beginnings of words among them, into the terms; 8 sides are looked at.';
+    'Adds words with OR between them, including beginnings of words, to the terms; at most 8 alternatives are '
+    'read.';
 
 CREATE FUNCTION cortana.search_parse(p_query text) RETURNS search_terms
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -759,12 +774,12 @@ DECLARE
     query text;
     token text;
     field text[];
-    wanted text[];      -- what is neither a field nor left out, as typed
+    wanted text[];      -- the words that are neither fields nor excluded
     plain text;
     has_or boolean;
     terms search_terms;
 BEGIN
-    -- Longer ones are mistakes, or attacks: what a person pastes is shorter, and its beginning will do.
+    -- What a person pastes is shorter; a longer query is a mistake or an attack.
     IF length(p_query) > 10000 THEN
         PERFORM search_refuse('a query has at most 10,000 characters, of which 200 are read');
     END IF;
@@ -778,7 +793,7 @@ BEGIN
         ELSIF field IS NOT NULL THEN
             terms := search_add_field(terms, field[2], btrim(field[3]));
         ELSIF token ~ '^-+$' THEN
-            CONTINUE;   -- a dash between blanks leaves nothing out
+            CONTINUE;   -- a dash between blanks excludes nothing
         ELSIF token LIKE '-%' THEN
             terms.excluded := coalesce(terms.excluded || phraseto_tsquery('simple', token),
                                        phraseto_tsquery('simple', token));
@@ -812,7 +827,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_parse IS
-    'Takes a query apart: words, "phrases", -exclusions, OR, prefix*, and fields.';
+    'Parses a query: words, "phrases", -exclusions, OR, prefix*, and fields.';
 
 -- ---- candidates ---------------------------------------------------------------------------------
 
@@ -864,8 +879,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_near_words IS
-    'The library''s words within one edit of a typed one (two from five letters on), nearest first; null: '
-    'none. What has little else in common with it (a fifth of the trigrams) is no guess.';
+    'Returns the words of the library within one edit of a typed word (two edits from five letters on), nearest '
+    'first, as a tsquery; null: there are none. Words that share less than a fifth of their trigrams with the '
+    'typed word are not returned.';
 
 CREATE FUNCTION cortana.search_expand(p_folded text) RETURNS tsquery
 LANGUAGE plpgsql STABLE
@@ -896,9 +912,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_expand IS
-    'What the wanted words may have been: for each that the library does not hold, the words near to it; '
-    'where it holds them all, though in no line together, the words near to each. Words that nothing is '
-    'near to are left out; null: all of them.';
+    'Returns a query with words that may have been meant. A typed word that the library does not contain is '
+    'replaced by the words near to it. If the library contains all typed words, but no line contains them '
+    'together, each is replaced by the words near to it. Words without near words are left out; null: all words '
+    'were left out.';
 
 CREATE FUNCTION cortana.search_sees_all() RETURNS boolean
 LANGUAGE sql STABLE
@@ -909,8 +926,7 @@ $$
     WHERE rolname = coalesce(nullif(current_setting('role', true), 'none'), session_user)
 $$;
 COMMENT ON FUNCTION cortana.search_sees_all IS
-    'True when the caller''s rows are all rows: row-level security does not bind the service role, nor '
-    'whoever may bypass it.';
+    'Returns whether the caller may read all rows: the service role, and roles that bypass row-level security.';
 
 CREATE FUNCTION cortana.search_time_keys(p_from timestamptz, p_to timestamptz) RETURNS int[]
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -929,11 +945,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_time_keys IS
-    'The days, months or years (at most some 60) that a time between the two may lie in, as keys.';
+    'Returns the keys of the days, months or years (about 60 at most) between two times.';
 
 CREATE TYPE cortana.search_condition AS (lookup text, filter text);
 COMMENT ON TYPE cortana.search_condition IS
-    'The condition of the index and the one of the row for one thing that a line must have.';
+    'One requirement on a line, as a condition of the index and as a condition of the row.';
 
 CREATE FUNCTION cortana.search_pattern(p_part text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -941,7 +957,7 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT '%' || regexp_replace(p_part, '([\\%_])', '\\\1', 'g') || '%'
 $$;
-COMMENT ON FUNCTION cortana.search_pattern IS 'A LIKE pattern for a text that contains this one.';
+COMMENT ON FUNCTION cortana.search_pattern IS 'Returns a LIKE pattern for texts that contain this text.';
 
 CREATE FUNCTION cortana.search_id_range(p_column text, p_value text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -952,7 +968,7 @@ $$
     WHERE digits ~ '^[0-9a-f]{4,32}$'
 $$;
 COMMENT ON FUNCTION cortana.search_id_range IS
-    'The condition on a column of ids for what may be the beginning of one; null: it is none.';
+    'Returns the condition that an id begins with the given digits; null: the text is not the beginning of an id.';
 
 CREATE FUNCTION cortana.search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -993,7 +1009,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_field_filters IS
-    'What a query''s fields ask of a row of search_materialized.';
+    'Returns the conditions on a row of search_materialized that the fields of a query make.';
 
 CREATE FUNCTION cortana.search_field_conditions(p_terms search_terms) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -1001,7 +1017,8 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT coalesce(string_agg(' AND ' || c.filter, ''), '') FROM search_field_filters(p_terms) AS c
 $$;
-COMMENT ON FUNCTION cortana.search_field_conditions IS 'The same as SQL that begins with AND.';
+COMMENT ON FUNCTION cortana.search_field_conditions IS
+    'Returns the conditions of search_field_filters() as SQL that begins with AND.';
 
 CREATE FUNCTION cortana.search_document_condition(p_words tsquery, p_excluded tsquery) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -1011,9 +1028,8 @@ $$
                                                   ELSE p_words && !!p_excluded END)
 $$;
 COMMENT ON FUNCTION cortana.search_document_condition IS
-    'The condition of the index on a line''s words. What is left out goes into the same walk of the '
-    'index: sifted row by row, a common word whose lines all hold what is left out would cost the reading '
-    'of all of them.';
+    'Returns the condition of the index on the words of a line. Excluded words are part of it, because otherwise '
+    'all lines of a common word would be read to remove those that contain an excluded word.';
 
 CREATE FUNCTION cortana.search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
                               p_span bigint)
@@ -1076,12 +1092,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_newest IS
-    'At least p_limit lines that fulfil all conditions (p_base, p_lookup for the index, p_filter for the '
-    'row; null: none), the newest, if there are so many. Reads the p_span newest lines (null: all), and '
-    'then older ones, as many as what was found lets expect to be enough, until there are enough lines or '
-    'all have been read; so a common word costs no more than a rare one. Every statement is a Bitmap Heap '
-    'Scan with all lookups in one Bitmap Index Scan of search_materialized_lookup. What it returns are '
-    'places of rows, which hold for the statement that asked, and are read again without an index.';
+    'Returns the places (ctid) of at least p_limit lines that fulfil all conditions, the newest ones if there are '
+    'that many. p_base and p_lookup are conditions of the index, p_filter is the condition of the row; null: '
+    'none. It reads the p_span newest lines (null: all), estimates from them how many more it has to read, and '
+    'continues until it has enough lines or has read all; a common word therefore costs no more than a rare one. '
+    'Every statement is a Bitmap Heap Scan with one Bitmap Index Scan of search_materialized_lookup. The places '
+    'are valid for the calling statement, which must check the rows again.';
 
 CREATE FUNCTION cortana.search_source_condition(p_sources text[], p_owner_rule text,
                                         OUT lookup text, OUT is_narrow boolean)
@@ -1098,7 +1114,7 @@ DECLARE
 BEGIN
     FOREACH source IN ARRAY p_sources
     LOOP
-        -- Fewer than three letters have no trigram to look up: they are many videos' or nobody's.
+        -- Fewer than three letters have no trigram; treat them as a name of many videos.
         EXIT WHEN cardinality(videos) > few OR length(source) < 3;
         -- Bitmap Heap Scan over a BitmapOr of videos_source and videos_pkey
         EXECUTE concat(
@@ -1122,9 +1138,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_source_condition IS
-    'What from: asks of the index. Few videos: their lines. Many: the lines whose video has the words of '
-    'the name among its names; if none has (it is a part of words), nothing, and the newest lines are '
-    'sifted. p_owner_rule is the condition on the rows of videos that the caller may see.';
+    'Returns the condition of the index for the field from:. If few videos match, it is the keys of these videos. '
+    'If many match, it is the keys of the words of the name; if no video has these words (they are parts of '
+    'words), there is no condition, and the newest lines are filtered. p_owner_rule is the condition on the rows '
+    'of videos that the caller may see.';
 
 CREATE FUNCTION cortana.search_joined_keys(p_words text[]) RETURNS SETOF int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -1138,7 +1155,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_joined_keys IS
-    'Words that the query wants are two in the line''s one, or one in the line''s two.';
+    'Returns keys for words that are written as one in the line and as two in the query, or the other way round.';
 
 CREATE FUNCTION cortana.search_word_lookup(p_terms search_terms) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -1162,9 +1179,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_word_lookup IS
-    'What the index is asked for a query''s words, phrases and beginnings of words. GIN reads all words '
-    'that begin so from end to end before it compares, so beginnings are keys and pieces of three '
-    'letters.';
+    'Returns the condition of the index for the words, phrases and beginnings of words of a query. A prefix '
+    'search in GIN reads all words with that prefix before it compares anything, so that beginnings are looked up '
+    'by keys and trigrams.';
 
 CREATE FUNCTION cortana.search_part_lookup(p_folded text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -1185,11 +1202,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_part_lookup IS
-    'What the index is asked for a text that may begin and end within words, and has three letters in a '
-    'row in its first 24: fewer have no trigram to look up, and more than some twenty lists of trigrams '
-    'cost more than they spare. Of several words the last begins one and those between are whole ones, '
-    'and their keys have far shorter lists than trigrams; then only what comes before them is looked up '
-    'by these.';
+    'Returns the condition of the index for a text that may begin and end within words: the trigrams of its first '
+    '24 characters, because more than about twenty lists of trigrams cost more than they save. If the text has '
+    'several words, the last one is a beginning and those between are whole words, whose keys have much shorter '
+    'lists; then only the part before them is looked up by trigrams.';
 
 CREATE FUNCTION cortana.search_candidates(p_query text, p_video uuid, p_limit int, p_fuzzy boolean)
 RETURNS SETOF tid
@@ -1251,12 +1267,12 @@ BEGIN
         RETURN;
     END IF;
     IF terms.words IS NULL AND terms.folded IS NULL THEN
-        -- No word, but a tag or a video: its lines.
+        -- The query has no word, but a tag or a video: take its lines.
         found := search_newest(base, NULL, NULL, enough, span);
         RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
-    -- Lines that are the query and nothing else come first, however many hold it.
+    -- Lines that consist of the query alone come first.
     IF words IS NOT NULL THEN
         found := search_newest(
             base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
@@ -1284,8 +1300,7 @@ BEGIN
                 SELECT search_pattern(w) FROM string_to_table(terms.folded, ' ') AS w)),
             enough, span);
     END IF;
-    -- What follows finds nothing that would stand above what has been found: words as they may have been
-    -- misread, and parts of words.
+    -- The rest (misread words and parts of words) ranks below what has been found.
     IF cardinality(found) < p_limit AND words IS NOT NULL THEN
         found := found || search_newest(
             base, format('keys @> %L', coalesce(terms.pairs, word_keys)), NULL, guesses, wide_span);
@@ -1300,11 +1315,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_candidates IS
-    'Rows that may answer: p_limit or more from each way of looking, where there are so many. PostgreSQL '
-    'lets no text operator use an index below a row-level security policy (none is leakproof), so this '
-    'reads past the policy and applies the same rule itself; search_segments reads every row once more '
-    'under the policy. It takes the query as a person wrote it, and parses it by itself: terms that a caller '
-    'has made could say anything.';
+    'Returns the places of rows that may be results, p_limit or more from each way of searching. Below a policy '
+    'of row-level security no text operator can use an index, because none is leakproof. This function therefore '
+    'bypasses the policy and applies the same rule itself, and search_segments() reads each row again under the '
+    'policy.';
 
 -- ---- results ------------------------------------------------------------------------------------
 
@@ -1339,7 +1353,7 @@ BEGIN
     RETURN replace(replace(coalesce(marked, line), E'\x01', p_start), E'\x02', p_stop);
 END
 $$;
-COMMENT ON FUNCTION cortana.search_snippet IS 'The text with what matched between the two marks.';
+COMMENT ON FUNCTION cortana.search_snippet IS 'Returns a text with the marks around what matched.';
 
 CREATE FUNCTION search_segments(
     query text, video uuid DEFAULT NULL, max_results int DEFAULT 50,
@@ -1365,7 +1379,7 @@ BEGIN
         RETURN;
     END IF;
     candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(query, video, wanted, false) AS c);
-    -- A query that found its text needs no guesses, the less the more words it has.
+    -- If enough lines were found, do not guess; a query with more words needs fewer lines.
     IF cardinality(candidates) < least(wanted,
             CASE WHEN terms.pairs IS NOT NULL OR terms.folded LIKE '% % %' THEN 1
                  WHEN terms.folded LIKE '% %' THEN 3 ELSE 5 END)
@@ -1406,9 +1420,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION search_segments IS
-    'Searches the text on screen. A query has words, "phrases", -exclusions, OR, prefix* and the fields '
-    'from:, lang:, tag:, after:, before:. Exact hits come first, then words, then what OCR or a typo may '
-    'have made of them. At most 200 characters of a query are read, and 1000 results given.';
+    'Searches the text on screen. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
+    'from:, lang:, tag:, after: and before:. Exact hits come first, then lines with the words, then lines that '
+    'OCR or a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results '
+    'are returned.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
--- Search by meaning: each distinct text (text_hash) is embedded once a model, whichever videos show it, and kept
--- as a vector of length 1. With pgvector an index finds neighbours; without it the vectors are real[], pre-selected
--- by the signs of their numbers and then compared exactly.
+-- Search by meaning. Each distinct text (text_hash) is embedded once with each model, whichever videos show it, and
+-- stored as a vector of length 1. With pgvector, an index finds near vectors. Without it, the vectors are real[]; they
+-- are first compared by the signs of their numbers, and the best ones exactly.
 
 CREATE TABLE embedding_models (
     name text PRIMARY KEY CHECK (name ~ '^[[:alnum:]][[:alnum:]._:/@-]{0,99}$'),
@@ -45,7 +45,7 @@ $$
     WHERE attrelid = 'cortana.text_embeddings'::regclass AND attname = 'embedding'
 $$;
 COMMENT ON FUNCTION cortana.has_pgvector IS
-    'True when embeddings are stored as vectors of the extension pgvector.';
+    'Returns whether embeddings are stored as vectors of the extension pgvector.';
 
 CREATE FUNCTION cortana.index_embedding_model(p_model text, p_dimensions int) RETURNS void
 LANGUAGE plpgsql
@@ -65,11 +65,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.index_embedding_model IS
-    'An index of one model''s neighbours, made while the table is still empty of it. Longer vectors than '
-    'an index can hold are compared one by one.';
+    'Creates the index of a model''s vectors, before the first of them is stored. Vectors that are too long for '
+    'an index are compared one by one.';
 
--- Turns the arrays into vectors where the extension is there to be had; safe to call again, and after
--- it was installed later. Returns whether vectors are in use now.
 CREATE FUNCTION use_pgvector() RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -97,8 +95,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION use_pgvector IS
-    'Keeps embeddings as vectors of the extension pgvector where it is installed. Returns whether vectors '
-    'are in use.';
+    'Stores embeddings as vectors of the extension pgvector, if it is installed. It may be called again at any '
+    'time. Returns whether vectors are in use.';
 
 SELECT use_pgvector();
 
@@ -119,7 +117,7 @@ $$
     LIMIT p_limit
 $$;
 COMMENT ON FUNCTION cortana.texts_to_embed IS
-    'The texts of a video that a model has not seen: one spelling of each, in a fixed order.';
+    'Returns the texts of a video that a model has not embedded: one spelling of each, in a fixed order.';
 
 CREATE FUNCTION cortana.store_embeddings(p_model text, p_embeddings jsonb) RETURNS bigint
 LANGUAGE plpgsql
@@ -174,16 +172,15 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$ SELECT string_agg(CASE WHEN n > 0 THEN '1' ELSE '0' END, '' ORDER BY place)::varbit
    FROM unnest(p_numbers) WITH ORDINALITY AS u (n, place) $$;
 COMMENT ON FUNCTION cortana.embedding_signs IS
-    'The signs of the numbers of a vector, one bit each: 1 for positive.';
+    'Returns the signs of the numbers of a vector, one bit each: 1 for positive.';
 
 CREATE FUNCTION cortana.embedding_cosine(p_a real[], p_b real[]) RETURNS real
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$ SELECT sum(a::double precision * b)::real FROM unnest(p_a, p_b) AS u (a, b) $$;
 COMMENT ON FUNCTION cortana.embedding_cosine IS
-    'How alike two vectors of length 1 are: their cosine, -1 to 1.';
+    'Returns the cosine of two vectors of length 1, -1 to 1; the larger, the more alike they are.';
 
--- Vectors of texts that no segment holds any more; returns how many went.
 CREATE FUNCTION prune_embeddings() RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -209,7 +206,7 @@ SET jit = off AS
 $$
 DECLARE
     oversampling CONSTANT int := 20;
-    indexed_max CONSTANT int := 1000;  -- hnsw.ef_search goes no further; beyond it, one by one
+    indexed_max CONSTANT int := 1000;  -- the largest hnsw.ef_search; more are compared one by one
     length int := cardinality(p_vector);
 BEGIN
     IF length IS DISTINCT FROM (SELECT dimensions FROM embedding_models WHERE name = p_model) THEN
@@ -238,8 +235,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.nearest_texts IS
-    'The texts nearest to a vector of length 1, nearest first. Without pgvector: by the signs that differ '
-    '(a popcount a row), twenty times as many as are wanted, and of these by the exact cosine.';
+    'Returns the texts nearest to a vector of length 1, nearest first. Without pgvector, it selects twenty times '
+    'as many texts as wanted by the number of signs that differ, and sorts these by the exact cosine.';
 
 CREATE FUNCTION cortana.semantic_candidates(p_model text, p_vector real[], p_terms search_terms, p_video uuid,
                                     p_limit int)
@@ -250,7 +247,7 @@ SET jit = off AS
 $$
 DECLARE
     texts_max CONSTANT int := 51200;
-    indexed_max CONSTANT int := 1000;  -- up to here an index may give less than there is
+    indexed_max CONSTANT int := 1000;  -- up to this number an index is used, which may miss some
     growth CONSTANT int := 8;
     texts int := greatest(p_limit, 100);
     texts_found bigint;
@@ -281,11 +278,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.semantic_candidates IS
-    'Segments with the texts nearest to a vector. Reads past the policies, so that the nearest texts of '
-    'others cannot crowd out the reader''s own, and applies the same rule itself. More and more texts are '
-    'looked at until enough of their segments fit.';
+    'Returns segments with the texts nearest to a vector. It bypasses the policies of row-level security and '
+    'applies the same rule itself, because the nearest texts may all belong to others; it reads more texts until '
+    'enough segments may be seen.';
 
--- Returns the segments whose text is nearest in meaning to a vector, the nearest first.
 CREATE FUNCTION search_semantic(
     vector real[], model text, filter text DEFAULT NULL, video uuid DEFAULT NULL,
     max_results int DEFAULT 50)
@@ -311,16 +307,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION search_semantic IS
-    'Searches by meaning: segments whose text is near to a vector of length 1 that the given model made. '
-    'The filter has fields of search_segments() alone.';
+    'Searches by meaning: returns the segments whose text is nearest to a vector of length 1 from the given '
+    'model, nearest first. The filter is a query that consists only of the fields of search_segments().';
 
 -- ---- the stage ----------------------------------------------------------------------------------
 
 INSERT INTO job_types (name, description, base_priority, time_limit, is_public, cpu_weight) VALUES
     ('embed', 'texts to vectors, for search by meaning', 3, '1 hour', false, 1);
 
--- Adds the step that embeds to the pipeline, from the next run on (null: takes it away), as a new
--- version of the workflow; runs under way keep theirs. Returns the version in use.
 CREATE FUNCTION embed_videos_with(p_model text) RETURNS int
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -342,8 +336,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION embed_videos_with IS
-    'Embeds the text of videos with this model, from the next run on; null: no more. Returns the version '
-    'of the workflow.';
+    'Makes the pipeline embed the text of videos with this model, beginning with the next run; null: not any '
+    'more. Returns the version of the workflow.';
 
 CREATE FUNCTION embedding_model_in_use() RETURNS text
 LANGUAGE sql STABLE
@@ -356,8 +350,6 @@ $$;
 COMMENT ON FUNCTION embedding_model_in_use IS
     'Returns the model with which the pipeline embeds texts; null: it embeds none.';
 
--- Jobs for videos that are indexed already and have texts new to the model (null: the one in use);
--- returns how many there are to do.
 CREATE FUNCTION embed_videos(p_model text DEFAULT NULL, p_video_id uuid DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS

@@ -1,4 +1,4 @@
--- What is done with videos: the pipeline, clips, long videos, reading again.
+-- The pipeline, clips, long videos, and reading videos again.
 
 INSERT INTO workflows (name, version, description, steps) VALUES
     ('video_pipeline', 1, 'an original to playback, frames, text and search', '[
@@ -42,20 +42,20 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.video_follows_job IS
-    'Trigger: sets videos.status by what becomes of the jobs of its stages, and notes the event clip.created. A '
-    'video that has its text is ready whatever becomes of a job; only while a stage works on it anew it is '
-    'processing.';
+    'Trigger: sets videos.status according to the jobs of its stages, and emits the event clip.created. A video '
+    'that has text is ready, also when a later job fails or is canceled; it is processing only while a stage '
+    'works on it anew.';
 CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
     FOR EACH ROW WHEN (NEW.video_id IS NOT NULL AND NEW.status <> OLD.status
                        AND NEW.status <> 'queued')
     EXECUTE FUNCTION video_follows_job();
 
 -- ---- clips --------------------------------------------------------------------------------------
--- The same range of the same video with the same options is one clip_id, hence one object, whoever asks for it
--- and however often.
+-- A clip_id is computed from the video, the range and the options, so that the same request always leads to the same
+-- object.
 
--- The options of a clip in one form: what is the default anyway is left out. Values are checked by the
--- worker, which knows the video; a name that nobody knows is a mistake that would go unnoticed there.
+-- Options with their default value are left out, so that equal clips have equal options. The worker checks the values,
+-- because it knows the video; unknown names are refused here, because the worker would ignore them.
 CREATE FUNCTION cortana.clip_options(p_options jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -83,8 +83,6 @@ END
 $$;
 COMMENT ON FUNCTION cortana.clip_options IS 'Returns the options of a clip without those that have their default value.';
 
--- What a clip is called, where it will lie, and the payload of the job that makes it. A picture of one
--- moment (format jpg) has no end and no padding.
 CREATE FUNCTION plan_clip(
     p_video_id uuid,
     p_t_start int,                           -- ms
@@ -127,11 +125,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION plan_clip IS
-    'Returns what a clip is called, its object key, and the payload of the job that makes it. The same '
-    'request gives the same answer.';
+    'Returns the id of a clip, its object key, and the payload of the job that makes it. The same request always '
+    'gives the same id. A picture of one moment (format jpg) has no end and no padding.';
 
--- Has a clip made, in the caller's transaction. While its job waits or runs, the same request gets that
--- job; afterwards the job finds the object and has nothing to do.
 CREATE FUNCTION request_clip(
     p_video_id uuid,
     p_t_start int,
@@ -157,12 +153,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION request_clip IS
-    'Enqueues the job of a clip, or returns the one that is queued or processing for the same clip.';
+    'Enqueues the job that makes a clip, in the caller''s transaction, or returns the job that is queued or '
+    'processing for the same clip. If the clip exists already, the job finds its object and is done.';
 
 -- ---- long videos --------------------------------------------------------------------------------
 
--- Splits videos that are longer than this many minutes, from the next run on (null: no more), as a new
--- version of the workflow; runs under way keep theirs. Returns the version in use.
 CREATE FUNCTION split_videos(p_minutes numeric) RETURNS int
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -205,8 +200,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION split_videos IS
-    'Encodes videos that are longer than this many minutes in chunks, from the next run on; null: in one '
-    'piece. Returns the version of the workflow.';
+    'Encodes videos that are longer than this many minutes in chunks, beginning with the next run; null: in one '
+    'piece. Runs that have begun keep their version of the workflow. Returns the version in use.';
 
 -- ---- reading again ------------------------------------------------------------------------------
 -- The pictures of the lines of a video are kept in the store, and a run of the workflow reindex reads them with other
@@ -225,7 +220,7 @@ $$
     ORDER BY j.part
 $$;
 COMMENT ON FUNCTION cortana.last_ocr_jobs IS
-    'The finished ocr jobs that a video''s text, or the reading before it, came from.';
+    'Returns the finished ocr jobs that the text of a video, or its last reading, came from.';
 
 CREATE FUNCTION cortana.video_languages(p_video_id uuid) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -235,13 +230,9 @@ $$
     FROM last_ocr_jobs(p_video_id) LIMIT 1
 $$;
 COMMENT ON FUNCTION cortana.video_languages IS
-    'The models that a video was last read with: those of the payload, else those of the ocr stage''s '
-    'default that were there; null when it was not read yet, or that is not known.';
+    'Returns the models that a video was last read with: those of the payload, otherwise the default models that '
+    'were installed; null: it has not been read, or the models are not known.';
 
--- Starts to read a video again from what is kept of it: 'lines', the pictures of its lines, or
--- 'frames', the whole frames, where it was read before lines were kept; source_key is the first object
--- that will be read. Languages that are null stay as they are. is_new is false when a run is under way
--- for the video: it is left alone.
 CREATE FUNCTION reindex_video(p_video_id uuid, p_languages text[] DEFAULT NULL, p_priority int DEFAULT 1,
                               OUT run_id uuid, OUT is_new boolean, OUT source text, OUT source_key text)
 LANGUAGE plpgsql
@@ -288,7 +279,7 @@ BEGIN
                       HINT = 'To process the video again from its original: SELECT reprocess_video(id).';
         END IF;
     END IF;
-    -- A run that failed holds the video's place until somebody restarts it: this is a new beginning.
+    -- A failed run would keep this video from being read again until somebody restarts it.
     PERFORM cancel_run(r.id) FROM runs r
     WHERE r.video_id = p_video_id AND r.workflow = 'reindex' AND r.status = 'failed';
     SELECT r.run_id, r.is_new INTO run_id, is_new
@@ -296,9 +287,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION reindex_video IS
-    'Starts to read a video again from what is kept of it: the pictures of its lines, or whole frames '
-    'where it was read before lines were kept. p_languages null: with the same models. is_new is false '
-    'when a run for the video is under way already.';
+    'Starts to read a video again. It reads the stored pictures of the lines (source lines) or, if the video has '
+    'none, the frames (source frames); source_key is the first object that is read. p_languages null: the same '
+    'models as before. is_new is false if a run for the video has not ended; that run is left alone.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
--- History to the store and back: months of events, and ended jobs, as JSON Lines.
+-- Archives: months of events, and ended jobs, are moved to the object store as JSON Lines, and may be restored.
 
 -- ---- events -------------------------------------------------------------------------------------
 
@@ -10,7 +10,7 @@ CREATE TABLE cortana.event_archives (
     archived_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE cortana.event_archives IS
-    'Months of task_events that lie in the object store: one row a partition.';
+    'Months of task_events in the object store, one row for each partition.';
 
 ALTER TABLE cortana.event_archives ENABLE ROW LEVEL SECURITY;
 CREATE POLICY event_archives_service ON cortana.event_archives TO service_role USING (true) WITH CHECK (true);
@@ -28,7 +28,7 @@ $$
     ORDER BY 1
 $$;
 COMMENT ON FUNCTION event_partitions_before IS
-    'Returns the partitions of task_events whose month ended at least p_days days ago. Nothing is written '
+    'Returns the partitions of task_events whose month ended at least p_days days ago, so that nothing is written '
     'to them any more.';
 
 CREATE FUNCTION export_events(p_partition text, p_after bigint DEFAULT 0, p_limit int DEFAULT 10000)
@@ -75,7 +75,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION drop_archived_events IS
-    'Notes an archive and drops the partition, if it still holds what was archived.';
+    'Records an archive and drops its partition, if the partition still contains exactly what was archived.';
 
 CREATE FUNCTION restore_events(p_lines jsonb) RETURNS bigint
 LANGUAGE plpgsql
@@ -112,12 +112,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION restore_events IS
-    'Writes events that export_events() returned back to the timeline, each once however often it is '
-    'called. Returns how many are new.';
+    'Writes events from export_events() back to the timeline. An event that exists is left alone, so that this '
+    'may be repeated. Returns how many events are new.';
 
 -- ---- jobs ---------------------------------------------------------------------------------------
--- What anything in here still rests on stays: dead jobs wait for somebody's decision, the newest run of a video says
--- what has been made of it, a clip's job leads to its object, and a job that may still run asks for its parents.
+-- A job stays in the database while something needs it: a dead job waits for a decision, the newest run of a video says
+-- what was made of the video, the job of a clip leads to its object, and a job that may still run needs its parents.
 
 CREATE TABLE cortana.job_archives (
     key text PRIMARY KEY,
@@ -140,7 +140,7 @@ LANGUAGE sql IMMUTABLE
 RETURN p_job.job_type = 'clip_generate' AND p_job.status = 'done'
        AND coalesce(p_job.result ? 'clip_path' AND NOT p_job.result ? 'removed_at', false);
 COMMENT ON FUNCTION cortana.leads_to_clip IS
-    'A clip''s object is found by its job until it is removed from the store.';
+    'Returns whether a job is needed to find the object of its clip, which has not been removed from the store.';
 
 CREATE FUNCTION cortana.jobs_asked_for(p_job_ids uuid[]) RETURNS boolean
 LANGUAGE sql STABLE
@@ -153,7 +153,7 @@ $$
                      AND c.id NOT IN (SELECT unnest(p_job_ids)))
 $$;
 COMMENT ON FUNCTION cortana.jobs_asked_for IS
-    'Whether a job that may still run asks for one of these; those of one run come and go together.';
+    'Returns whether a job that is not done, and not one of these, depends on one of them.';
 
 CREATE FUNCTION cortana.archive_fingerprint(p_run_ids uuid[], p_job_ids uuid[]) RETURNS text
 LANGUAGE sql STABLE
@@ -174,10 +174,8 @@ $$
           WHERE job_id = ANY (p_job_ids)) AS rows (version)
 $$;
 COMMENT ON FUNCTION cortana.archive_fingerprint IS
-    'Which versions of which rows an archive is of: each change of any of them gives another text.';
+    'Returns a text that changes whenever one of the rows of an archive changes.';
 
--- Up to p_limit jobs that ended more than p_days ago, runs as a whole (so that the last may exceed it),
--- and the fingerprint that drop_archived_jobs() wants to see again. Empty lists: there are none.
 CREATE FUNCTION jobs_to_archive(
     p_days int, p_limit int DEFAULT 5000,
     OUT run_ids uuid[], OUT job_ids uuid[], OUT finished_until timestamptz, OUT fingerprint text)
@@ -189,7 +187,7 @@ DECLARE
     asked uuid[];
     others uuid[];
 BEGIN
-    -- The jobs of a run depend on one another alone.
+    -- The jobs of a run depend only on one another.
     SELECT coalesce(array_agg(DISTINCT parent) FILTER (WHERE parent IS NOT NULL), '{}') INTO asked
     FROM jobs c CROSS JOIN unnest(c.depends_on) AS parent
     WHERE c.run_id IS NULL AND c.depends_on IS NOT NULL AND c.status <> 'done';
@@ -230,8 +228,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION jobs_to_archive IS
-    'Returns up to p_limit jobs that ended more than p_days days ago and that nothing needs any more, '
-    'whole runs, and the fingerprint that drop_archived_jobs() asks for. Empty lists: there are none.';
+    'Returns up to p_limit jobs that ended more than p_days days ago and that nothing needs any more, and the '
+    'fingerprint that drop_archived_jobs() expects. Runs are returned whole, so that the last one may exceed the '
+    'limit. Empty lists: there are no such jobs.';
 
 CREATE FUNCTION export_jobs(p_run_ids uuid[], p_job_ids uuid[], p_after int DEFAULT 0,
                             p_limit int DEFAULT 500) RETURNS TABLE (n int, line text)
@@ -280,7 +279,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION drop_archived_jobs IS
-    'Notes an archive and deletes its rows, if they are still those that were archived.';
+    'Records an archive and deletes its rows, if none of them has changed since it was written.';
 
 CREATE FUNCTION cortana.insert_archived(p_table regclass, p_rows jsonb) RETURNS bigint
 LANGUAGE plpgsql
@@ -303,11 +302,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.insert_archived IS
-    'Rows of an archive into their table; columns that the archive does not know get their defaults. Not '
-    'for use outside.';
+    'Inserts rows of an archive into their table. Columns that the archive does not have get their defaults. For '
+    'restore_jobs() only.';
 
--- Takes lines of export_jobs() back, each once however often it is called. Left out is what belongs to
--- a video that was deleted since. Nothing that could run comes in.
 CREATE FUNCTION restore_jobs(p_lines jsonb, OUT restored bigint, OUT left_out bigint)
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -357,8 +354,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION restore_jobs IS
-    'Writes jobs that export_jobs() returned back, each once however often it is called. Jobs of videos '
-    'that were deleted since are left out.';
+    'Writes jobs from export_jobs() back. A job that exists is left alone, so that this may be repeated. Jobs of '
+    'videos that were deleted since are left out. A line that does not describe an ended job is an error.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 

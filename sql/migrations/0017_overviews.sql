@@ -1,5 +1,5 @@
--- What people, exporters and programs look at. Views show what their reader may see; those that hold no data of
--- users read with the rights of their owner, so that the role cortana_metrics needs no table.
+-- Views for people, metrics and programs. A view with data of users has security_invoker; the others read with the
+-- rights of their owner, so that the role cortana_metrics needs no right on a table.
 
 CREATE VIEW pipeline_stages WITH (security_invoker = true) AS
 SELECT DISTINCT ON (j.video_id, j.step)
@@ -31,7 +31,7 @@ SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.v
            AS running_ms,
        j.sequence
 FROM jobs j LEFT JOIN videos v ON v.id = j.video_id;
-COMMENT ON VIEW job_overview IS 'One row a job, with the name of its video and its state in words.';
+COMMENT ON VIEW job_overview IS 'One row for each job, with the name of its video and its state in words.';
 REVOKE ALL ON job_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_overview TO authenticated, service_role;
 
@@ -56,7 +56,7 @@ CROSS JOIN LATERAL (
            min(payload #>> '{error,message}') FILTER (WHERE status = 'failed' AND scheduled_for IS NULL)
                AS error_message
     FROM jobs WHERE run_id = r.id) AS j;
-COMMENT ON VIEW run_overview IS 'One row a run, with its progress (0..1) and the steps it is at.';
+COMMENT ON VIEW run_overview IS 'One row for each run, with its progress (0 to 1) and its current steps.';
 REVOKE ALL ON run_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON run_overview TO authenticated, service_role;
 
@@ -69,8 +69,8 @@ SELECT w.id, w.host, w.version, array_to_string(w.job_types, ',') AS job_types, 
        w.labels
 FROM workers w;
 COMMENT ON VIEW worker_overview IS
-    'One row a worker. A worker that was silent for longer than a lease lasts is stale: others claim its '
-    'jobs.';
+    'One row for each worker. A worker that has been silent for 5 minutes, as long as a lease lasts, is stale: '
+    'other workers claim its jobs.';
 REVOKE ALL ON worker_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON worker_overview TO cortana_metrics, service_role;
 
@@ -89,7 +89,7 @@ CROSS JOIN LATERAL (
            min(created_at) FILTER (WHERE status = 'queued' AND is_ready) AS oldest_ready
     FROM jobs j
     WHERE j.job_type = t.name AND j.status IN ('queued', 'processing', 'failed')) AS c;
-COMMENT ON VIEW job_counts IS 'What is open of each type; reads no finished job.';
+COMMENT ON VIEW job_counts IS 'The open jobs of each type, counted by state. Reads no finished job.';
 REVOKE ALL ON job_counts FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_counts TO cortana_metrics, service_role;
 
@@ -101,7 +101,7 @@ SELECT worker_id, count(*) AS attempts, count(*) FILTER (WHERE status = 'succeed
 FROM job_attempts
 WHERE started_at > now() - interval '24 hours'
 GROUP BY worker_id;
-COMMENT ON VIEW worker_activity IS 'What each worker did in the last 24 hours.';
+COMMENT ON VIEW worker_activity IS 'What each worker has done in the last 24 hours.';
 REVOKE ALL ON worker_activity FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON worker_activity TO cortana_metrics, service_role;
 
@@ -117,7 +117,7 @@ GRANT SELECT ON job_failures TO cortana_metrics, service_role;
 
 CREATE VIEW host_overview AS
 SELECT name AS host, cpu_budget, disk_level, disk_used_percent, disk_checked_at FROM hosts;
-COMMENT ON VIEW host_overview IS 'How full the scratch disk of each host was found.';
+COMMENT ON VIEW host_overview IS 'How full the scratch disk of each host was at the last check.';
 REVOKE ALL ON host_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON host_overview TO cortana_metrics, service_role;
 
@@ -129,7 +129,7 @@ SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.ti
 FROM job_triggers t
 LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
                    ORDER BY f.id DESC LIMIT 1) AS f ON true;
-COMMENT ON VIEW trigger_overview IS 'One row a trigger or schedule, with what it did last.';
+COMMENT ON VIEW trigger_overview IS 'One row for each trigger or schedule, with its last firing.';
 REVOKE ALL ON trigger_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON trigger_overview TO service_role;
 
@@ -148,24 +148,23 @@ LEFT JOIN LATERAL (
     WHERE j.job_type = 'webhook'
       AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
     ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
-COMMENT ON VIEW webhook_overview IS 'One row a webhook, with its last message; no secrets.';
+COMMENT ON VIEW webhook_overview IS 'One row for each webhook, with its last message, without secrets.';
 REVOKE ALL ON webhook_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON webhook_overview TO service_role;
 
 -- ---- how much waits -----------------------------------------------------------------------------
 
--- The jobs of one type by what they wait for, a row each, zeros too:
---   queued     a worker that came now could claim it
---   held       due, but nobody may claim it now: its type or tenant is paused, it is put off while
---              somebody searches, or as many run as the rules allow
+-- The jobs of one type, one row for each state, also if there are none:
+--   queued     a worker could claim it now
+--   held       due, but nobody may claim it now: its type or tenant is paused, it is put off during an interactive
+--              session, or a limit of running jobs is reached
 --   scheduled  put off to a later time
 --   blocked    waits for other jobs
---   running    claimed; a dead worker's, too, until the next claim finds its lease run out
---   retrying   failed, and tried again at a later time
+--   running    claimed; this includes jobs of dead workers until a claim finds that the lease has expired
+--   retrying   failed, and is tried again later
 --   dead       failed for good
--- The rules are those of claim_room() and promote_due_jobs(), but for what depends on the host that
--- asks (its budget, its disk). `oldest_seconds`: how long the oldest of them has waited (queued, held:
--- for a worker; running: since it was claimed; dead: since it failed); null where none is.
+-- The rules are those of claim_room() and promote_due_jobs(), except for the limits of a host (CPU budget, disk).
+-- oldest_seconds is the age of the oldest of them: since it became claimable, was claimed, or failed; null: none.
 CREATE FUNCTION cortana.queue_depth_of(p_job_type text)
 RETURNS TABLE (status text, depth bigint, oldest_seconds double precision)
 LANGUAGE plpgsql STABLE
@@ -175,7 +174,7 @@ DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
     kind job_types;
     ready bigint;                          -- due, whether or not it may be claimed
-    put_off bigint;                        -- of these: not marked as such before the next claim
+    put_off bigint;                        -- of these: is_ready is set by the next claim
     retries bigint;
     free bigint;                           -- of these: may be claimed
     active bigint;
@@ -241,13 +240,13 @@ BEGIN
     WHERE j.job_type = p_job_type AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for IS NULL;
 END
 $$;
-COMMENT ON FUNCTION cortana.queue_depth_of IS 'The jobs of a type by what they wait for.';
+COMMENT ON FUNCTION cortana.queue_depth_of IS 'Returns the numbers of jobs of a type by state.';
 
 CREATE VIEW queue_depth AS
 SELECT t.name::text AS job_type, d.status, d.depth, d.oldest_seconds
 FROM job_types t CROSS JOIN LATERAL queue_depth_of(t.name) AS d;
 COMMENT ON VIEW queue_depth IS
-    'How many jobs of each type wait for what; a stage scales on the sum of its ''queued'' and ''running''.';
+    'How many jobs of each type are in which state. To scale a stage, use the sum of queued and running.';
 REVOKE ALL ON queue_depth FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON queue_depth TO cortana_metrics, service_role;
 
@@ -268,8 +267,8 @@ COMMENT ON VIEW queue_depth_by_tenant IS
 REVOKE ALL ON queue_depth_by_tenant FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON queue_depth_by_tenant TO cortana_metrics, service_role;
 
--- What became of jobs in the last five minutes. `event`: enqueued, claimed, done, released (given
--- back, uncounted), retry (failed, tried again), dead, canceled.
+-- Events: enqueued, claimed, done, released (returned to the queue, not counted as a retry), retry (failed, and is
+-- tried again), dead, canceled.
 CREATE VIEW job_flow AS
 SELECT e.job_type, e.event, count(*) AS jobs
 FROM (SELECT data ->> 'job_type' AS job_type,
@@ -281,7 +280,7 @@ FROM (SELECT data ->> 'job_type' AS job_type,
       FROM task_events
       WHERE ts > clock_timestamp() - interval '5 minutes' AND job_id IS NOT NULL AND type = 'status') AS e
 GROUP BY e.job_type, e.event;
-COMMENT ON VIEW job_flow IS 'What became of jobs in the last five minutes, by type.';
+COMMENT ON VIEW job_flow IS 'What happened to jobs in the last five minutes, by type.';
 REVOKE ALL ON job_flow FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_flow TO cortana_metrics, service_role;
 
@@ -294,10 +293,10 @@ CREATE TABLE cortana.schema_floor (
     set_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE cortana.schema_floor IS
-    'Programs are older or newer than the database while a release is rolled out. A database that holds '
-    'all migrations that a program knows, and more, is good for it, until a migration takes away what it '
-    'uses: that one says so here.';
-COMMENT ON COLUMN cortana.schema_floor.oldest_program IS 'Programs must know this migration.';
+    'Which programs may work with this schema. During a release, programs are older or newer than the database. A '
+    'program works with a database that has all migrations that it knows, and more, until a migration removes '
+    'something that the program uses: such a migration writes a row here.';
+COMMENT ON COLUMN cortana.schema_floor.oldest_program IS 'A program must know this migration.';
 
 ALTER TABLE cortana.schema_floor ENABLE ROW LEVEL SECURITY;
 
@@ -314,7 +313,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.require_program IS
-    'For migrations that contract: from now on only programs that know migration p_version may work.';
+    'For migrations that remove something: from now on only programs that know migration p_version may work.';
 
 CREATE FUNCTION cortana.schema_state(OUT versions int[], OUT oldest_program int, OUT reason text)
 LANGUAGE plpgsql STABLE
@@ -327,11 +326,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.schema_state IS
-    'The migrations that were applied, and which ones a program has to know.';
+    'Returns the migrations that were applied, and the migration that a program must know.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.queue_depth_of TO cortana_metrics, service_role;
--- Whoever reads asks first whether the program fits the schema.
+-- The first question of every program is whether it fits the schema.
 GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_metrics, service_role;
