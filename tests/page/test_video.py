@@ -109,6 +109,18 @@ def test_a_video_that_is_not_there(screen):
     assert "nothing here that you may see" in screen.see("[data-state=failed]").text
 
 
+def test_a_clip_by_keyboard(screen, place):
+    watch(screen, place, "?t=1.000")
+    screen.see(".cut")
+    screen.press("[")
+    screen.script("document.querySelector('cv-player').seek(2500)")
+    screen.press("]")
+    screen.see(".cut button.main:enabled").click()
+    card = screen.see(".clips li", "0:01.0 – 0:02.5")
+    clip = card.get_attribute("data-id")
+    assert place.queue.value("SELECT payload ->> 'video_id' FROM jobs WHERE payload ->> 'clip_id' = %s", clip) == place.film
+
+
 # ---- jobs ------------------------------------------------------------------------------------------
 
 

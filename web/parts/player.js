@@ -11,7 +11,7 @@ const MODES = ['hits', 'all', 'none'];
 const KEPT_S = 60; // of what was played, for going back
 const DENSITY_PARTS = 200; // of the strip that shows where text is
 
-/** Fires cv-time (detail: ms) for each frame that is shown. */
+/** Fires cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
 class Player extends Element {
     /** @type {any} */ grant = null;
     /** @type {any[]} */ lines = [];
@@ -107,6 +107,11 @@ class Player extends Element {
         }
     }
 
+    /** Says that a clip is to begin or end at this moment. @param {'from' | 'to'} end */
+    mark(end) {
+        this.dispatchEvent(new CustomEvent('cv-mark', {detail: end}));
+    }
+
     nextHit(direction) {
         const starts = this.lines.filter((line) => this.hits.has(line.id)).map((line) => line.t_start);
         const next = direction > 0 ? starts.find((start) => start > this.now + 1)
@@ -147,7 +152,7 @@ class Player extends Element {
             l: () => this.seek(this.now + JUMP_S * 1000), ArrowLeft: () => this.seek(this.now - STEP_S * 1000),
             ArrowRight: () => this.seek(this.now + STEP_S * 1000), ',': () => this.seek(this.now - frame),
             '.': () => this.seek(this.now + frame), n: () => this.nextHit(1), p: () => this.nextHit(-1),
-            b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(),
+            '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(),
         };
         if (actions[event.key]) {
             event.preventDefault();

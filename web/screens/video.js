@@ -8,6 +8,7 @@ import {copy} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
 import {queried} from '../router.js';
 import {clock, count, moment, size, t} from '../text.js';
+import '../parts/clips.js';
 import '../parts/player.js';
 import '../parts/transcript.js';
 
@@ -71,6 +72,9 @@ class VideoScreen extends Element {
         if (grant?.playlist && this.isConnected) {
             this.hasPlayer = true;
             this.update();
+            await Promise.resolve();
+            this.clips = this.querySelector('cv-clips');
+            this.clips.load(this.id_);
             await this.player.load(this.video, grant, this.asked());
         }
     }
@@ -163,7 +167,11 @@ class VideoScreen extends Element {
             return html`<div class="page">${skeleton('row', 4)}</div>`;
         }
         return html`<div class="page watch ${this.hasPlayer ? 'with-player' : ''}"><div class="left">
-            <cv-player @cv-time=${(event) => this.onTime(event.detail)}></cv-player>
+            <cv-player @cv-time=${(event) => this.onTime(event.detail)}
+                @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)}></cv-player>
+            ${this.hasPlayer ? html`<cv-clips @cv-mark=${() => {
+                this.clips.now = this.player.now;
+            }}></cv-clips>` : nothing}
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>
                 <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></div>
             <p class="faint facts">${video.status === 'ready' ? nothing

@@ -1,0 +1,121 @@
+/* Clips of a video: from a beginning to an end, made by a worker, downloaded from here. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {ask} from '../api.js';
+import {Element} from '../element.js';
+import {clock, t} from '../text.js';
+import {say} from './toast.js';
+
+const FORMATS = ['mp4', 'webm', 'gif', 'jpg'];
+const WAIT_S = 20; // an answer is held back so long while nothing changes
+const AGAIN_MS = 3000; // after a failure
+const SHOWN = 50;
+const OPEN = ['queued', 'processing', 'retry', 'stopping', 'lost'];
+
+class Clips extends Element {
+    items = [];
+    from = null; // ms
+    to = null;
+    format = 'mp4';
+    mayMake = false;
+    #watched = new Set();
+
+    /** @param {string} video */
+    async load(video) {
+        this.video = video;
+        const me = await ask('/me').catch(() => null);
+        this.mayMake = !!me && me.role !== 'viewer';
+        const found = await ask('/clips', {query: {video, limit: SHOWN}}).catch(() => ({items: []}));
+        this.items = found.items.filter((clip) => !clip.removed_at);
+        this.update();
+        this.items.forEach((clip) => this.watch(clip));
+    }
+
+    /** @param {'from' | 'to'} end @param {number} ms */
+    mark(end, ms) {
+        this[end] = Math.round(ms);
+        if (this.to !== null && this.from !== null && this.to <= this.from) {
+            this[end === 'from' ? 'to' : 'from'] = null;
+        }
+        this.update();
+    }
+
+    put(clip) {
+        const others = this.items.filter((one) => one.id !== clip.id);
+        this.items = this.items.length === others.length ? [clip, ...others]
+            : this.items.map((one) => one.id === clip.id ? clip : one);
+        this.update();
+    }
+
+    /** Waits for a clip that is not over. */
+    async watch(clip) {
+        if (this.#watched.has(clip.id)) {
+            return;
+        }
+        this.#watched.add(clip.id);
+        let now = clip;
+        while (this.isConnected && OPEN.includes(now.state)) {
+            try {
+                now = await ask(`/clips/${clip.id}`, {query: {wait: WAIT_S}});
+                this.put(now);
+            } catch {
+                await new Promise((done) => setTimeout(done, AGAIN_MS));
+            }
+        }
+        this.#watched.delete(clip.id);
+    }
+
+    async make() {
+        const body = {video_id: this.video, t_start: this.from, options: {format: this.format}};
+        if (this.format !== 'jpg') {
+            body.t_end = this.to;
+        }
+        try {
+            const {id} = await ask('/clips', {method: 'POST', body});
+            const clip = await ask(`/clips/${id}`);
+            this.put(clip);
+            this.watch(clip);
+        } catch (problem) {
+            say(problem.text, 'bad');
+        }
+    }
+
+    async remove(clip) {
+        try {
+            await ask(`/clips/${clip.id}`, {method: 'DELETE'});
+            this.items = this.items.filter((one) => one !== clip);
+            this.update();
+        } catch (problem) {
+            say(problem.text, 'bad');
+        }
+    }
+
+    card(clip) {
+        const span = clip.t_end === null ? clock(clip.t_start, 1) : `${clock(clip.t_start, 1)} – ${clock(clip.t_end, 1)}`;
+        return html`<li data-id=${clip.id}><span class="badge ${clip.state}">${t(`state.${clip.state}`)}</span>
+            <span>${span} <small>${clip.format}</small></span>
+            ${clip.state === 'processing' ? html`<progress max="1" value=${clip.progress} aria-label=${t('progress')}></progress>` : nothing}
+            ${clip.error ? html`<small class="fault">${clip.error.message}</small>` : nothing}
+            <span class="gap"></span>
+            ${clip.url ? html`<a class="button" href=${clip.url} download><cv-icon name="download"></cv-icon>${t('clip.download')}</a>` : nothing}
+            ${this.mayMake && !OPEN.includes(clip.state) ? html`<button class="plain" title=${t('clip.remove')} aria-label=${t('clip.remove')}
+                @click=${() => this.remove(clip)}><cv-icon name="close"></cv-icon></button>` : nothing}</li>`;
+    }
+
+    view() {
+        const isWhole = this.from !== null && (this.format === 'jpg' || this.to !== null);
+        const now = () => this.dispatchEvent(new CustomEvent('cv-mark', {detail: null}));
+        const end = (name) => html`<button @click=${() => {
+            now();
+            this.mark(name, this.now ?? 0);
+        }}>${t(`clip.${name}`)} <b>${this[name] === null ? '–' : clock(this[name], 1)}</b></button>`;
+        return html`${this.mayMake ? html`<div class="cut" role="group" aria-label=${t('clip')}>
+            <cv-icon name="scissors"></cv-icon>${end('from')}${end('to')}
+            <select aria-label=${t('clip.format')} @change=${(event) => {
+                this.format = event.target.value;
+                this.update();
+            }}>${FORMATS.map((format) => html`<option>${format}</option>`)}</select>
+            <button class="main" ?disabled=${!isWhole} @click=${() => this.make()}>${t('clip.make')}</button></div>` : nothing}
+            ${this.items.length ? html`<ul class="clips">${this.items.map((clip) => this.card(clip))}</ul>` : nothing}`;
+    }
+}
+customElements.define('cv-clips', Clips);
