@@ -31,4 +31,5 @@ struct exchange {
     bool is_write; /* neither GET nor HEAD */
     bool is_head;
     bool is_body_too_long;
+    bool is_last_part; /* of an upload */
 };

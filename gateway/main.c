@@ -210,7 +210,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
         return result;
     }
     const struct pool_params pool = {(int)options->connections, gateway->abort, server_take_answer};
-    const struct store_pool_params store_pool = {gateway->abort, server_send};
+    const struct store_pool_params store_pool = {gateway->abort, server_take_work};
     const struct events_params events = {gateway->abort};
     result = store_pool_start(&store_pool, &gateway->store_pool, error);
     result = result ? result : pool_start(&pool, &gateway->pool, error);

@@ -28,8 +28,11 @@ enum handler {
 /* What happens to a success that the database has answered with. */
 enum step {
     STEP_NONE,
-    STEP_GRANTS, /* media_fill_grants */
-    STEP_REMOVE, /* media_remove */
+    STEP_GRANTS,        /* media_fill_grants */
+    STEP_REMOVE,        /* media_remove */
+    STEP_UPLOAD_SHOW,   /* upload_show */
+    STEP_UPLOAD_APPEND, /* upload_append; behind the last part the operation complete_upload */
+    STEP_UPLOAD_FORGET, /* upload_forget */
 };
 
 /* What a parameter or a member of the body has to be. */
@@ -58,6 +61,7 @@ struct operation {
     enum step step;
     bool is_redacted; /* the answer's body passes cv_redacted_json */
     bool has_body;
+    bool takes_bytes; /* the body is a part of an upload */
     bool for_editors; /* viewers are refused */
 };
 

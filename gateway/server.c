@@ -3,6 +3,7 @@
 #include "gateway/assets.h"
 #include "gateway/caller.h"
 #include "gateway/media.h"
+#include "gateway/upload_tus.h"
 
 #include <netdb.h>
 #include <pthread.h>
@@ -337,6 +338,26 @@ static bool is_json(const struct exchange *exchange)
            (!type[16] || strchr("; ", type[16]));
 }
 
+static bool is_part(const struct exchange *exchange)
+{
+    const char *type =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Type");
+    return type && strcasecmp(type, "application/offset+octet-stream") == 0;
+}
+
+static size_t body_max(const struct exchange *exchange)
+{
+    return exchange->operation && exchange->operation->takes_bytes ? UPLOAD_PART_MAX_BYTES
+                                                                   : BODY_MAX_BYTES;
+}
+
+static void refuse_long_body(struct exchange *exchange)
+{
+    refuse(exchange, 413, "too-large", "Too much at once",
+           exchange->operation->takes_bytes ? "send parts of at most 8 MiB"
+                                            : "a body has at most 1 MiB");
+}
+
 static void check_body_header(struct exchange *exchange)
 {
     const char *encoding =
@@ -344,10 +365,15 @@ static void check_body_header(struct exchange *exchange)
     const char *length =
         MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
     int64_t bytes = 0;
+    int64_t most = (int64_t)body_max(exchange);
     exchange->is_body_too_long =
-        length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > BODY_MAX_BYTES);
+        length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
     if (exchange->is_body_too_long && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
-        refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
+        refuse_long_body(exchange);
+    } else if (exchange->operation->takes_bytes && !is_part(exchange)) {
+        exchange->is_body_too_long = bytes > 0;
+        refuse(exchange, 415, "media-type", "The body has another form",
+               "send application/offset+octet-stream");
     } else if (encoding || (exchange->operation->has_body && !is_json(exchange))) {
         exchange->is_body_too_long = bytes > 0;
         refuse(exchange, 415, "media-type", "The body has another form",
@@ -444,7 +470,7 @@ static void begin(struct exchange *exchange, const char *method)
 
 static void take_body(struct exchange *exchange, const char *data, size_t length)
 {
-    if (exchange->body.length + length > BODY_MAX_BYTES) {
+    if (exchange->body.length + length > body_max(exchange)) {
         exchange->is_body_too_long = true;
         cv_buffer_clear(&exchange->body);
     }
@@ -532,7 +558,7 @@ static bool dispatch(struct exchange *exchange)
         return hand_to_store(exchange);
     }
     if (exchange->is_body_too_long) {
-        refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
+        refuse_long_body(exchange);
         return false;
     }
     int result = exchange->body.failed ? -1
@@ -642,6 +668,30 @@ void server_ask_again(struct server *server)
     }
 }
 
+static const struct operation *find_named(const char *name)
+{
+    size_t i = 0;
+    while (i + 1 < operation_count && strcmp(operations[i].name, name) != 0) {
+        i++;
+    }
+    return &operations[i];
+}
+
+void server_take_work(struct exchange *exchange)
+{
+    if (!exchange->is_last_part || exchange->operation->step != STEP_UPLOAD_APPEND) {
+        server_send(exchange);
+        return;
+    }
+    answer_deinit(&exchange->answer);
+    exchange->operation = find_named("complete_upload");
+    if (!pool_take(exchange->server->pool, exchange)) {
+        exchange->answer.retry_after_s = 1;
+        refuse(exchange, 503, "busy", "Try again", "too much is under way");
+        server_send(exchange);
+    }
+}
+
 void server_take_answer(struct exchange *exchange)
 {
     bool is_success = exchange->answer.status >= 200 && exchange->answer.status < 300;
@@ -651,8 +701,11 @@ void server_take_answer(struct exchange *exchange)
     }
     if (step == STEP_GRANTS) {
         media_fill_grants(exchange);
-    } else if (step == STEP_REMOVE) {
-        exchange->work = media_remove;
+    } else if (step != STEP_NONE) {
+        exchange->work = step == STEP_REMOVE          ? media_remove
+                         : step == STEP_UPLOAD_SHOW   ? upload_show
+                         : step == STEP_UPLOAD_APPEND ? upload_append
+                                                      : upload_forget;
         if (store_pool_take(exchange->server->store_pool, exchange)) {
             return;
         }

@@ -42,7 +42,10 @@ void server_take_answer(struct exchange *exchange);
 /* Who streams. Called once, before server_use_pool. */
 void server_use_events(struct server *server, struct events *events);
 
-/* An exchange has its answer; from any thread. For store_pool_params.on_done. */
+/* The store's part is done: sends, or asks the database for what follows. For store_pool_params.on_done. */
+void server_take_work(struct exchange *exchange);
+
+/* An exchange has its answer; from any thread. */
 void server_send(struct exchange *exchange);
 
 /* Closes the connections that are late; to be called each second. */

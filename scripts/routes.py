@@ -47,6 +47,8 @@ def rule(operation, name, place, schema, required):
 def rules_of(document, operation):
     name = operation["operationId"]
     for parameter in operation["parameters"]:
+        if parameter["in"] == "header":
+            continue  # of a protocol: read where that is spoken
         yield rule(name, parameter["name"], "PLACE_" + parameter["in"].upper(), parameter["schema"],
                    parameter.get("required"))
     if "requestBody" in operation:
@@ -77,6 +79,7 @@ def main(source, target):
                        f".handler = HANDLER_{operation.get('x-handler', 'database').upper()}",
                        f".step = STEP_{operation.get('x-step', 'none').upper()}",
                        f".is_redacted = {str(operation.get('x-redact', False)).lower()}",
+                       f".takes_bytes = {str('x-bytes' in operation).lower()}",
                        f".has_body = {str('requestBody' in operation).lower()}",
                        f".for_editors = {str(operation.get('x-role') == 'editor').lower()}"]
             table.append("    {" + ", ".join(members) + "},")

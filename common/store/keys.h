@@ -2,6 +2,7 @@
  * are spelled (scripts/check holds the C sources to that; SQL spells them in sql/migrations).
  *
  *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that have no place yet
+ *   uploads/{video}                            what has come of an upload through the API, in a directory
  *   videos/original/{video}/master.{ext}       what was uploaded
  *   videos/proxy/{video}/…                     HLS: index.m3u8, a folder for each rendition
  *   thumbs/{video}/…                           poster.jpg, the seek bar's pictures
@@ -16,6 +17,7 @@
 #include "common/base/base.h"
 
 #define CV_KEYS_INBOX "inbox/"
+#define CV_KEYS_UPLOADS "uploads/"
 #define CV_KEYS_ORIGINALS "videos/original/"
 #define CV_KEYS_PROXY "videos/proxy/"
 #define CV_KEYS_THUMBS "thumbs/"

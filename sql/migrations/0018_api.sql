@@ -1029,11 +1029,268 @@ $$;
 COMMENT ON FUNCTION api.request_clip IS
     'POST /clips: 202 with a new clip, 200 with the one that is there or under way for the same request.';
 
+-- ---- uploads -----------------------------------------------------------------------------------------------
+
+CREATE TABLE cortana.upload_sessions (
+    id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
+    owner_id uuid,
+    size bigint NOT NULL CHECK (size > 0),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    completed_at timestamptz
+);
+COMMENT ON TABLE cortana.upload_sessions IS
+    'Uploads through the API, each with the id of the video that it makes. How many bytes have arrived is known by the store.';
+COMMENT ON COLUMN upload_sessions.owner_id IS 'Who uploads; null: the service.';
+COMMENT ON COLUMN upload_sessions.size IS 'Bytes that the whole upload has.';
+COMMENT ON COLUMN upload_sessions.completed_at IS 'When the scanner was told that it is complete; null: it is open.';
+CREATE INDEX upload_sessions_open ON cortana.upload_sessions (owner_id) WHERE completed_at IS NULL;
+ALTER TABLE cortana.upload_sessions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY upload_sessions_own ON cortana.upload_sessions TO cortana_app USING (owner_id = (SELECT auth.uid()));
+CREATE POLICY upload_sessions_service ON cortana.upload_sessions TO service_role USING (true) WITH CHECK (true);
+GRANT SELECT ON cortana.upload_sessions TO cortana_app;
+GRANT ALL ON cortana.upload_sessions TO service_role;
+
+CREATE FUNCTION cortana.begin_upload(p_name text, p_size bigint, p_team uuid, p_title text, p_sha256 text) RETURNS uuid
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    open_most CONSTANT int := 20;   -- of one user
+    extension CONSTANT text := lower(substring(p_name FROM '\.([A-Za-z0-9]{1,5})$'));
+    id CONSTANT uuid := time_ordered_uuid();
+    twin uuid;
+BEGIN
+    IF extension IS NULL OR extension <> ALL ('{3gp,avi,flv,m2ts,m4v,mkv,mov,mp4,mpeg,mpg,mts,mxf,ogv,ts,webm,wmv}') THEN
+        RAISE EXCEPTION 'the name ends in no extension of a video: mp4, mkv, webm, mov and others are'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF p_team IS NOT NULL AND NOT (api.is_service() OR p_team = ANY (current_team_ids())) THEN
+        RAISE EXCEPTION 'you are no member of this team' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF (SELECT count(*) FROM upload_sessions s WHERE s.owner_id = auth.uid() AND s.completed_at IS NULL) >= open_most THEN
+        RAISE EXCEPTION 'you have % uploads under way: finish or cancel one', open_most
+            USING ERRCODE = 'configuration_limit_exceeded';
+    END IF;
+    SELECT v.id INTO twin FROM videos v WHERE v.original_sha256 = p_sha256 AND v.owner_id = auth.uid() LIMIT 1;
+    IF twin IS NOT NULL THEN
+        RAISE EXCEPTION 'you have uploaded this file before: it is the video %', twin
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    INSERT INTO videos (id, owner_id, team_id, title, original_name, s3_original_path)
+    VALUES (id, auth.uid(), p_team, p_title, p_name, format('videos/original/%s/master.%s', id, extension));
+    INSERT INTO upload_sessions (id, owner_id, size) VALUES (id, auth.uid(), p_size);
+    RETURN id;
+END
+$$;
+COMMENT ON FUNCTION cortana.begin_upload IS
+    'Makes the row of a video ahead of its upload, for the caller, who need not have a right on videos. Returns its id.';
+
+CREATE FUNCTION api.upload_answer(p_id uuid, p_status int) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    session upload_sessions;
+    video videos;
+BEGIN
+    SELECT * INTO session FROM upload_sessions s WHERE s.id = p_id;
+    SELECT * INTO video FROM videos v WHERE v.id = p_id;
+    IF session.id IS NULL OR video.id IS NULL THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN ROW(p_status, NULL, jsonb_build_object('Location', '/api/v1/uploads/' || p_id), jsonb_build_object(
+        'id', p_id, 'video_id', p_id, 'name', video.original_name, 'size', session.size,
+        'state', CASE WHEN session.completed_at IS NULL THEN 'open' ELSE 'complete' END,
+        'created_at', session.created_at, 'location', '/api/v1/uploads/' || p_id,
+        'key', video.s3_original_path))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.upload_answer IS
+    'An upload of the caller''s. The gateway makes "mode", "offset" and "url" of what its store has under "key".';
+
+CREATE FUNCTION api.create_upload(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    id uuid;
+BEGIN
+    id := begin_upload(p ->> 'name', (p ->> 'size')::bigint, (p ->> 'team_id')::uuid, p ->> 'title', p ->> 'sha256');
+    RETURN api.upload_answer(id, 201);
+END
+$$;
+COMMENT ON FUNCTION api.create_upload IS 'POST /uploads: the row of a video that is to come, and where its bytes go.';
+
+CREATE FUNCTION api.upload(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+RETURN api.upload_answer((p ->> 'id')::uuid, 200);
+COMMENT ON FUNCTION api.upload IS 'GET /uploads/{id}: how far an upload is.';
+
+CREATE FUNCTION api.append_upload(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    answer CONSTANT api.answer := api.upload_answer((p ->> 'id')::uuid, 200);
+BEGIN
+    IF answer.body ->> 'state' <> 'open' THEN
+        RAISE EXCEPTION 'this upload is complete' USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN answer;
+END
+$$;
+COMMENT ON FUNCTION api.append_upload IS 'PATCH /uploads/{id}: whether the caller may send bytes; the gateway writes them.';
+
+CREATE FUNCTION cortana.end_upload(p_id uuid) RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    UPDATE upload_sessions SET completed_at = clock_timestamp()
+    WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service());
+    IF FOUND THEN
+        PERFORM announce_upload((SELECT s3_original_path FROM videos WHERE id = p_id));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.end_upload IS 'Tells the scanner, once, that an upload of the caller''s is complete.';
+
+CREATE FUNCTION api.complete_upload(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    answer api.answer := api.upload_answer((p ->> 'id')::uuid, 200);
+BEGIN
+    PERFORM end_upload((p ->> 'id')::uuid);
+    SELECT * INTO answer FROM api.upload_answer((p ->> 'id')::uuid, 200);
+    RETURN answer;
+END
+$$;
+COMMENT ON FUNCTION api.complete_upload IS
+    'POST /uploads/{id}/complete: all bytes are in the store. The scanner does not believe it, it goes and looks.';
+
+CREATE FUNCTION cortana.drop_upload(p_id uuid) RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF NOT EXISTS (SELECT FROM upload_sessions
+                   WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service())) THEN
+        RAISE EXCEPTION 'this upload is complete: delete the video instead' USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    PERFORM delete_video(p_id);
+END
+$$;
+COMMENT ON FUNCTION cortana.drop_upload IS 'Deletes an open upload of the caller''s with the row of its video.';
+
+CREATE FUNCTION api.cancel_upload(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    answer api.answer := api.upload_answer((p ->> 'id')::uuid, 204);
+BEGIN
+    PERFORM drop_upload((p ->> 'id')::uuid);
+    answer.headers := NULL;
+    answer.body := jsonb_build_object('id', p ->> 'id');
+    RETURN answer;
+END
+$$;
+COMMENT ON FUNCTION api.cancel_upload IS 'DELETE /uploads/{id}: gives an upload up. The gateway deletes the bytes that have come.';
+
+-- ---- changes to videos -------------------------------------------------------------------------------------
+
+CREATE FUNCTION cortana.require_own_video(p_id uuid) RETURNS void
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    video videos;
+BEGIN
+    SELECT * INTO video FROM videos WHERE id = p_id;
+    IF video.id IS NULL OR NOT (api.is_service() OR may_touch(video.owner_id) OR may_touch(video.team_id)) THEN
+        PERFORM api.not_found();
+    ELSIF (api.is_service() OR video.owner_id = auth.uid()
+           OR auth.jwt() #>> '{app_metadata,cortana_role}' = 'admin') IS NOT TRUE THEN
+        RAISE EXCEPTION 'this is for the owner of the video and for administrators' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.require_own_video IS
+    'Refuses a video that the caller may not see as one that does not exist, and one that the caller may only see.';
+
+CREATE FUNCTION cortana.delete_own_video(p_id uuid) RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM require_own_video(p_id);
+    PERFORM delete_video(p_id);
+END
+$$;
+COMMENT ON FUNCTION cortana.delete_own_video IS 'delete_video() for the owner of a video and for administrators of its team.';
+
+CREATE FUNCTION api.delete_video(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM delete_own_video((p ->> 'id')::uuid);
+    RETURN ROW(202, NULL, NULL, jsonb_build_object('id', p ->> 'id'))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.delete_video IS 'DELETE /videos/{id}: the row goes at once, a job removes the objects.';
+
+CREATE FUNCTION cortana.reprocess_own_video(p_id uuid) RETURNS uuid
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM require_own_video(p_id);
+    RETURN reprocess_video(p_id);
+END
+$$;
+COMMENT ON FUNCTION cortana.reprocess_own_video IS 'reprocess_video() for the owner of a video and for administrators of its team.';
+
+CREATE FUNCTION api.reprocess_video(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    run uuid;
+BEGIN
+    run := reprocess_own_video((p ->> 'id')::uuid);
+    RETURN ROW(202, NULL, NULL, jsonb_build_object('run_id', run))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.reprocess_video IS 'POST /videos/{id}/reprocess: everything anew, from the original.';
+
+CREATE FUNCTION api.reindex_video(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    run uuid;
+BEGIN
+    PERFORM require_own_video((p ->> 'id')::uuid);
+    run := (SELECT r.run_id FROM public.reindex_video((p ->> 'id')::uuid,
+                                                      string_to_array(p ->> 'languages', '+')) AS r);
+    RETURN ROW(202, NULL, NULL, jsonb_build_object('run_id', run))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.reindex_video IS
+    'POST /videos/{id}/reindex: reads the text again, with other languages ("deu+eng") or the same ones.';
+
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO authenticated, service_role;
-REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip FROM authenticated;
-GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip TO cortana_app;
-REVOKE ALL ON FUNCTION cortana.remove_clip FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION cortana.remove_clip TO cortana_app, service_role;
+REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
+    api.append_upload, api.upload, api.complete_upload, api.cancel_upload, api.upload_answer, api.delete_video,
+    api.reprocess_video, api.reindex_video FROM authenticated;
+GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
+    api.append_upload, api.upload, api.complete_upload, api.cancel_upload, api.upload_answer, api.delete_video,
+    api.reprocess_video, api.reindex_video TO cortana_app;
+REVOKE ALL ON FUNCTION cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
+    cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
+    cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video TO cortana_app, service_role;

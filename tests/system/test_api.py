@@ -54,7 +54,8 @@ def gateway(program, place, library, keys, tmp_path_factory):
     key_set = directory / "jwks.json"
     rsa = {name: value for name, value in keys["rsa"].jwk.items() if name != "alg"}  # as CVE-2026-44699 wants it
     key_set.write_text(json.dumps({"keys": [rsa, keys["ec"].jwk, {"kty": "oct", "k": base64url("x" * 40)}]}))
-    started = Gateway(program, place[0], directory, "--connections", "2", CORTANA_JWKS_FILE=str(key_set))
+    started = Gateway(program, place[0], directory, "--connections", "2", CORTANA_JWKS_FILE=str(key_set),
+                      STORE_URL=f"dir:{directory}/store")
     yield started
     assert started.process.stop() == 0
 
@@ -106,8 +107,9 @@ def test_the_lines_of_the_manual(gateway, library, place, tmp_path):
     video = place[1].video(ALICE)
     job = place[1].add("transcode", video_id=video)
     clip = gateway.ask("/clips", OWNER, "POST", {"video_id": library.videos["own"], "t_start": 1, "t_end": 9}).json
+    upload = gateway.ask("/uploads", OWNER, "POST", {"name": "a.mp4", "size": 1000}).json
     environment = {**os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
-                   "VIDEO": library.videos["own"], "JOB": str(job)}
+                   "VIDEO": library.videos["own"], "JOB": str(job), "UPLOAD": upload["id"]}
     for line in lines:
         if "/events?" in line:
             continue  # goes on for minutes: test_api_events.py
@@ -117,9 +119,9 @@ def test_the_lines_of_the_manual(gateway, library, place, tmp_path):
         assert not done.stdout if "DELETE" in line else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:
-        names = {"videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP"}
-        assert path.replace("{id}", names.get(path.split("/")[1], "")) in text
-    place[1].run("DELETE FROM videos WHERE id = %s", video)
+        names = {"videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD"}
+        assert path.replace("{id}", names.get(path.split("/")[1], "")) in text or f"POST {path}" in MANUAL.read_text()
+    place[1].run("DELETE FROM videos WHERE id = %s OR id IN (SELECT id FROM upload_sessions)", video)
 
 
 # ---- who may see what ------------------------------------------------------------------------------
