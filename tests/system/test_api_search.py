@@ -143,13 +143,13 @@ def test_suggestions(gateway):
 
 
 def test_where_else(gateway, library):
-    found = ask(gateway, "/entities/places", "/entities/places", kind="mention", value="Anna")
+    found = ask(gateway, "/entities/places", "/entities/places", kind="mention", value="@Anna")
     assert {item["video_id"]: item["count"] for item in found["items"]} == {library.videos["own"]: 7, library.videos["team"]: 7}
-    first = ask(gateway, "/entities/places", "/entities/places", kind="mention", value="anna", limit=1)
-    second = ask(gateway, "/entities/places", "/entities/places", kind="mention", value="anna", limit=1, cursor=first["next"])
+    first = ask(gateway, "/entities/places", "/entities/places", kind="mention", value="@anna", limit=1)
+    second = ask(gateway, "/entities/places", "/entities/places", kind="mention", value="@anna", limit=1, cursor=first["next"])
     assert first["items"] + second["items"] == found["items"] and second["next"] is None
     assert found["items"][0]["first"]["t_start"] == 0
-    assert ask(gateway, "/entities/places", "/entities/places", bearer=STRANGER, kind="mention", value="anna")["items"] == []
+    assert ask(gateway, "/entities/places", "/entities/places", bearer=STRANGER, kind="mention", value="@anna")["items"] == []
 
 
 def test_the_timeline(gateway, library):
