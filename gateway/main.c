@@ -1,12 +1,10 @@
 /* api-gateway: the HTTP API. */
-#include "common/queue/queue.h"
+#include "common/daemon/daemon.h"
 
 #include "gateway/media.h"
 #include "gateway/server.h"
 
-#include <getopt.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -44,33 +42,11 @@ struct options {
     bool is_behind_proxy, is_insecure_http, is_without_service;
 };
 
-static struct cv_cancel *stop_request;
-static struct cv_probe *told_of_stop;
-
-static void on_stop_signal(int number)
-{
-    (void)number;
-    cv_probe_drain(told_of_stop);
-    cv_cancel_request(stop_request, CV_CANCEL_DRAIN);
-}
-
-static int catch_signals(struct cv_cancel *cancel, struct cv_error *error)
-{
-    stop_request = cancel;
-    const struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
-    if (sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
-        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
-        return cv_fail_errno(error, errno, "cannot catch SIGTERM");
-    }
-    return 0;
-}
-
 /* ---- parts ------------------------------------------------------------------------------------- */
 
 struct gateway {
-    struct cv_cancel *stop;  /* raised by SIGTERM */
+    struct cv_daemon daemon;
     struct cv_cancel *abort; /* raised when the grace is over: ends statements */
-    struct cv_probe *probe;
     struct token_keys *keys;
     struct cv_db *db; /* of the main thread, which looks at the schema */
     int64_t schema_at_ms;
@@ -83,9 +59,6 @@ struct gateway {
 
 static void gateway_deinit(struct gateway *gateway)
 {
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    told_of_stop = NULL;
     if (gateway->events) {
         events_quiesce(gateway->events);
     }
@@ -97,9 +70,8 @@ static void gateway_deinit(struct gateway *gateway)
     events_stop(gateway->events);
     cv_db_close(gateway->db);
     token_keys_free(gateway->keys);
-    cv_probe_stop(gateway->probe);
     cv_cancel_free(gateway->abort);
-    cv_cancel_free(gateway->stop);
+    cv_daemon_deinit(&gateway->daemon);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct gateway, gateway_deinit)
 
@@ -157,21 +129,6 @@ static int load_grant_keys(struct gateway *gateway, struct cv_error *error)
     return result ? result : grant_keys_new(secrets, &gateway->media.grants, error);
 }
 
-static int start_probe(struct gateway *gateway, const struct options *options,
-                       struct cv_error *error)
-{
-    const struct cv_probe_params params = {program, options->listen, STALL_MS};
-    if (!options->listen[0]) {
-        return 0;
-    }
-    int result = cv_probe_start(&params, &gateway->probe, error);
-    if (result == 0) {
-        told_of_stop = gateway->probe;
-        cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(gateway->probe));
-    }
-    return result;
-}
-
 static bool is_loopback(const char *address)
 {
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]:", 6) == 0;
@@ -188,7 +145,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
         .is_insecure_cookie_allowed = is_loopback(options->api) && !options->is_behind_proxy,
         .keys = gateway->keys,
         .media = &gateway->media,
-        .metrics = cv_probe_metrics(gateway->probe),
+        .metrics = cv_probe_metrics(gateway->daemon.probe),
     };
     if (!is_loopback(options->api) && !options->is_behind_proxy && !options->is_insecure_http) {
         return cv_fail(
@@ -227,50 +184,34 @@ static int start_server(struct gateway *gateway, const struct options *options,
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-/* Whether the database is there and has the schema that this program knows; else why not. */
-static bool is_schema_good(struct gateway *gateway, char reason[CV_SCHEMA_REASON_SIZE],
-                           struct cv_error *error)
-{
-    const struct cv_db_params params = {.application_name = program,
-                                        .cancel = gateway->stop,
-                                        .statement_timeout_ms = SCHEMA_STATEMENT_MS};
-    int result = gateway->db ? 0 : cv_db_open(&params, &gateway->db, error);
-    if (result == 0 && !cv_db_is_connected(gateway->db)) {
-        result = cv_db_reconnect(gateway->db, LOOP_MS, error);
-    }
-    result = result ? result : cv_queue_check_schema(gateway->db, reason, error);
-    if (result < 0) {
-        (void)snprintf(reason, CV_SCHEMA_REASON_SIZE, "%.*s", CV_SCHEMA_REASON_SIZE - 1,
-                       error->message);
-    }
-    return result == 0;
-}
-
+/* Requests are run while the database is there and has the schema that this program knows. */
 static void look_at_schema(struct gateway *gateway)
 {
-    char reason[CV_SCHEMA_REASON_SIZE] = "";
+    const struct cv_daemon_db_params params = {.statement_timeout_ms = SCHEMA_STATEMENT_MS};
+    struct cv_daemon *daemon = &gateway->daemon;
     struct cv_error error;
     if (cv_monotonic_ms() < gateway->schema_at_ms) {
         return;
     }
-    bool is_good = is_schema_good(gateway, reason, &error);
-    if (!is_good && cv_cancel_level(gateway->stop) == CV_CANCEL_NONE) {
-        cv_log(CV_LOG_WARN, "not ready: %s", reason);
+    int result = gateway->db ? 0 : cv_daemon_connect(daemon, &params, &gateway->db, &error);
+    if (result == 0 && !cv_db_is_connected(gateway->db)) {
+        result = cv_db_reconnect(gateway->db, LOOP_MS, &error);
     }
-    pool_set_ready(gateway->pool, is_good);
-    cv_probe_set_reason(gateway->probe, is_good ? NULL : reason);
-    gateway->schema_at_ms = cv_monotonic_ms() + (is_good ? SCHEMA_MS : LOOP_MS);
+    result = result ? result : cv_daemon_check_schema(daemon, gateway->db, &error);
+    if (result <= 0 && !cv_daemon_is_stopping(daemon)) {
+        cv_daemon_set_reason(daemon, result < 0 ? error.message : NULL);
+    }
+    pool_set_ready(gateway->pool, result == 0);
+    gateway->schema_at_ms = cv_monotonic_ms() + (result == 0 ? SCHEMA_MS : LOOP_MS);
 }
 
 static void serve(struct gateway *gateway)
 {
-    while (cv_cancel_level(gateway->stop) == CV_CANCEL_NONE) {
-        cv_probe_beat(gateway->probe);
+    while (!cv_daemon_is_stopping(&gateway->daemon)) {
         look_at_schema(gateway);
         server_close_late(gateway->server);
         server_ask_again(gateway->server);
-        struct pollfd stop = {.fd = cv_cancel_fd(gateway->stop), .events = POLLIN};
-        (void)poll(&stop, 1, LOOP_MS);
+        cv_daemon_wait(&gateway->daemon, NULL, cv_monotonic_ms() + LOOP_MS);
     }
 }
 
@@ -291,14 +232,13 @@ static void finish(struct gateway *gateway, int64_t grace_ms)
 static int run(const struct options *options, struct cv_error *error)
 {
     cv_auto(gateway_deinit) struct gateway gateway = {0};
+    const struct cv_daemon_params params = {program, options->listen, STALL_MS, false};
     int64_t grace_ms = 0;
     int result = cv_env_int("CORTANA_GRACE_MS", 30 * 1000, 0, INT32_MAX, &grace_ms, error);
-    result = result ? result : cv_cancel_new(&gateway.stop, error);
     result = result ? result : cv_cancel_new(&gateway.abort, error);
-    result = result ? result : catch_signals(gateway.stop, error);
     result = result ? result : load_keys(&gateway, options, error);
     result = result ? result : load_grant_keys(&gateway, error);
-    result = result ? result : start_probe(&gateway, options, error);
+    result = result ? result : cv_daemon_open(&params, &gateway.daemon, error);
     result = result ? result : start_server(&gateway, options, error);
     if (result == 0) {
         serve(&gateway);
@@ -311,63 +251,18 @@ static int run(const struct options *options, struct cv_error *error)
 
 static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
-    static const struct option long_options[] = {
-        {"api", required_argument, NULL, 'a'},
-        {"listen", required_argument, NULL, 'l'},
-        {"behind-proxy", no_argument, NULL, 'b'},
-        {"insecure-http", no_argument, NULL, 'i'},
-        {"no-operator", no_argument, NULL, 'n'},
-        {"connections", required_argument, NULL, 'c'},
-        {"max-clients", required_argument, NULL, 'm'},
-        {"per-address", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+    const struct cv_option known[] = {
+        {"api", .text = &options->api},
+        {"listen", .text = &options->listen},
+        {"behind-proxy", .flag = &options->is_behind_proxy},
+        {"insecure-http", .flag = &options->is_insecure_http},
+        {"no-operator", .flag = &options->is_without_service},
+        {"connections", .integer = &options->connections, .least = 1, .most = 64},
+        {"max-clients", .integer = &options->max_clients, .least = 1, .most = 1000000},
+        {"per-address", .integer = &options->per_address, .least = 0, .most = 1000000},
     };
-    bool good = true;
-    *ret_exit = CV_EXIT_DONE;
-    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
-        switch (option) {
-        case 'a':
-            options->api = optarg;
-            break;
-        case 'l':
-            options->listen = optarg;
-            break;
-        case 'b':
-            options->is_behind_proxy = true;
-            break;
-        case 'i':
-            options->is_insecure_http = true;
-            break;
-        case 'n':
-            options->is_without_service = true;
-            break;
-        case 'c':
-            good = good && cv_parse_int(optarg, 1, 64, &options->connections);
-            break;
-        case 'm':
-            good = good && cv_parse_int(optarg, 1, 1000000, &options->max_clients);
-            break;
-        case 'p':
-            good = good && cv_parse_int(optarg, 0, 1000000, &options->per_address);
-            break;
-        case 'h':
-            (void)fputs(usage, stdout);
-            return false;
-        case 'v':
-            (void)printf("%s %s\n", program, CV_VERSION);
-            return false;
-        default:
-            good = false;
-        }
-    }
-    if (!good || optind < argc) {
-        (void)fprintf(stderr, "%s: wrong arguments\ntry %s --help\n", program, program);
-        *ret_exit = CV_EXIT_USAGE;
-        return false;
-    }
-    return true;
+    const struct cv_program self = {program, usage, known, CV_COUNT(known)};
+    return cv_parse_options(&self, argc, argv, ret_exit);
 }
 
 int main(int argc, char **argv)
@@ -383,8 +278,7 @@ int main(int argc, char **argv)
         return code;
     }
     if (run(&options, &error) != 0) {
-        cv_log_error(&error, program);
-        return error.verdict == CV_VERDICT_STOP ? CV_EXIT_STOP : CV_EXIT_RETRY;
+        return cv_daemon_exit_code(program, &error);
     }
     return CV_EXIT_DONE;
 }

@@ -332,6 +332,28 @@ const char *cv_env(const char *name, const char *fallback);
 CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high,
                              int64_t *ret_value, struct cv_error *error);
 
+/* One long option of a daemon. Exactly one of the pointers is set: a flag takes no value and becomes
+ * true; the others are written when the option is given, numbers only within [least, most]. */
+struct cv_option {
+    const char *name; /* without its dashes */
+    bool *flag;
+    const char **text; /* borrowed from argv */
+    int64_t *integer;
+    double *decimal;
+    double least, most;
+};
+
+struct cv_program {
+    const char *name;
+    const char *usage; /* what --help prints */
+    const struct cv_option *options;
+    size_t option_count; /* at most 24 */
+};
+
+/* Reads a command line of long options; --help and --version are answered here. False: the program
+ * is to end with *ret_exit, and all is said: help on standard output, a mistake on standard error. */
+bool cv_parse_options(const struct cv_program *program, int argc, char **argv, int *ret_exit);
+
 /* The path of another program of this installation, `relative` to the directory of the program that
  * runs; false when no executable file is there. */
 bool cv_sibling_program(const char *relative, char *path, size_t size);

@@ -1,5 +1,5 @@
 #include "common/db/db.h"
-#include "common/probe/probe.h"
+#include "common/probe/probe_internal.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -216,14 +216,7 @@ static bool init_locks(struct cv_fleet *fleet)
            pthread_condattr_destroy(&attributes) == 0;
 }
 
-int cv_fleet_interval(int64_t *ret_ms, struct cv_error *error)
-{
-    return cv_env_int("CORTANA_METRICS_FLEET_MS", INTERVAL_MS, INTERVAL_LEAST_MS, INTERVAL_MOST_MS,
-                      ret_ms, error);
-}
-
-int cv_fleet_start(struct cv_probe *probe, int64_t interval_ms, struct cv_fleet **ret_fleet,
-                   struct cv_error *error)
+int cv_fleet_start(struct cv_probe *probe, struct cv_fleet **ret_fleet, struct cv_error *error)
 {
     struct cv_fleet *made = calloc(1, sizeof(*made));
     if (!made || !init_locks(made)) {
@@ -232,8 +225,9 @@ int cv_fleet_start(struct cv_probe *probe, int64_t interval_ms, struct cv_fleet 
     }
     cv_auto(fleet_free) struct cv_fleet *fleet = made;
     fleet->probe = probe;
-    fleet->interval_ms = interval_ms;
-    int result = cv_cancel_new(&fleet->cancel, error);
+    int result = cv_env_int("CORTANA_METRICS_FLEET_MS", INTERVAL_MS, INTERVAL_LEAST_MS,
+                            INTERVAL_MOST_MS, &fleet->interval_ms, error);
+    result = result ? result : cv_cancel_new(&fleet->cancel, error);
     if (result < 0) {
         return result;
     }

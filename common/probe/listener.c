@@ -18,6 +18,7 @@ enum {
 
 struct cv_probe {
     struct MHD_Daemon *daemon; /* has a thread of its own */
+    struct cv_fleet *fleet;    /* NULL: /metrics does not show the fleet */
     int port;
     int64_t stall_ms;
     _Atomic int64_t beat_at;
@@ -262,6 +263,7 @@ static int start_daemon(struct cv_probe *probe, const char *address, struct cv_e
 
 static void probe_free(struct cv_probe *probe)
 {
+    cv_fleet_stop(probe->fleet);
     if (probe->daemon) {
         MHD_stop_daemon(probe->daemon);
     }
@@ -275,6 +277,10 @@ CV_DEFINE_CLEANUP(struct cv_probe *, probe_free)
 int cv_probe_start(const struct cv_probe_params *params, struct cv_probe **ret_probe,
                    struct cv_error *error)
 {
+    if (!params->address || !params->address[0]) {
+        *ret_probe = NULL;
+        return 0;
+    }
     struct cv_probe *made = calloc(1, sizeof(*made));
     if (!made || pthread_mutex_init(&made->mutex, NULL) != 0) {
         free(made);
@@ -291,9 +297,13 @@ int cv_probe_start(const struct cv_probe_params *params, struct cv_probe **ret_p
     cv_metric_set(probe->metrics, &build_info, CV_LABELS(params->program, CV_VERSION), 1);
     cv_metric_set(probe->metrics, &start_time, NULL, (double)cv_wall_ms() / 1000);
     result = start_daemon(probe, params->address, error);
+    if (result == 0 && params->shows_fleet) {
+        result = cv_fleet_start(probe, &probe->fleet, error);
+    }
     if (result < 0) {
         return result;
     }
+    cv_log(CV_LOG_INFO, "probes and metrics at port %d", probe->port);
     *ret_probe = cv_take(probe);
     return 0;
 }

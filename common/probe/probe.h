@@ -75,9 +75,15 @@ struct cv_probe_params {
      * of the machine. PORT 0: any free one, see cv_probe_port. */
     const char *address;
     int64_t stall_ms; /* a loop that has not turned for so long is taken to be stuck */
+    /* /metrics shows the whole fleet, too (families cortana_fleet_…): queue_depth, job_flow, workers and
+     * hosts are read from the database every CORTANA_METRICS_FLEET_MS (15000), on a thread and a
+     * connection of its own. One or two processes of a fleet do this, not each: every reading costs
+     * the database a count of what waits. */
+    bool shows_fleet;
 };
 
-/* Not ready ("starting") until told otherwise. CV_ERROR_CONFIGURATION when the address is no
+/* Listens, and logs at which port; *ret_probe is NULL where `address` is NULL or empty: nobody listens.
+ * Not ready ("starting") until told otherwise. CV_ERROR_CONFIGURATION when the address is no
  * address or cannot be had. Signals are blocked in its thread as in the caller's: block what is
  * yours to handle first. */
 CV_MUST_CHECK int cv_probe_start(const struct cv_probe_params *params, struct cv_probe **ret_probe,
@@ -106,19 +112,3 @@ struct cv_metrics *cv_probe_metrics(struct cv_probe *probe);
 /* Shows these numbers too, in place of those of the call before; takes them over. Their families
  * must not be among those of the process. */
 void cv_probe_publish(struct cv_probe *probe, struct cv_metrics *metrics);
-
-/* ---- the fleet ------------------------------------------------------------------------------- */
-
-/* Reads what the whole fleet has to say from the database (queue_depth, job_flow, the workers and
- * hosts), every `interval_ms` on a thread and a connection of its own, and publishes it: families
- * cortana_fleet_…. One or two processes of a fleet do this, not each: every reading costs the
- * database a count of what waits. `probe` must outlive it. */
-struct cv_fleet;
-
-/* CORTANA_METRICS_FLEET_MS, 15 s by default: a common interval of scrapes. */
-CV_MUST_CHECK int cv_fleet_interval(int64_t *ret_ms, struct cv_error *error);
-
-CV_MUST_CHECK int cv_fleet_start(struct cv_probe *probe, int64_t interval_ms,
-                                 struct cv_fleet **ret_fleet, struct cv_error *error);
-void cv_fleet_stop(struct cv_fleet *fleet);
-CV_DEFINE_CLEANUP(struct cv_fleet *, cv_fleet_stop)

@@ -16,7 +16,7 @@ struct cv_worker_options {
     int64_t poll_ms;
     bool listen;               /* false behind a pooler that takes LISTEN and tells nothing */
     const char *probe_address; /* "": nobody may ask how it does */
-    bool metrics_fleet;        /* /metrics shows the whole fleet, too */
+    bool shows_fleet;          /* /metrics shows the whole fleet, too */
 };
 
 /* Where a stage finds its broker's two sockets. */

@@ -277,26 +277,17 @@ static int open_signals(struct cv_supervisor *supervisor, struct cv_error *error
 /* The loop that a stuck one is told from: it has lost all its leases by then. */
 static int start_probe(struct cv_supervisor *supervisor, struct cv_error *error)
 {
-    if (!supervisor->options.probe_address[0]) {
-        return 0;
-    }
-    struct cv_probe_params params = {
+    const struct cv_probe_params params = {
         .program = supervisor->stage->name,
         .address = supervisor->options.probe_address,
         .stall_ms = supervisor->lease_ms,
+        .shows_fleet = supervisor->options.shows_fleet,
     };
     int r = cv_probe_start(&params, &supervisor->probe, error);
-    if (r < 0) {
-        return r;
+    if (r == 0) {
+        cv_supervisor_count_start(supervisor);
     }
-    cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(supervisor->probe));
-    cv_supervisor_count_start(supervisor);
-    if (!supervisor->options.metrics_fleet) {
-        return 0;
-    }
-    int64_t interval = 0;
-    r = cv_fleet_interval(&interval, error);
-    return r < 0 ? r : cv_fleet_start(supervisor->probe, interval, &supervisor->fleet, error);
+    return r;
 }
 
 /* Says once which layers hold here, before there are threads; CORTANA_SANDBOX=require may stop us. */
@@ -369,7 +360,6 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
     cv_job_logs_stop(supervisor->job_logs);
     cv_store_watch_stop(supervisor->store_watch);
     cv_brokers_stop(&supervisor->brokers);
-    cv_fleet_stop(supervisor->fleet);
     cv_probe_stop(supervisor->probe);
     free(supervisor->slots);
     free(supervisor->bucket);

@@ -77,7 +77,6 @@ struct cv_supervisor {
     struct cv_brokers brokers;          /* of a stage that needs the store */
     struct cv_keeper *keeper;
     struct cv_probe *probe; /* NULL: nobody listens */
-    struct cv_fleet *fleet; /* NULL: the fleet's numbers are not asked for */
     bool has_claimed;
     struct cv_slot *slots;
     int signal_fd;

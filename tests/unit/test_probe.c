@@ -133,7 +133,7 @@ static struct cv_probe *start(const char *address, int64_t stall_ms)
 {
     struct cv_probe *probe = NULL;
     struct cv_error error;
-    struct cv_probe_params params = {"test", address, stall_ms};
+    struct cv_probe_params params = {"test", address, stall_ms, false};
     int result = cv_probe_start(&params, &probe, &error);
     if (result != 0) {
         fail_msg("%s", error.message);
@@ -341,13 +341,13 @@ static void test_addresses(void **state)
 {
     (void)state;
     static const char *const good[] = {"0.0.0.0:0", "127.0.0.1:0", ":0", "[::]:0"};
-    static const char *const bad[] = {"",        "9090",        "127.0.0.1", "127.0.0.1:",
-                                      "::1:0",   "[::1:0",      "[]:0",      "127.0.0.1:65536",
-                                      "a.b.c:0", "127.0.0.1:x", "[::1]0"};
+    static const char *const bad[] = {"9090",        "127.0.0.1", "127.0.0.1:",      "::1:0",
+                                      "[::1:0",      "[]:0",      "127.0.0.1:65536", "a.b.c:0",
+                                      "127.0.0.1:x", "[::1]0"};
     struct cv_error error;
     for (size_t i = 0; i < CV_COUNT(good); i++) {
         cv_auto(cv_probe_stop) struct cv_probe *probe = NULL;
-        struct cv_probe_params params = {"test", good[i], 60000};
+        struct cv_probe_params params = {"test", good[i], 60000, false};
         int result = cv_probe_start(&params, &probe, &error);
         if (result < 0 && strchr(good[i], '[')) {
             continue; /* a machine without IPv6 */
@@ -357,16 +357,20 @@ static void test_addresses(void **state)
     }
     for (size_t i = 0; i < CV_COUNT(bad); i++) {
         struct cv_probe *probe = NULL;
-        struct cv_probe_params params = {"test", bad[i], 60000};
+        struct cv_probe_params params = {"test", bad[i], 60000, false};
         assert_int_equal(cv_probe_start(&params, &probe, &error), -1);
         assert_int_equal(error.type, CV_ERROR_CONFIGURATION);
         assert_null(probe);
     }
+    struct cv_probe *nowhere = NULL;
+    struct cv_probe_params silent = {"test", "", 60000, false};
+    assert_int_equal(cv_probe_start(&silent, &nowhere, &error), 0);
+    assert_null(nowhere);
     cv_auto(cv_probe_stop) struct cv_probe *first = start("127.0.0.1:0", 60000);
     char taken[40];
     (void)snprintf(taken, sizeof(taken), "127.0.0.1:%d", cv_probe_port(first));
     struct cv_probe *second = NULL;
-    struct cv_probe_params params = {"test", taken, 60000};
+    struct cv_probe_params params = {"test", taken, 60000, false};
     assert_int_equal(cv_probe_start(&params, &second, &error), -1);
     assert_int_equal(error.type, CV_ERROR_CONFIGURATION);
     assert_non_null(strstr(error.message, taken));

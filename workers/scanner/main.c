@@ -1,8 +1,5 @@
 #include "workers/scanner/scanner.h"
 
-#include <getopt.h>
-#include <string.h>
-
 static const char name[] = "scanner-worker";
 static const char job_type[] = "scanner";
 
@@ -148,7 +145,7 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
             looked = cv_store_probe(scanner->store, CV_STORE_READ, &failure);
         }
         if (looked == 0) {
-            cv_probe_set_reason(scanner->daemon.probe, NULL);
+            cv_daemon_set_reason(&scanner->daemon, NULL);
             looked = pass(scanner, &failure);
         }
         looked = looked ? looked : look_until(scanner, until, &failure);
@@ -168,47 +165,14 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
 
 static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
-    static const struct option long_options[] = {
-        {"interval", required_argument, NULL, 'i'},
-        {"pages", required_argument, NULL, 'p'},
-        {"events", no_argument, NULL, 'e'},
-        {"listen", required_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+    const struct cv_option known[] = {
+        {"interval", .decimal = &options->interval_s, .least = 0.1, .most = 86400},
+        {"pages", .integer = &options->pages, .least = 1, .most = PAGES_MAX},
+        {"events", .flag = &options->events},
+        {"listen", .text = &options->listen},
     };
-    bool good = true;
-    *ret_exit = CV_EXIT_DONE;
-    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
-        switch (option) {
-        case 'i':
-            good = good && cv_parse_double(optarg, 0.1, 86400, &options->interval_s);
-            break;
-        case 'p':
-            good = good && cv_parse_int(optarg, 1, PAGES_MAX, &options->pages);
-            break;
-        case 'e':
-            options->events = true;
-            break;
-        case 'l':
-            options->listen = optarg;
-            break;
-        case 'h':
-            (void)fputs(usage, stdout);
-            return false;
-        case 'v':
-            (void)printf("%s %s\n", name, CV_VERSION);
-            return false;
-        default:
-            good = false;
-        }
-    }
-    if (!good || optind < argc) {
-        (void)fprintf(stderr, "%s: wrong arguments\ntry %s --help\n", name, name);
-        *ret_exit = CV_EXIT_USAGE;
-        return false;
-    }
-    return true;
+    const struct cv_program program = {name, usage, known, CV_COUNT(known)};
+    return cv_parse_options(&program, argc, argv, ret_exit);
 }
 
 static void scanner_deinit(struct scanner *scanner)
@@ -238,16 +202,8 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
         return result;
     }
     cv_store_set_cancel(scanner->store, scanner->daemon.cancel);
-    struct cv_db_params params = {.application_name = name, .cancel = scanner->daemon.cancel};
-    result = cv_db_open(&params, &scanner->db, error);
-    if (result != 0) {
-        return result;
-    }
-    struct cv_error reason;
-    if (cv_db_listen(scanner->db, "cv_uploads", &reason) != 0) {
-        cv_log(CV_LOG_WARN, "polling only: %s", reason.message); /* a pooler that knows no LISTEN */
-    }
-    return 0;
+    const struct cv_daemon_db_params params = {.channel = "cv_uploads"};
+    return cv_daemon_connect(&scanner->daemon, &params, &scanner->db, error);
 }
 
 static int run(const struct options *options, int64_t *ret_unreadable, struct cv_error *error)

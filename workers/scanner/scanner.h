@@ -6,9 +6,8 @@
  */
 #pragma once
 
+#include "common/daemon/daemon.h"
 #include "common/objects/objects.h"
-#include "common/queue/queue.h"
-#include "common/worker/worker.h"
 
 #include <jansson.h>
 

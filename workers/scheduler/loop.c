@@ -7,20 +7,8 @@ enum {
 
 int scheduler_open(struct scheduler_part *part, struct cv_error *error)
 {
-    const struct cv_db_params params = {
-        .application_name = part->name,
-        .cancel = part->daemon->cancel,
-        .statement_timeout_ms = part->statement_ms,
-    };
-    int result = cv_db_open(&params, &part->db, error);
-    if (result != 0) {
-        return result;
-    }
-    struct cv_error reason;
-    if (part->channel && cv_db_listen(part->db, part->channel, &reason) != 0) {
-        cv_log(CV_LOG_WARN, "polling only: %s", reason.message); /* a pooler that knows no LISTEN */
-    }
-    return 0;
+    const struct cv_daemon_db_params params = {part->name, part->channel, part->statement_ms};
+    return cv_daemon_connect(part->daemon, &params, &part->db, error);
 }
 
 static void wait_for(struct scheduler_part *part, int64_t wait_ms)
@@ -52,7 +40,7 @@ int scheduler_run(struct scheduler_part *part, struct cv_error *error)
         int done = watch_schema(part, &failure);
         done = done ? done : part->round(part, &wait_ms, &failure);
         if (done == 0) {
-            cv_probe_set_reason(part->daemon->probe, NULL);
+            cv_daemon_set_reason(part->daemon, NULL);
             wait_for(part, wait_ms);
         } else {
             result = cv_daemon_recover(part->daemon, part->db, &failure, error);

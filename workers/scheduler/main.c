@@ -1,6 +1,5 @@
 #include "workers/scheduler/scheduler.h"
 
-#include <getopt.h>
 #include <poll.h>
 #include <pthread.h>
 
@@ -31,7 +30,7 @@ struct options {
     int64_t poll_ms;
     bool is_once;
     const char *listen; /* "": nowhere */
-    bool metrics_fleet;
+    bool shows_fleet;
 };
 
 /* ---- both parts ------------------------------------------------------------------------------ */
@@ -141,7 +140,7 @@ static int run(const struct options *options, struct cv_error *error)
         .name = program,
         .listen = options->is_once ? NULL : options->listen,
         .stall_ms = STALL_MS,
-        .metrics_fleet = options->metrics_fleet,
+        .shows_fleet = options->shows_fleet,
     };
     int result = cv_daemon_open(&params, &parts.daemon, error);
     parts.keeping = parts.daemon;
@@ -174,47 +173,14 @@ static int run(const struct options *options, struct cv_error *error)
 
 static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
-    static const struct option long_options[] = {
-        {"poll-ms", required_argument, NULL, 'p'},
-        {"listen", required_argument, NULL, 'l'},
-        {"metrics-fleet", no_argument, NULL, 'm'},
-        {"once", no_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+    const struct cv_option known[] = {
+        {"poll-ms", .integer = &options->poll_ms, .least = POLL_MIN_MS, .most = POLL_MAX_MS},
+        {"listen", .text = &options->listen},
+        {"metrics-fleet", .flag = &options->shows_fleet},
+        {"once", .flag = &options->is_once},
     };
-    bool good = true;
-    *ret_exit = CV_EXIT_DONE;
-    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
-        switch (option) {
-        case 'p':
-            good = good && cv_parse_int(optarg, POLL_MIN_MS, POLL_MAX_MS, &options->poll_ms);
-            break;
-        case 'l':
-            options->listen = optarg;
-            break;
-        case 'm':
-            options->metrics_fleet = true;
-            break;
-        case 'o':
-            options->is_once = true;
-            break;
-        case 'h':
-            (void)fputs(usage, stdout);
-            return false;
-        case 'v':
-            (void)printf("%s %s\n", program, CV_VERSION);
-            return false;
-        default:
-            good = false;
-        }
-    }
-    if (!good || optind < argc) {
-        (void)fprintf(stderr, "%s: wrong arguments\ntry %s --help\n", program, program);
-        *ret_exit = CV_EXIT_USAGE;
-        return false;
-    }
-    return true;
+    const struct cv_program self = {program, usage, known, CV_COUNT(known)};
+    return cv_parse_options(&self, argc, argv, ret_exit);
 }
 
 int main(int argc, char **argv)

@@ -6,10 +6,7 @@
  */
 #pragma once
 
-#include "common/base/base.h"
-#include "common/db/db.h"
-#include "common/queue/queue.h"
-#include "common/worker/worker.h"
+#include "common/daemon/daemon.h"
 
 #define SCHEDULER_JOB_TYPE "scheduler" /* in its row among the workers */
 

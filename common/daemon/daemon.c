@@ -1,4 +1,4 @@
-#include "common/worker/worker.h"
+#include "common/daemon/daemon.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -37,26 +37,6 @@ static int catch_signals(struct cv_daemon *daemon, struct cv_error *error)
     return 0;
 }
 
-static int start_probe(struct cv_daemon *daemon, const struct cv_daemon_params *params,
-                       struct cv_error *error)
-{
-    const struct cv_probe_params probe = {params->name, params->listen, params->stall_ms};
-    int64_t interval_ms = 0;
-    if (!params->listen || !params->listen[0]) {
-        return 0;
-    }
-    int result = cv_probe_start(&probe, &daemon->probe, error);
-    if (result != 0) {
-        return result;
-    }
-    told_of_stop = daemon->probe;
-    cv_log(CV_LOG_INFO, "probes and metrics at port %d", cv_probe_port(daemon->probe));
-    result = params->metrics_fleet ? cv_fleet_interval(&interval_ms, error) : 0;
-    return result || !params->metrics_fleet
-               ? result
-               : cv_fleet_start(daemon->probe, interval_ms, &daemon->fleet, error);
-}
-
 int cv_daemon_open(const struct cv_daemon_params *params, struct cv_daemon *daemon,
                    struct cv_error *error)
 {
@@ -67,11 +47,15 @@ int cv_daemon_open(const struct cv_daemon_params *params, struct cv_daemon *daem
     cv_log_set_context(&(const struct cv_log_context){.worker_id = daemon->id});
     int result = cv_cancel_new(&daemon->cancel, error);
     result = result ? result : catch_signals(daemon, error);
-    result = result ? result : start_probe(daemon, params, error);
+    const struct cv_probe_params probe = {params->name, params->listen, params->stall_ms,
+                                          params->shows_fleet};
+    result = result ? result : cv_probe_start(&probe, &daemon->probe, error);
     if (result) {
         cv_daemon_deinit(daemon);
+        return result;
     }
-    return result;
+    told_of_stop = daemon->probe;
+    return 0;
 }
 
 void cv_daemon_deinit(struct cv_daemon *daemon)
@@ -82,7 +66,6 @@ void cv_daemon_deinit(struct cv_daemon *daemon)
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     told_of_stop = NULL;
-    cv_fleet_stop(daemon->fleet);
     cv_probe_stop(daemon->probe);
     cv_cancel_free(daemon->cancel);
     *daemon = (struct cv_daemon){.name = daemon->name};
@@ -96,11 +79,32 @@ int cv_daemon_exit_code(const char *name, const struct cv_error *error)
                                                     : CV_EXIT_STOP;
 }
 
+int cv_daemon_connect(const struct cv_daemon *daemon, const struct cv_daemon_db_params *params,
+                      struct cv_db **ret_db, struct cv_error *error)
+{
+    const struct cv_db_params connection = {
+        .application_name = params->application_name ? params->application_name : daemon->name,
+        .cancel = daemon->cancel,
+        .statement_timeout_ms = params->statement_timeout_ms,
+    };
+    int result = cv_db_open(&connection, ret_db, error);
+    struct cv_error reason;
+    if (result == 0 && params->channel && cv_db_listen(*ret_db, params->channel, &reason) != 0) {
+        cv_log(CV_LOG_WARN, "polling only: %s", reason.message);
+    }
+    return result;
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 bool cv_daemon_is_stopping(const struct cv_daemon *daemon)
 {
     return cv_cancel_level(daemon->cancel) != CV_CANCEL_NONE;
+}
+
+static bool is_connected(const struct cv_db *db)
+{
+    return db && cv_db_is_connected(db);
 }
 
 /* Takes all that have come: one look answers them all. */
@@ -110,7 +114,7 @@ static bool take_notifications(struct cv_db *db)
         cv_auto_free char *channel = NULL;
         cv_auto_free char *payload = NULL;
         struct cv_error error;
-        if (!cv_db_is_connected(db) || cv_db_notification(db, &channel, &payload, &error) != 1) {
+        if (!is_connected(db) || cv_db_notification(db, &channel, &payload, &error) != 1) {
             return any;
         }
     }
@@ -118,39 +122,51 @@ static bool take_notifications(struct cv_db *db)
 
 void cv_daemon_wait(struct cv_daemon *daemon, struct cv_db *db, int64_t until)
 {
-    bool was_connected = cv_db_is_connected(db);
+    bool was_connected = is_connected(db);
     for (;;) {
         int64_t left = until - cv_monotonic_ms();
         cv_probe_beat(daemon->probe);
         if (left <= 0 || cv_daemon_is_stopping(daemon) || take_notifications(db)) {
             return;
         }
-        bool is_connected = cv_db_is_connected(db);
-        if (was_connected && !is_connected) {
+        bool still_connected = is_connected(db);
+        if (was_connected && !still_connected) {
             return; /* the next statement finds that out, too */
         }
         struct pollfd polls[2] = {
             {.fd = cv_cancel_fd(daemon->cancel), .events = POLLIN},
-            {.fd = is_connected ? cv_db_fd(db) : -1, .events = POLLIN},
+            {.fd = still_connected ? cv_db_fd(db) : -1, .events = POLLIN},
         };
         (void)poll(polls, CV_COUNT(polls), left < BEAT_MS ? (int)left : BEAT_MS);
     }
 }
 
+void cv_daemon_set_reason(struct cv_daemon *daemon, const char *reason)
+{
+    if (reason && strncmp(daemon->reason, reason, sizeof(daemon->reason) - 1) != 0) {
+        cv_log(CV_LOG_WARN, "not ready: %s", reason);
+    }
+    (void)snprintf(daemon->reason, sizeof(daemon->reason), "%s", reason ? reason : "");
+    cv_probe_set_reason(daemon->probe, reason);
+}
+
+int cv_daemon_check_schema(struct cv_daemon *daemon, struct cv_db *db, struct cv_error *error)
+{
+    char reason[CV_SCHEMA_REASON_SIZE] = "";
+    int result = cv_queue_check_schema(db, reason, error);
+    if (result == CV_QUEUE_SCHEMA) {
+        cv_daemon_set_reason(daemon, reason);
+    }
+    return result;
+}
+
 int cv_daemon_wait_for_schema(struct cv_daemon *daemon, struct cv_db *db, struct cv_error *error)
 {
-    char said[CV_SCHEMA_REASON_SIZE] = "";
     while (!cv_daemon_is_stopping(daemon)) {
-        char reason[CV_SCHEMA_REASON_SIZE] = "";
-        int result = cv_queue_check_schema(db, reason, error);
+        int result = cv_daemon_check_schema(daemon, db, error);
         if (result != CV_QUEUE_SCHEMA) {
             return result;
         }
-        if (strcmp(said, reason) != 0) {
-            cv_log(CV_LOG_WARN, "%s", reason);
-            (void)memcpy(said, reason, sizeof(said));
-        }
-        cv_probe_set_reason(daemon->probe, reason);
         cv_daemon_wait(daemon, db, cv_monotonic_ms() + SCHEMA_MS);
     }
     return 0;
