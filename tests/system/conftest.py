@@ -13,6 +13,8 @@ import psycopg2
 import psycopg2.extras
 import pytest
 from jobs import Queue
+from s3_server import S3Server
+from workers import STAGE_SCHEMA, Jobs, Workers
 
 psycopg2.extras.register_uuid()
 
@@ -207,3 +209,29 @@ def sql(database):
 def queue(sql):
     """The queue of the fresh database."""
     return Queue(sql)
+
+
+@pytest.fixture
+def jobs(sql):
+    """The queue of the fresh database, with the types of the test stages."""
+    sql.cursor().execute(STAGE_SCHEMA)
+    return Jobs(sql)
+
+
+@pytest.fixture
+def workers(program, database, tmp_path):
+    """Starts workers on the fresh database; they are ended behind the test."""
+    started = Workers(program, database, tmp_path)
+    yield started
+    started.end()
+
+
+@pytest.fixture(scope="module")
+def s3_server():
+    """A real S3 server of the module's own; that it cannot start is a failure, not a reason to skip."""
+    server = S3Server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

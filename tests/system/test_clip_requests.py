@@ -6,22 +6,9 @@ import uuid
 import psycopg2
 import pytest
 from media_tools import make_clip, streams
-from workers import Jobs, Workers
 
 VIDEO = "5b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0002"
 ORIGINAL = f"videos/original/{VIDEO}/master.mp4"
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
-
-
-@pytest.fixture
-def jobs(sql):
-    return Jobs(sql)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import uuid
 import psycopg2
 import pytest
 from test_row_security import ALICE
-from workers import DEADLINE, Jobs, Workers, children_of, is_running, wait_until
+from workers import DEADLINE, children_of, is_running, wait_until
 
 SCRIPT = """#!/usr/bin/env python3
 import json, os, signal, sys, time
@@ -38,18 +38,6 @@ elif what == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
 """
 TEXT = {"type": "string", "maxLength": 200}
-
-
-@pytest.fixture
-def jobs(sql):
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
 
 
 @pytest.fixture

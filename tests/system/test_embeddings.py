@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 from embedding_server import EmbeddingServer, vector
 from test_row_security import ALICE, BOB
-from workers import Jobs, Workers, wait_until
+from workers import wait_until
 
 MODEL = "words-64"
 
@@ -59,18 +59,6 @@ def one_server():
 @pytest.fixture
 def library(queue):
     return Library(queue)
-
-
-@pytest.fixture
-def jobs(sql):
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
 
 
 def embed(workers, video, server, model=MODEL, **environment):

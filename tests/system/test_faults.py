@@ -16,17 +16,9 @@ FAST_RETRIES = """UPDATE job_types SET retry_delays = array_fill('10 ms'::interv
 
 
 @pytest.fixture
-def jobs(sql):
-    sql.cursor().execute(STAGE_SCHEMA)
+def jobs(jobs, sql):
     sql.cursor().execute(FAST_RETRIES)
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
+    return jobs
 
 
 def connect(cluster, name):

@@ -10,21 +10,13 @@ import subprocess
 import pytest
 from test_faults import FAST_RETRIES, small_disk
 from probing import get, port_of, wait_reason
-from workers import STAGE_SCHEMA, Jobs, Workers, wait_until
+from workers import wait_until
 
 
 @pytest.fixture
-def jobs(sql):
-    sql.cursor().execute(STAGE_SCHEMA)
+def jobs(jobs, sql):
     sql.cursor().execute(FAST_RETRIES)
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
+    return jobs
 
 
 @pytest.fixture

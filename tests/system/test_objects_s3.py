@@ -5,23 +5,12 @@ import os
 import uuid
 
 import pytest
-from s3_server import S3Server
 from scanning import Scanning, notification
 from store_client import StoreClient
 from workers import Workers, wait_until
 
 OWNER = str(uuid.uuid4())
 PART = 9 * 1000 * 1000  # more than one part
-
-
-@pytest.fixture(scope="module")
-def s3_server():
-    server = S3Server()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 class BucketScanning(Scanning):

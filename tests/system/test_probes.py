@@ -9,20 +9,7 @@ import psycopg2
 import pytest
 from jobs import past_all_rules
 from probing import get, port_of, scrape, wait_ready, wait_reason
-from workers import STAGE_SCHEMA, Jobs, Worker, Workers, wait_until
-
-
-@pytest.fixture
-def jobs(sql):
-    sql.cursor().execute(STAGE_SCHEMA)
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
+from workers import STAGE_SCHEMA, Worker, Workers, wait_until
 
 
 def start(workers, *arguments, **environment):

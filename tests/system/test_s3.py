@@ -12,23 +12,13 @@ import urllib.request
 
 import pytest
 from fault_proxy import FaultProxy
-from s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+from s3_server import ACCESS_KEY, SECRET_KEY
 from store_client import StoreClient, StoreError
 from workers import wait_until
 
 EXISTS, CHANGED, NOT_FOUND = 2, 3, 1
 BIG = 41 * 1000 * 1000  # six parts, the last one short
 QUICK = {"S3_STALL_TIMEOUT_S": "1", "S3_CONNECT_TIMEOUT_MS": "2000"}
-
-
-@pytest.fixture(scope="module")
-def s3_server():
-    server = S3Server()
-    try:
-        server.start()  # that it cannot start is a failure, not a reason to skip
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -11,21 +11,10 @@ import tempfile
 import pytest
 from conftest import run_sql
 from pipeline import Pipeline
-from s3_server import S3Server
 from store_client import StoreClient
 
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
 BUCKET = "pipeline"
-
-
-@pytest.fixture(scope="module")
-def s3_server():
-    server = S3Server()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import time
 
 import pytest
 from embedding_server import EmbeddingServer
-from s3_server import SECRET_KEY, S3Server
+from s3_server import SECRET_KEY
 from store_client import StoreClient
 from test_embeddings import Library
-from workers import STAGE_SCHEMA, Jobs, Workers, children_of, is_running, stages_of, wait_until
+from workers import children_of, is_running, stages_of, wait_until
 
 OWN = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0a01"
 OTHER = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0a02"
@@ -181,16 +181,6 @@ def test_a_broker_survives_garbage(make_stage, kind):
 # ---- on S3 ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def s3_server():
-    server = S3Server()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
 def test_no_attack_gets_through_to_s3(make_stage, program, s3_server):
     environment = s3_server.environment("attacked", s3_server.endpoint)
     client = StoreClient(program("store-commands"), environment)
@@ -212,20 +202,6 @@ def test_no_attack_gets_through_to_s3(make_stage, program, s3_server):
 
 
 # ---- the worker ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def jobs(sql):
-    with sql.cursor() as cursor:
-        cursor.execute(STAGE_SCHEMA)
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
 
 
 def old_kernel(program):

@@ -11,26 +11,15 @@ import pytest
 from fault_proxy import FaultProxy
 from pipeline import Pipeline
 from probing import port_of, wait_ready, wait_reason
-from s3_server import S3Server
 from scanning import Scanning
 from store_client import StoreClient
 from test_faults import small_disk
-from workers import STAGE_SCHEMA, Jobs, Worker, Workers, wait_until
+from workers import Worker, wait_until
 
 COUNT = int(os.environ.get("CORTANA_REFUSED_JOBS", "8"))
 QUICK = {"CORTANA_STORE_PROBE_MS": 100, "CORTANA_DISK_WATCH_MS": 100, "S3_ATTEMPTS": 2,
          "S3_STALL_TIMEOUT_S": 2}
 BUCKET = "refuses"
-
-
-@pytest.fixture(scope="module")
-def s3_server():
-    server = S3Server()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture
@@ -50,18 +39,10 @@ def bucket(s3_server, program):
 
 
 @pytest.fixture
-def jobs(sql):
-    sql.cursor().execute(STAGE_SCHEMA)
-    # A single attempt that counts would show: the job would be dead, for there is no retry.
+def jobs(jobs, sql):
+    # A single attempt that counts would show: the job would be dead, because there is no retry.
     sql.cursor().execute("UPDATE job_types SET retry_delays = '{}' WHERE name = 'test_stage'")
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
+    return jobs
 
 
 def enqueue(jobs, first=0):

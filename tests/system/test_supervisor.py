@@ -7,20 +7,7 @@ import subprocess
 import uuid
 
 import pytest
-from workers import STAGE_SCHEMA, Jobs, Workers, is_running, wait_until
-
-
-@pytest.fixture
-def jobs(sql):
-    sql.cursor().execute(STAGE_SCHEMA)
-    return Jobs(sql)
-
-
-@pytest.fixture
-def workers(program, database, tmp_path):
-    started = Workers(program, database, tmp_path)
-    yield started
-    started.end()
+from workers import is_running, wait_until
 
 
 def is_sanitized(path):
