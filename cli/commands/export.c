@@ -41,7 +41,7 @@ static int export_json(struct cv_db *db, const char *video_id, struct cv_buffer 
     }
     const char *object = cv_db_text(rows, 0, "export");
     if (!object) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "there is no video %s", video_id);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no video %s", video_id);
     }
     cv_auto(json_decref) json_t *export = json_loads(object, 0, NULL);
     json_t *video = json_object_get(export, "video");

@@ -40,8 +40,7 @@ int cli_workers_drain(struct cli_call *call, struct cv_error *error)
                                 " WHERE state <> 'stopped' AND starts_with(id, $1)",
                                 call->arguments[0]);
     if (result == 0 && cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "there is no worker '%s'",
-                       call->arguments[0]);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no worker '%s'", call->arguments[0]);
     }
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         const char *id = cv_db_text(rows, i, "id");
@@ -116,7 +115,7 @@ static int set_all(struct cli_call *call, const char *table, const char *key,
 static int tell_set(struct cli_call *call, int result, const char *thing, struct cv_error *error)
 {
     if (result == 1) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing,
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing,
                        call->arguments[0]);
     }
     return result ? result
@@ -284,7 +283,7 @@ int cli_nodes_wake(struct cli_call *call, struct cv_error *error)
     int result = cli_open(call, error);
     result = result ? result : cv_queue_wake_node(call->session.db, name, error);
     if (result == CV_QUEUE_NO_SUCH_JOB) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "there is no node '%s'", name);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no node '%s'", name);
     }
     return result ? result
                   : cli_tell(call, json_pack("{s:s, s:s}", "node", name, "outcome", "called"),

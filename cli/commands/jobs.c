@@ -24,7 +24,7 @@ int cli_find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
         return result;
     }
     if (cv_db_rows(rows) != 1) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+        return cv_fail(error, CV_ERROR_NOT_FOUND,
                        cv_db_rows(rows) == 0 ? "there is no job '%s'"
                                              : "several jobs begin with '%s': give more of the id",
                        name);

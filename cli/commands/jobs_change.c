@@ -77,7 +77,7 @@ static int tell(struct cli_call *call, int outcome, const char *id, const char *
     case CV_QUEUE_DUPLICATE:
         return cv_fail(error, CV_ERROR_CONFLICT, "the work of job %s is under way already", id);
     case CV_QUEUE_NO_SUCH_JOB:
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "job %s is gone", id);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s is gone", id);
     default:
         return outcome;
     }

@@ -134,9 +134,9 @@ static int find_one(struct cli_sources *sources, const char *place, bool recursi
     size_t before = sources->count;
     int result = add_folder(sources, place, recursive, 0, error);
     if (result == 0 && sources->count == before) {
-        return cv_fail(
-            error, CV_ERROR_OBJECT_NOT_FOUND, "there is no video in %s%s (looked for: %s)", place,
-            recursive ? "" : ": --recursive looks into the folders within, too", extensions);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no video in %s%s (looked for: %s)",
+                       place, recursive ? "" : ": --recursive looks into the folders within, too",
+                       extensions);
     }
     return result;
 }

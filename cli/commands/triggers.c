@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Schedules and triggers: both are rows of job_triggers, a schedule has a cron expression. */
+/* Schedules and triggers: both are rows of job_triggers, a schedule has a cron expression. A function that
+ * serves both asks its verb which of them is meant. */
 
 #define NEXT_COUNT "5"
 
@@ -88,7 +89,7 @@ int cli_schedules_next(struct cli_call *call, struct cv_error *error)
     return result < 0 ? result : CLI_EXIT_OK;
 }
 
-static int show(struct cli_call *call, struct cv_error *error)
+int cli_triggers_show(struct cli_call *call, struct cv_error *error)
 {
     static const struct cli_column columns[] = {
         {"at", "FIRED (UTC)"}, {"outcome", "OUTCOME"}, {"instant", "FOR"},
@@ -104,7 +105,7 @@ static int show(struct cli_call *call, struct cv_error *error)
                                 " WHERE name = $1 AND (cron IS NOT NULL) = $2::boolean",
                                 name, is_schedule(call) ? "true" : "false");
     if (result == 0 && cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing(call), name);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing(call), name);
     }
     if (result == 0 && !call->json) {
         (void)puts(cv_db_text(rows, 0, "definition"));
@@ -119,16 +120,6 @@ static int show(struct cli_call *call, struct cv_error *error)
                                " WHERE t.name = $1 ORDER BY f.id DESC LIMIT 20",
                                name);
     return result < 0 ? result : CLI_EXIT_OK;
-}
-
-int cli_schedules_show(struct cli_call *call, struct cv_error *error)
-{
-    return show(call, error);
-}
-
-int cli_triggers_show(struct cli_call *call, struct cv_error *error)
-{
-    return show(call, error);
 }
 
 int cli_schedules_upkeep(struct cli_call *call, struct cv_error *error)
@@ -156,7 +147,7 @@ static void split_catch_up(const char *text, char policy[8], const char **limit)
     *limit = blank ? blank + 1 : "10";
 }
 
-static int add(struct cli_call *call, struct cv_error *error)
+int cli_triggers_add(struct cli_call *call, struct cv_error *error)
 {
     char **a = call->arguments;
     bool schedule = is_schedule(call);
@@ -193,16 +184,6 @@ static int add(struct cli_call *call, struct cv_error *error)
     return result ? result : warn_if_nobody_fires(call, error);
 }
 
-int cli_schedules_add(struct cli_call *call, struct cv_error *error)
-{
-    return add(call, error);
-}
-
-int cli_triggers_add(struct cli_call *call, struct cv_error *error)
-{
-    return add(call, error);
-}
-
 #define OF_THIS_KIND "(cron IS NOT NULL) = ($2::boolean)"
 
 static int change(struct cli_call *call, const char *sql, const char *done, struct cv_error *error)
@@ -211,7 +192,7 @@ static int change(struct cli_call *call, const char *sql, const char *done, stru
                       thing(call), done, error);
 }
 
-static int pause_one(struct cli_call *call, struct cv_error *error)
+int cli_triggers_pause(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cli_open(call, error);
@@ -222,7 +203,7 @@ static int pause_one(struct cli_call *call, struct cv_error *error)
                                 call->arguments[0], is_schedule(call) ? "true" : "false",
                                 cli_value(call, "reason"));
     if (result == 0 && cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing(call),
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing(call),
                        call->arguments[0]);
     }
     return result ? result
@@ -232,37 +213,18 @@ static int pause_one(struct cli_call *call, struct cv_error *error)
                              error, "%s is paused", call->arguments[0]);
 }
 
-int cli_schedules_pause(struct cli_call *call, struct cv_error *error)
-{
-    return pause_one(call, error);
-}
-
-int cli_triggers_pause(struct cli_call *call, struct cv_error *error)
-{
-    return pause_one(call, error);
-}
-
-#define RESUME "SELECT resume_trigger(name) FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND
-#define REMOVE "DELETE FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND " RETURNING id"
-
-int cli_schedules_resume(struct cli_call *call, struct cv_error *error)
-{
-    return change(call, RESUME, "goes on", error);
-}
-
 int cli_triggers_resume(struct cli_call *call, struct cv_error *error)
 {
-    return change(call, RESUME, "goes on", error);
-}
-
-int cli_schedules_remove(struct cli_call *call, struct cv_error *error)
-{
-    return change(call, REMOVE, "is removed", error);
+    return change(call,
+                  "SELECT resume_trigger(name) FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND,
+                  "goes on", error);
 }
 
 int cli_triggers_remove(struct cli_call *call, struct cv_error *error)
 {
-    return change(call, REMOVE, "is removed", error);
+    return change(call,
+                  "DELETE FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND " RETURNING id",
+                  "is removed", error);
 }
 
 int cli_schedules_fire(struct cli_call *call, struct cv_error *error)

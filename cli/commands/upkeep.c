@@ -247,8 +247,10 @@ int cli_embeddings_list(struct cli_call *call, struct cv_error *error)
     return result < 0 ? result : CLI_EXIT_OK;
 }
 
-static int use(struct cli_call *call, const char *model, struct cv_error *error)
+/* "embeddings use MODEL" and "embeddings off". */
+int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
 {
+    const char *model = call->count > 0 ? call->arguments[0] : NULL;
     int result = cli_open(call, error);
     result = result
                  ? result
@@ -261,16 +263,6 @@ static int use(struct cli_call *call, const char *model, struct cv_error *error)
                             "indexed already: cortana embeddings add --all"
                           : "videos are not embedded any more; what is there stays%s",
                     model ? model : "");
-}
-
-int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
-{
-    return use(call, call->arguments[0], error);
-}
-
-int cli_embeddings_off(struct cli_call *call, struct cv_error *error)
-{
-    return use(call, NULL, error);
 }
 
 /* A job for one video, or for each that has text the model has not seen. */

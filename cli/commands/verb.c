@@ -73,7 +73,8 @@ const char *cli_did_you_mean(const char *words, const char *typed)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-const struct cli_verb *cli_find_verb(const char *name)
+/* The verb with that name; NULL when there is none. */
+static const struct cli_verb *find_verb(const char *name)
 {
     for (size_t i = 0; i < cli_verb_count; i++) {
         if (strcmp(cli_verbs[i].name, name) == 0) {
@@ -83,7 +84,7 @@ const struct cli_verb *cli_find_verb(const char *name)
     return NULL;
 }
 
-const struct cli_group *cli_find_group(const char *name)
+static const struct cli_group *find_group(const char *name)
 {
     for (size_t i = 0; i < cli_group_count; i++) {
         if (strcmp(cli_groups[i].name, name) == 0) {
@@ -388,7 +389,7 @@ int cli_change(struct cli_call *call, const char *sql, const char *name, const c
     int result = cli_open(call, error);
     result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
     if (result == 0 && cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing, name);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing, name);
     }
     return result ? result
                   : cli_tell(call, json_pack("{s:s, s:s}", thing, name, "outcome", done), error,
@@ -429,7 +430,8 @@ static void print_option(void *opaque, const struct cli_option *option)
     cli_put_wrapped(file, option->help, OPTION_COLUMN, OPTION_COLUMN, HELP_COLUMNS);
 }
 
-void cli_print_verb_help(FILE *file, const struct cli_verb *verb)
+/* Prints the help of a verb, of a group, of all. */
+static void print_verb_help(FILE *file, const struct cli_verb *verb)
 {
     print_usage_line(file, verb);
     (void)fputc('\n', file);
@@ -457,7 +459,7 @@ static void print_summary(FILE *file, const char *name, const char *arguments, c
     cli_put_wrapped(file, summary, column, column, HELP_COLUMNS);
 }
 
-void cli_print_group_help(FILE *file, const struct cli_group *group)
+static void print_group_help(FILE *file, const struct cli_group *group)
 {
     (void)fprintf(file, "usage: cortana %s [COMMAND] [OPTION…]\n\n", group->name);
     cli_put_wrapped(file, group->summary, 0, 0, HELP_COLUMNS);
@@ -476,7 +478,7 @@ void cli_print_group_help(FILE *file, const struct cli_group *group)
     (void)fprintf(file, "\ncortana %s COMMAND --help says more about one of them.\n", group->name);
 }
 
-void cli_print_all_help(FILE *file)
+static void print_all_help(FILE *file)
 {
     (void)fprintf(file, "cortana " CV_VERSION " makes the text on screen in videos searchable\n\n"
                         "usage: cortana COMMAND [ARGUMENT…] [OPTION…]\n\n");
@@ -559,19 +561,19 @@ static const struct cli_verb *choose(int argc, char **argv, int *ret_used)
     for (size_t i = 0; i < CV_COUNT(aliases); i++) {
         first = strcmp(first, aliases[i].name) == 0 ? aliases[i].meaning : first;
     }
-    const struct cli_verb *verb = cli_find_verb(first);
+    const struct cli_verb *verb = find_verb(first);
     *ret_used = 1;
     if (verb) {
         return verb;
     }
-    if (!cli_find_group(first)) {
+    if (!find_group(first)) {
         (void)refuse_command(NULL, argv[0]);
         return NULL;
     }
     char name[NAME_MAX_LENGTH * 2];
     if (argc > 1 && argv[1][0] != '-') {
         (void)snprintf(name, sizeof(name), "%s %s", first, argv[1]);
-        verb = cli_find_verb(name);
+        verb = find_verb(name);
         *ret_used = 2;
         if (!verb) {
             (void)refuse_command(first, argv[1]);
@@ -579,7 +581,7 @@ static const struct cli_verb *choose(int argc, char **argv, int *ret_used)
         return verb;
     }
     (void)snprintf(name, sizeof(name), "%s list", first);
-    verb = cli_find_verb(name);
+    verb = find_verb(name);
     if (!verb) {
         (void)fprintf(stderr,
                       "cortana: '%s' is the first word of a command\nusage: cortana %s COMMAND; "
@@ -592,22 +594,22 @@ static const struct cli_verb *choose(int argc, char **argv, int *ret_used)
 static int help(int argc, char **argv)
 {
     if (argc == 0) {
-        cli_print_all_help(stdout);
+        print_all_help(stdout);
         return CLI_EXIT_OK;
     }
     if (strcmp(argv[0], "exit-codes") == 0) {
         print_exit_codes(stdout);
         return CLI_EXIT_OK;
     }
-    const struct cli_group *group = argc == 1 ? cli_find_group(argv[0]) : NULL;
+    const struct cli_group *group = argc == 1 ? find_group(argv[0]) : NULL;
     if (group) {
-        cli_print_group_help(stdout, group);
+        print_group_help(stdout, group);
         return CLI_EXIT_OK;
     }
     int used = 0;
     const struct cli_verb *verb = choose(argc, argv, &used);
     if (verb) {
-        cli_print_verb_help(stdout, verb);
+        print_verb_help(stdout, verb);
     }
     return verb ? CLI_EXIT_OK : CLI_EXIT_USAGE;
 }
@@ -638,7 +640,7 @@ static int run_verb(const struct cli_verb *verb, int argc, char **argv, struct c
     struct cli_call call = {.verb = verb, .cancel = cancel};
     int status = read_line(&call, argc, argv);
     if (status == 0 && cli_given(&call, "help")) {
-        cli_print_verb_help(stdout, verb);
+        print_verb_help(stdout, verb);
         return CLI_EXIT_OK;
     }
     status = status ? status : check_arguments(&call);
@@ -662,7 +664,7 @@ static int run_verb(const struct cli_verb *verb, int argc, char **argv, struct c
 int cli_main(int argc, char **argv, struct cv_cancel *cancel)
 {
     if (argc < 2) {
-        cli_print_all_help(stderr);
+        print_all_help(stderr);
         return CLI_EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
@@ -675,9 +677,9 @@ int cli_main(int argc, char **argv, struct cv_cancel *cancel)
         return CLI_EXIT_OK;
     }
     /* `cortana jobs --help` is about all of them. */
-    const struct cli_group *group = cli_find_group(argv[1]);
+    const struct cli_group *group = find_group(argv[1]);
     if (group && argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
-        cli_print_group_help(stdout, group);
+        print_group_help(stdout, group);
         return CLI_EXIT_OK;
     }
     int used = 0;

@@ -151,15 +151,6 @@ const char *cli_did_you_mean(const char *words, const char *typed);
 /* Whether `word` is one of `words`. */
 bool cli_is_among(const char *words, const char *word);
 
-/* Prints the help of a verb, of a group, of all. */
-void cli_print_verb_help(FILE *file, const struct cli_verb *verb);
-void cli_print_group_help(FILE *file, const struct cli_group *group);
-void cli_print_all_help(FILE *file);
-
-/* The verb with that name; NULL when there is none. */
-const struct cli_verb *cli_find_verb(const char *name);
-const struct cli_group *cli_find_group(const char *name);
-
 /* Calls `tell` for each option that a verb takes: its own, then the common ones. */
 void cli_each_option(const struct cli_verb *verb,
                      void (*tell)(void *opaque, const struct cli_option *option), void *opaque);

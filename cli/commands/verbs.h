@@ -22,12 +22,11 @@ cli_action cli_jobs_archive, cli_jobs_restore;
 cli_action cli_runs_list, cli_runs_show, cli_runs_start, cli_runs_restart, cli_runs_cancel;
 cli_action cli_workflows_list, cli_workflows_show, cli_workflows_add;
 cli_action cli_commands_list, cli_commands_show, cli_commands_run, cli_commands_define;
-cli_action cli_commands_enable, cli_commands_disable;
+cli_action cli_commands_enable;
 
 /* triggers.c */
-cli_action cli_schedules_list, cli_schedules_show, cli_schedules_next, cli_schedules_add;
-cli_action cli_schedules_pause, cli_schedules_resume, cli_schedules_remove, cli_schedules_fire;
-cli_action cli_schedules_defaults, cli_schedules_upkeep;
+cli_action cli_schedules_list, cli_schedules_next, cli_schedules_fire, cli_schedules_defaults;
+cli_action cli_schedules_upkeep;
 cli_action cli_triggers_list, cli_triggers_show, cli_triggers_add, cli_triggers_pause;
 cli_action cli_triggers_resume, cli_triggers_remove, cli_triggers_emit;
 
@@ -44,5 +43,5 @@ cli_action cli_rules_list, cli_rules_set;
 
 /* upkeep.c */
 cli_action cli_migrate, cli_bucket_init, cli_gc, cli_env;
-cli_action cli_embeddings_list, cli_embeddings_use, cli_embeddings_off, cli_embeddings_add;
+cli_action cli_embeddings_list, cli_embeddings_use, cli_embeddings_add;
 cli_action cli_embeddings_prune;

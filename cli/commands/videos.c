@@ -175,7 +175,8 @@ static int start_one(struct cli_call *call, const json_t *languages, struct cli_
         return cli_video_list_add(list, video, error);
     }
     if (!cli_given(call, "all") ||
-        (error->type != CV_ERROR_OBJECT_NOT_FOUND && error->type != CV_ERROR_CONFLICT)) {
+        (error->type != CV_ERROR_OBJECT_NOT_FOUND && error->type != CV_ERROR_NOT_FOUND &&
+         error->type != CV_ERROR_CONFLICT)) {
         return result;
     }
     (void)fprintf(stderr, "cortana reindex: ");

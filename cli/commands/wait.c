@@ -28,8 +28,10 @@ static const struct {
     {CV_ERROR_CONFIGURATION, "see cortana doctor"},
 };
 
-void cli_explain(struct cv_buffer *text, const char *type, const char *message, const char *key,
-                 const char *name)
+/* What a failed job's error says to the person whose file `name` is: no type, no keys, and what to do. `type` and `key`
+ * may be NULL. */
+static void explain(struct cv_buffer *text, const char *type, const char *message, const char *key,
+                    const char *name)
 {
     const char *rest = message ? message : "for a reason that nobody noted";
     const size_t key_length = key ? strlen(key) : 0;
@@ -137,8 +139,8 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
     char duration[CLI_TIME_SIZE];
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_buffer_printf(&text, "%s: %s failed: ", name, cv_db_text(rows, row, "step"));
-    cli_explain(&text, cv_db_text(rows, row, "error_type"), cv_db_text(rows, row, "error_message"),
-                cv_db_text(rows, row, "key"), name);
+    explain(&text, cv_db_text(rows, row, "error_type"), cv_db_text(rows, row, "error_message"),
+            cv_db_text(rows, row, "key"), name);
     if (cv_db_text(rows, row, "retry_in_ms")) {
         cv_buffer_printf(&text, "; again in %s",
                          cli_duration(cv_db_int(rows, row, "retry_in_ms", 0), duration));
@@ -315,15 +317,15 @@ static int look_at_job(struct cli_call *call, struct cli_progress *progress, con
         return result;
     }
     if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s: its job %s is gone", label, job_id);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "%s: its job %s is gone", label, job_id);
     }
     const char *state = cv_db_text(rows, 0, "state");
     const char *doing = cv_db_text(rows, 0, "progress_message");
     if (strcmp(state, "failed") == 0 || strcmp(state, "canceled") == 0) {
         const char *type = cv_db_text(rows, 0, "error_type");
         cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-        cli_explain(&text, type, type ? cv_db_text(rows, 0, "error_message") : state,
-                    cv_db_text(rows, 0, "key"), name);
+        explain(&text, type, type ? cv_db_text(rows, 0, "error_message") : state,
+                cv_db_text(rows, 0, "key"), name);
         cli_progress_erase(progress);
         return cv_fail(error, type ? cv_error_type_from_name(type) : CV_ERROR_CANCELED, "%s: %s",
                        label, text.failed ? state : text.data);
@@ -374,8 +376,8 @@ static void tell_video(struct cli_call *call, struct cli_progress *progress,
                          cv_db_text(rows, row, "lines"), cv_db_text(rows, row, "id"));
     } else if (strcmp(status, "failed") == 0) {
         cv_buffer_text(&text, " has failed: ");
-        cli_explain(&text, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"),
-                    cv_db_text(rows, row, "key"), name);
+        explain(&text, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"),
+                cv_db_text(rows, row, "key"), name);
     } else if (strcmp(status, "duplicate") == 0) {
         cv_buffer_printf(&text, " is the same as %s", twin ? twin : "another video");
     } else {

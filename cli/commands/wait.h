@@ -20,8 +20,3 @@ CV_MUST_CHECK int cli_wait_for_job(struct cli_call *call, struct cli_workers *wo
  * ready or fails, until interrupted; 0 then. */
 CV_MUST_CHECK int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers,
                                   struct cv_error *error);
-
-/* What a failed job's error says to the person whose file `name` is: no type, no keys, and what to do. `type` and `key`
- * may be NULL. */
-void cli_explain(struct cv_buffer *text, const char *type, const char *message, const char *key,
-                 const char *name);

@@ -41,7 +41,7 @@ static int find_run(struct cli_call *call, const char *name, char id[CV_UUID_SIZ
         return result;
     }
     if (cv_db_rows(rows) != 1) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+        return cv_fail(error, CV_ERROR_NOT_FOUND,
                        cv_db_rows(rows) == 0 ? "there is no run '%s'"
                                              : "several runs begin with '%s': give more of the id",
                        name);
@@ -127,7 +127,7 @@ int cli_runs_restart(struct cli_call *call, struct cv_error *error)
     int result = open_run(call, id, error);
     result = result ? result : cv_queue_restart_run(call->session.db, id, &count, error);
     if (result == CV_QUEUE_NO_SUCH_JOB) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "run %s is gone", id);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "run %s is gone", id);
     }
     return result ? result
                   : cli_tell(call, json_pack("{s:s, s:I}", "run", id, "jobs", (json_int_t)count),
@@ -173,7 +173,7 @@ static int print_text(struct cli_call *call, const char *sql, const char *name, 
     int result = cli_open(call, error);
     result = result ? result : cv_db_run(call->session.db, &rows, error, sql, name);
     if (result == 0 && cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "no %s is called '%s'", thing, name);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing, name);
     }
     if (result == 0) {
         (void)puts(cv_db_text(rows, 0, "text"));
@@ -273,23 +273,15 @@ int cli_commands_define(struct cli_call *call, struct cv_error *error)
                     "%s is defined", key);
 }
 
-static int enable(struct cli_call *call, const char *is_enabled, struct cv_error *error)
+/* "commands enable KEY" and "commands disable KEY". */
+int cli_commands_enable(struct cli_call *call, struct cv_error *error)
 {
+    bool is_enabled = strcmp(call->verb->name, "commands enable") == 0;
     return cli_change(call,
                       "UPDATE job_definitions SET is_enabled = $2::boolean WHERE key = $1"
                       " RETURNING key",
-                      call->arguments[0], is_enabled, "command",
-                      is_enabled[0] == 't' ? "may be run" : "may not be run", error);
-}
-
-int cli_commands_enable(struct cli_call *call, struct cv_error *error)
-{
-    return enable(call, "true", error);
-}
-
-int cli_commands_disable(struct cli_call *call, struct cv_error *error)
-{
-    return enable(call, "false", error);
+                      call->arguments[0], is_enabled ? "true" : "false", "command",
+                      is_enabled ? "may be run" : "may not be run", error);
 }
 
 /* Until the job has ended for good; its result on standard output. */
@@ -307,7 +299,7 @@ static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *
             return result;
         }
         if (cv_db_rows(rows) == 0) {
-            return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "job %s is gone", job_id);
+            return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s is gone", job_id);
         }
         const char *status = cv_db_text(rows, 0, "status");
         if (cv_db_bool(rows, 0, "is_over")) {

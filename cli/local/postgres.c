@@ -374,7 +374,8 @@ static bool is_server_of(pid_t pid, const char *data)
            process.st_dev == directory.st_dev && process.st_ino == directory.st_ino;
 }
 
-bool cli_postgres_is_running(struct cli_postgres *postgres)
+/* Looks whether it runs; fills `postmaster` and `socket`. What a crash left behind is no server. */
+static bool is_running(struct cli_postgres *postgres)
 {
     postgres->postmaster = 0;
     char line[PATH_MAX];
@@ -654,7 +655,7 @@ int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
 {
     int result = refuse_old_cluster(postgres, error);
     result = result ? result : make_passwords(postgres, error);
-    if (result || cli_postgres_is_running(postgres)) {
+    if (result || is_running(postgres)) {
         return result ? result : wait_until_ready(postgres, cancel, error);
     }
     char programs[PATH_MAX - 16] = "";

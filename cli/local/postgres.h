@@ -36,9 +36,6 @@ struct cli_postgres {
 CV_MUST_CHECK int cli_postgres_locate(struct cli_postgres *postgres, const char *directory,
                                       char *notice, size_t notice_size, struct cv_error *error);
 
-/* Looks whether it runs; fills `postmaster` and `socket`. What a crash left behind is no server. */
-bool cli_postgres_is_running(struct cli_postgres *postgres);
-
 /* Makes passwords, data directory, roles and database where they are missing, starts the server and
  * waits until it answers. A data directory without a password's file is CV_ERROR_CONFIGURATION: an older
  * version made it, whose server let everybody in. May be called again when the server has died: its

@@ -176,7 +176,7 @@ int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE
         return result;
     }
     if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+        return cv_fail(error, CV_ERROR_NOT_FOUND,
                        strcmp(name, "last") == 0 ? "there is no video yet%s" : "no video is '%s'",
                        strcmp(name, "last") == 0 ? "" : name);
     }

@@ -51,7 +51,7 @@ void cli_session_close(struct cli_session *session);
 CV_DEFINE_CLEANUP_ADDRESS(struct cli_session, cli_session_close)
 
 /* The id of a video that a person names: a UUID, the beginning of one (4 digits or more), a file's
- * name, or "last". Raises CV_ERROR_OBJECT_NOT_FOUND, or CV_ERROR_CONFLICT when several fit. */
+ * name, or "last". Raises CV_ERROR_NOT_FOUND, or CV_ERROR_CONFLICT when several fit. */
 enum { CLI_UUID_SIZE = 37 };
 CV_MUST_CHECK int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE],
                                  struct cv_error *error);

@@ -115,11 +115,6 @@ void cli_progress_erase(struct cli_progress *progress)
     progress->row_count = 0;
 }
 
-void cli_progress_leave(struct cli_progress *progress)
-{
-    progress->row_count = 0;
-}
-
 void cli_progress_end(struct cli_progress *progress)
 {
     int64_t now_ms = cv_monotonic_ms();

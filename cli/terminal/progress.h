@@ -40,6 +40,3 @@ void cli_progress_say(struct cli_progress *progress, const char *text);
 
 /* Removes the rows from the terminal: before something else is printed. */
 void cli_progress_erase(struct cli_progress *progress);
-
-/* Leaves the rows where they stand and forgets them. */
-void cli_progress_leave(struct cli_progress *progress);

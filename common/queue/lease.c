@@ -199,7 +199,7 @@ int cv_queue_job_log(struct cv_db *db, const char *job_id, char **ret_text, stru
         " FROM jobs j WHERE j.id = $1::uuid",
         job_id);
     if (result == 0 && cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "job %s does not exist", job_id);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s does not exist", job_id);
     }
     return result ? result : cv_redacted_text(cv_db_text(rows, 0, "log"), ret_text, error);
 }

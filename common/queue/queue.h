@@ -146,7 +146,7 @@ struct cv_attempt_report {
 };
 
 /* The log of a job: a JSON text (free() it) with the job, its attempts and its events, without secrets.
- * CV_ERROR_OBJECT_NOT_FOUND when the job does not exist. */
+ * CV_ERROR_NOT_FOUND when the job does not exist. */
 CV_MUST_CHECK int cv_queue_job_log(struct cv_db *db, const char *job_id, char **ret_text,
                                    struct cv_error *error);
 
