@@ -1,6 +1,5 @@
 #include "cli/commands/verbs.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 
 /* Old months of the timeline, and ended jobs, to the store as JSON Lines. Rows are dropped only when
@@ -18,13 +17,11 @@ enum {
     LINE_MAX_BYTES = 64 << 20,
 };
 
-CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
-
 /* ---- a file of lines ------------------------------------------------------------------------- */
 
 struct archive {
     FILE *file;
-    EVP_MD_CTX *digest;
+    struct cv_sha256 *digest;
     int64_t lines;
     char sha256[CV_STORE_SHA256_SIZE];
 };
@@ -34,7 +31,7 @@ static void archive_deinit(struct archive *archive)
     if (archive->file) {
         (void)fclose(archive->file);
     }
-    EVP_MD_CTX_free(archive->digest);
+    cv_sha256_free(archive->digest);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct archive, archive_deinit)
 
@@ -44,11 +41,7 @@ static int archive_init(struct archive *archive, struct cv_error *error)
     if (!archive->file) {
         return cv_fail_errno(error, errno, "cannot make a temporary file");
     }
-    archive->digest = EVP_MD_CTX_new();
-    if (!archive->digest || EVP_DigestInit_ex(archive->digest, EVP_sha256(), NULL) != 1) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "cannot compute SHA-256");
-    }
-    return 0;
+    return cv_sha256_new(&archive->digest, error);
 }
 
 /* The column `line` of all rows. */
@@ -64,9 +57,10 @@ static int archive_write(struct archive *archive, const struct cv_db_result *row
         if (fwrite(line, 1, length, archive->file) != length || fputc('\n', archive->file) == EOF) {
             return cv_fail_errno(error, errno, "cannot write the archive");
         }
-        if (EVP_DigestUpdate(archive->digest, line, length) != 1 ||
-            EVP_DigestUpdate(archive->digest, "\n", 1) != 1) {
-            return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+        int result = cv_sha256_add(archive->digest, line, length, error);
+        result = result ? result : cv_sha256_add(archive->digest, "\n", 1, error);
+        if (result) {
+            return result;
         }
         archive->lines++;
     }
@@ -75,18 +69,10 @@ static int archive_write(struct archive *archive, const struct cv_db_result *row
 
 static int archive_finish(struct archive *archive, struct cv_error *error)
 {
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
     if (fflush(archive->file) != 0) {
         return cv_fail_errno(error, errno, "cannot write the archive");
     }
-    if (EVP_DigestFinal_ex(archive->digest, bytes, &length) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
-    }
-    for (unsigned i = 0; i < length; i++) {
-        (void)snprintf(archive->sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
-    return 0;
+    return cv_sha256_text(archive->digest, archive->sha256, error);
 }
 
 static int archive_put(const struct archive *archive, struct cv_store *store, const char *key,

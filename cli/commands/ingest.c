@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -12,8 +11,6 @@ enum {
     READ_SIZE = 1 << 20,
     EXTENSION_MAX = 8, /* longer ones are no extensions */
 };
-
-CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
 void cli_video_list_deinit(struct cli_video_list *list)
 {
@@ -53,34 +50,29 @@ static int digest_file(const char *path, struct cv_cancel *cancel,
     if (fd < 0) {
         return cv_fail_errno(error, errno, "open %s", path);
     }
-    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
     cv_auto_free char *data = malloc(READ_SIZE);
-    if (!data || !digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", path);
-    }
+    int result = data ? cv_sha256_new(&digest, error)
+                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", path);
     int64_t size = 0;
-    for (ssize_t step; (step = read(fd, data, READ_SIZE)) != 0;) {
+    for (ssize_t step; result == 0 && (step = read(fd, data, READ_SIZE)) != 0;) {
         if (cv_cancel_level(cancel) != CV_CANCEL_NONE) {
             return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
         }
         if (step < 0 && errno == EINTR) {
             continue;
         }
-        if (step < 0 || EVP_DigestUpdate(digest, data, (size_t)step) != 1) {
+        if (step < 0) {
             return cv_fail_errno(error, errno, "read %s", path);
         }
+        result = cv_sha256_add(digest, data, (size_t)step, error);
         size += step;
     }
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    if (EVP_DigestFinal_ex(digest, bytes, &length) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
+    result = result ? result : cv_sha256_text(digest, sha256, error);
+    if (result == 0) {
+        *ret_size = size;
     }
-    for (unsigned i = 0; i < length; i++) {
-        (void)snprintf(sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
-    *ret_size = size;
-    return 0;
+    return result;
 }
 
 /* Lower-case letters and digits of the file's extension, or "bin". */

@@ -85,9 +85,8 @@ struct cv_store_backend {
     int (*bucket_request)(struct cv_store *store, const char *method, const char *subresource,
                           const char *body, int *ret_status, char **ret_body,
                           struct cv_error *error);
-    /* NULL: nothing is waited for, nothing is read. */
+    /* NULL: nothing is waited for. */
     void (*set_cancel)(struct cv_store *store, struct cv_cancel *cancel);
-    size_t (*read_paths)(const struct cv_store *store, const char *paths[CV_STORE_READ_PATHS_MAX]);
     /* Fails when this handle reaches another place than the one that was opened (a directory that was
      * unmounted or replaced). NULL: that cannot happen. */
     int (*check_place)(struct cv_store *store, struct cv_error *error);

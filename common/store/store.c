@@ -59,11 +59,6 @@ void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel)
     }
 }
 
-size_t cv_store_read_paths(const struct cv_store *store, const char *paths[CV_STORE_READ_PATHS_MAX])
-{
-    return store->backend->read_paths ? store->backend->read_paths(store, paths) : 0;
-}
-
 const char *cv_store_name(const struct cv_store *store)
 {
     return store->name;

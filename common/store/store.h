@@ -34,7 +34,6 @@ enum {
     CV_STORE_PAGE_MAX = 1000,     /* entries of one page of a list, keys of one batch; S3's */
     CV_STORE_METADATA_MAX = 2048, /* bytes of all names and values of an object; S3's */
     CV_STORE_METADATA_NAME_MAX = 64,
-    CV_STORE_READ_PATHS_MAX = 4,
 };
 
 struct cv_object_info {
@@ -87,11 +86,6 @@ CV_DEFINE_CLEANUP(struct cv_store *, cv_store_close)
 /* Requests wait no longer than until `cancel` (borrowed, NULL: never) asks to abort, and then fail
  * with CV_ERROR_CANCELED. */
 void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel);
-
-/* Files and directories outside of the store that it reads while it works (certificates, tokens
- * that are renewed): for a sandbox. Borrowed; returns how many. */
-size_t cv_store_read_paths(const struct cv_store *store,
-                           const char *paths[CV_STORE_READ_PATHS_MAX]);
 
 /* What the bucket is called in task_artifacts and logs; borrowed. */
 const char *cv_store_name(const struct cv_store *store);
@@ -288,3 +282,18 @@ CV_MUST_CHECK int cv_uploads_put_file(struct cv_uploads *uploads, const char *ke
 
 /* Until all are stored; the first failure, after all have ended. */
 CV_MUST_CHECK int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error);
+
+/* ---- SHA-256 of what is read piece by piece ---------------------------------------------------- */
+
+struct cv_sha256;
+
+CV_MUST_CHECK int cv_sha256_new(struct cv_sha256 **ret_sha256, struct cv_error *error);
+void cv_sha256_free(struct cv_sha256 *sha256);
+CV_DEFINE_CLEANUP(struct cv_sha256 *, cv_sha256_free)
+
+CV_MUST_CHECK int cv_sha256_add(struct cv_sha256 *sha256, const void *data, size_t size,
+                                struct cv_error *error);
+
+/* The digest of all that was added, in lower-case hex. Called once. */
+CV_MUST_CHECK int cv_sha256_text(struct cv_sha256 *sha256, char text[CV_STORE_SHA256_SIZE],
+                                 struct cv_error *error);

@@ -1,6 +1,5 @@
 #include "workers/scanner/scanner.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 
 enum {
@@ -8,42 +7,29 @@ enum {
     ASKS_MAX = 8, /* a twin may turn up each time; then the next look goes on */
 };
 
-CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
-
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 static int digest_reader(struct scanner *scanner, struct cv_store_reader *reader, const char *key,
                          char sha256[CV_STORE_SHA256_SIZE], struct cv_error *error)
 {
-    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
     cv_auto_free char *data = malloc(READ_SIZE);
-    if (!data || !digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", key);
-    }
+    int result = data ? cv_sha256_new(&digest, error)
+                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", key);
     struct cv_byte_source source = cv_store_reader_source(reader);
-    for (int64_t at = 0; at < source.size;) {
+    for (int64_t at = 0; result == 0 && at < source.size;) {
         size_t count = 0;
         if (cv_daemon_is_stopping(&scanner->daemon)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while reading %s", key);
         }
-        int result = source.read(source.opaque, at, data, READ_SIZE, &count, error);
-        if (result != 0) {
-            return result;
-        }
-        if (count == 0 || EVP_DigestUpdate(digest, data, count) != 1) {
+        result = source.read(source.opaque, at, data, READ_SIZE, &count, error);
+        if (result == 0 && count == 0) {
             return cv_fail(error, CV_ERROR_CONFLICT, "%s changed while it was read", key);
         }
+        result = result ? result : cv_sha256_add(digest, data, count, error);
         at += (int64_t)count;
     }
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    if (EVP_DigestFinal_ex(digest, bytes, &length) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
-    }
-    for (unsigned i = 0; i < length; i++) {
-        (void)snprintf(sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
-    return 0;
+    return result ? result : cv_sha256_text(digest, sha256, error);
 }
 
 /* The SHA-256 of an object, from the store's notes or by reading it. With `etag` (may be NULL) only

@@ -20,8 +20,9 @@ static struct cv_directory_store *of_store(struct cv_store *store)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-int cv_directory_open_object(const struct cv_directory_store *directory, const char *key,
-                             int *ret_fd, struct stat *ret_status, struct cv_error *error)
+/* Opens an object's file; CV_STORE_NOT_FOUND also for what is no regular file. */
+static int open_object(const struct cv_directory_store *directory, const char *key, int *ret_fd,
+                       struct stat *ret_status, struct cv_error *error)
 {
     int result = cv_directory_check_key(key, error);
     if (result) {
@@ -58,7 +59,7 @@ static int head(struct cv_store *store, const char *key, struct cv_object_info *
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = cv_directory_open_object(of_store(store), key, &fd, &status, error);
+    int result = open_object(of_store(store), key, &fd, &status, error);
     if (result == 0 && metadata) {
         result = cv_directory_read_metadata(fd, metadata, error);
     }
@@ -98,7 +99,7 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = cv_directory_open_object(of_store(store), key, &fd, &status, error);
+    int result = open_object(of_store(store), key, &fd, &status, error);
     if (result) {
         return result;
     }
@@ -117,7 +118,7 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
 
 /* A writer that finds its directory gone makes it again; rmdir never takes one that holds something.
  */
-void cv_directory_remove_empty(const struct cv_directory_store *directory, const char *key)
+static void remove_empty(const struct cv_directory_store *directory, const char *key)
 {
     char path[CV_STORE_KEY_MAX + 1];
     (void)snprintf(path, sizeof(path), "%s", key);
@@ -137,7 +138,7 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
 {
     cv_auto_fd int object = -1;
     struct stat status;
-    int result = cv_directory_open_object(of_store(store), key, &object, &status, error);
+    int result = open_object(of_store(store), key, &object, &status, error);
     if (result) {
         return result == CV_STORE_NOT_FOUND ? 0 : result;
     }
@@ -153,7 +154,7 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
     if (fsync(parent)) {
         return cv_fail_errno(error, errno, "write the deletion of %s to disk", key);
     }
-    cv_directory_remove_empty(of_store(store), key);
+    remove_empty(of_store(store), key);
     return 0;
 }
 
@@ -290,7 +291,7 @@ static int open_expected(const struct cv_directory_store *directory, const char 
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = cv_directory_open_object(directory, from, &fd, &status, error);
+    int result = open_object(directory, from, &fd, &status, error);
     if (result) {
         return result;
     }
@@ -344,7 +345,7 @@ int cv_directory_move(struct cv_store *store, const char *from, const char *to, 
     if (fsync(parent)) {
         return cv_fail_errno(error, errno, "write the move of %s to disk", from);
     }
-    cv_directory_remove_empty(directory, from);
+    remove_empty(directory, from);
     *ret_info = info;
     return 0;
 }

@@ -21,14 +21,6 @@ struct cv_directory_store {
     bool named_only; /* the file system cannot name an unnamed file later */
 };
 
-/* Opens an object's file; CV_STORE_NOT_FOUND also for what is no regular file. */
-CV_MUST_CHECK int cv_directory_open_object(const struct cv_directory_store *directory,
-                                           const char *key, int *ret_fd, struct stat *ret_status,
-                                           struct cv_error *error);
-
-/* Removes the directories above a deleted object that are empty now. */
-void cv_directory_remove_empty(const struct cv_directory_store *directory, const char *key);
-
 /* The backend's calls. */
 CV_MUST_CHECK int cv_directory_copy(struct cv_store *store, const char *from, const char *to,
                                     const char *if_etag, struct cv_object_info *ret_info,

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -23,8 +22,6 @@ enum {
 
 /* Outcome of one way of writing: this file system needs the other. */
 enum { NEEDS_NAME = 100 };
-
-CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
 struct incoming {
     int directory; /* .incoming/ */
@@ -122,19 +119,14 @@ static int write_all(int fd, const char *data, size_t length, struct cv_error *e
     return 0;
 }
 
-static int copy_memory(const struct cv_store_input *input, int fd, EVP_MD_CTX *digest,
+static int copy_memory(const struct cv_store_input *input, int fd, struct cv_sha256 *digest,
                        struct cv_error *error)
 {
-    if (input->size == 0) {
-        return 0;
-    }
-    if (EVP_DigestUpdate(digest, input->data, input->size) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
-    }
-    return write_all(fd, input->data, input->size, error);
+    int result = cv_sha256_add(digest, input->data, input->size, error);
+    return result || input->size == 0 ? result : write_all(fd, input->data, input->size, error);
 }
 
-static int copy_file(const struct cv_store_input *input, int fd, EVP_MD_CTX *digest,
+static int copy_file(const struct cv_store_input *input, int fd, struct cv_sha256 *digest,
                      struct cv_error *error)
 {
     cv_auto_free char *data = malloc(COPY_SIZE);
@@ -152,10 +144,8 @@ static int copy_file(const struct cv_store_input *input, int fd, EVP_MD_CTX *dig
         if (step == 0) {
             return 0;
         }
-        if (EVP_DigestUpdate(digest, data, (size_t)step) != 1) {
-            return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
-        }
-        int result = write_all(fd, data, (size_t)step, error);
+        int result = cv_sha256_add(digest, data, (size_t)step, error);
+        result = result ? result : write_all(fd, data, (size_t)step, error);
         if (result) {
             return result;
         }
@@ -166,24 +156,13 @@ static int copy_file(const struct cv_store_input *input, int fd, EVP_MD_CTX *dig
 static int copy(const struct cv_store_input *input, int fd, char sha256[CV_STORE_SHA256_SIZE],
                 struct cv_error *error)
 {
-    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    if (!digest || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
-    }
-    int result = input->fd >= 0 ? copy_file(input, fd, digest, error)
+    cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
+    int result = cv_sha256_new(&digest, error);
+    if (result == 0) {
+        result = input->fd >= 0 ? copy_file(input, fd, digest, error)
                                 : copy_memory(input, fd, digest, error);
-    if (result) {
-        return result;
     }
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    if (EVP_DigestFinal_ex(digest, bytes, &length) != 1) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
-    }
-    for (unsigned i = 0; i < length; i++) {
-        (void)snprintf(sha256 + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
-    return 0;
+    return result ? result : cv_sha256_text(digest, sha256, error);
 }
 
 /* Gives a complete, unnamed file its name in .incoming/, or says NEEDS_NAME. */

@@ -303,22 +303,6 @@ static void set_cancel(struct cv_store *store, struct cv_cancel *cancel)
     cv_s3_client_set_cancel(cv_s3_of(store)->client, cancel);
 }
 
-static size_t read_paths(const struct cv_store *base, const char *paths[CV_STORE_READ_PATHS_MAX])
-{
-    const struct cv_s3_client *client = ((const struct cv_s3_store *)base)->client;
-    const char *const candidates[] = {
-        cv_s3_client_config(client)->ca_file,
-        cv_s3_identity_directory(cv_s3_client_identity(client)),
-    };
-    size_t count = 0;
-    for (size_t i = 0; i < CV_COUNT(candidates); i++) {
-        if (candidates[i]) {
-            paths[count++] = candidates[i];
-        }
-    }
-    return count;
-}
-
 static const struct cv_store_backend backend = {
     .close = close_store,
     .head = cv_s3_head,
@@ -339,7 +323,6 @@ static const struct cv_store_backend backend = {
     .presign = presign,
     .bucket_request = bucket_request,
     .set_cancel = set_cancel,
-    .read_paths = read_paths,
 };
 
 int cv_s3_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)

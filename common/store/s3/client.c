@@ -101,14 +101,6 @@ int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, stru
     return 0;
 }
 
-bool cv_s3_is_done(struct cv_s3_client *client, const struct cv_s3_request *request)
-{
-    pthread_mutex_lock(&client->lock);
-    bool done = request->done;
-    pthread_mutex_unlock(&client->lock);
-    return done;
-}
-
 /* Until it is done or `cancel` (may be NULL) asks to abort. */
 static bool wait_for(struct cv_s3_client *client, const struct cv_s3_request *request,
                      const struct cv_cancel *cancel)

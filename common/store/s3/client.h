@@ -82,9 +82,6 @@ CV_MUST_CHECK int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request 
 CV_MUST_CHECK int cv_s3_finish(struct cv_s3_client *client, struct cv_s3_request *request,
                                struct cv_error *error);
 
-/* Whether it is done already. */
-bool cv_s3_is_done(struct cv_s3_client *client, const struct cv_s3_request *request);
-
 /* Ends a request that nobody waits for any more, and waits for that. */
 void cv_s3_cancel(struct cv_s3_client *client, struct cv_s3_request *request);
 

@@ -13,7 +13,8 @@ enum {
 
 CV_DEFINE_CLEANUP(CURLU *, curl_url_cleanup)
 
-const char *cv_s3_env(const char *first, const char *second)
+/* The first of these variables that is set, NULL when none is. */
+static const char *env_of(const char *first, const char *second)
 {
     return cv_env(first, cv_env(second, NULL));
 }
@@ -62,7 +63,7 @@ static int read_name(struct cv_s3_config *config, const char *url, struct cv_err
 
 static int read_region(struct cv_s3_config *config, struct cv_error *error)
 {
-    const char *region = cv_s3_env("S3_REGION", "AWS_REGION");
+    const char *region = env_of("S3_REGION", "AWS_REGION");
     region = region ? region : cv_env("AWS_DEFAULT_REGION", "us-east-1");
     if (region[strspn(region,
                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")]) {
@@ -153,7 +154,7 @@ static int parse_endpoint(struct cv_s3_config *config, const char *endpoint, boo
 static int read_endpoint(struct cv_s3_config *config, struct cv_error *error)
 {
     cv_auto_free char *own = NULL;
-    const char *endpoint = cv_s3_env("S3_ENDPOINT", "AWS_ENDPOINT_URL_S3");
+    const char *endpoint = env_of("S3_ENDPOINT", "AWS_ENDPOINT_URL_S3");
     endpoint = endpoint ? endpoint : cv_env("AWS_ENDPOINT_URL", NULL);
     bool is_aws = !endpoint || strstr(endpoint, ".amazonaws.com");
     int result = 0;
@@ -175,7 +176,7 @@ static int read_limits(struct cv_s3_config *config, struct cv_error *error)
                                  &config->stall_timeout_s, error);
     result =
         result ? result : cv_env_int("S3_ATTEMPTS", ATTEMPTS, 1, 100, &config->attempts, error);
-    const char *ca_file = cv_s3_env("S3_CA_FILE", "AWS_CA_BUNDLE");
+    const char *ca_file = env_of("S3_CA_FILE", "AWS_CA_BUNDLE");
     return result || !ca_file ? result : cv_format(&config->ca_file, error, "%s", ca_file);
 }
 

@@ -23,6 +23,3 @@ struct cv_s3_config {
 CV_MUST_CHECK int cv_s3_config_init(struct cv_s3_config *config, const char *url,
                                     struct cv_error *error);
 void cv_s3_config_deinit(struct cv_s3_config *config);
-
-/* The first of these variables that is set, NULL when none is. */
-const char *cv_s3_env(const char *first, const char *second);

@@ -195,11 +195,6 @@ void cv_s3_identity_close(struct cv_s3_identity *identity)
     }
 }
 
-const char *cv_s3_identity_directory(const struct cv_s3_identity *identity)
-{
-    return identity->directory;
-}
-
 /* ---- in use ---------------------------------------------------------------------------------- */
 
 static int copy(const struct cv_s3_credentials *from, struct cv_s3_credentials *to,

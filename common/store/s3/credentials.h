@@ -32,6 +32,3 @@ CV_MUST_CHECK int cv_s3_identity_get(struct cv_s3_identity *identity,
 
 /* The server says that they have run out. True when asking again may help. */
 bool cv_s3_identity_expire(struct cv_s3_identity *identity);
-
-/* The directory of the file that is read while working; NULL: none. */
-const char *cv_s3_identity_directory(const struct cv_s3_identity *identity);

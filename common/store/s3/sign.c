@@ -179,7 +179,9 @@ void cv_s3_hex(const unsigned char *bytes, size_t count, char *hex)
     hex[count * 2] = '\0';
 }
 
-int cv_s3_sha256(const void *data, size_t size, char hex[CV_S3_HASH_SIZE], struct cv_error *error)
+/* SHA-256 of memory in lower-case hex. */
+static int sha256_hex(const void *data, size_t size, char hex[CV_S3_HASH_SIZE],
+                      struct cv_error *error)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     if (EVP_Digest(data, size, digest, NULL, EVP_sha256(), NULL) != 1) {
@@ -231,7 +233,7 @@ static int canonical_request(const struct cv_s3_message *message, const char *qu
     cv_buffer_printf(&text, "%s\n", message->method);
     cv_s3_encode(&text, message->path, true);
     cv_buffer_printf(&text, "\n%s\n%s\n%s\n%s", query, lines, names, message->payload_hash);
-    return text.failed ? no_memory(error) : cv_s3_sha256(text.data, text.length, hash, error);
+    return text.failed ? no_memory(error) : sha256_hex(text.data, text.length, hash, error);
 }
 
 static int signature(const struct cv_s3_signing *signing, const struct scope *scope,

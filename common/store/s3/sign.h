@@ -71,7 +71,3 @@ CV_MUST_CHECK int cv_s3_presign(const struct cv_s3_signing *signing,
 
 /* Bytes in lower-case hex: 2 * count + 1 bytes. */
 void cv_s3_hex(const unsigned char *bytes, size_t count, char *hex);
-
-/* SHA-256 of memory in lower-case hex. */
-CV_MUST_CHECK int cv_s3_sha256(const void *data, size_t size, char hex[CV_S3_HASH_SIZE],
-                               struct cv_error *error);

@@ -120,8 +120,9 @@ int cv_s3_request_body(struct cv_s3_request *request, const struct cv_s3_client 
     return result;
 }
 
-void cv_s3_request_describe(struct cv_s3_request *request, const char *key,
-                            const struct cv_put_params *params, const char *sha256)
+/* Content type and metadata of a new object as headers. */
+static void describe(struct cv_s3_request *request, const char *key,
+                     const struct cv_put_params *params, const char *sha256)
 {
     cv_s3_pairs_add(&request->headers, "content-type",
                     params->content_type ? params->content_type : cv_content_type_of_key(key));
@@ -254,7 +255,7 @@ static int begin_put(struct cv_store *store, const char *key, const struct cv_st
     if (result) {
         return result;
     }
-    cv_s3_request_describe(&put->request, key, params, put->sha256);
+    describe(&put->request, key, params, put->sha256);
     if (create_only) {
         cv_s3_pairs_add(&put->request.headers, "if-none-match", "*");
     }
@@ -374,7 +375,7 @@ int cv_s3_multipart_begin(struct cv_s3_store *store, const char *key,
         return result;
     }
     cv_s3_pairs_add(&request.query, "uploads", "");
-    cv_s3_request_describe(&request, key, params, sha256);
+    describe(&request, key, params, sha256);
     request.check = check_upload_id;
     result = cv_s3_perform(store->client, &request, error);
     char id[UPLOAD_ID_SIZE];

@@ -17,10 +17,6 @@ CV_MUST_CHECK int cv_s3_request_body(struct cv_s3_request *request,
                                      const struct cv_store_input *input, int64_t offset,
                                      size_t size, char md5[CV_S3_MD5_SIZE], struct cv_error *error);
 
-/* Content type and metadata of a new object as headers. */
-void cv_s3_request_describe(struct cv_s3_request *request, const char *key,
-                            const struct cv_put_params *params, const char *sha256);
-
 /* The backend's calls. */
 CV_MUST_CHECK int cv_s3_put(struct cv_store *store, const char *key,
                             const struct cv_store_input *input, const struct cv_put_params *params,
