@@ -131,20 +131,10 @@ int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int stride, struct cv
 
 /* From another matrix and range, in fixed point. Luma takes a share of both chroma samples; chroma
  * takes none of luma, so that halved chroma can stay halved. */
-struct cv_jpeg_colour {
+struct jpeg_colour {
     int luma_scale, luma_offset;
     int y_cb, y_cr, cb_cb, cb_cr, cr_cb, cr_cr;
 };
-
-struct cv_jpeg_colour cv_jpeg_colour_of(const AVFrame *picture);
-
-/* A row of luma. With `halved`, each chroma sample belongs to two of luma. */
-void cv_jpeg_luma_row(const struct cv_jpeg_colour *colour, const uint8_t *y, const uint8_t *cb,
-                      const uint8_t *cr, bool halved, uint8_t *out, int width);
-
-/* A row of both chroma planes, `width` samples each. */
-void cv_jpeg_chroma_row(const struct cv_jpeg_colour *colour, const uint8_t *cb, const uint8_t *cr,
-                        uint8_t *out_cb, uint8_t *out_cr, int width);
 
 enum { FIXED_BITS = 12, HALF = 1 << (FIXED_BITS - 1), MIDDLE = 128 };
 
@@ -172,7 +162,7 @@ static int fixed(double value)
     return (int)(value * (1 << FIXED_BITS) + (value < 0 ? -0.5 : 0.5));
 }
 
-struct cv_jpeg_colour cv_jpeg_colour_of(const AVFrame *picture)
+static struct jpeg_colour colour_of(const AVFrame *picture)
 {
     double red, blue, kr = 0.299, kb = 0.114;
     luma_coefficients(picture->colorspace, &red, &blue);
@@ -184,7 +174,7 @@ struct cv_jpeg_colour cv_jpeg_colour_of(const AVFrame *picture)
     double rv = 2 * (1 - red), bu = 2 * (1 - blue), green = 1 - red - blue;
     double gu = -blue * bu / green, gv = -red * rv / green;
     double y_cb = kb * bu + (1 - kr - kb) * gu, y_cr = kr * rv + (1 - kr - kb) * gv;
-    return (struct cv_jpeg_colour){
+    return (struct jpeg_colour){
         .luma_scale = fixed(luma),
         .luma_offset = full ? 0 : 16,
         .y_cb = fixed(y_cb * chroma),
@@ -245,10 +235,11 @@ static void store_clipped(uint8_t *target, __m128i words)
 }
 #endif
 
-void cv_jpeg_luma_row(const struct cv_jpeg_colour *colour, const uint8_t *y, const uint8_t *cb,
-                      const uint8_t *cr, bool halved, uint8_t *out, int width)
+/* A row of luma. With `halved`, each chroma sample belongs to two of luma. */
+static void luma_row(const struct jpeg_colour *colour, const uint8_t *y, const uint8_t *cb,
+                     const uint8_t *cr, bool halved, uint8_t *out, int width)
 {
-    const struct cv_jpeg_colour c = *colour;
+    const struct jpeg_colour c = *colour;
     int x = 0;
 #if defined(__SSE2__)
     const __m128i y_cb = factors(c.luma_scale, c.y_cb), cr_half = factors(c.y_cr, HALF);
@@ -266,10 +257,11 @@ void cv_jpeg_luma_row(const struct cv_jpeg_colour *colour, const uint8_t *y, con
     }
 }
 
-void cv_jpeg_chroma_row(const struct cv_jpeg_colour *colour, const uint8_t *cb, const uint8_t *cr,
-                        uint8_t *out_cb, uint8_t *out_cr, int width)
+/* A row of both chroma planes, `width` samples each. */
+static void chroma_row(const struct jpeg_colour *colour, const uint8_t *cb, const uint8_t *cr,
+                       uint8_t *out_cb, uint8_t *out_cr, int width)
 {
-    const struct cv_jpeg_colour c = *colour;
+    const struct jpeg_colour c = *colour;
     int x = 0;
 #if defined(__SSE2__)
     const __m128i zero = _mm_setzero_si128(), middle = _mm_set1_epi16(MIDDLE);
@@ -296,7 +288,7 @@ enum { STRIP = 2 * DCTSIZE };
 /* Sixteen rows of a picture, converted. Widths are rounded up to whole macroblocks. */
 struct strip {
     const AVFrame *picture;
-    struct cv_jpeg_colour colour;
+    struct jpeg_colour colour;
     bool halved;
     int luma_width, chroma_width; /* bytes a row */
     int rows;                     /* of luma; of chroma as many, or half when halved */
@@ -314,7 +306,7 @@ static int strip_init(struct strip *strip, const AVFrame *picture, struct cv_err
     int chroma_rows = DCTSIZE;
     *strip = (struct strip){
         .picture = picture,
-        .colour = cv_jpeg_colour_of(picture),
+        .colour = colour_of(picture),
         .halved = halved,
         .luma_width = luma_width,
         .chroma_width = chroma_width,
@@ -365,16 +357,16 @@ static void strip_fill(struct strip *strip, int top)
     for (int i = 0; i < strip->rows; i++) {
         int y = top + i > last ? last : top + i;
         int chroma_y = strip->halved ? y / 2 : y;
-        cv_jpeg_luma_row(&strip->colour, row_of(picture, 0, y), row_of(picture, 1, chroma_y),
-                         row_of(picture, 2, chroma_y), strip->halved, strip->luma[i], width);
+        luma_row(&strip->colour, row_of(picture, 0, y), row_of(picture, 1, chroma_y),
+                 row_of(picture, 2, chroma_y), strip->halved, strip->luma[i], width);
         pad_row(strip->luma[i], width, strip->luma_width);
     }
     for (int i = 0; i < DCTSIZE; i++) {
         int y = strip->halved ? top / 2 + i : top + i;
         int end = strip->halved ? last / 2 : last;
         y = y > end ? end : y;
-        cv_jpeg_chroma_row(&strip->colour, row_of(picture, 1, y), row_of(picture, 2, y),
-                           strip->blue[i], strip->red[i], chroma_width);
+        chroma_row(&strip->colour, row_of(picture, 1, y), row_of(picture, 2, y), strip->blue[i],
+                   strip->red[i], chroma_width);
         pad_row(strip->blue[i], chroma_width, strip->chroma_width);
         pad_row(strip->red[i], chroma_width, strip->chroma_width);
     }

@@ -19,40 +19,18 @@ CV_MUST_CHECK int cv_fail_av(struct cv_error *error, int av_error, enum cv_error
 /* Sends FFmpeg's log to ours at debug level. Thread-safe; costs nothing after the first call. */
 void cv_media_capture_log(void);
 
-static inline void cv_av_frame_free(AVFrame *frame)
-{
-    av_frame_free(&frame);
-}
-CV_DEFINE_CLEANUP(AVFrame *, cv_av_frame_free)
+/* FFmpeg's destructors take the pointer's address; ours take the pointer. */
+#define CV_DEFINE_AV_FREE(type, name, function) \
+    static inline void name(type *value)        \
+    {                                           \
+        function(&value);                       \
+    }                                           \
+    CV_DEFINE_CLEANUP(type *, name)
 
-static inline void cv_av_packet_free(AVPacket *packet)
-{
-    av_packet_free(&packet);
-}
-CV_DEFINE_CLEANUP(AVPacket *, cv_av_packet_free)
-
-static inline void cv_av_codec_free(AVCodecContext *codec)
-{
-    avcodec_free_context(&codec);
-}
-CV_DEFINE_CLEANUP(AVCodecContext *, cv_av_codec_free)
-
-static inline void cv_av_dict_free(AVDictionary *dictionary)
-{
-    av_dict_free(&dictionary);
-}
-CV_DEFINE_CLEANUP(AVDictionary *, cv_av_dict_free)
-
-static inline void cv_av_graph_free(AVFilterGraph *graph)
-{
-    avfilter_graph_free(&graph);
-}
-CV_DEFINE_CLEANUP(AVFilterGraph *, cv_av_graph_free)
-
-static inline void cv_av_inout_free(AVFilterInOut *ends)
-{
-    avfilter_inout_free(&ends);
-}
-CV_DEFINE_CLEANUP(AVFilterInOut *, cv_av_inout_free)
-
+CV_DEFINE_AV_FREE(AVFrame, cv_av_frame_free, av_frame_free)
+CV_DEFINE_AV_FREE(AVPacket, cv_av_packet_free, av_packet_free)
+CV_DEFINE_AV_FREE(AVCodecContext, cv_av_codec_free, avcodec_free_context)
+CV_DEFINE_AV_FREE(AVDictionary, cv_av_dict_free, av_dict_free)
+CV_DEFINE_AV_FREE(AVFilterGraph, cv_av_graph_free, avfilter_graph_free)
+CV_DEFINE_AV_FREE(AVFilterInOut, cv_av_inout_free, avfilter_inout_free)
 CV_DEFINE_CLEANUP(struct SwsContext *, sws_freeContext)

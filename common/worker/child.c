@@ -27,7 +27,9 @@ struct pipes {
 
 /* ---- what the child will be given ------------------------------------------------------------ */
 
-int64_t cv_child_memory_limit(const struct cv_stage *stage)
+/* Bytes of private memory that a stage gets where no container bounds it; see struct
+ * cv_stage_limits. */
+static int64_t memory_limit(const struct cv_stage *stage)
 {
     return stage->limits.memory_bytes > 0 ? stage->limits.memory_bytes : default_memory_bytes;
 }
@@ -64,7 +66,7 @@ static void plan_limits(struct cv_spawn *spawn, const struct cv_child_params *pa
                         int64_t memory)
 {
     const struct cv_stage_limits *wanted = &params->stage->limits;
-    int64_t space = cv_child_memory_limit(params->stage) * 2;
+    int64_t space = memory_limit(params->stage) * 2;
     int64_t file = cv_stage_file_bytes(params->stage);
     int64_t cpu =
         wanted->cpu_seconds > 0
@@ -165,8 +167,8 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
     char threads[16];
     struct cv_cgroup group;
     cv_cgroup_read(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &group);
-    child->memory_bytes = cv_cgroup_stage_memory(&group, cv_child_memory_limit(params->stage),
-                                                 params->slots, params->line->stage_fd >= 0);
+    child->memory_bytes = cv_cgroup_stage_memory(&group, memory_limit(params->stage), params->slots,
+                                                 params->line->stage_fd >= 0);
     int r = make_plan(&spawn, &text, threads, params, child->memory_bytes, error);
     r = r < 0 ? r : make_pipes(&pipes, error);
     if (r < 0) {

@@ -83,10 +83,6 @@ struct cv_child_params {
 CV_MUST_CHECK int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
                                  struct cv_error *error);
 
-/* Bytes of private memory that a stage gets where no container bounds it; see struct
- * cv_stage_limits. */
-int64_t cv_child_memory_limit(const struct cv_stage *stage);
-
 /* The largest file that a stage may write, and the largest object. */
 int64_t cv_stage_file_bytes(const struct cv_stage *stage);
 

@@ -97,7 +97,8 @@ static int remove_entry(struct removal *removal, int parent_fd, const char *name
     return cv_fail_errno(error, errno, "cannot remove %s from scratch", name);
 }
 
-int cv_scratch_remove_tree(int parent_fd, const char *name, struct cv_error *error)
+/* Removes `name` under the open directory, whatever it is: links are removed, never followed. */
+static int remove_tree(int parent_fd, const char *name, struct cv_error *error)
 {
     if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT) {
         return 0;
@@ -156,7 +157,7 @@ static void sweep(int parent_fd)
             continue;
         }
         struct cv_error error;
-        if (cv_scratch_remove_tree(parent_fd, entry->d_name, &error) < 0) {
+        if (remove_tree(parent_fd, entry->d_name, &error) < 0) {
             cv_log(CV_LOG_DEBUG, "%s", error.message);
         }
     }
@@ -228,7 +229,7 @@ void cv_scratch_abandon(struct cv_scratch *scratch)
 void cv_scratch_close(struct cv_scratch *scratch)
 {
     struct cv_error error;
-    if (scratch->fd >= 0 && cv_scratch_remove_tree(scratch->parent_fd, scratch->name, &error) < 0) {
+    if (scratch->fd >= 0 && remove_tree(scratch->parent_fd, scratch->name, &error) < 0) {
         cv_log(CV_LOG_DEBUG, "%s", error.message);
     }
     cv_scratch_abandon(scratch);
@@ -242,7 +243,7 @@ int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_pat
     if (r < 0) {
         return r;
     }
-    r = cv_scratch_remove_tree(scratch->fd, name, error);
+    r = remove_tree(scratch->fd, name, error);
     if (r < 0) {
         return r;
     }
@@ -255,5 +256,5 @@ int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_pat
 
 int cv_scratch_remove(struct cv_scratch *scratch, const char *name, struct cv_error *error)
 {
-    return cv_scratch_remove_tree(scratch->fd, name, error);
+    return remove_tree(scratch->fd, name, error);
 }

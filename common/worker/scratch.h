@@ -36,6 +36,3 @@ CV_MUST_CHECK int cv_scratch_make(struct cv_scratch *scratch, const char *name, 
                                   struct cv_error *error);
 CV_MUST_CHECK int cv_scratch_remove(struct cv_scratch *scratch, const char *name,
                                     struct cv_error *error);
-
-/* Removes `name` under the open directory, whatever it is: links are removed, never followed. */
-CV_MUST_CHECK int cv_scratch_remove_tree(int parent_fd, const char *name, struct cv_error *error);

@@ -95,7 +95,8 @@ static int join_sets(struct cv_cut_state *cut, struct cv_error *error)
     return 0;
 }
 
-int cv_cut_prepare(struct cv_cut_state *cut, struct cv_error *error)
+/* Looks at the stream, and chooses what its encoded pictures are to be like. */
+static int prepare(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->encoding = (struct cv_cut_encoding){
         .input = cut->input,
@@ -362,7 +363,7 @@ static int attempt(struct cv_input *input, const struct cv_cut_params *params, i
         .params = params, .input = input, .depth = depth};
     struct cv_cut_report report = {0};
     int64_t end_us = 0;
-    int result = cv_cut_prepare(&cut, error);
+    int result = prepare(&cut, error);
     result = result ? result : read_pictures(&cut, error);
     if (result == 0 && cut.copied == 0) {
         result = cv_cut_refuse(cut.reason, "nothing of the range could be copied");

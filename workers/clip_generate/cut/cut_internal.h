@@ -71,10 +71,6 @@ CV_DEFINE_CLEANUP(struct cv_cut_file *, cv_cut_file_close)
 CV_MUST_CHECK int cv_cut_file_pictures(struct cv_cut_file *file, struct cv_packet_queue *pictures,
                                        struct cv_error *error);
 
-/* Writes a packet of sound, time base 1/CV_SOUND_RATE; takes its data. */
-CV_MUST_CHECK int cv_cut_file_sound(struct cv_cut_file *file, AVPacket *packet,
-                                    struct cv_error *error);
-
 /* The last picture stands until `end` ticks. Completes the file. */
 CV_MUST_CHECK int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, struct cv_error *error);
 
@@ -159,9 +155,6 @@ struct cv_cut_state {
     bool pictures_done, sound_done, ended;
     char reason[CV_CUT_REASON_SIZE];
 };
-
-/* Looks at the stream, and chooses what its encoded pictures are to be like. */
-CV_MUST_CHECK int cv_cut_prepare(struct cv_cut_state *cut, struct cv_error *error);
 
 /* Takes the group that was read: leaves it out, copies it, encodes what lies in the range of it, or
  * copies its front and encodes the few pictures that were reordered over the end. */

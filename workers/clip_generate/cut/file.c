@@ -130,7 +130,8 @@ static int write_packet(struct cv_cut_file *file, AVPacket *packet, const AVStre
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write MP4") : 0;
 }
 
-int cv_cut_file_sound(struct cv_cut_file *file, AVPacket *packet, struct cv_error *error)
+/* Writes a packet of sound, time base 1/CV_SOUND_RATE; takes its data. */
+static int write_sound(struct cv_cut_file *file, AVPacket *packet, struct cv_error *error)
 {
     return write_packet(file, packet, file->sound, (AVRational){1, CV_SOUND_RATE}, error);
 }
@@ -300,7 +301,7 @@ static int pump(void *opaque, struct cv_error *error)
         if (result != CV_SOUND_PACKET) {
             return result < 0 ? result : 0;
         }
-        result = cv_cut_file_sound(sound->file, sound->packet, error);
+        result = write_sound(sound->file, sound->packet, error);
         if (result != 0) {
             return result;
         }

@@ -6,7 +6,8 @@
 
 enum { LENGTH_SIZE = 4 }; /* of a unit in the packets that are written */
 
-void cv_cut_group_clear(struct cv_cut_group *group)
+/* Frees the packets, keeps the memory of the list. */
+static void clear(struct cv_cut_group *group)
 {
     for (size_t i = 0; i < group->count; i++) {
         av_packet_free(&group->pictures[i].packet);
@@ -17,7 +18,7 @@ void cv_cut_group_clear(struct cv_cut_group *group)
 
 void cv_cut_group_deinit(struct cv_cut_group *group)
 {
-    cv_cut_group_clear(group);
+    clear(group);
     free(group->pictures);
     *group = (struct cv_cut_group){0};
 }
@@ -313,7 +314,7 @@ int cv_cut_take_group(struct cv_cut_state *cut, struct cv_error *error)
             result = encode_pictures(cut, from_us, cut->params->end_us, error);
         }
     }
-    cv_cut_group_clear(group);
+    clear(group);
     cut->beyond = 0;
     return result;
 }

@@ -22,9 +22,6 @@ struct cv_cut_group {
 void cv_cut_group_deinit(struct cv_cut_group *group);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_cut_group, cv_cut_group_deinit)
 
-/* Frees the packets, keeps the memory of the list. */
-void cv_cut_group_clear(struct cv_cut_group *group);
-
 /* Takes the packet's data and leaves it blank. */
 CV_MUST_CHECK int cv_cut_group_push(struct cv_cut_group *group, AVPacket *packet, int64_t time_us,
                                     struct cv_error *error);

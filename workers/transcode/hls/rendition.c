@@ -486,11 +486,6 @@ struct cv_segments *cv_rendition_segments(struct cv_rendition *rendition)
     return atomic_load(&rendition->segments);
 }
 
-const char *cv_rendition_name(const struct cv_rendition *rendition)
-{
-    return rendition->name;
-}
-
 int64_t cv_rendition_frames(const struct cv_rendition *rendition)
 {
     return rendition->frames;

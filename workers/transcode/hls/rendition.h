@@ -61,5 +61,4 @@ CV_MUST_CHECK int cv_rendition_join(struct cv_rendition *rendition, struct cv_er
 /* After cv_rendition_join, but for what any thread may ask of the segments. NULL before the first picture
  * has been taken in. */
 struct cv_segments *cv_rendition_segments(struct cv_rendition *rendition);
-const char *cv_rendition_name(const struct cv_rendition *rendition);
 int64_t cv_rendition_frames(const struct cv_rendition *rendition);

@@ -13,7 +13,8 @@ void cv_hls_media_deinit(struct cv_hls_media *media)
     *media = (struct cv_hls_media){0};
 }
 
-bool cv_hls_attribute(const char *line, const char *attribute, char *value, size_t size)
+/* An attribute of a tag's line, quotes taken off; false: it has none. */
+static bool find_attribute(const char *line, const char *attribute, char *value, size_t size)
 {
     size_t length = strlen(attribute);
     const char *at = strchr(line, ':');
@@ -69,7 +70,7 @@ static void read_tag(const char *line, struct cv_hls_media *media, struct cv_hls
         entry->size = strtoll(value, &rest, 10);
         entry->offset = *rest == '@' ? strtoll(rest + 1, NULL, 10) : -1;
     } else if (after(line, "#EXT-X-MAP:")) {
-        (void)cv_hls_attribute(line, "URI", media->map, sizeof(media->map));
+        (void)find_attribute(line, "URI", media->map, sizeof(media->map));
     } else if (strcmp(line, "#EXT-X-ENDLIST") == 0) {
         media->ended = true;
     } else if (strcmp(line, "#EXT-X-INDEPENDENT-SEGMENTS") == 0) {
@@ -213,7 +214,7 @@ static int check_cues(struct cv_hls_checker *checker, const char *file, char *te
     return result;
 }
 
-int cv_hls_check_thumbs(struct cv_hls_checker *checker, double duration, struct cv_error *error)
+static int check_thumbs(struct cv_hls_checker *checker, double duration, struct cv_error *error)
 {
     static const char file[] = "thumbnails.vtt";
     struct sheet poster;
@@ -305,7 +306,7 @@ int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *n
 static double number(const struct variant *variant, const char *attribute)
 {
     char value[64] = "";
-    (void)cv_hls_attribute(variant->line, attribute, value, sizeof(value));
+    (void)find_attribute(variant->line, attribute, value, sizeof(value));
     return strtod(value, NULL);
 }
 
@@ -341,16 +342,16 @@ static void check_variant(struct cv_hls_checker *checker, const struct variant *
     char expected[96], value[96] = "";
     (void)snprintf(expected, sizeof(expected), "%s%s%s", pictures->codec,
                    sound->count > 0 ? "," : "", sound->codec);
-    (void)cv_hls_attribute(variant->line, "CODECS", value, sizeof(value));
+    (void)find_attribute(variant->line, "CODECS", value, sizeof(value));
     if (strcmp(expected, value) != 0) {
         cv_hls_tell(checker, pictures->name, "CODECS is \"%s\", the bits are %s", value, expected);
     }
     (void)snprintf(expected, sizeof(expected), "%dx%d", pictures->width, pictures->height);
-    (void)cv_hls_attribute(variant->line, "RESOLUTION", value, sizeof(value));
+    (void)find_attribute(variant->line, "RESOLUTION", value, sizeof(value));
     if (strcmp(expected, value) != 0) {
         cv_hls_tell(checker, pictures->name, "RESOLUTION is %s, the bits are %s", value, expected);
     }
-    bool has_group = cv_hls_attribute(variant->line, "AUDIO", value, sizeof(value));
+    bool has_group = find_attribute(variant->line, "AUDIO", value, sizeof(value));
     if (has_group != (sound->count > 0)) {
         cv_hls_tell(checker, pictures->name, "AUDIO does not say whether there is sound");
     }
@@ -400,18 +401,18 @@ static void read_sound(struct cv_hls_checker *checker, const char *name, const c
     struct cv_hls_rendition *sound = &index->sounds[index->sound_count];
     char *label = index->labels[index->sound_count++];
     char value[CV_HLS_NAME_SIZE] = "";
-    (void)cv_hls_attribute(line, "URI", sound->name, sizeof(sound->name));
-    (void)cv_hls_attribute(line, "NAME", label, CV_HLS_NAME_SIZE);
+    (void)find_attribute(line, "URI", sound->name, sizeof(sound->name));
+    (void)find_attribute(line, "NAME", label, CV_HLS_NAME_SIZE);
     for (size_t i = 0; i + 1 < index->sound_count; i++) {
         if (strcmp(index->labels[i], label) == 0) {
             cv_hls_tell(checker, name, "two tracks are called %s", label);
         }
     }
-    (void)cv_hls_attribute(line, "GROUP-ID", value, sizeof(value));
+    (void)find_attribute(line, "GROUP-ID", value, sizeof(value));
     if (strcmp(value, "sound") != 0 || label[0] == '\0') {
         cv_hls_tell(checker, name, "%s is in no group, or has no name", sound->name);
     }
-    (void)cv_hls_attribute(line, "DEFAULT", value, sizeof(value));
+    (void)find_attribute(line, "DEFAULT", value, sizeof(value));
     index->defaults += strcmp(value, "YES") == 0;
 }
 
@@ -427,8 +428,8 @@ static void read_index(struct cv_hls_checker *checker, const char *name, char *t
             read_sound(checker, name, line, index);
         } else if (strncmp(line, "#EXT-X-I-FRAME-STREAM-INF:", 26) == 0) {
             if (index->key_count < VARIANTS_MAX) {
-                (void)cv_hls_attribute(line, "URI", index->keys[index->key_count++],
-                                       CV_HLS_NAME_SIZE);
+                (void)find_attribute(line, "URI", index->keys[index->key_count++],
+                                     CV_HLS_NAME_SIZE);
             }
         } else if (strcmp(line, "#EXT-X-INDEPENDENT-SEGMENTS") == 0) {
             index->independent = true;
@@ -564,7 +565,7 @@ static int check_all(struct cv_hls_checker *checker, struct index *index, struct
         return 0;
     }
     result = check_index(checker, index, error);
-    result = result ? result : cv_hls_check_thumbs(checker, checker->summary->duration, error);
+    result = result ? result : check_thumbs(checker, checker->summary->duration, error);
     if (result != 0) {
         return result;
     }

@@ -47,9 +47,6 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_media, cv_hls_media_deinit)
 CV_MUST_CHECK int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *text,
                                     struct cv_hls_media *media, struct cv_error *error);
 
-/* An attribute of a tag's line, quotes taken off; false: it has none. */
-bool cv_hls_attribute(const char *line, const char *attribute, char *value, size_t size);
-
 /* ---- packets --------------------------------------------------------------------------------- */
 
 struct cv_hls_packet {
@@ -74,15 +71,6 @@ struct cv_hls_map {
     void *data;
     size_t size;
 };
-
-/* Takes MPEG-TS apart, or a segment of an MP4; times are counted from the presentation's start. What
- * cannot be taken apart is no failure, but leaves fewer packets. */
-CV_MUST_CHECK int cv_hls_read_packets(const struct cv_hls_map *map, const void *data, size_t size,
-                                      struct cv_hls_packets *ret_packets, struct cv_error *error);
-
-/* Whether the head is one of CMAF, and whether a segment is a run of fragments: the first box that
- * is not as it should be, or NULL. */
-const char *cv_hls_check_boxes(const void *data, size_t size, bool is_head);
 
 /* ---- renditions ------------------------------------------------------------------------------ */
 
@@ -110,5 +98,3 @@ CV_MUST_CHECK int cv_hls_check_media(struct cv_hls_checker *checker, const char 
 CV_MUST_CHECK int cv_hls_check_keys(struct cv_hls_checker *checker, const char *name,
                                     const struct cv_hls_rendition *rendition,
                                     struct cv_error *error);
-CV_MUST_CHECK int cv_hls_check_thumbs(struct cv_hls_checker *checker, double duration,
-                                      struct cv_error *error);

@@ -155,7 +155,9 @@ static bool has_brand(const uint8_t *box, size_t size, const char *brand)
     return false;
 }
 
-const char *cv_hls_check_boxes(const void *data, size_t size, bool is_head)
+/* Whether the head is one of CMAF, and whether a segment is a run of fragments: the first box that
+ * is not as it should be, or NULL. */
+static const char *check_boxes(const void *data, size_t size, bool is_head)
 {
     const uint8_t *box = data, *end = box + size;
     bool is_first = true, has_moov = false, expects_data = false;
@@ -181,7 +183,9 @@ const char *cv_hls_check_boxes(const void *data, size_t size, bool is_head)
     return box != end || expects_data || (is_head && !has_moov) ? "ends within a fragment" : NULL;
 }
 
-int cv_hls_read_packets(const struct cv_hls_map *map, const void *data, size_t size,
+/* Takes MPEG-TS apart, or a segment of an MP4; times are counted from the presentation's start. What
+ * cannot be taken apart is no failure, but leaves fewer packets. */
+static int read_packets(const struct cv_hls_map *map, const void *data, size_t size,
                         struct cv_hls_packets *ret_packets, struct cv_error *error)
 {
     struct bytes bytes = {map->data, data, map->size, map->size + size, 0};
@@ -316,7 +320,7 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
         return result;
     }
     cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
-    result = cv_hls_read_packets(&rendition->map, data, size, &packets, error);
+    result = read_packets(&rendition->map, data, size, &packets, error);
     if (result != 0) {
         return result;
     }
@@ -328,7 +332,7 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
                     is_video ? "pictures" : "sound");
         return 0;
     }
-    const char *box = rendition->map.data ? cv_hls_check_boxes(data, size, false) : NULL;
+    const char *box = rendition->map.data ? check_boxes(data, size, false) : NULL;
     if (box) {
         cv_hls_tell(checker, entry->name, "%s", box);
     }
@@ -426,8 +430,7 @@ static int read_map(struct cv_hls_checker *checker, const char *name,
     struct cv_hls_map *map = &rendition->map;
     int result =
         cv_hls_get(checker, checker->stream_prefix, media->map, &map->data, &map->size, error);
-    const char *box =
-        result == 0 && map->data ? cv_hls_check_boxes(map->data, map->size, true) : NULL;
+    const char *box = result == 0 && map->data ? check_boxes(map->data, map->size, true) : NULL;
     if (box) {
         cv_hls_tell(checker, name, "%s: %s", media->map, box);
     }
@@ -501,7 +504,7 @@ static int check_range(struct cv_hls_checker *checker, const struct cv_hls_entry
         return result < 0 ? result : 0;
     }
     cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
-    result = cv_hls_read_packets(&rendition->map, data, got, &packets, error);
+    result = read_packets(&rendition->map, data, got, &packets, error);
     if (result == 0 && (packets.count != 1 || !packets.packets[0].key ||
                         packets.packets[0].pts != key || packets.codec[0] == '\0')) {
         cv_hls_tell(checker, name, "%lld+%lld of %s is not the key frame of %.3f s alone",
