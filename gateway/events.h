@@ -1,4 +1,5 @@
-/* Live progress: streams of server-sent events. One thread with one connection reads the timeline while somebody listens; a notification wakes it early and carries nothing.
+/* Live progress: streams of server-sent events. One thread with one connection reads the timeline while somebody
+ * listens; a notification wakes it early and carries nothing.
  *
  * Order and resumption: an event's position is the id of the transaction that wrote it and its own id. The tail passes
  * only transactions that are over together with all older ones, so that what commits late is neither lost nor

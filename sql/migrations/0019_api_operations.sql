@@ -1,4 +1,5 @@
--- What the HTTP API calls besides 0018_api.sql: sessions, live events.
+-- What the HTTP API calls besides 0018_api.sql: sessions, live events, and what tenants' admins
+-- and operators look at and change.
 
 CREATE FUNCTION api.session(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -163,9 +164,428 @@ $$;
 COMMENT ON FUNCTION api.event_jobs IS
     'The state of jobs that are watched one by one. SECURITY DEFINER for the gateway itself, as event_tail().';
 
+-- ---- jobs --------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.is_admin() RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.is_service() OR coalesce(auth.jwt() #>> '{app_metadata,cortana_role}' = 'admin', false)
+$$;
+COMMENT ON FUNCTION api.is_admin IS 'Whether the caller manages their tenants, or everything.';
+
+CREATE FUNCTION api.require_service() RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF NOT api.is_service() THEN
+        RAISE EXCEPTION 'this is the service''s' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION api.require_service IS 'Refuses everybody but the service.';
+
+CREATE FUNCTION api.require_job(p_id uuid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF NOT EXISTS (SELECT FROM jobs j LEFT JOIN videos v ON v.id = j.video_id
+                   WHERE j.id = p_id AND (may_touch(v.owner_id) OR may_touch(v.team_id)
+                                          OR j.video_id IS NULL AND may_touch(j.tenant_id))) THEN
+        PERFORM api.not_found();
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION api.require_job IS
+    'Refuses a job that the caller may not see, as one that does not exist. The condition is that of the policy of jobs, '
+    'because SECURITY DEFINER functions call this, whose owner no policy holds back.';
+
+CREATE FUNCTION api.attempts(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    items jsonb;
+BEGIN
+    PERFORM api.require_job((p ->> 'id')::uuid);
+    SELECT coalesce(jsonb_agg(jsonb_build_object(
+               'attempt', a.attempt, 'status', a.status, 'started_at', a.started_at, 'finished_at', a.finished_at,
+               'exit_code', a.exit_code, 'error_type', a.error_type, 'error_message', a.error_message,
+               'stdout_tail', a.stdout_tail, 'stderr_tail', a.stderr_tail, 'cpu_seconds', a.cpu_seconds,
+               'peak_memory_bytes', a.peak_memory_bytes,
+               'worker', CASE WHEN api.is_service() THEN a.worker_id END) ORDER BY a.attempt DESC), '[]')
+    INTO items FROM job_attempts a WHERE a.job_id = (p ->> 'id')::uuid;
+    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+END
+$$;
+COMMENT ON FUNCTION api.attempts IS
+    'GET /jobs/{id}/attempts: the newest first. The gateway redacts what they printed, as logs are.';
+
+CREATE FUNCTION api.job_events(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    PERFORM api.require_job((p ->> 'id')::uuid);
+    SELECT array_agg(jsonb_build_object('id', e.id, 'ts', e.ts, 'source', e.source, 'level', e.level, 'type', e.type,
+                                        'message', e.message, 'data', CASE WHEN api.is_service() THEN e.data - 'lease_token'
+                                                                           ELSE e.data - '{lease_token,worker}'::text[] END)
+                     ORDER BY e.ts DESC, e.id DESC),
+           array_agg(jsonb_build_array(e.ts, e.id) ORDER BY e.ts DESC, e.id DESC)
+    INTO found_rows, found_keys
+    FROM (SELECT t.* FROM task_events t
+          WHERE t.job_id = (p ->> 'id')::uuid
+            AND (p ->> 'level' IS NULL OR t.level = (p ->> 'level')::event_level)
+            AND (p ->> 'type' IS NULL OR t.type = p ->> 'type')
+            AND (keys IS NULL OR (t.ts, t.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::bigint))
+          ORDER BY t.ts DESC, t.id DESC LIMIT wanted + 1) AS e;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.job_events IS
+    'GET /jobs/{id}/events: the timeline of a job, the newest first. Who works on it is for the service alone.';
+
+CREATE FUNCTION api.artifacts(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    items jsonb;
+BEGIN
+    PERFORM api.require_job((p ->> 'id')::uuid);
+    SELECT coalesce(jsonb_agg(jsonb_build_object(
+               'attempt', a.attempt, 'kind', a.kind, 'key', a.key, 'size', a.size, 'content_type', a.content_type,
+               'checksum', a.checksum, 'created_at', a.created_at) ORDER BY a.attempt, a.kind, a.key), '[]')
+    INTO items FROM task_artifacts a WHERE a.job_id = (p ->> 'id')::uuid;
+    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+END
+$$;
+COMMENT ON FUNCTION api.artifacts IS 'GET /jobs/{id}/artifacts: the objects that its attempts read and wrote.';
+
+CREATE FUNCTION api.why(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    items jsonb;
+BEGIN
+    PERFORM api.require_job((p ->> 'id')::uuid);
+    SELECT coalesce(jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail) ORDER BY w.n), '[]')
+    INTO items FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, n);
+    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+END
+$$;
+COMMENT ON FUNCTION api.why IS 'GET /jobs/{id}/why: why a job waits, the reasons in order.';
+
+CREATE FUNCTION api.set_job_priority(p_id uuid, p_priority int) RETURNS text
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_job(p_id);
+    IF NOT EXISTS (SELECT FROM jobs WHERE id = p_id AND status IN ('queued', 'failed')) THEN
+        RETURN 'wrong_state';
+    END IF;
+    PERFORM set_priority(jsonb_build_object('id', p_id), p_priority, 1);
+    RETURN 'changed';
+END
+$$;
+COMMENT ON FUNCTION api.set_job_priority IS
+    'Changes the priority of a waiting job of the caller''s, or of a failed one for its next try. SECURITY DEFINER, '
+    'because set_priority() is the service''s. Returns ''changed'' or ''wrong_state''.';
+
+CREATE FUNCTION api.job_priority(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    outcome text;
+BEGIN
+    outcome := api.set_job_priority((p ->> 'id')::uuid, (p ->> 'priority')::int);
+    RETURN api.changed_job((p ->> 'id')::uuid, outcome, 'only jobs that wait or have failed have a priority');
+END
+$$;
+COMMENT ON FUNCTION api.job_priority IS 'POST /jobs/{id}/priority.';
+
+CREATE FUNCTION api.bulk_candidates(p jsonb, p_limit int) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT f.* FROM (
+        SELECT j.* FROM jobs j
+        WHERE api.is_service() AND api.job_matches(j, p)
+          AND (p ->> 'video' IS NULL OR j.video_id = (p ->> 'video')::uuid)
+        UNION ALL
+        SELECT t.* FROM api.tenant_jobs(p, 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', p_limit) AS t
+        WHERE NOT api.is_service()) AS f
+    WHERE (p ->> 'error' IS NULL OR f.payload #>> '{error,type}' = p ->> 'error')
+      AND CASE p ->> 'action'
+              WHEN 'cancel' THEN f.status IN ('queued', 'processing')
+                                 OR f.status = 'failed' AND f.scheduled_for IS NOT NULL
+              WHEN 'retry' THEN f.status IN ('failed', 'canceled')
+              ELSE f.status IN ('queued', 'failed') AND f.priority <> (p ->> 'priority')::int END
+$$;
+COMMENT ON FUNCTION api.bulk_candidates IS 'The jobs that a bulk operation would change: those of its filter whose state allows it.';
+
+CREATE FUNCTION api.bulk_change(p jsonb, p_id uuid) RETURNS boolean
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT CASE p ->> 'action' WHEN 'cancel' THEN public.cancel_job(p_id) IN ('canceled', 'requested')
+                               WHEN 'retry' THEN public.retry_job(p_id) = 'queued'
+                               ELSE api.set_job_priority(p_id, (p ->> 'priority')::int) = 'changed' END
+$$;
+COMMENT ON FUNCTION api.bulk_change IS 'Does the action of a bulk operation to one job; whether it was changed.';
+
+CREATE FUNCTION api.bulk_jobs(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    most CONSTANT int := 10000;
+    dry_run CONSTANT boolean := coalesce((p ->> 'dry_run')::boolean, false);
+    matched bigint;
+    changed bigint := 0;
+    sample jsonb;
+    chosen uuid[];
+BEGIN
+    IF NOT api.is_admin() THEN
+        RAISE EXCEPTION 'bulk operations are an admin''s' USING ERRCODE = 'insufficient_privilege';
+    ELSIF p - 'action' - 'dry_run' - 'priority' = '{}' THEN
+        RAISE EXCEPTION 'a filter is needed: type, state, video, run, error, created_after or created_before'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF (p ->> 'action' = 'priority') <> (p ? 'priority') THEN
+        RAISE EXCEPTION 'priority is for the action priority, which needs it' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT count(*), array_agg(c.id ORDER BY c.created_at, c.id) INTO matched, chosen
+    FROM api.bulk_candidates(p, most) AS c;
+    SELECT coalesce(jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.id), '[]') INTO sample
+    FROM jobs j WHERE j.id = ANY (chosen[:10]);
+    IF NOT dry_run THEN
+        SELECT count(*) FILTER (WHERE api.bulk_change(p, c.id)) INTO changed
+        FROM unnest(chosen[:most]) AS c (id);
+    END IF;
+    RETURN api.ok(jsonb_build_object('dry_run', dry_run, 'matched', matched, 'changed', changed, 'sample', sample));
+END
+$$;
+COMMENT ON FUNCTION api.bulk_jobs IS
+    'POST /jobs/bulk: counts the jobs of a filter that the action would change, shows the first ten as they were, and '
+    'unless it is a dry run changes up to 10,000 of them in one transaction. Where more match, it is called again.';
+
+CREATE FUNCTION api.job_summary(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.ok(jsonb_build_object('is_bounded', NOT api.is_service(), 'items', coalesce((
+        SELECT jsonb_agg(jsonb_build_object('job_type', g.job_type, 'state', g.state, 'jobs', g.jobs,
+                                            'oldest_at', g.oldest_at) ORDER BY g.job_type, g.state)
+        FROM (SELECT j.job_type, api.job_state(j) AS state, count(*) AS jobs, min(j.created_at) AS oldest_at
+              FROM (SELECT * FROM jobs WHERE api.is_service() AND status IN ('queued', 'processing', 'failed')
+                    UNION ALL
+                    SELECT * FROM api.tenant_jobs('{}', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 10000)
+                    WHERE NOT api.is_service()) AS j
+              GROUP BY 1, 2) AS g), '[]')))
+$$;
+COMMENT ON FUNCTION api.job_summary IS
+    'GET /jobs/summary: the jobs by type and state. The service''s summary has no finished jobs, which may be millions; '
+    'a tenant''s has those of their newest videos.';
+
+-- ---- runs --------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.runs(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    SELECT array_agg(api.run_object(r) ORDER BY r.created_at DESC, r.id DESC),
+           array_agg(jsonb_build_array(r.created_at, r.id) ORDER BY r.created_at DESC, r.id DESC)
+    INTO found_rows, found_keys
+    FROM (SELECT o.* FROM runs o
+          WHERE (p ->> 'workflow' IS NULL OR o.workflow = p ->> 'workflow')
+            AND (p ->> 'status' IS NULL OR o.status = p ->> 'status')
+            AND (p ->> 'video' IS NULL OR o.video_id = (p ->> 'video')::uuid)
+            AND (keys IS NULL OR (o.created_at, o.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+          ORDER BY o.created_at DESC, o.id DESC LIMIT wanted + 1) AS r;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.runs IS 'GET /runs: the newest first.';
+
+CREATE FUNCTION api.run(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    run runs;
+BEGIN
+    SELECT * INTO run FROM runs WHERE id = (p ->> 'id')::uuid;
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.ok(api.run_object(run) || jsonb_build_object(
+        'steps', (SELECT w.steps FROM workflows w WHERE w.name = run.workflow AND w.version = run.version),
+        'jobs', coalesce((SELECT jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.step, j.part)
+                          FROM (SELECT * FROM jobs WHERE run_id = run.id LIMIT 1000) AS j), '[]')));
+END
+$$;
+COMMENT ON FUNCTION api.run IS 'GET /runs/{id}: a run with the steps of its workflow and its jobs, 1,000 at most.';
+
+CREATE FUNCTION api.changed_run(p_id uuid, p_outcome text) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    run runs;
+BEGIN
+    SELECT * INTO run FROM runs WHERE id = p_id;
+    IF NOT FOUND OR p_outcome = 'not_found' THEN
+        RETURN api.not_found();
+    ELSIF p_outcome = 'wrong_state' THEN
+        RAISE EXCEPTION 'this run is %, and no job of it can be changed so', run.status
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN api.ok(api.run_object(run));
+END
+$$;
+COMMENT ON FUNCTION api.changed_run IS 'The answer of an operation that changes a run: the run, or why it was refused.';
+
+CREATE FUNCTION api.cancel_run(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    outcome text;
+BEGIN
+    outcome := public.cancel_run((p ->> 'id')::uuid);
+    RETURN api.changed_run((p ->> 'id')::uuid, outcome);
+END
+$$;
+COMMENT ON FUNCTION api.cancel_run IS 'POST /runs/{id}/cancel: cancels every job of it that is not done.';
+
+CREATE FUNCTION api.restart_run(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    jobs bigint;
+BEGIN
+    jobs := public.restart_run((p ->> 'id')::uuid);
+    RETURN api.changed_run((p ->> 'id')::uuid, CASE WHEN jobs IS NULL THEN 'not_found'
+                                                    WHEN jobs = 0 THEN 'wrong_state' ELSE 'queued' END);
+END
+$$;
+COMMENT ON FUNCTION api.restart_run IS 'POST /runs/{id}/restart: its failed and canceled jobs wait again.';
+
+-- ---- the service's ----------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.all_items(p_items jsonb) RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
+COMMENT ON FUNCTION api.all_items IS 'A list that is one page.';
+
+CREATE FUNCTION api.workers(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(w) ORDER BY w.id) FROM worker_overview w));
+END
+$$;
+COMMENT ON FUNCTION api.workers IS 'GET /workers: the workers, and which are stale.';
+
+CREATE FUNCTION api.hosts(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(h) ORDER BY h.host) FROM host_overview h));
+END
+$$;
+COMMENT ON FUNCTION api.hosts IS 'GET /hosts: the machines, their CPU budgets and their disks.';
+
+CREATE FUNCTION api.queue_stats(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(c) ORDER BY c.job_type) FROM job_counts c));
+END
+$$;
+COMMENT ON FUNCTION api.queue_stats IS 'GET /stats/queues: what is open of each type.';
+
+CREATE FUNCTION api.dead_letters(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(f) ORDER BY f.attempts DESC, f.job_type, f.error_type)
+                          FROM job_failures f));
+END
+$$;
+COMMENT ON FUNCTION api.dead_letters IS 'GET /dead-letters: failed attempts of the last 24 hours by type and error.';
+
+CREATE FUNCTION api.pause_type(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    IF NOT public.pause_type(p ->> 'name', p ->> 'reason') THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.pause_type IS 'POST /job-types/{name}/pause: workers claim no jobs of the type.';
+
+CREATE FUNCTION api.resume_type(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    IF NOT EXISTS (SELECT FROM job_types WHERE name = p ->> 'name') THEN
+        RETURN api.not_found();
+    END IF;
+    PERFORM public.resume_type(p ->> 'name');
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.resume_type IS 'POST /job-types/{name}/resume: workers claim them again.';
+
+CREATE FUNCTION api.preview_schedule(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.ok(jsonb_build_object('instants', coalesce(
+        (SELECT jsonb_agg(n ORDER BY n) FROM next_crons(p ->> 'cron', p ->> 'time_zone', 10, now()) AS n), '[]')))
+$$;
+COMMENT ON FUNCTION api.preview_schedule IS 'POST /triggers/preview: the next ten instants of a cron expression.';
+
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION api.session, api.sign_in, api.run_object, api.event_position, api.event_topic, api.events
     TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, api.attempts, api.job_events,
+    api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items, api.workers, api.hosts, api.queue_stats,
+    api.dead_letters, api.preview_schedule TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_jobs,
+    api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_jobs TO cortana_gateway;

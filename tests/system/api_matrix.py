@@ -23,8 +23,14 @@ SIGNED_OUT = ("nobody", "expired")
 # Operations on one thing: path, method; {id} is a video's or a job's.
 OF_A_VIDEO = [("GET", "/videos/{id}"), ("GET", "/videos/{id}/stages"), ("GET", "/videos/{id}/segments"),
               ("GET", "/videos/{id}/entities")]
-OF_A_JOB = [("GET", "/jobs/{id}"), ("POST", "/jobs/{id}/cancel"), ("POST", "/jobs/{id}/retry")]
-LISTS = [("GET", "/me"), ("GET", "/session"), ("GET", "/videos"), ("GET", "/search?q=bridge"), ("GET", "/jobs"), ("GET", "/job-types")]
+OF_A_JOB = [("GET", "/jobs/{id}"), ("GET", "/jobs/{id}/attempts"), ("GET", "/jobs/{id}/events"),
+            ("GET", "/jobs/{id}/artifacts"), ("GET", "/jobs/{id}/why"), ("POST", "/jobs/{id}/cancel"),
+            ("POST", "/jobs/{id}/retry")]
+OF_A_RUN = [("GET", "/runs/{id}"), ("POST", "/runs/{id}/cancel"), ("POST", "/runs/{id}/restart")]
+OF_THE_SERVICE = [("GET", "/workers"), ("GET", "/hosts"), ("GET", "/stats/queues"), ("GET", "/dead-letters"),
+                  ("POST", "/job-types/transcode/resume")]
+LISTS = [("GET", "/me"), ("GET", "/session"), ("GET", "/videos"), ("GET", "/search?q=bridge"), ("GET", "/jobs"), ("GET", "/job-types"),
+         ("GET", "/jobs/summary"), ("GET", "/runs")]
 
 
 def sees(caller, thing):
