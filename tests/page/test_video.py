@@ -112,13 +112,17 @@ def test_a_video_that_is_not_there(screen):
 def test_a_clip_by_keyboard(screen, place):
     watch(screen, place, "?t=1.000")
     screen.see(".cut")
-    screen.press("[")
-    screen.script("document.querySelector('cv-player').seek(2500)")
-    screen.press("]")
+    for key, ms in (("[", 1000), ("]", 2500)):
+        screen.script("document.querySelector('cv-player').seek(arguments[0])", ms)
+        screen.wait(lambda: screen.script("const video = document.querySelector('video'); return !video.seeking &&"
+                                          "Math.abs(document.querySelector('cv-player').now - arguments[0]) <= 40", ms),
+                    "the frame")
+        screen.press(key)
     screen.see(".cut button.main:enabled").click()
-    card = screen.see(".clips li", "0:01.0 – 0:02.5")
-    clip = card.get_attribute("data-id")
-    assert place.queue.value("SELECT payload ->> 'video_id' FROM jobs WHERE payload ->> 'clip_id' = %s", clip) == place.film
+    clip = screen.see(".clips li").get_attribute("data-id")
+    (job,) = place.queue.run("SELECT video_id::text, payload FROM jobs WHERE payload ->> 'clip_id' = %s", clip)
+    assert job["video_id"] == place.film and job["payload"]["padding_ms"] == 0
+    assert abs(job["payload"]["t_start"] - 1000) <= 40 and abs(job["payload"]["t_end"] - 2500) <= 40
 
 
 # ---- jobs ------------------------------------------------------------------------------------------

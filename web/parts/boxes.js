@@ -1,9 +1,27 @@
-/* Boxes around the text in the picture. They follow a line from where it appeared to where it was last. */
+/* Boxes around the text in the picture. They follow a line along its track, or from where it appeared to where it was
+ * last. */
+
+/** Where the track is at a time. @param {number[]} track t, x, y, dt, dx, dy, … @param {number} ms */
+function pointAt(track, ms) {
+    let [t, x, y] = track;
+    for (let i = 3; i < track.length; i += 3) {
+        const [dt, dx, dy] = [track[i], track[i + 1], track[i + 2]];
+        if (ms < t + dt) {
+            const share = Math.max(ms - t, 0) / dt;
+            return {x: x + dx * share, y: y + dy * share};
+        }
+        [t, x, y] = [t + dt, x + dx, y + dy];
+    }
+    return {x, y};
+}
 
 /** @param {any} line @param {number} ms @returns {{x: number, y: number, width: number, height: number}} */
 export function boxAt(line, ms) {
     const share = line.end_box && line.t_end > line.t_start
         ? Math.min(Math.max((ms - line.t_start) / (line.t_end - line.t_start), 0), 1) : 0;
+    if (line.track?.length) {
+        return {...line.box, ...pointAt(line.track, ms)};
+    }
     const between = (name) => line.box[name] + ((line.end_box ?? line.box)[name] - line.box[name]) * share;
     return {x: between('x'), y: between('y'), width: between('width'), height: between('height')};
 }

@@ -65,7 +65,8 @@ class Clips extends Element {
     }
 
     async make() {
-        const body = {video_id: this.video, t_start: this.from, options: {format: this.format}};
+        const body = {video_id: this.video, t_start: this.from, padding_ms: 0,
+            options: {format: this.format}};
         if (this.format !== 'jpg') {
             body.t_end = this.to;
         }

@@ -26,7 +26,7 @@ export class Transcript extends Element {
     isFollowing = true;
     now = -1; // ms
     #ownScrollUntil = 0;
-    #first = null; // the line that is current
+    #newest = null; // the line that became current last
 
     /** @param {string} video */
     async load(video) {
@@ -62,14 +62,14 @@ export class Transcript extends Element {
     at(ms) {
         this.now = ms;
         const rows = this.querySelectorAll('li[data-start]');
-        let first = null;
+        let newest = null; // what stands on screen for long began long ago
         for (const row of rows) {
             const isNow = Number(row.dataset.start) <= ms && ms < Number(row.dataset.end);
             row.classList.toggle('now', isNow);
-            first ??= isNow ? row : null;
+            newest = isNow ? row : newest;
         }
-        if (first && first !== this.#first) {
-            this.#first = first;
+        if (newest && newest !== this.#newest) {
+            this.#newest = newest;
             this.follow();
         }
     }
@@ -77,11 +77,11 @@ export class Transcript extends Element {
     /** Scrolls its own list, never the page. */
     follow(isWanted = this.isFollowing) {
         const list = this.querySelector('ol');
-        if (!isWanted || !this.#first || !list) {
+        if (!isWanted || !this.#newest || !list) {
             return;
         }
         this.#ownScrollUntil = performance.now() + OWN_SCROLL_MS;
-        const row = this.#first.getBoundingClientRect();
+        const row = this.#newest.getBoundingClientRect();
         const frame = list.getBoundingClientRect();
         list.scrollTop += row.top - frame.top - frame.height / 3;
     }
