@@ -103,7 +103,8 @@ class Stages:
         def read():
             frames = sampled["result"]["frames"]
             result, cpu = self.once("ocr", store, {"video_id": video, "frames": frames,
-                                                   "frame_paths": [frame["path"] for frame in frames]})
+                                                   "frame_paths": [frame["path"] for frame in frames],
+                                                   "evidence": True})
             return {"result": result, "cpu": cpu}
 
         sampled = self.cached(f"sample-{sampled_name}", sample)

@@ -69,7 +69,7 @@ static struct ocr_kept_row make_row(int64_t picture)
                                  .box = {-3, 7, WIDTH, HEIGHT},
                                  .end_x = -3,
                                  .end_y = -20,
-                                 .is_unsure = picture % 2 == 1,
+                                 .is_cut = picture % 2 == 1,
                                  .has_company = picture % 3 == 0,
                                  .kind = OCR_INK_DARK,
                                  .clarity = 0.8125};
@@ -165,7 +165,7 @@ static void test_what_is_kept_comes_back(void **state)
         assert_int_equal(found.t_end, made.t_end);
         assert_memory_equal(&found.box, &made.box, sizeof(made.box));
         assert_int_equal(found.end_y, made.end_y);
-        assert_int_equal(found.is_unsure, made.is_unsure);
+        assert_int_equal(found.is_cut, made.is_cut);
         assert_int_equal(found.has_company, made.has_company);
         assert_int_equal(found.kind, made.kind);
         assert_true(found.clarity == made.clarity);

@@ -340,7 +340,7 @@ static json_t *read_pictures(struct ocr_frame (*picture)(int, unsigned), const i
         struct ocr_frame frame = picture(offsets[i], (unsigned)i + 5);
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
     }
-    assert_int_equal(ocr_session_finish(session, 0.6, &result, &error), 0);
+    assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
     return result;
 }
 

@@ -1,4 +1,4 @@
-#include "workers/ocr/evidence.h"
+#include "workers/ocr/accept.h"
 #include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
 #include "workers/ocr/word_boxes.h"
@@ -26,6 +26,7 @@ struct text {
     struct ocr_reading reading;
     json_t *words; /* owned */
     int64_t offset, bytes;
+    int tall, width; /* of the picture, in its pixels */
 };
 
 struct texts {
@@ -110,6 +111,8 @@ static int read_picture(struct again *again, struct ocr_unpacking *unpacking, st
         ocr_reading_deinit(&text.reading);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the words of a line");
     }
+    text.tall = crop.tall;
+    text.width = crop.width;
     *ret_text = text;
     return 0;
 }
@@ -141,24 +144,27 @@ static int read_pictures(struct again *again, struct ocr_unpacking *unpacking, s
     return 0;
 }
 
-static int add_row(const struct again *again, const struct texts *texts,
-                   const struct ocr_kept_row *kept, struct cv_error *error)
+static int add_row(const struct again *again, const struct texts *texts, struct ocr_kept_row *kept,
+                   struct cv_error *error)
 {
     const struct text *text = &texts->items[kept->picture];
     const struct ocr_reading *reading = &text->reading;
     struct ocr_row row = {
         .text = reading->text,
         .confidence = reading->confidence,
+        .worst_word = reading->worst_word,
+        .agreement = reading->agreement,
         .line = kept->line,
         .words = text->words,
-        .ink = {.kind = kept->kind, .clarity = kept->clarity},
+        .tall = text->tall,
+        .ink = {.kind = kept->kind, .clarity = kept->clarity, .is_faint = kept->is_faint},
         .weight = ocr_text_weight(reading->text),
         .has_company = kept->has_company,
     };
 
     memcpy(row.language, reading->language, sizeof(row.language));
-    if (!ocr_row_stands(&row, kept->is_unsure, kept->t_end - kept->t_start,
-                        again->payload->min_confidence)) {
+    (void)ocr_row_judge(&row, text->width, again->payload->min_confidence, kept);
+    if (kept->refusal) {
         return 0;
     }
     if (json_array_size(again->detections) == OCR_ROWS_MAX) {

@@ -1,4 +1,4 @@
-#include "workers/ocr/evidence.h"
+#include "workers/ocr/accept.h"
 #include "workers/ocr/session_internal.h"
 
 #include <string.h>

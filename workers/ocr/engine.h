@@ -29,6 +29,7 @@ struct ocr_reading {
     char *text;        /* UTF-8, single blanks, none at the ends; "" when nothing was read */
     double confidence; /* 0…1: mean over the words, by length */
     double worst_word; /* 0…1: of the least sure word */
+    double agreement;  /* 0…1: how alike two ways of reading it were; 1 where one was enough */
     char language[OCR_LANGUAGE_NAME_MAX]; /* that most letters were read in */
 };
 

@@ -39,29 +39,6 @@ static int digits_differ(const char *a, const char *b)
     }
 }
 
-enum { COMPARED_MAX = 300 };
-
-/* Edits that turn one text into the other, over bytes. */
-static size_t edits(const char *a, const char *b)
-{
-    size_t rows[COMPARED_MAX + 1], length = strlen(b);
-
-    for (size_t k = 0; k <= length; k++) {
-        rows[k] = k;
-    }
-    for (size_t i = 0; a[i]; i++) {
-        size_t corner = rows[0];
-        rows[0] = i + 1;
-        for (size_t k = 0; k < length; k++) {
-            size_t change = corner + (a[i] != b[k]);
-            corner = rows[k + 1];
-            size_t step = (rows[k] < corner ? rows[k] : corner) + 1;
-            rows[k + 1] = change < step ? change : step;
-        }
-    }
-    return rows[length];
-}
-
 /* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
  * reads a little differently. Numbers have to agree. */
 bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
@@ -77,12 +54,12 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
     if (same_text(a, b)) {
         return a[0] != '\0';
     }
-    if (longest < 4 || longest > COMPARED_MAX || (!picture && unsure > 0.7) ||
+    if (longest < 4 || longest > OCR_COMPARED_MAX || (!picture && unsure > 0.7) ||
         abs(known->box.x - fresh->box.x) > known->crop.tall ||
         abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
         return false;
     }
-    return !digits_differ(a, b) && edits(a, b) * 6 <= longest;
+    return !digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
 }
 
 static size_t common_start(const char *a, const char *b)

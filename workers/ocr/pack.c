@@ -196,19 +196,22 @@ int ocr_pack_picture(struct ocr_pack *pack, const struct ocr_crop *crop, int64_t
 
 int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row *row, struct cv_error *error)
 {
-    int flags = (row->is_unsure ? 1 : 0) | (row->has_company ? 2 : 0) | (int)row->kind << 2;
+    int flags = (row->is_cut ? OCR_KEPT_CUT : 0) | (row->has_company ? OCR_KEPT_COMPANY : 0) |
+                (row->is_faint ? OCR_KEPT_FAINT : 0) | (row->is_half ? OCR_KEPT_HALF : 0) |
+                (int)row->kind << OCR_KEPT_KIND;
 
     if (row->picture < 0 || (size_t)row->picture >= pack->count) {
         return cv_fail(error, CV_ERROR_INTERNAL, "a row without a picture");
     }
     pack->pictures[row->picture].number = 0; /* wanted; numbered when all is written */
-    json_t *entry = json_pack("[I, I, I, I, i, i, i, i, i, i, i, f]", (json_int_t)row->picture,
+    json_t *entry = json_pack("[I, I, I, I, i, i, i, i, i, i, i, f, s?]", (json_int_t)row->picture,
                               (json_int_t)row->line, (json_int_t)row->t_start,
                               (json_int_t)row->t_end, row->box.x, row->box.y, row->box.width,
                               row->box.height, row->end_x, row->end_y, flags,
                               row->clarity > 1   ? 1.0
                               : row->clarity > 0 ? row->clarity
-                                                 : 0.0);
+                                                 : 0.0,
+                              row->refusal);
     if (entry && row->way && json_array_append(entry, row->way)) {
         json_decref(entry);
         return no_memory(error);

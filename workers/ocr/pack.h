@@ -8,7 +8,8 @@
  *    "pictures": [[bytes, width, height, tall, has_letters, [paper], [emoji…]]…],   (two at the end
  *                 are missing where the line has no emoji; an emoji: [text or null, score, x, y,
  *                 width, height, bytes of its patch or 0, x, y, width, height of the patch])
- *    "rows": [[picture, line, t_start, t_end, x, y, width, height, end_x, end_y, flags, clarity, [way]]…]}
+ *    "rows": [[picture, line, t_start, t_end, x, y, width, height, end_x, end_y, flags, clarity,
+ *              why it is no text or null, [way]]…]}
  *
  * The last one is missing where the line did not move, see ocr_way_of.
  * A row is one stretch of time in which a line was seen, in the order and with the times and boxes of
@@ -28,16 +29,28 @@ enum {
     OCR_NO_PICTURE = -1,
 };
 
+/* The flags of a row in the index: its ink's kind above four bits. */
+enum {
+    OCR_KEPT_CUT = 1,
+    OCR_KEPT_COMPANY = 2,
+    OCR_KEPT_FAINT = 4,
+    OCR_KEPT_HALF = 8,
+    OCR_KEPT_KIND = 4, /* bits below it */
+    OCR_KEPT_FLAGS_MAX = (OCR_INK_DARK << OCR_KEPT_KIND) + 15,
+};
+
 /* What a row says besides its text; frame pixels × reduction, milliseconds. */
 struct ocr_kept_row {
     int64_t picture, line, t_start, t_end;
     struct ocr_box box;
     int end_x, end_y; /* where it was last seen whole */
-    bool is_unsure;   /* ends at an edge: stands only with a sure reading */
-    bool has_company;
+    bool is_cut;      /* ends at an edge that may hide a part of it */
+    bool is_half;     /* a low line at the picture's edge */
+    bool is_faint, has_company;
     enum ocr_ink_kind kind;
     double clarity;
     json_t *way; /* ocr_way_of, in frame pixels × reduction; borrowed; NULL: it did not move */
+    const char *refusal; /* why it is no line of text; NULL: it is one, or the pack does not say */
 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -96,9 +109,13 @@ CV_MUST_CHECK int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t i
 
 /* ---- what becomes of a row (rows.c) ------------------------------------------------------------ */
 
-/* Whether a reading is reported: sure enough, whole, and text. */
-bool ocr_row_stands(const struct ocr_row *row, bool is_unsure, int64_t lasted_ms,
-                    double min_confidence);
+/* How likely a row is a line of text that stood as `kept` says; the line is `width` crop pixels wide. Where
+ * that is below `least`, kept->refusal says why. */
+double ocr_row_judge(const struct ocr_row *row, int width, double least, struct ocr_kept_row *kept);
+
+/* What the model saw of a row, for scripts/fit_accept; NULL when there is no memory. */
+json_t *ocr_row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
+                         double acceptance);
 
 /* The detection of a row, with the text, language and confidence of `row` and times and boxes of
  * `kept`; NULL when there is no memory. */

@@ -288,6 +288,7 @@ int ocr_payload_read(const json_t *json, struct ocr_payload *payload, struct cv_
                     : cv_payload_double_or(json, "min_confidence", 0.6, 0, 1,
                                            &payload->min_confidence, error);
     result = result ? result : read_languages(json, payload, error);
+    payload->with_evidence = json_is_true(json_object_get(json, "evidence"));
     if (result < 0) {
         return result;
     }

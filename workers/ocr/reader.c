@@ -130,7 +130,7 @@ static int read_emoji(const struct ocr_crop *crop, struct ocr_reading *ret_readi
         least = emoji->score < least ? emoji->score : least;
         last = emoji;
     }
-    struct ocr_reading reading = {.confidence = least, .worst_word = least};
+    struct ocr_reading reading = {.confidence = least, .worst_word = least, .agreement = 1};
     int result = cv_buffer_take(&text, &reading.text, error);
     if (result == 0) {
         *ret_reading = reading;
@@ -165,6 +165,7 @@ static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int
     free(picture.grey);
     if (result == 0) {
         ++*readings;
+        ret_reading->agreement = 1;
         ocr_text_clean(ret_reading->text);
     }
     return result;
@@ -239,6 +240,37 @@ static bool is_doubtful(const struct ocr_reading *reading)
            (ocr_text_has_entity(reading->text) && reading->worst_word < DOUBTFUL_ENTITY);
 }
 
+size_t ocr_text_edits(const char *a, const char *b)
+{
+    size_t rows[OCR_COMPARED_MAX + 1], length = strlen(b);
+
+    for (size_t k = 0; k <= length; k++) {
+        rows[k] = k;
+    }
+    for (size_t i = 0; a[i]; i++) {
+        size_t corner = rows[0];
+        rows[0] = i + 1;
+        for (size_t k = 0; k < length; k++) {
+            size_t change = corner + (a[i] != b[k]);
+            corner = rows[k + 1];
+            size_t step = (rows[k] < corner ? rows[k] : corner) + 1;
+            rows[k + 1] = change < step ? change : step;
+        }
+    }
+    return rows[length];
+}
+
+/* 1 for texts that are the same, 0 for those that have nothing in common. */
+static double alikeness(const char *a, const char *b)
+{
+    size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
+
+    if (longest == 0 || longest > OCR_COMPARED_MAX) {
+        return 1;
+    }
+    return 1 - (double)ocr_text_edits(a, b) / (double)longest;
+}
+
 static double trust(const struct ocr_reading *reading)
 {
     return reading->confidence + reading->worst_word;
@@ -253,7 +285,11 @@ static int read_doubtful(struct ocr_engine *engine, const struct ocr_crop *crop,
     cv_auto(ocr_reading_deinit) struct ocr_reading next = {0};
 
     int result = read_once(engine, crop, TALL_SECOND, dictionary, reading, &next, readings, error);
+    if (result == 0 && dictionary == OCR_WITHOUT_WORDS) {
+        reading->agreement = next.agreement = alikeness(reading->text, next.text);
+    }
     if (result == 0 && next.text[0] && trust(&next) > trust(reading) + more) {
+        next.agreement = reading->agreement;
         struct ocr_reading swap = *reading;
         *reading = next;
         next = swap;

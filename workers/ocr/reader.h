@@ -57,5 +57,10 @@ CV_MUST_CHECK int ocr_read(struct ocr_engine *engine, const struct ocr_crop *cro
  * an "I" becomes one. In place. */
 void ocr_text_clean(char *text);
 
+enum { OCR_COMPARED_MAX = 300 }; /* bytes of texts that are compared */
+
+/* Edits that turn one text into the other, over bytes; both at most OCR_COMPARED_MAX long. */
+size_t ocr_text_edits(const char *a, const char *b);
+
 /* Whether a word of the text is what dictionaries get wrong: @name, #tag, address, number. */
 bool ocr_text_has_entity(const char *text);

@@ -1,19 +1,16 @@
-#include "workers/ocr/evidence.h"
+#include "workers/ocr/accept.h"
 #include "workers/ocr/session_internal.h"
 #include "workers/ocr/ways.h"
 #include "workers/ocr/word_boxes.h"
 
 #include <string.h>
 
-/* Lines cut by an edge to the end read like garbage unless only a margin is missing. */
-static const double CUT_CONFIDENCE_MIN = 0.85;
-static const double SMALL_PRINT_CONFIDENCE = 0.92;
 /* Pixels between the picture's edge and the ink that it cuts: edges are looked for inside of it. */
 enum { FRAME_EDGE = 2 };
 
 /* What nobody could read is kept for other models where anything is kept. */
-static int add_row(struct ocr_session *session, const struct ocr_track *track,
-                   struct cv_error *error)
+static int note_row(struct ocr_session *session, const struct ocr_track *track,
+                    struct cv_error *error)
 {
     bool is_empty = !track->reading.text[0];
 
@@ -35,6 +32,8 @@ static int add_row(struct ocr_session *session, const struct ocr_track *track,
     }
     struct ocr_row row = {.text = strdup(track->reading.text),
                           .confidence = track->reading.confidence,
+                          .worst_word = track->reading.worst_word,
+                          .agreement = track->reading.agreement,
                           .line = track->number,
                           .id = track->id,
                           .kin = track->kin,
@@ -72,7 +71,7 @@ int ocr_close(struct ocr_session *session, struct ocr_track *track, struct cv_er
             return result;
         }
     }
-    return add_row(session, track, error);
+    return note_row(session, track, error);
 }
 
 static struct ocr_box box_at(const struct ocr_row *row, const struct ocr_sighting *sighting)
@@ -148,7 +147,7 @@ static bool is_half(const struct bounded *first, const struct bounded *last, int
 }
 
 /* The same at the picture's own edge, which cuts lines that stand still, too. There small print may be
- * whole, and then it reads well. */
+ * whole. */
 static bool is_half_in_picture(const struct ocr_session *session, const struct ocr_row *row,
                                int typical)
 {
@@ -157,13 +156,12 @@ static bool is_half_in_picture(const struct ocr_session *session, const struct o
     bool top = stretch->first.y <= FRAME_EDGE && stretch->last.y <= FRAME_EDGE;
     bool bottom = stretch->first.y >= low && stretch->last.y >= low;
 
-    return (top || bottom) && stretch->height * 10 < typical * 7 &&
-           row->confidence < SMALL_PRINT_CONFIDENCE;
+    return (top || bottom) && stretch->height * 10 < typical * 7;
 }
 
 enum cut {
     CUT_NOWHERE,
-    CUT_PERHAPS, /* it ends at an edge that is not sure: a sure reading is a whole line */
+    CUT_PERHAPS, /* it ends at an edge that is not sure */
     CUT_SURELY,
 };
 
@@ -174,7 +172,7 @@ static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *
     int width = session->screen.width, height = session->screen.height;
     bool moves = first.pane && last.pane;
 
-    if ((moves && is_half(&first, &last, typical)) || is_half_in_picture(session, row, typical)) {
+    if (moves && is_half(&first, &last, typical)) {
         return CUT_SURELY;
     }
     if (!moves || !ocr_touches_edge(first.pane, &first.box, width, height) ||
@@ -187,7 +185,7 @@ static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *
 struct timed_row {
     const struct ocr_row *row;
     int64_t start, end;
-    bool is_unsure;
+    bool is_cut, is_half;
 };
 
 static int compare_rows(const void *left, const void *right)
@@ -206,11 +204,15 @@ static int compare_rows(const void *left, const void *right)
     return (a->row->line > b->row->line) - (a->row->line < b->row->line);
 }
 
-bool ocr_row_stands(const struct ocr_row *row, bool is_unsure, int64_t lasted_ms,
-                    double min_confidence)
+double ocr_row_judge(const struct ocr_row *row, int width, double least, struct ocr_kept_row *kept)
 {
-    return row->text[0] && row->confidence >= min_confidence &&
-           !(is_unsure && row->confidence < CUT_CONFIDENCE_MIN) && ocr_is_credible(row, lasted_ms);
+    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut,
+                                    kept->is_half};
+    double acceptance = ocr_acceptance(row, &standing);
+
+    bool stands = row->weight != OCR_WEIGHT_NONE && acceptance >= least;
+    kept->refusal = stands ? NULL : ocr_refusal(row, &standing);
+    return acceptance;
 }
 
 /* NULL when there is no memory. */
@@ -268,7 +270,9 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
                 first.height * reduction},
         .end_x = last.x * reduction,
         .end_y = last.y * reduction,
-        .is_unsure = timed->is_unsure,
+        .is_cut = timed->is_cut,
+        .is_half = timed->is_half,
+        .is_faint = row->ink.is_faint,
         .has_company = row->has_company,
         .kind = row->ink.kind,
         .clarity = row->ink.clarity,
@@ -288,8 +292,9 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
             continue;
         }
         struct timed_row *here = &timed[count++];
-        *here =
-            (struct timed_row){.row = row, .is_unsure = cut == CUT_PERHAPS || row->ink.is_faint};
+        *here = (struct timed_row){.row = row,
+                                   .is_cut = cut == CUT_PERHAPS,
+                                   .is_half = is_half_in_picture(session, row, typical)};
         ocr_timing_of(session->timings, session->timing_count, &row->stretch, &session->panes,
                       &session->screen, &here->start, &here->end);
     }
@@ -297,41 +302,69 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
     return count;
 }
 
-static int add_rows(const struct ocr_session *session, double min_confidence,
-                    const struct timed_row *timed, size_t count, json_t *detections,
-                    struct cv_error *error)
+json_t *ocr_row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
+                         double acceptance)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct ocr_row *row = timed[i].row;
-        struct ocr_kept_row kept = kept_row(&timed[i], session);
-        int result =
-            ocr_way_of(session->timings, session->timing_count, &row->stretch, &session->panes,
-                       kept.t_start, kept.t_end, session->reduction, &kept.way, error);
-        if (result < 0) {
-            return result;
-        }
-        cv_auto(json_decref) json_t *way = kept.way;
-        int64_t lasted = kept.t_end - kept.t_start;
-        bool stands = ocr_row_stands(row, kept.is_unsure, lasted, min_confidence);
-        json_t *detection = stands ? ocr_detection_json(row, &kept) : NULL;
-        if (detection && session->pack && row->picture >= 0) {
-            (void)json_object_set_new(detection, "picture", json_integer(row->picture));
-        }
-        if (stands && json_array_append_new(detections, detection) != 0) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
-        }
-        if (session->pack && row->picture >= 0 && (stands || ocr_may_be_text(row, lasted))) {
-            result = ocr_pack_row(session->pack, &kept, error);
-            if (result < 0) {
-                return result;
-            }
+    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut,
+                                    kept->is_half};
+    double features[OCR_FEATURE_COUNT];
+    json_t *values = json_object();
+
+    ocr_features_of(row, &standing, features);
+    for (int i = 0; i < OCR_FEATURE_COUNT; i++) {
+        if (json_object_set_new(values, ocr_feature_name((enum ocr_feature)i),
+                                json_real(features[i])) != 0) {
+            json_decref(values);
+            return NULL;
         }
     }
-    return 0;
+    return json_pack("{s:s, s:o, s:I, s:I, s:f, s:s?, s:o}", "text", row->text, "bounding_box",
+                     box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
+                     (json_int_t)kept->t_end, "acceptance", acceptance, "refusal", kept->refusal,
+                     "features", values);
 }
 
-int ocr_session_finish(struct ocr_session *session, double min_confidence, json_t **ret_result,
-                       struct cv_error *error)
+/* What ocr_session_finish gathers. */
+struct gathering {
+    const struct ocr_session *session;
+    double least;
+    json_t *detections;
+    json_t *evidence; /* NULL: not asked for */
+};
+
+static int add_row(const struct gathering *all, const struct timed_row *timed,
+                   struct cv_error *error)
+{
+    const struct ocr_row *row = timed->row;
+    struct ocr_pack *pack = all->session->pack;
+    struct ocr_kept_row kept = kept_row(timed, all->session);
+    int result = ocr_way_of(all->session->timings, all->session->timing_count, &row->stretch,
+                            &all->session->panes, kept.t_start, kept.t_end, all->session->reduction,
+                            &kept.way, error);
+    if (result < 0) {
+        return result;
+    }
+    cv_auto(json_decref) json_t *way = kept.way;
+    double acceptance = ocr_row_judge(row, row->stretch.width, all->least, &kept);
+    bool stands = !kept.refusal;
+
+    json_t *detection = stands ? ocr_detection_json(row, &kept) : NULL;
+    if (detection && pack && row->picture >= 0) {
+        (void)json_object_set_new(detection, "picture", json_integer(row->picture));
+    }
+    bool is_full = (stands && json_array_append_new(all->detections, detection) != 0) ||
+                   (all->evidence && row->text[0] &&
+                    json_array_append_new(all->evidence, ocr_row_evidence(row, row->stretch.width,
+                                                                          &kept, acceptance)) != 0);
+    if (is_full) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
+    }
+    bool is_kept = stands || ocr_is_worth_keeping(&row->ink, kept.t_end - kept.t_start);
+    return pack && row->picture >= 0 && is_kept ? ocr_pack_row(pack, &kept, error) : 0;
+}
+
+int ocr_session_finish(struct ocr_session *session, double min_confidence, bool with_evidence,
+                       json_t **ret_result, struct cv_error *error)
 {
     for (size_t i = 0; i < session->tracks.count; i++) {
         int result = ocr_close(session, session->tracks.items[i], error);
@@ -346,17 +379,21 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, json_
     }
     cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));
     cv_auto(json_decref) json_t *detections = json_array();
-    if (!timed || !detections) {
+    cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;
+    if (!timed || !detections || (with_evidence && !evidence)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
     }
     size_t count = time_rows(session, timed);
-    outcome = add_rows(session, min_confidence, timed, count, detections, error);
+    struct gathering all = {session, min_confidence, detections, evidence};
+    for (size_t i = 0; outcome == 0 && i < count; i++) {
+        outcome = add_row(&all, &timed[i], error);
+    }
     if (outcome < 0) {
         return outcome;
     }
     json_t *result = json_pack(
-        "{s:O, s:I, s:I, s:I, s:I}", "detections", detections, "frames", (json_int_t)session->index,
-        "lines_seen", (json_int_t)session->lines_seen, "lines_read",
+        "{s:O, s:O*, s:I, s:I, s:I, s:I}", "detections", detections, "evidence", evidence, "frames",
+        (json_int_t)session->index, "lines_seen", (json_int_t)session->lines_seen, "lines_read",
         (json_int_t)session->lines_read, "readings", (json_int_t)session->readings);
     if (!result) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);

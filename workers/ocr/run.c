@@ -124,7 +124,9 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     }
     ocr_session_keep(session, pack);
     result = read_frames(context, payload, session, error);
-    result = result ? result : ocr_session_finish(session, payload->min_confidence, &found, error);
+    result = result ? result
+                    : ocr_session_finish(session, payload->min_confidence, payload->with_evidence,
+                                         &found, error);
     result = result ? result : put_pack(context, payload, pack, found, error);
     if (result == 0) {
         *ret_result = cv_take(found);

@@ -1,4 +1,4 @@
-#include "workers/ocr/evidence.h"
+#include "workers/ocr/accept.h"
 #include "workers/ocr/session_internal.h"
 
 /* Pixels by which the box of a line may differ from one frame to the next. */

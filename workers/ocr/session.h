@@ -26,6 +26,8 @@ CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct ocr_fram
 /* Ends all lines, and gives the pack its rows; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",
  * "readings"}. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"}
  * and, when the line moved, "end_box", where it was last seen whole; ordered by t_start, then place.
- * Those below `min_confidence` are left out. */
+ * Those that are less likely text than `min_confidence` (accept.h) are left out. With evidence there is
+ * "evidence", too: every reading, also what was refused, with what the model saw of it. */
 CV_MUST_CHECK int ocr_session_finish(struct ocr_session *session, double min_confidence,
-                                     json_t **ret_result, struct cv_error *error);
+                                     bool with_evidence, json_t **ret_result,
+                                     struct cv_error *error);

@@ -7,7 +7,7 @@
  * crop.c       a line, cut out                   reader.c, engine.c, tesseract.c       its text
  * match.c      the same pixels again?            panes.c, panes_….c     which parts scroll
  * track.c      all lines known so far            follow.c, arrive.c, kin.c  from frame to frame
- * timing.c     when a line was wholly visible    evidence.c             is a short reading text?
+ * timing.c     when a line was wholly visible    accept.c               is a reading text?
  * rows.c       detections as JSON              marks_*.c              "·" and "_" by their pixels
  * language.c  which of several languages a line is in (language_detect.cc: CLD2)
  * words.c      a line of its words             memory.c   readings that outlive an attempt
@@ -41,7 +41,8 @@ struct ocr_payload {
     size_t line_key_count;
     const char *languages[OCR_LANGUAGES_MAX];
     size_t language_count; /* 0: those of ocr_defaults_init */
-    double min_confidence;
+    double min_confidence; /* of a line to be text at all: accept.h */
+    bool with_evidence;    /* "evidence": true, for scripts/fit_accept */
 };
 
 /* CV_ERROR_INVALID_PAYLOAD names the member. Free with ocr_payload_deinit also after a failure. */

@@ -65,7 +65,7 @@ static inline struct ocr_box ocr_track_shown(const struct ocr_track *track)
 struct ocr_row {
     char *text;
     char language[OCR_LANGUAGE_NAME_MAX];
-    double confidence;
+    double confidence, worst_word, agreement; /* of the reading */
     int64_t line;
     int64_t id, kin; /* of the track */
     int64_t picture; /* in the pack; -1 where none is kept */

@@ -324,7 +324,7 @@ void ocr_unpack_place(const struct ocr_unpacking *unpacking, int64_t *ret_offset
 
 static bool way_at(const json_t *entry, json_t **ret_way)
 {
-    json_t *way = json_array_get(entry, 12);
+    json_t *way = json_array_get(entry, 13);
     int64_t ignored;
 
     for (size_t i = 0; i < json_array_size(way); i++) {
@@ -352,15 +352,18 @@ int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
         !box_at(entry, 4, PLACE_MAX, &row.box) ||
         !number_at(entry, 8, -PLACE_MAX, PLACE_MAX, &end_x) ||
         !number_at(entry, 9, -PLACE_MAX, PLACE_MAX, &end_y) ||
-        !number_at(entry, 10, 0, (OCR_INK_DARK << 2) + 3, &flags) || !(row.clarity >= 0) ||
+        !number_at(entry, 10, 0, OCR_KEPT_FLAGS_MAX, &flags) || !(row.clarity >= 0) ||
         !(row.clarity <= 1) || !way_at(entry, &row.way)) {
         return damaged(error, "a row");
     }
     row.end_x = (int)end_x;
     row.end_y = (int)end_y;
-    row.is_unsure = flags & 1;
-    row.has_company = flags & 2;
-    row.kind = (enum ocr_ink_kind)(flags >> 2);
+    row.is_cut = flags & OCR_KEPT_CUT;
+    row.has_company = flags & OCR_KEPT_COMPANY;
+    row.is_faint = flags & OCR_KEPT_FAINT;
+    row.is_half = flags & OCR_KEPT_HALF;
+    row.kind = (enum ocr_ink_kind)(flags >> OCR_KEPT_KIND);
+    row.refusal = json_string_value(json_array_get(entry, 12));
     *ret_row = row;
     return 0;
 }

@@ -1,9 +1,10 @@
 /* Which readings are believed: a sentence always, a letter or two only with more to speak for it. */
-#include "workers/ocr/evidence.h"
+#include "workers/ocr/accept.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -35,28 +36,71 @@ static void test_what_letters_prove(void **state)
     }
 }
 
-static bool believed(enum ocr_weight weight, bool has_company, enum ocr_ink_kind kind,
-                     double clarity, int64_t lasted_ms)
+enum { WIDTH_OF_WORD = 130, TALL_OF_WORD = 20 };
+
+/* A word that is clearly one, on a page. */
+static const struct ocr_row word = {.text = (char *)"Settings",
+                                    .confidence = 0.95,
+                                    .worst_word = 0.95,
+                                    .agreement = 1,
+                                    .tall = TALL_OF_WORD,
+                                    .weight = OCR_WEIGHT_WORDS,
+                                    .has_company = true,
+                                    .ink = {.kind = OCR_INK_FLAT, .clarity = 0.95}};
+static const struct ocr_standing long_there = {.lasted_ms = 5000, .width = WIDTH_OF_WORD};
+
+static double likely(const char *text, double confidence, double clarity, int width)
 {
-    struct ocr_row row = {
-        .weight = weight, .has_company = has_company, .ink = {.kind = kind, .clarity = clarity}};
-    return ocr_is_credible(&row, lasted_ms);
+    struct ocr_row row = word;
+    struct ocr_standing standing = long_there;
+
+    row.text = (char *)text;
+    row.weight = ocr_text_weight(text);
+    row.confidence = row.worst_word = confidence;
+    row.ink.clarity = clarity;
+    standing.width = width;
+    return ocr_acceptance(&row, &standing);
 }
 
 static void test_what_is_believed(void **state)
 {
     (void)state;
-    assert_false(believed(OCR_WEIGHT_NONE, true, OCR_INK_FLAT, 0.99, 60000));
-    assert_true(believed(OCR_WEIGHT_WORDS, false, OCR_INK_DARK, 0.6, 17));
-    /* a countdown on a plain page; a corner of a picture that happens to be plain */
-    assert_true(believed(OCR_WEIGHT_SHORT, false, OCR_INK_FLAT, 0.95, 100));
-    assert_false(believed(OCR_WEIGHT_SHORT, false, OCR_INK_FLAT, 0.80, 100));
-    assert_true(believed(OCR_WEIGHT_SHORT, false, OCR_INK_FLAT, 0.80, 1000));
-    assert_true(believed(OCR_WEIGHT_SHORT, true, OCR_INK_FLAT, 0.80, 100));
-    /* a station's logo over a film; a branch */
-    assert_true(believed(OCR_WEIGHT_SHORT, false, OCR_INK_LIGHT, 0.85, 5000));
-    assert_false(believed(OCR_WEIGHT_SHORT, false, OCR_INK_LIGHT, 0.85, 300));
-    assert_false(believed(OCR_WEIGHT_SHORT, false, OCR_INK_DARK, 0.74, 5000));
+    assert_true(ocr_acceptance(&word, &long_there) > 0.9);
+    assert_true(likely("Settings", 0.95, 0.95, WIDTH_OF_WORD) > 0.9);
+    assert_true(likely("\xe6\x9d\xb1\xe4\xba\xac", 0.9, 0.9, 60) > 0.6);
+    assert_true(likely("— =", 0.95, 0.95, 60) == 0);
+    /* a guess; letters strewn over a picture's width; lone letters that two readings saw as others */
+    assert_true(likely("Settings", 0.3, 0.8, WIDTH_OF_WORD) < 0.6);
+    assert_true(likely("Jp", 0.7, 0.8, 600) < 0.6);
+    assert_true(likely("i l | ~", 0.6, 0.7, 200) < 0.6);
+}
+
+static void test_more_evidence_is_never_against_a_reading(void **state)
+{
+    struct ocr_row alone = word, guess = word, differs = word;
+    struct ocr_standing moment = long_there;
+
+    (void)state;
+    alone.has_company = false;
+    guess.confidence = 0.5;
+    differs.agreement = 0.4;
+    moment.lasted_ms = 50;
+    double best = ocr_acceptance(&word, &long_there);
+    assert_true(ocr_acceptance(&alone, &long_there) <= best);
+    assert_true(ocr_acceptance(&guess, &long_there) < best);
+    assert_true(ocr_acceptance(&differs, &long_there) < best);
+    assert_true(ocr_acceptance(&word, &moment) < best);
+}
+
+static void test_a_refusal_has_a_reason(void **state)
+{
+    struct ocr_row guess = word, empty = word;
+
+    (void)state;
+    guess.confidence = guess.worst_word = 0.2;
+    empty.weight = OCR_WEIGHT_NONE;
+    assert_string_equal(ocr_refusal(&empty, &long_there), "no letter");
+    assert_non_null(strstr(ocr_refusal(&guess, &long_there), "unsure"));
 }
 
 struct place {
@@ -109,6 +153,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_letters_prove),
         cmocka_unit_test(test_what_is_believed),
+        cmocka_unit_test(test_more_evidence_is_never_against_a_reading),
+        cmocka_unit_test(test_a_refusal_has_a_reason),
         cmocka_unit_test(test_company),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

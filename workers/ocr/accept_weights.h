@@ -1,0 +1,34 @@
+/* Made by scripts/fit_accept from 56 recordings; see docs/design/text.md. */
+#pragma once
+
+/* Of the log odds that a reading is text, for each feature of accept.h. */
+static const double OCR_ACCEPT_WEIGHTS[OCR_FEATURE_COUNT] = {
+    [OCR_FEATURE_BIAS] = -6.9229,        [OCR_FEATURE_CONFIDENCE] = 2.9264,
+    [OCR_FEATURE_DOUBT] = -0.4353,       [OCR_FEATURE_WORST] = 2.9001,
+    [OCR_FEATURE_AGREEMENT] = 1.1585,    [OCR_FEATURE_CLARITY] = 0.6561,
+    [OCR_FEATURE_PICTURE] = -0.2756,     [OCR_FEATURE_FAINT] = 0.2703,
+    [OCR_FEATURE_CUT] = -1.5000,         [OCR_FEATURE_HALF] = -1.5000,
+    [OCR_FEATURE_COMPANY] = 0.3615,      [OCR_FEATURE_LETTERS] = 4.2456,
+    [OCR_FEATURE_SHORT] = -0.4431,       [OCR_FEATURE_SHORT_CLEAR] = -0.1052,
+    [OCR_FEATURE_SHORT_ALONE] = -0.5634, [OCR_FEATURE_DURATION] = 1.3525,
+    [OCR_FEATURE_SMALL] = -1.8644,       [OCR_FEATURE_MARKS] = 0.3108,
+    [OCR_FEATURE_SINGLES] = -0.7572,     [OCR_FEATURE_CASES] = -0.2453,
+    [OCR_FEATURE_VOWELS] = -0.4331,      [OCR_FEATURE_NAME] = 0.9993,
+    [OCR_FEATURE_DENSITY] = -2.9063,
+};
+
+/* The features' means over readings that are text, against which a refusal finds its reason. */
+static const double OCR_ACCEPT_USUAL[OCR_FEATURE_COUNT] = {
+    [OCR_FEATURE_BIAS] = 1.0000,        [OCR_FEATURE_CONFIDENCE] = 0.9345,
+    [OCR_FEATURE_DOUBT] = 0.0052,       [OCR_FEATURE_WORST] = 0.9065,
+    [OCR_FEATURE_AGREEMENT] = 0.9934,   [OCR_FEATURE_CLARITY] = 0.8987,
+    [OCR_FEATURE_PICTURE] = 0.0401,     [OCR_FEATURE_FAINT] = 0.0054,
+    [OCR_FEATURE_CUT] = 0.0000,         [OCR_FEATURE_HALF] = 0.0000,
+    [OCR_FEATURE_COMPANY] = 0.0292,     [OCR_FEATURE_LETTERS] = 0.8205,
+    [OCR_FEATURE_SHORT] = 0.0390,       [OCR_FEATURE_SHORT_CLEAR] = 0.9953,
+    [OCR_FEATURE_SHORT_ALONE] = 0.0115, [OCR_FEATURE_DURATION] = 0.7448,
+    [OCR_FEATURE_SMALL] = 0.0636,       [OCR_FEATURE_MARKS] = 0.0105,
+    [OCR_FEATURE_SINGLES] = 0.0233,     [OCR_FEATURE_CASES] = 0.0023,
+    [OCR_FEATURE_VOWELS] = 0.0008,      [OCR_FEATURE_NAME] = 0.3064,
+    [OCR_FEATURE_DENSITY] = 0.1610,
+};
