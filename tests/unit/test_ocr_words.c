@@ -167,6 +167,50 @@ static void test_words_without_ink_are_laid_out_by_length(void **state)
     json_decref(places);
 }
 
+static char *without_icons(const struct given *given, double sure, struct ocr_reading *reading)
+{
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+    struct cv_error error;
+
+    for (size_t i = 0; i < WORDS && given[i].text; i++) {
+        struct ocr_word word = {.text = (char *)given[i].text,
+                                .left = given[i].left,
+                                .right = given[i].right,
+                                .sure = i ? 0.95 : sure,
+                                .letters = 0.95};
+        assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+    }
+    ocr_words_drop_icons(&words, TALL);
+    assert_int_equal(ocr_words_join(&words, NULL, 0, TALL, WIDTH, reading, &error), 0);
+    return reading->text;
+}
+
+static void test_icons_beside_a_line_are_no_words(void **state)
+{
+    (void)state;
+    static const struct {
+        struct given words[WORDS];
+        double sure; /* of the first word */
+        const char *line;
+    } cases[] = {
+        {{{"&", 0, 30, NULL}, {"Inbox", 50, 140, NULL}}, 0.95, "Inbox"},
+        {{{"GB", 0, 36, NULL}, {"2024--tools.md", 48, 300, NULL}}, 0.3, "2024--tools.md"},
+        {{{"Q", 0, 30, NULL}, {"Search", 62, 180, NULL}, {"mail", 192, 240, NULL}},
+         0.9,
+         "Search mail"},
+        {{{"Hits", 0, 60, NULL}, {"«", 90, 110, NULL}}, 0.9, "Hits"},
+        {{{"a", 0, 15, NULL}, {"all", 40, 70, NULL}}, 0.8, "a all"},
+        {{{"27", 0, 40, NULL}, {"ms", 58, 110, NULL}}, 0.1, "27 ms"},
+        {{{"I", 0, 8, NULL}, {"am", 18, 60, NULL}, {"here", 70, 140, NULL}}, 0.9, "I am here"},
+        {{{"в", 0, 15, NULL}, {"доме", 25, 90, NULL}}, 0.4, "в доме"},
+        {{{"&", 0, 30, NULL}}, 0.9, "&"},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+        assert_string_equal(without_icons(cases[i].words, cases[i].sure, &reading), cases[i].line);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_words_without_ink_are_laid_out_by_length),
         cmocka_unit_test(test_marks_of_direction_are_no_text),
         cmocka_unit_test(test_a_line_is_as_sure_as_its_words),
+        cmocka_unit_test(test_icons_beside_a_line_are_no_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
  * timing.c     when a line was wholly visible    accept.c               is a reading text?
  * rows.c       detections as JSON              marks_*.c              "·" and "_" by their pixels
  * language.c  which of several languages a line is in (language_detect.cc: CLD2)
+ * icons.c      what is no word beside a line
  * words.c      a line of its words             memory.c   readings that outlive an attempt
  * pack.c, unpack.c  lines kept in the store     again.c               … and read again from there
  * payload.c, run.c: the stage process            commit.c: the supervisor's side

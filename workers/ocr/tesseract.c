@@ -179,6 +179,9 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     int result = gather_words(api, &words, error);
     TessBaseAPIClear(api);
     restore_pronouns(&words, line);
+    if (!line->insert_count) {
+        ocr_words_drop_icons(&words, line->tall);
+    }
     return result ? result
                   : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
                                    line->width, ret_reading, error);

@@ -27,6 +27,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_words, ocr_words_deinit)
 CV_MUST_CHECK int ocr_words_add(struct ocr_words *words, const struct ocr_word *word,
                                 struct cv_error *error);
 
+/* Takes off the words at the ends of a line of `tall` pixels of capital height that are icons beside it (icons.c).
+ * Not for lines that are read from the right. */
+void ocr_words_drop_icons(struct ocr_words *words, int tall);
+
 /* Puts a line of `tall` pixels of capital height, cut out of `width` pixels, together. Chinese and
  * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room
  * for it. `inserts` stand from left to right; where a line is read from the right, they are put in from
