@@ -68,6 +68,7 @@ static void test_what_is_believed(void **state)
     assert_true(ocr_acceptance(&word, &long_there) > 0.9);
     assert_true(likely("Settings", 0.95, 0.95, WIDTH_OF_WORD) > 0.9);
     assert_true(likely("\xe6\x9d\xb1\xe4\xba\xac", 0.9, 0.9, 60) > 0.6);
+    assert_true(likely("\xf0\x9f\x98\x82", 0.92, 0.8, 30) > 0.6);
     assert_true(likely("— =", 0.95, 0.95, 60) == 0);
     /* a guess; letters strewn over a picture's width; lone letters that two readings saw as others */
     assert_true(likely("Settings", 0.3, 0.8, WIDTH_OF_WORD) < 0.6);

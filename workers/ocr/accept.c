@@ -99,7 +99,8 @@ void ocr_note_company(struct ocr_tracks *tracks)
 /* What a text's characters say of it. */
 struct statistics {
     int characters; /* blanks are none */
-    int wide;       /* of them ideographs and syllables: as wide as two */
+    int wide;       /* of them ideographs, syllables and emoji: as wide as two */
+    int emoji;      /* of them; each was compared with its picture already and proves a word */
     int letters, marks, words, singles, cased, capitals_within;
     int without_vowels; /* words of Latin letters, three and more */
 };
@@ -152,7 +153,9 @@ static void count_point(struct statistics *all, struct word *word, utf8proc_int3
         return;
     }
     all->characters++;
-    all->wide += category == UTF8PROC_CATEGORY_LO;
+    bool is_emoji = category == UTF8PROC_CATEGORY_SO && point >= PICTOGRAPHS;
+    all->wide += category == UTF8PROC_CATEGORY_LO || is_emoji;
+    all->emoji += is_emoji;
     word->characters++;
     if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) {
         count_letter(all, word, point, category);
@@ -194,7 +197,8 @@ static void add_text(const struct ocr_row *row, int width, double *features)
     struct statistics text = statistics_of(row->text);
     double room = (double)row->tall * CHARACTER_WIDTH * (text.characters + text.wide);
 
-    features[OCR_FEATURE_LETTERS] = log2(1 + ocr_min(text.characters + text.wide, 32)) / 5;
+    int letters = text.characters + text.wide + SHORT_LETTERS * text.emoji;
+    features[OCR_FEATURE_LETTERS] = log2(1 + ocr_min(letters, 32)) / 5;
     features[OCR_FEATURE_MARKS] = share_of(text.marks, text.characters);
     features[OCR_FEATURE_SINGLES] = share_of(text.singles, text.words);
     features[OCR_FEATURE_CASES] = share_of(text.capitals_within, text.cased);
