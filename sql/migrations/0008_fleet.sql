@@ -574,7 +574,7 @@ COMMENT ON VIEW node_overview IS
     'One row a node: when a worker of its host was last seen, and whether it is awake, waking (woken within the last 5 '
     'minutes) or asleep.';
 REVOKE ALL ON node_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON node_overview TO cortana_metrics, service_role;
+GRANT SELECT ON node_overview TO service_role;
 
 CREATE FUNCTION nodes_to_wake() RETURNS SETOF nodes
 LANGUAGE plpgsql

@@ -265,7 +265,7 @@ COMMENT ON VIEW queue_depth_by_tenant IS
     'How many open jobs each tenant has, by type, priority and status: queued (may be claimed), waiting (for a time or '
     'for other jobs), running, retrying or dead; and the age of the oldest. Reads no finished job.';
 REVOKE ALL ON queue_depth_by_tenant FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON queue_depth_by_tenant TO cortana_metrics, service_role;
+GRANT SELECT ON queue_depth_by_tenant TO service_role;
 
 -- Events: enqueued, claimed, done, released (returned to the queue, not counted as a retry), retry (failed, and is
 -- tried again), dead, canceled.

@@ -201,7 +201,7 @@ def test_every_function_that_writes_is_listed_above(queue):
                 "search_candidates", "search_snippet", "search_segments", "video_export",
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",
                 "schema_state",  # which migrations are in
-                "fold_case", "normal_form", "text_hash",
+                "fold_case", "normal_form", "text_hash", "priority_number",
                 # what a query means; they read no table
                 "search_fold", "search_grams", "search_parse", "search_add_beginning",
                 "search_add_words", "search_add_alternatives", "search_is_beginning", "search_add_field", "search_date", "search_key", "search_pair_keys",

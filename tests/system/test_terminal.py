@@ -286,7 +286,7 @@ def test_shells_complete_and_man_shows(library, program, tmp_path):
 
 def test_env_opens_the_database(program, data, fixtures_dir):
     finish(start(program, data, "run", fixtures_dir / "edge/text.mp4"))
-    running = start(program, data, "run")
+    running = start(program, data, "run", "--no-page")
     try:
         assert "put videos into" in running.stderr.readline()  # and nothing of the file that failed
         code, output, _ = finish(start(program, data, "env"))
