@@ -273,8 +273,8 @@ CREATE FUNCTION api.segment_object(s segments, p_with_tracks boolean) RETURNS js
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'id', s.id, 'text', s.text, 't_start', s.t_start, 't_end', s.t_end, 'box', s.bounding_box,
-    'end_box', s.end_box, 'track', s.track, 'confidence', s.confidence, 'language', s.language)
-    || CASE WHEN p_with_tracks THEN jsonb_build_object('track', to_jsonb(s) -> 'track', 'words', to_jsonb(s) -> 'words')
+    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language)
+    || CASE WHEN p_with_tracks THEN jsonb_build_object('track', s.track, 'words', s.words)
             ELSE '{}' END;
 COMMENT ON FUNCTION api.segment_object IS
     'A line of text as the API shows it; times in ms of the video. A reading that knows neither track nor words has null there.';

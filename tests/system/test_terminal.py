@@ -67,7 +67,7 @@ def rows_of(screen, stage):
 def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_dir, terminal):
     """At any width, and while the window changes, a stage has one row and no row is cut by the window."""
     window = terminal(80, 24, f"{program('cortana')} run {fixtures_dir}/feed.mp4 "
-                              f"{fixtures_dir}/awkward/testsrc.mkv --data {data}")
+                              f"{fixtures_dir}/awkward/testsrc.mkv --no-page --data {data}")
     wait_until(lambda: rows_of(window.screen(), "transcode"), "the first bars", deadline=60)
 
     def fits(columns):

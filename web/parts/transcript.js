@@ -37,7 +37,7 @@ export class Transcript extends Element {
             let lines = [];
             let next = null;
             do {
-                const page = await ask(`/videos/${video}/segments`, {query: {limit: PAGE, cursor: next}});
+                const page = await ask(`/videos/${video}/segments`, {query: {tracks: true, limit: PAGE, cursor: next}});
                 lines = lines.concat(page.items);
                 next = page.next;
                 this.lines = lines;

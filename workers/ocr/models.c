@@ -1,9 +1,11 @@
 #include "workers/ocr/models.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Where Debian and builds from source keep models, when TESSDATA_PREFIX does not say. */
 static const char *const DATA_PATHS[] = {
@@ -91,7 +93,9 @@ static int is_installed(const char *data_path, const char *name, bool *ret_insta
 
     int result = cv_format(&file, error, "%s/%s.traineddata", data_path, name);
     if (result == 0) {
-        *ret_installed = eaccess(file, R_OK) == 0; /* by the id that opens files */
+        /* Opened, because access() asks for the real user id, which the sandbox has changed. */
+        cv_auto_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
+        *ret_installed = fd >= 0;
     }
     return result;
 }
