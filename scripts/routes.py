@@ -59,8 +59,17 @@ def rules_of(document, operation):
             yield rule(name, member, "PLACE_BODY", resolve(document, schema), member in body["required"])
 
 
+def without_duplicates(members):
+    """A member that stands twice is an error that json.loads() keeps silent about."""
+    names = [name for name, _ in members]
+    for name in names:
+        if names.count(name) > 1:
+            raise SystemExit(f"openapi.json: \"{name}\" stands twice in one object")
+    return dict(members)
+
+
 def main(source, target):
-    document = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
+    document = json.loads(pathlib.Path(source).read_text(encoding="utf-8"), object_pairs_hook=without_duplicates)
     base = document["servers"][0]["url"]
     lines = ['#include "gateway/routes.h"', "", "#include <math.h>", ""]
     table = []
