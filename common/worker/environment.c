@@ -39,6 +39,7 @@ int cv_supervisor_start_store_watch(struct cv_supervisor *supervisor, struct cv_
         return r;
     }
     supervisor->store_is_in_doubt = true;
+    cv_supervisor_count_store(supervisor, false); /* an alert needs the series before the trouble */
     const struct cv_store_watch_params params = {
         .store = cv_take(store),
         .access = needs & CV_STAGE_ONLY_REMOVES ? CV_STORE_READ : CV_STORE_WRITE,

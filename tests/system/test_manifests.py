@@ -257,6 +257,8 @@ def test_numbers_that_are_asked_for_are_exported(program, database, queue, tmp_p
         wait_until(lambda: scrape(port).total("cortana_fleet_jobs", job_type="clip_generate", status="dead") == 1,
                    "the fleet's numbers")
         numbers = scrape(port)
+        # The store's disk has numbers of its own where it is another one than the scratch folder's.
+        asked.discard("cortana_store_disk_level")
         assert asked <= numbers.names(), asked - numbers.names()
         labels = {(name, key) for name, its in numbers for key, _ in its}
         for where, text in expressions().items():
