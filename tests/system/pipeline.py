@@ -33,6 +33,8 @@ class Pipeline:
 
     def _start(self, job_types):
         for job_type in job_types:
+            if job_type in self.workers and self.workers[job_type].poll() is None:
+                continue  # a second one would be left behind when the first is forgotten
             log = open(self.folder / f"{job_type}.log", "ab")
             self.workers[job_type] = subprocess.Popen(
                 [self.program(WORKERS[job_type])], env=self.environment, stdin=subprocess.DEVNULL,
