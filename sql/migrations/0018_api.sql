@@ -951,6 +951,7 @@ BEGIN
               SELECT DISTINCT ON (coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'))
                      j AS job, j.created_at, j.id, j.result ? 'removed_at' AS is_removed
               FROM jobs j WHERE j.video_id = (p ->> 'video')::uuid AND j.job_type = 'clip_generate'
+                AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') IS NOT NULL
               ORDER BY coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'),
                        j.created_at DESC, j.id DESC) AS newest
           WHERE is_removed IS NOT TRUE
