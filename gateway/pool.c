@@ -1,13 +1,11 @@
 #include "gateway/pool.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "gateway/exchange_queue.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
 enum {
-    WAITING_MAX = 256,
-    CONNECTIONS_MAX = 64,
     RECONNECT_MS = 1000,        /* a request waits for no longer than this */
     STATEMENT_MS = 130 * 1000,  /* the client's bound, above every operation's own */
     REPEATS_AFTER_CONFLICT = 1, /* of reads */
@@ -15,15 +13,8 @@ enum {
 
 struct pool {
     struct pool_params params;
-    pthread_t threads[CONNECTIONS_MAX];
-    int thread_count;
     atomic_bool is_ready;
-
-    pthread_mutex_t mutex; /* everything below */
-    pthread_cond_t arrived;
-    struct exchange *first, **last;
-    size_t waiting;
-    bool is_ending;
+    struct exchange_queue queue;
 };
 
 /* ---- one request ------------------------------------------------------------------------------- */
@@ -124,22 +115,6 @@ static void run(struct cv_db *db, struct exchange *exchange)
 
 /* ---- threads ----------------------------------------------------------------------------------- */
 
-static struct exchange *wait_for_exchange(struct pool *pool)
-{
-    (void)pthread_mutex_lock(&pool->mutex);
-    while (!pool->first && !pool->is_ending) {
-        (void)pthread_cond_wait(&pool->arrived, &pool->mutex);
-    }
-    struct exchange *exchange = pool->first;
-    if (exchange) {
-        pool->first = exchange->next;
-        pool->last = pool->first ? pool->last : &pool->first;
-        pool->waiting--;
-    }
-    (void)pthread_mutex_unlock(&pool->mutex);
-    return exchange;
-}
-
 static void *run_thread(void *opaque)
 {
     struct pool *pool = opaque;
@@ -149,7 +124,7 @@ static void *run_thread(void *opaque)
                                         .cancel = pool->params.cancel,
                                         .connect_timeout_ms = RECONNECT_MS,
                                         .statement_timeout_ms = STATEMENT_MS};
-    for (struct exchange *exchange; (exchange = wait_for_exchange(pool));) {
+    for (struct exchange *exchange; (exchange = exchange_queue_wait(&pool->queue));) {
         if (!pool->is_ready || (!db && cv_db_open(&params, &db, &error) != 0)) {
             refuse_unavailable(exchange);
         } else {
@@ -168,17 +143,10 @@ int pool_start(const struct pool_params *params, struct pool **ret_pool, struct 
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for database threads");
     }
     pool->params = *params;
-    pool->last = &pool->first;
-    int failure = pthread_mutex_init(&pool->mutex, NULL);
-    failure = failure ? failure : pthread_cond_init(&pool->arrived, NULL);
-    while (!failure && pool->thread_count < params->connections &&
-           pool->thread_count < CONNECTIONS_MAX) {
-        failure = pthread_create(&pool->threads[pool->thread_count], NULL, run_thread, pool);
-        pool->thread_count += !failure;
-    }
-    if (failure) {
-        pool_stop(pool);
-        return cv_fail_errno(error, failure, "cannot start a database thread");
+    int result = exchange_queue_start(&pool->queue, params->connections, run_thread, pool, error);
+    if (result) {
+        free(pool);
+        return result;
     }
     *ret_pool = pool;
     return 0;
@@ -186,19 +154,11 @@ int pool_start(const struct pool_params *params, struct pool **ret_pool, struct 
 
 void pool_stop(struct pool *pool)
 {
-    if (!pool) {
-        return;
+    if (pool) {
+        exchange_queue_stop(&pool->queue);
+        exchange_queue_deinit(&pool->queue);
+        free(pool);
     }
-    (void)pthread_mutex_lock(&pool->mutex);
-    pool->is_ending = true;
-    (void)pthread_cond_broadcast(&pool->arrived);
-    (void)pthread_mutex_unlock(&pool->mutex);
-    for (int i = 0; i < pool->thread_count; i++) {
-        (void)pthread_join(pool->threads[i], NULL);
-    }
-    (void)pthread_cond_destroy(&pool->arrived);
-    (void)pthread_mutex_destroy(&pool->mutex);
-    free(pool);
 }
 
 void pool_set_ready(struct pool *pool, bool is_ready)
@@ -208,23 +168,5 @@ void pool_set_ready(struct pool *pool, bool is_ready)
 
 bool pool_take(struct pool *pool, struct exchange *exchange)
 {
-    (void)pthread_mutex_lock(&pool->mutex);
-    bool has_room = pool->waiting < WAITING_MAX && !pool->is_ending;
-    if (has_room) {
-        exchange->next = NULL;
-        *pool->last = exchange;
-        pool->last = &exchange->next;
-        pool->waiting++;
-        (void)pthread_cond_signal(&pool->arrived);
-    }
-    (void)pthread_mutex_unlock(&pool->mutex);
-    return has_room;
-}
-
-size_t pool_waiting(struct pool *pool)
-{
-    (void)pthread_mutex_lock(&pool->mutex);
-    size_t waiting = pool->waiting;
-    (void)pthread_mutex_unlock(&pool->mutex);
-    return waiting;
+    return exchange_queue_take(&pool->queue, exchange);
 }

@@ -27,6 +27,3 @@ void pool_set_ready(struct pool *pool, bool is_ready);
 
 /* Queues an exchange; false when there is no room. */
 CV_MUST_CHECK bool pool_take(struct pool *pool, struct exchange *exchange);
-
-/* How many wait. */
-size_t pool_waiting(struct pool *pool);
