@@ -7,7 +7,9 @@
 
 enum {
     TEXT_MAX_BYTES =
-        8 * 1024 * 1024,     /* of a playlist; ten hours of four-second segments have 1 MiB */
+        8 * 1024 * 1024, /* of a playlist; ten hours of four-second segments have 1 MiB */
+    PICTURE_MAX_BYTES =
+        8 * 1024 * 1024,     /* of a line; those of 4K recordings have less than 0.5 MiB */
     NAME_MAX_BYTES = 80,     /* of a download */
     REDIRECT_SECONDS = 3600, /* that a bucket honours the URL it is given */
 };
@@ -236,16 +238,95 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
     return 0;
 }
 
+static void settle(struct exchange *exchange, int result, const struct cv_error *error)
+{
+    /* What no object can be called is not there. */
+    bool is_missing = result > 0 || (result < 0 && error->type == CV_ERROR_INVALID_KEY);
+    if (is_missing) {
+        answer_not_found(&exchange->answer, exchange->id);
+    } else if (result < 0) {
+        refuse_store(exchange, error);
+    }
+}
+
 static void serve_key(struct cv_store *store, struct exchange *exchange, const char *key)
 {
     struct cv_error error;
-    int result = store ? serve(store, exchange, key, &error) : 0;
-    /* What no object can be called is not there. */
-    result = result < 0 && error.type == CV_ERROR_INVALID_KEY ? CV_STORE_NOT_FOUND : result;
-    if (!store || result < 0) {
-        refuse_store(exchange, store ? &error : NULL);
-    } else if (result > 0) {
-        answer_not_found(&exchange->answer, exchange->id);
+    if (store) {
+        settle(exchange, serve(store, exchange, key, &error), &error);
+    } else {
+        refuse_store(exchange, NULL);
+    }
+}
+
+/* ---- pictures ------------------------------------------------------------------------------------ */
+
+static int read_piece(struct cv_store *store, struct answer *answer, const char *key,
+                      int64_t offset, size_t bytes, struct cv_error *error)
+{
+    size_t there = 0;
+    cv_auto_free char *data = malloc(bytes);
+    int result = data ? cv_store_get_range(store, key, offset, data, bytes, &there, error)
+                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    if (result == 0 && there < bytes) {
+        result = CV_STORE_NOT_FOUND;
+    }
+    answer->body = result == 0 ? cv_take(data) : NULL;
+    return result;
+}
+
+/* A picture within an object that holds many. */
+static int serve_piece(struct cv_store *store, struct exchange *exchange, const char *key,
+                       int64_t offset, int64_t bytes, struct cv_error *error)
+{
+    struct answer *answer = &exchange->answer;
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    int result = cv_store_reader_open(store, key, &reader, error);
+    if (result != 0) {
+        return result;
+    }
+    const struct cv_object_info *info = cv_store_reader_info(reader);
+    int fd = cv_store_reader_fd(reader);
+    if (offset < 0 || bytes <= 0 || bytes > PICTURE_MAX_BYTES || offset + bytes > info->size) {
+        return CV_STORE_NOT_FOUND; /* the object is another by now */
+    }
+    if (fd < 0) {
+        result = read_piece(store, answer, key, offset, (size_t)bytes, error);
+    } else {
+        answer->fd = dup(fd);
+        answer->has_fd = answer->fd >= 0;
+        answer->offset = offset;
+        result = answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key);
+    }
+    if (result == 0) {
+        (void)snprintf(answer->etag, sizeof(answer->etag), "\"%.60s-%lld\"", info->etag,
+                       (long long)offset);
+        answer->length = (size_t)bytes;
+        answer->content_type = "image/png";
+        answer->cache_control = "private, max-age=86400";
+    }
+    return result;
+}
+
+void media_answer_object(struct cv_store *store, struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    struct cv_error error;
+    cv_auto(json_decref) json_t *body =
+        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
+    const char *key = json_string_value(json_object_get(body, "object"));
+    const json_t *bytes = json_object_get(body, "bytes");
+    free(cv_take(answer->body));
+    answer->length = 0;
+    if (!store || !key) {
+        refuse_store(exchange, NULL);
+    } else if (bytes) {
+        int64_t offset = json_integer_value(json_object_get(body, "offset"));
+        settle(exchange,
+               serve_piece(store, exchange, key, offset, json_integer_value(bytes), &error),
+               &error);
+    } else {
+        serve_key(store, exchange, key);
     }
 }
 

@@ -24,6 +24,10 @@ bool media_is_target(const char *target);
  * 404. For exchange->work; `store` NULL: 503. */
 void media_answer_target(struct cv_store *store, struct exchange *exchange);
 
+/* Replaces a JSON answer by the object that it names in "object", or by the `bytes` bytes of it from `offset` where these
+ * members are there, which are an image/png. What is no longer in the store is answered 404. For exchange->work. */
+void media_answer_object(struct cv_store *store, struct exchange *exchange);
+
 /* Deletes the object that a JSON answer names in "remove", and empties the answer. For exchange->work. */
 void media_remove(struct cv_store *store, struct exchange *exchange);
 

@@ -30,6 +30,7 @@ enum step {
     STEP_NONE,
     STEP_GRANTS,        /* media_fill_grants */
     STEP_REMOVE,        /* media_remove */
+    STEP_OBJECT,        /* media_answer_object */
     STEP_UPLOAD_SHOW,   /* upload_show */
     STEP_UPLOAD_APPEND, /* upload_append; behind the last part the operation complete_upload */
     STEP_UPLOAD_FORGET, /* upload_forget */

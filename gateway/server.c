@@ -703,6 +703,7 @@ void server_take_answer(struct exchange *exchange)
         media_fill_grants(exchange);
     } else if (step != STEP_NONE) {
         exchange->work = step == STEP_REMOVE          ? media_remove
+                         : step == STEP_OBJECT        ? media_answer_object
                          : step == STEP_UPLOAD_SHOW   ? upload_show
                          : step == STEP_UPLOAD_APPEND ? upload_append
                                                       : upload_forget;

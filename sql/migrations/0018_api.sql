@@ -127,6 +127,7 @@ RETURN jsonb_build_object(
     'id', v.id, 'title', coalesce(v.title, v.original_name), 'name', v.original_name, 'status', v.status,
     'owner_id', v.owner_id, 'team_id', v.team_id, 'platform', v.platform,
     'duration_ms', round(v.duration * 1000), 'fps', v.fps, 'resolution', v.resolution,
+    'poster_url', CASE WHEN v.s3_thumb_path IS NOT NULL THEN '/api/v1/videos/' || v.id || '/poster' END,
     'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
     'duplicate_of', v.duplicate_of, 'created_at', v.created_at, 'updated_at', v.updated_at);
 COMMENT ON FUNCTION api.video_object IS 'A video as the API shows it: no object keys, which are the store''s own matter.';
@@ -273,7 +274,8 @@ CREATE FUNCTION api.segment_object(s segments, p_with_tracks boolean) RETURNS js
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'id', s.id, 'text', s.text, 't_start', s.t_start, 't_end', s.t_end, 'box', s.bounding_box,
-    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language)
+    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language,
+    'crop_url', CASE WHEN s.crop_pack IS NOT NULL THEN '/api/v1/segments/' || s.id || '/crop' END)
     || CASE WHEN p_with_tracks THEN jsonb_build_object('track', s.track, 'words', s.words)
             ELSE '{}' END;
 COMMENT ON FUNCTION api.segment_object IS
@@ -342,6 +344,78 @@ END
 $$;
 COMMENT ON FUNCTION api.entities IS
     'GET /videos/{id}/entities: distinct mentions, hashtags, URLs, emoji and numbers, with up to 20 places each.';
+
+-- ---- pictures ----------------------------------------------------------------------------------------------
+-- The gateway answers with the object of the store, or the piece of it, that is named here.
+
+CREATE FUNCTION api.crop(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    piece jsonb;
+BEGIN
+    SELECT jsonb_build_object('object', s.crop_pack, 'offset', s.crop_offset, 'bytes', s.crop_bytes) INTO piece
+    FROM segments s WHERE s.id = (p ->> 'id')::uuid AND s.crop_pack IS NOT NULL;
+    IF piece IS NULL THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.ok(piece);
+END
+$$;
+COMMENT ON FUNCTION api.crop IS 'GET /segments/{id}/crop: the line as it was read, a piece of a pack of pictures.';
+
+CREATE FUNCTION api.frame_at(p_video_id uuid, p_t_ms int) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    frame kept_frames;
+BEGIN
+    -- The picture of what is on screen then; behind the last change that was kept, that one.
+    SELECT f.* INTO frame FROM kept_frames f
+    WHERE f.video_id = p_video_id AND f.t_start <= p_t_ms ORDER BY f.t_start DESC, f.t_ms DESC LIMIT 1;
+    IF frame.key IS NULL THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN ROW(200, NULL, jsonb_build_object('X-Frame-Time', frame.t_ms::text),
+               jsonb_build_object('object', frame.key))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.frame_at IS 'The kept picture that shows what a video shows at a time.';
+
+CREATE FUNCTION api.segment_frame(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    line segments;
+BEGIN
+    SELECT s.* INTO line FROM segments s WHERE s.id = (p ->> 'id')::uuid;
+    RETURN api.frame_at(line.video_id, line.t_start);
+END
+$$;
+COMMENT ON FUNCTION api.segment_frame IS 'GET /segments/{id}/frame: the picture in which a line is first seen.';
+
+CREATE FUNCTION api.frame(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+RETURN api.frame_at((p ->> 'id')::uuid, (p ->> 't')::int);
+COMMENT ON FUNCTION api.frame IS 'GET /videos/{id}/frame: the kept picture of a time.';
+
+CREATE FUNCTION api.poster(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    key CONSTANT text := (SELECT v.s3_thumb_path FROM videos v WHERE v.id = (p ->> 'id')::uuid);
+BEGIN
+    IF key IS NULL THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.ok(jsonb_build_object('object', key));
+END
+$$;
+COMMENT ON FUNCTION api.poster IS 'GET /videos/{id}/poster: the picture that stands for a video.';
 
 -- ---- search ------------------------------------------------------------------------------------------------
 
@@ -442,6 +516,10 @@ RETURN jsonb_build_object(
     'segment_id', h.segment_id, 'video_id', h.video_id, 'video_title', h.video_title, 'text', h.text,
     'snippet', api.marked(h.snippet), 't_start', h.t_start, 't_end', h.t_end, 'box', h.box, 'confidence', h.confidence,
     'language', h.language, 'rank', h.rank, 'match', h.match_kind,
+    'crop_url', (SELECT '/api/v1/segments/' || s.id || '/crop' FROM segments s
+                 WHERE s.id = h.segment_id AND s.crop_pack IS NOT NULL),
+    'frame_url', (SELECT '/api/v1/segments/' || h.segment_id || '/frame' FROM kept_frames f
+                  WHERE f.video_id = h.video_id AND f.t_start <= h.t_start LIMIT 1),
     'kinds', coalesce(h.kinds, (SELECT array_agg(DISTINCT e.entity_type ORDER BY e.entity_type) FROM entities e
                                 WHERE e.segment_id = h.segment_id), '{}'));
 COMMENT ON FUNCTION api.hit_object IS 'A hit as the API shows it.';

@@ -49,13 +49,18 @@ def keys(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, library, keys, tmp_path_factory):
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def gateway(program, place, library, keys, store, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gateway")
     key_set = directory / "jwks.json"
     rsa = {name: value for name, value in keys["rsa"].jwk.items() if name != "alg"}  # as CVE-2026-44699 wants it
     key_set.write_text(json.dumps({"keys": [rsa, keys["ec"].jwk, {"kty": "oct", "k": base64url("x" * 40)}]}))
     started = Gateway(program, place[0], directory, "--connections", "2", CORTANA_JWKS_FILE=str(key_set),
-                      STORE_URL=f"dir:{directory}/store")
+                      STORE_URL=f"dir:{store}")
     yield started
     assert started.process.stop() == 0
 
@@ -101,7 +106,18 @@ def test_other_methods_are_refused_and_listed(gateway):
     assert gateway.ask("/videos", OWNER, method="HEAD").data == b""
 
 
-def test_the_lines_of_the_manual(gateway, library, place, tmp_path):
+def put_pictures(queue, store, video, segment):
+    for key in (f"thumbs/{video}/poster.jpg", f"frames/{video}/0.jpg", f"lines/{video}/0.pack"):
+        (store / key).parent.mkdir(parents=True, exist_ok=True)
+        (store / key).write_bytes(b"picture")
+    queue.run("UPDATE videos SET s3_thumb_path = %s WHERE id = %s", f"thumbs/{video}/poster.jpg", video)
+    queue.run("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, 0, 0, 9000, %s)", video,
+              f"frames/{video}/0.jpg")
+    queue.run("UPDATE segments SET crop_pack = %s, crop_offset = 0, crop_bytes = 7 WHERE id = %s", f"lines/{video}/0.pack",
+              segment)
+
+
+def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     """Each line of docs/api.md does what it says, and each operation has one."""
     lines = [line.strip() for line in MANUAL.read_text().splitlines() if line.startswith("    curl ")]
     video = place[1].video(ALICE)
@@ -109,7 +125,9 @@ def test_the_lines_of_the_manual(gateway, library, place, tmp_path):
     another = place[1].video(ALICE)
     clip = gateway.ask("/clips", OWNER, "POST", {"video_id": library.videos["own"], "t_start": 1, "t_end": 9}).json
     upload = gateway.ask("/uploads", OWNER, "POST", {"name": "a.mp4", "size": 1000}).json
-    environment = {**os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
+    segment = place[1].value("SELECT id FROM segments WHERE video_id = %s LIMIT 1", library.videos["own"])
+    put_pictures(place[1], store, library.videos["own"], segment)
+    environment = {**os.environ, "SEGMENT": str(segment), "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
                    "VIDEO": library.videos["own"], "JOB": str(job), "UPLOAD": upload["id"], "OPERATOR": CALLERS["service"],
                    "RUN": str(place[1].value("SELECT run_id FROM start_run('video_pipeline', '{}', %s)", another))}
     for line in lines:
@@ -118,11 +136,12 @@ def test_the_lines_of_the_manual(gateway, library, place, tmp_path):
         done = subprocess.run(["bash", "-c", line], env=environment, cwd=tmp_path, capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0, (line, done.stderr)
-        is_empty = "DELETE" in line or "/job-types/" in line
+        is_empty = "DELETE" in line or "/job-types/" in line or " -o " in line
         assert not done.stdout if is_empty else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:
-        names = {"videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN"}
+        names = {"videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN",
+                 "segments": "$SEGMENT"}
         line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "embed")
         assert line in text or f"POST {path}" in MANUAL.read_text()
     place[1].run("DELETE FROM videos WHERE id IN (%s, %s) OR id IN (SELECT id FROM upload_sessions)", video, another)

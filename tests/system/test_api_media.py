@@ -2,6 +2,7 @@
 
 import base64
 import hmac
+import json
 import os
 import random
 import subprocess
@@ -21,13 +22,15 @@ OWNER = token(app_metadata={"team_id": TEAM})
 VIEWER = token(app_metadata={"cortana_role": "viewer", "team_id": TEAM})
 SEGMENT = random.Random(16).randbytes(300_000)
 PLAYLIST = b"#EXTM3U\n#EXTINF:4,\nsegment_0.m4s\n"
+LINE = b"the picture of a line"
+PACK = b"a line before it" + LINE + b"and one behind"
 
 
 class Shop:
     """Two videos and their objects, put by `put(key, data)`."""
 
     def __init__(self, queue, put):
-        self.videos, self.keys = {}, {}
+        self.videos, self.lines = {}, {}
         for name, owner, team in (("own", ALICE, TEAM), ("foreign", BOB, None)):
             video = str(uuid.uuid4())
             queue.run("INSERT INTO videos (id, owner_id, team_id, original_name, s3_original_path, s3_proxy_path,"
@@ -36,10 +39,22 @@ class Shop:
                       f"thumbs/{video}/poster.jpg")
             self.videos[name] = video
             for key, data in ((f"videos/proxy/{video}/index.m3u8", PLAYLIST), (f"frames/{video}/0.jpg", b"frame"),
+                              (f"lines/{video}/0.pack", PACK),
                               (f"videos/proxy/{video}/v0/segment_0.m4s", SEGMENT),
                               (f"thumbs/{video}/poster.jpg", b"poster"), (f"thumbs/{video}/empty.jpg", b""),
                               (f"videos/original/{video}/master.mp4", SEGMENT)):
                 put(key, data)
+            queue.run("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, 40, 0, 900, %s),"
+                      " (%s, 1000, 900, 5000, %s)", video, f"frames/{video}/0.jpg", video, f"frames/{video}/gone.jpg")
+            queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
+                {"text": f"the old bridge {t_start}", "normalized_text": f"the old bridge {t_start}", "language": "eng",
+                 "confidence": 0.9, "t_start": t_start, "t_end": t_start + 500, "entities": [],
+                 "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}, **place}
+                for t_start, place in ((100, {"crop_pack": f"lines/{video}/0.pack", "crop_bytes": len(LINE),
+                                              "crop_offset": PACK.index(LINE)}), (1200, {}),
+                                       (2000, {"crop_pack": f"lines/{video}/0.pack", "crop_bytes": 9, "crop_offset": len(PACK)}))]))
+            self.lines[name] = [str(row["id"]) for row in queue.run(
+                "SELECT id FROM segments WHERE video_id = %s ORDER BY t_start", video)]
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +263,40 @@ def test_without_a_store_it_says_so(program, place, tmp_path, gateway, grant):
         assert other.process.stop() == 0
 
 
+# ---- pictures --------------------------------------------------------------------------------------
+
+
+def test_the_pictures_of_a_line(gateway, shop):
+    own = shop.videos["own"]
+    (hit,) = [item for item in gateway.ask("/search?q=bridge", OWNER).json["items"] if item["t_start"] == 100]
+    crop = read(gateway, hit["crop_url"], Authorization=f"Bearer {OWNER}")
+    assert (crop.status, crop.data, crop.headers["Content-Type"]) == (200, LINE, "image/png")
+    assert crop.headers["Cache-Control"] == "private, max-age=86400"
+    assert gateway.ask(f"/segments/{hit['segment_id']}/crop", OWNER, If_None_Match=crop.headers["ETag"]).status == 304
+    frame = read(gateway, hit["frame_url"], Authorization=f"Bearer {OWNER}")
+    assert (frame.status, frame.data, frame.headers["X-Frame-Time"]) == (200, b"frame", "40")
+    assert frame.headers["Content-Type"] == "image/jpeg" and frame.headers["ETag"]
+    assert gateway.ask(f"/videos/{own}/frame?t=899", OWNER).data == b"frame"
+    (line, *_) = gateway.ask(f"/videos/{own}/segments", OWNER).json["items"]
+    assert line["crop_url"] == hit["crop_url"]
+    poster = read(gateway, gateway.ask(f"/videos/{own}", OWNER).json["poster_url"], Authorization=f"Bearer {OWNER}")
+    assert (poster.status, poster.data) == (200, b"poster")
+
+
+def test_pictures_that_are_not_there(gateway, shop):
+    """Never kept, cleared away, behind the end of a pack, another tenant's, nobody's: one answer."""
+    (_, without, cut), foreign = shop.lines["own"], shop.lines["foreign"][0]
+    paths = [f"/segments/{line}/{kind}" for line in (foreign, uuid.uuid4()) for kind in ("crop", "frame")]
+    paths += [f"/segments/{without}/crop", f"/segments/{without}/frame", f"/segments/{cut}/crop",
+              f"/videos/{shop.videos['own']}/frame?t=1000", f"/videos/{shop.videos['foreign']}/frame?t=0",
+              f"/videos/{shop.videos['foreign']}/poster", f"/videos/{uuid.uuid4()}/poster"]
+    answers = {path: gateway.ask(path, OWNER) for path in paths}
+    assert {path: answer.status for path, answer in answers.items() if answer.status != 404} == {}
+    assert len({answer.without_id() for answer in answers.values()}) == 1
+    assert gateway.ask(f"/segments/{foreign}/crop").status == 401
+    assert gateway.ask(f"/segments/{foreign}/crop", token(role="service_role", sub=None)).data == LINE
+
+
 # ---- a bucket --------------------------------------------------------------------------------------
 
 
@@ -277,6 +326,11 @@ def test_a_bucket(program, place, tmp_path):
             assert answer.status == 307 and answer.data == b""
             with urllib.request.urlopen(answer.headers["Location"], timeout=30) as response:
                 assert response.read() == SEGMENT
+            assert gateway.ask(f"/segments/{shop.lines['own'][0]}/crop", OWNER).data == LINE
+            assert gateway.ask(f"/segments/{shop.lines['own'][2]}/crop", OWNER).status == 404
+            frame = gateway.ask(f"/segments/{shop.lines['own'][0]}/frame", OWNER)
+            with urllib.request.urlopen(frame.headers["Location"], timeout=30) as response:
+                assert (frame.status, response.read()) == (307, b"frame")
             missing = read(gateway, url.replace("segment_0", "segment_1"))
             assert missing.status == 404
             assert missing.without_id() == read(gateway, "/media/x/y").without_id()
