@@ -14,8 +14,11 @@ struct cv_cgroup {
 /* Reads both, of version 1 or 2; what cannot be read is no bound. */
 void cv_cgroup_read(const char *root, const char *membership, struct cv_cgroup *ret_group);
 
+/* CPUs that affinity and the group allow this process, rounded up; at least 1. */
+int cv_cgroup_cpus(void);
+
 /* What a stage may hold of memory: `wanted`, or, where `slots` stages share a group that has less,
- * its share of what the supervisor and, with `has_broker`, its broker leave. The kernel kills a whole container that goes over its
- * bound; a stage that meets its own fails alone, and says why. */
+ * its share of what the supervisor and, with `has_broker`, its broker leave. The kernel kills a whole
+ * container that goes over its bound; a stage that meets its own fails alone, and says why. */
 int64_t cv_cgroup_stage_memory(const struct cv_cgroup *group, int64_t wanted, int slots,
                                bool has_broker);

@@ -2,7 +2,8 @@
  * Nothing here waits. */
 #pragma once
 
-#include "common/worker/stage.h"
+#include "common/broker/broker.h"
+#include "common/worker/worker.h"
 
 #include <poll.h>
 #include <sys/resource.h>

@@ -1,4 +1,8 @@
-#include "common/worker/supervisor.h"
+#include "common/worker/claim.h"
+
+#include "common/worker/environment.h"
+#include "common/worker/metrics.h"
+#include "common/worker/slots.h"
 
 #include <string.h>
 

@@ -1,7 +1,10 @@
-#include "common/worker/stage.h"
+#include "common/worker/context.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Reports progress at most this often, so that a stage may call for every frame. */
+enum { PROGRESS_INTERVAL_MS = 200 };
 
 struct cv_store *cv_stage_store(struct cv_stage_context *context)
 {
@@ -36,7 +39,7 @@ void cv_stage_progress(struct cv_stage_context *context, double fraction, const 
     const char *what = doing ? doing : "";
     int64_t now = cv_monotonic_ms();
     bool news = strncmp(what, context->progress_doing, sizeof(context->progress_doing) - 1) != 0;
-    if (!news && now - context->progress_at < CV_PROGRESS_INTERVAL_MS) {
+    if (!news && now - context->progress_at < PROGRESS_INTERVAL_MS) {
         return;
     }
     context->progress_at = now;
@@ -160,4 +163,44 @@ int cv_stage_put(struct cv_stage_context *context, const char *key, const void *
     int r = cv_stage_uploads_wait(context, error);
     r = r < 0 ? r : cv_store_put(context->store, key, data, size, &params, &info, error);
     return r < 0 ? r : cv_stage_artifact(context, CV_ARTIFACT_OUTPUT, key, &info, error);
+}
+
+void cv_stage_context_deinit(struct cv_stage_context *context)
+{
+    cv_uploads_free(context->uploads);
+    cv_store_close(context->store);
+    cv_db_close(context->db);
+    cv_cancel_free(context->cancel);
+    json_decref(context->artifacts);
+}
+static int compare_artifacts(const void *left, const void *right)
+{
+    const json_t *one = *(json_t *const *)left, *other = *(json_t *const *)right;
+    int order = strcmp(json_string_value(json_object_get(one, "kind")),
+                       json_string_value(json_object_get(other, "kind")));
+    return order ? order
+                 : strcmp(json_string_value(json_object_get(one, "key")),
+                          json_string_value(json_object_get(other, "key")));
+}
+
+int cv_stage_sort_artifacts(struct cv_stage_context *context, struct cv_error *error)
+{
+    size_t count = json_array_size(context->artifacts);
+    cv_auto_free json_t **rows = calloc(count + 1, sizeof(rows[0]));
+    cv_auto(json_decref) json_t *sorted = json_array();
+    if (!rows || !sorted) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = json_array_get(context->artifacts, i);
+    }
+    qsort(rows, count, sizeof(rows[0]), compare_artifacts);
+    for (size_t i = 0; i < count; i++) {
+        if (json_array_append(sorted, rows[i]) != 0) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
+        }
+    }
+    json_decref(context->artifacts);
+    context->artifacts = cv_take(sorted);
+    return 0;
 }

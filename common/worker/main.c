@@ -1,4 +1,5 @@
-#include "common/worker/stage.h"
+#include "common/worker/brokers.h"
+#include "common/worker/once.h"
 #include "common/worker/supervisor.h"
 
 #include <string.h>

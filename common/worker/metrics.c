@@ -1,4 +1,6 @@
-#include "common/worker/supervisor.h"
+#include "common/worker/metrics.h"
+
+#include "common/worker/claim.h"
 
 #include <string.h>
 #include <time.h>

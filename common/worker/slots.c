@@ -1,4 +1,8 @@
-#include "common/worker/supervisor.h"
+#include "common/worker/slots.h"
+
+#include "common/worker/cgroup.h"
+#include "common/worker/claim.h"
+#include "common/worker/environment.h"
 
 #include <signal.h>
 #include <string.h>
@@ -47,7 +51,7 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
             return r;
         }
     }
-    int cpus = cv_worker_cpus() / supervisor->options.slots;
+    int cpus = cv_cgroup_cpus() / supervisor->options.slots;
     int threads = supervisor->options.threads > 0 ? supervisor->options.threads : cpus;
     struct cv_child_params params = {
         .stage = supervisor->stage,

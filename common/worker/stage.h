@@ -1,47 +1,29 @@
-/* The inside of a stage process. */
+/* The process of a stage: reads a payload, shuts itself in, runs the stage once, and prints one JSON object. */
 #pragma once
 
-#include "common/broker/broker.h"
-#include "common/worker/worker.h"
+#include "common/worker/options.h"
 
-/* What the command line said; see cv_worker_main. */
-struct cv_worker_options {
-    bool once;
-    const char *scratch; /* --once: a directory made by the supervisor; NULL: make one */
-    int threads;         /* --once: 0 = the CPUs this process may use */
-    int progress_fd;     /* --once: -1 = no supervisor listens */
-    bool has_broker;     /* --once: a supervisor has set the descriptors below */
-    bool is_broker_host; /* the process that forks the supervisor's brokers */
-    int slots;
-    int64_t poll_ms;
-    bool listen;               /* false behind a pooler that takes LISTEN and tells nothing */
-    const char *probe_address; /* "": nobody may ask how it does */
-    bool shows_fleet;          /* /metrics shows the whole fleet, too */
-};
-
-/* Where a stage finds its broker's two sockets. */
+/* Where a stage that a supervisor has started finds its broker's two sockets. */
 enum { CV_STAGE_BROKER_FD = 4, CV_STAGE_CANCEL_FD = 5 };
 
-struct cv_stage_context {
+/* What one run of a stage is given. */
+struct cv_stage_start {
     const struct cv_stage *stage;
-    struct cv_store *store;
-    struct cv_uploads *uploads; /* NULL: none yet */
-    struct cv_db *db;
-    struct cv_cancel *cancel;
+    const struct cv_worker_options *options;
     const char *scratch;
-    int threads;
-    json_t *program;   /* {pid, exit_code, output} of a program that was run; NULL: none */
-    json_t *artifacts; /* list of {kind, key, size, content_type, checksum} */
-    int progress_fd;
-    int64_t progress_at; /* monotonic; when the last report was written */
-    char progress_doing[64];
+    json_t *payload; /* NULL: it is read from standard input */
+    int broker_fd, cancel_fd;
 };
 
-/* Reports progress at most this often, so that a stage may call for every frame. */
-enum { CV_PROGRESS_INTERVAL_MS = 200 };
+/* Runs the stage and prints its result, or its error; returns the exit status. */
+int cv_stage_process(const struct cv_stage_start *start);
 
-/* CPUs that affinity and cgroup allow this process; at least 1. */
-int cv_worker_cpus(void);
+/* Reads an object from standard input. */
+CV_MUST_CHECK int cv_stage_read_payload(json_t **ret_payload, struct cv_error *error);
 
-/* Runs the stage once: payload on stdin, one JSON object on stdout; returns the exit status. */
-int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options *options);
+/* The error as the supervisor reads it, and the exit status that goes with it. *ret_object is NULL when there is no
+ * memory for it. */
+enum cv_exit cv_stage_failure(struct cv_error *error, json_t **ret_object);
+
+/* Writes the object and a line's end, and closes `fd`; -1 when that failed, errno says why. */
+int cv_stage_print(int fd, const json_t *object);

@@ -1,6 +1,11 @@
 #include "common/worker/supervisor.h"
 
+#include "common/worker/claim.h"
+#include "common/worker/environment.h"
+#include "common/worker/metrics.h"
 #include "common/worker/sandbox.h"
+#include "common/worker/settle.h"
+#include "common/worker/slots.h"
 
 #include <signal.h>
 #include <string.h>

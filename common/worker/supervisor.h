@@ -8,8 +8,8 @@
 #include "common/worker/disk.h"
 #include "common/worker/job_logs.h"
 #include "common/worker/keeper.h"
+#include "common/worker/options.h"
 #include "common/worker/scratch.h"
-#include "common/worker/stage.h"
 #include "common/worker/store_watch.h"
 #include "common/worker/verdict.h"
 
@@ -117,105 +117,6 @@ void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct 
 /* The same, with another status of the job than "processing". */
 void cv_supervisor_log_job_as(const struct cv_supervisor *supervisor, const struct cv_slot *slot,
                               const char *status);
-
-/* ---- slots.c: a job from claim to the end of its stage process ------------------------------- */
-
-/* Starts the stage of the slot's job. Where this machine cannot, the job is given back and no other
- * is claimed for a while; a payload that cannot be read fails the job. */
-void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_end);
-
-/* Asks the stage to stop for a reason, or kills it at once. */
-void cv_slot_stop(struct cv_supervisor *supervisor, struct cv_slot *slot,
-                  enum cv_stop_reason reason, bool at_once);
-
-/* Time limit, lease, cancellation, kill after a stop. */
-void cv_slot_watch(struct cv_supervisor *supervisor, int index, int64_t now);
-
-/* Moves bytes, notes the exit; when the stage is over the slot is to be settled. */
-void cv_slot_pump(struct cv_supervisor *supervisor, int index);
-
-/* When cv_slot_watch has something to do next. */
-int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
-
-/* Removes the scratch directory of an attempt that is over; again is no harm. */
-void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot);
-
-/* Frees the slot and all that belonged to the attempt; the next claim is due at once. */
-void cv_slot_clear(struct cv_supervisor *supervisor, int index);
-
-/* ---- claim.c: the loop's database connection, and what comes in through it ------------------- */
-
-/* There is a connection, as far as one can know without asking the server. */
-bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
-
-/* Connects if need be and if it is time; fails only when a first connection is refused for good. */
-CV_MUST_CHECK int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now,
-                                        struct cv_error *error);
-
-/* A worker needs two connections, one to claim and one to keep leases with, and claims nothing with one
- * alone. Where there is no room for everybody's second, it gives the first back and comes again later. */
-void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now);
-
-/* Looks, if it is time, whether the schema is one that this program may work on: nothing is claimed
- * while it is not. */
-void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now);
-
-/* New jobs, and jobs to stop. */
-void cv_supervisor_read_notifications(struct cv_supervisor *supervisor);
-
-int cv_supervisor_count_free(const struct cv_supervisor *supervisor);
-
-/* Fills free slots if it is time to look for jobs. */
-CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now,
-                                      struct cv_error *error);
-
-/* ---- environment.c: what the work stands on, the store and the disks ------------------------- */
-
-/* Opens the store and begins to watch it, where the stage has one. */
-CV_MUST_CHECK int cv_supervisor_start_store_watch(struct cv_supervisor *supervisor,
-                                                  struct cv_error *error);
-
-/* Looks how full the disks of the scratch directory and of a directory store are, if it is time, and
- * notes it in the database; and whether the store works. */
-void cv_supervisor_watch_environment(struct cv_supervisor *supervisor, int64_t now);
-
-/* Nothing is claimed while a disk is full, or while the store refuses or is not known to work. */
-bool cv_supervisor_environment_works(const struct cv_supervisor *supervisor);
-
-/* An attempt has failed: where that may be the store's or a disk's fault, they are looked at. */
-void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot *slot);
-
-/* Whether the answer is still missing. As soon as it is there, an attempt that the environment is to
- * blame for is marked CV_STOP_ENVIRONMENT: the job will be given back, uncounted. */
-bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot);
-
-/* ---- settle.c -------------------------------------------------------------------------------- */
-
-/* One try, if it is time, to tell the database what became of the slot's job. The slot is free
- * afterwards, or its next try is set. */
-void cv_slot_settle(struct cv_supervisor *supervisor, int index);
-
-/* ---- metrics.c: what /metrics shows; costs nothing where nobody listens ----------------------- */
-
-/* Shows all counters of this worker, at zero. */
-void cv_supervisor_count_start(struct cv_supervisor *supervisor);
-
-/* A claim was answered, by an empty list perhaps. */
-void cv_supervisor_count_claim(struct cv_supervisor *supervisor, const struct cv_job_list *list);
-
-/* A job has ended. */
-void cv_supervisor_count_end(struct cv_supervisor *supervisor, const struct cv_slot *slot,
-                             enum cv_end end);
-
-void cv_supervisor_count_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk);
-void cv_supervisor_count_store_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk);
-
-void cv_supervisor_count_store(struct cv_supervisor *supervisor, bool refuses);
-
-/* The loop has turned. */
-void cv_supervisor_count_turn(struct cv_supervisor *supervisor);
-
-/* ---- supervisor.c ---------------------------------------------------------------------------- */
 
 /* Claims and runs jobs until a signal; returns the exit status. */
 int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_options *options);

@@ -1,0 +1,19 @@
+/* What the command line of a worker said. */
+#pragma once
+
+#include "common/worker/worker.h"
+
+/* See cv_worker_main. */
+struct cv_worker_options {
+    bool once;
+    const char *scratch; /* --once: a directory made by the supervisor; NULL: make one */
+    int threads;         /* --once: 0 = the CPUs this process may use */
+    int progress_fd;     /* --once: -1 = no supervisor listens */
+    bool has_broker;     /* --once: a supervisor has set the descriptors below */
+    bool is_broker_host; /* the process that forks the supervisor's brokers */
+    int slots;
+    int64_t poll_ms;
+    bool listen;               /* false behind a pooler that takes LISTEN and tells nothing */
+    const char *probe_address; /* "": nobody may ask how it does */
+    bool shows_fleet;          /* /metrics shows the whole fleet, too */
+};
