@@ -1,6 +1,7 @@
-#include "common/objects/objects.h"
 #include "common/queue/queue.h"
+#include "common/retention/retention.h"
 
+#include "cli/commands/gc.h"
 #include "cli/commands/languages.h"
 #include "cli/commands/verbs.h"
 #include "workers/transcode/hls/check/check.h"

@@ -1,6 +1,8 @@
-#include "common/objects/objects.h"
 #include "common/queue/queue.h"
+#include "common/retention/retention.h"
 
+#include "cli/commands/bucket.h"
+#include "cli/commands/gc.h"
 #include "cli/commands/verbs.h"
 
 #include <string.h>

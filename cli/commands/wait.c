@@ -1,6 +1,6 @@
 #include "cli/commands/wait.h"
 
-#include "common/objects/objects.h"
+#include "cli/commands/bucket.h"
 
 #include <poll.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-#include "common/objects/objects.h"
 #include "common/worker/worker.h"
+
+#include "workers/object_remove/remove.h"
 
 /* How much there is to remove is not known before it is removed. */
 static void report_progress(void *opaque, int64_t removed)

@@ -1,4 +1,3 @@
-#include "common/objects/objects.h"
 
 #include "workers/ocr/memory.h"
 #include "workers/ocr/models.h"

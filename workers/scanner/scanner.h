@@ -7,7 +7,7 @@
 #pragma once
 
 #include "common/daemon/daemon.h"
-#include "common/objects/objects.h"
+#include "common/retention/retention.h"
 
 #include <jansson.h>
 

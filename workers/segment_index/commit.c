@@ -1,4 +1,3 @@
-#include "common/objects/objects.h"
 #include "common/text/text.h"
 
 #include "workers/segment_index/index.h"

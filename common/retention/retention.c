@@ -1,4 +1,4 @@
-#include "common/objects/objects.h"
+#include "common/retention/retention.h"
 
 #include <string.h>
 

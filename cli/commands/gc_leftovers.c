@@ -1,6 +1,6 @@
 /* What attempts that did not succeed have left under a video that there is: a transcode that was canceled
  * half way leaves thousands of segments that no playlist names. */
-#include "common/objects/gc_internal.h"
+#include "cli/commands/gc_internal.h"
 
 #include <string.h>
 

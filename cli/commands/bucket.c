@@ -1,4 +1,4 @@
-#include "common/objects/objects.h"
+#include "cli/commands/bucket.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "common/objects/objects.h"
+#include "workers/object_remove/remove.h"
 
 /* A look that finds objects is followed by another; a writer that adds without end is not ours. */
 enum { LOOKS_MAX = 100000 };

@@ -1,4 +1,4 @@
-#include "common/objects/objects.h"
+#include "workers/object_remove/remove.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* What the two halves of a comparison share: gc.c walks the store, gc_rows.c the tables beside it. */
 #pragma once
 
-#include "common/objects/objects.h"
+#include "cli/commands/gc.h"
 
 struct gc {
     struct cv_db *db;

@@ -1,4 +1,4 @@
-#include "common/objects/gc_internal.h"
+#include "cli/commands/gc_internal.h"
 
 #include <string.h>
 
