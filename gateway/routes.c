@@ -7,6 +7,7 @@
 
 enum {
     NAME_MAX_BYTES = 64,
+    PATH_VALUE_MAX_BYTES = 160, /* the id of a worker has a host name, a number and a UUID */
     QUERY_PAIRS_MAX = 64,
     BODY_DEPTH_MAX = 32, /* of lists and objects within each other */
 };
@@ -214,6 +215,7 @@ static void take_json(struct check *check, const struct rule *rule, json_t *valu
                     : rule->type == TYPE_NUMBER  ? json_is_number(value)
                     : rule->type == TYPE_BOOLEAN ? json_is_boolean(value)
                     : rule->type == TYPE_OBJECT  ? json_is_object(value)
+                    : rule->type == TYPE_LIST    ? json_is_array(value)
                                                  : json_is_string(value);
     if (!has_type) {
         add_fault(check, rule->name, "has another type than the document says");
@@ -248,11 +250,13 @@ static void check_path(struct check *check, const char *path, size_t length)
         size_t given = part_length(path, length);
         if (pattern[0] == '{' && expected > 2 && expected < NAME_MAX_BYTES) {
             char name[NAME_MAX_BYTES];
-            char value[NAME_MAX_BYTES];
+            char value[PATH_VALUE_MAX_BYTES];
             (void)snprintf(name, sizeof(name), "%.*s", (int)expected - 2, pattern + 1);
-            (void)snprintf(value, sizeof(value), "%.*s", (int)(given < 63 ? given : 63), path);
+            int length_written = snprintf(value, sizeof(value), "%.*s", (int)given, path);
             const struct rule *rule = find_rule(check->operation, PLACE_PATH, name);
-            if (rule) {
+            if (rule && (size_t)length_written >= sizeof(value)) {
+                add_fault(check, name, "is longer than anything that is called so");
+            } else if (rule) {
                 take_text(check, rule, value);
             }
         }

@@ -14,6 +14,7 @@ enum value_type {
     TYPE_UUID,
     TYPE_TIME,   /* RFC 3339 */
     TYPE_OBJECT, /* in a body alone; its members are checked by the operation itself */
+    TYPE_LIST,   /* the same */
 };
 
 /* Who answers an operation. */

@@ -13,7 +13,7 @@ import sys
 METHODS = ("get", "post", "put", "patch", "delete")
 KNOWN = {"type", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "enum", "default", "description"}
 TYPES = {"string": "TYPE_TEXT", "integer": "TYPE_INTEGER", "number": "TYPE_NUMBER", "boolean": "TYPE_BOOLEAN",
-         "object": "TYPE_OBJECT"}
+         "object": "TYPE_OBJECT", "array": "TYPE_LIST"}
 FORMATS = {"uuid": "TYPE_UUID", "date-time": "TYPE_TIME"}
 
 

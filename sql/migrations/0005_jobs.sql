@@ -203,7 +203,7 @@ COMMENT ON COLUMN cortana.ended_attempts.job_id IS
     'The job. The trigger jobs_deleted deletes the attempts of a deleted job.';
 
 -- Adding a worker's report to an attempt changes no indexed column, so that the row stays on its page.
-CREATE INDEX ended_attempts_started ON ended_attempts USING brin (started_at);
+CREATE INDEX ended_attempts_finished ON ended_attempts USING brin (finished_at) WITH (autosummarize = on);
 
 ALTER TABLE cortana.ended_attempts ENABLE ROW LEVEL SECURITY;
 CREATE POLICY ended_attempts_service ON ended_attempts TO service_role USING (true) WITH CHECK (true);

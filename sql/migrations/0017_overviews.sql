@@ -99,7 +99,7 @@ SELECT worker_id, count(*) AS attempts, count(*) FILTER (WHERE status = 'succeed
        round(avg(extract(epoch FROM finished_at - started_at)) * 1000)::bigint AS average_ms,
        round(sum(cpu_seconds)::numeric, 1) AS cpu_seconds
 FROM job_attempts
-WHERE started_at > now() - interval '24 hours'
+WHERE finished_at > now() - interval '24 hours'
 GROUP BY worker_id;
 COMMENT ON VIEW worker_activity IS 'What each worker has done in the last 24 hours.';
 REVOKE ALL ON worker_activity FROM PUBLIC, anon, authenticated;
@@ -109,7 +109,7 @@ CREATE VIEW job_failures AS
 SELECT j.job_type, a.error_type, count(*) AS attempts, count(DISTINCT a.job_id) AS jobs,
        max(a.finished_at) AS last_at
 FROM job_attempts a JOIN jobs j ON j.id = a.job_id
-WHERE a.status IN ('failed', 'timeout', 'crashed') AND a.started_at > now() - interval '24 hours'
+WHERE a.status IN ('failed', 'timeout', 'crashed') AND a.finished_at > now() - interval '24 hours'
 GROUP BY j.job_type, a.error_type;
 COMMENT ON VIEW job_failures IS 'Failed attempts of the last 24 hours by type and error.';
 REVOKE ALL ON job_failures FROM PUBLIC, anon, authenticated;

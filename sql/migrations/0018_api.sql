@@ -738,7 +738,8 @@ RETURN jsonb_build_object(
     'message', j.progress_message, 'attempt', j.attempt, 'retry_count', j.retry_count,
     'max_retries', j.max_retries, 'correlation_id', j.correlation_id, 'created_at', j.created_at,
     'scheduled_for', j.scheduled_for, 'started_at', j.started_at, 'finished_at', j.finished_at,
-    'worker', CASE WHEN api.is_service() THEN j.locked_by END,
+    'worker', CASE WHEN api.is_service() THEN j.locked_by END, 'tenant_id', j.tenant_id, 'source', j.source,
+    'source_ref', j.source_ref, 'created_by', j.created_by,
     'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
                  'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END);
 COMMENT ON FUNCTION api.job_object IS 'A job as lists show it. Who works on it is for the service alone.';
@@ -748,6 +749,11 @@ LANGUAGE sql STABLE
 RETURN (p ->> 'type' IS NULL OR j.job_type = p ->> 'type')
    AND (p ->> 'state' IS NULL OR api.job_state(j) = ANY (api.job_states(p ->> 'state')))
    AND (p ->> 'run' IS NULL OR j.run_id = (p ->> 'run')::uuid)
+   AND (p ->> 'source' IS NULL OR j.source = p ->> 'source')
+   AND (p ->> 'error' IS NULL OR j.payload #>> '{error,type}' = p ->> 'error')
+   AND (p ->> 'priority' IS NULL OR j.priority = priority_number(p ->> 'priority'))
+   AND (p ->> 'worker' IS NULL OR api.is_service() AND j.locked_by = p ->> 'worker')
+   AND (p ->> 'tenant' IS NULL OR j.tenant_id = (p ->> 'tenant')::uuid)
    AND (p ->> 'created_after' IS NULL OR j.created_at >= (p ->> 'created_after')::timestamptz)
    AND (p ->> 'created_before' IS NULL OR j.created_at < (p ->> 'created_before')::timestamptz);
 COMMENT ON FUNCTION api.job_matches IS 'Whether a job passes the filters of GET /jobs.';
@@ -887,7 +893,8 @@ BEGIN
     RETURN ROW(200, 'W/"' || left(md5(job::text), 16) || '"', NULL,
                api.job_object(job) || jsonb_build_object(
                    'payload', coalesce(job.payload -> 'original_payload', job.payload), 'result', job.result,
-                   'depends_on', coalesce(job.depends_on, '{}'), 'dedupe_key', job.dedupe_key))::api.answer;
+                   'depends_on', coalesce(job.depends_on, '{}'), 'dedupe_key', job.dedupe_key,
+                   'last_error', job.last_error))::api.answer;
 END
 $$;
 COMMENT ON FUNCTION api.job IS 'GET /jobs/{id}: a job with its payload and result, which the gateway redacts as logs are.';
@@ -939,18 +946,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.retry_job IS 'POST /jobs/{id}/retry: a failed or canceled job waits for a worker again.';
-
-CREATE FUNCTION api.job_types(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT api.ok(jsonb_build_object('items', coalesce(jsonb_agg(jsonb_build_object(
-               'name', t.name, 'description', t.description, 'base_priority', t.base_priority,
-               'time_limit_ms', round(extract(epoch FROM t.time_limit) * 1000), 'is_public', t.is_public,
-               'paused_at', t.paused_at, 'pause_reason', t.pause_reason) ORDER BY t.name), '[]'), 'next', NULL))
-    FROM job_types t
-$$;
-COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the kinds of work there are.';
 
 -- ---- clips -------------------------------------------------------------------------------------------------
 

@@ -320,13 +320,12 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT f.* FROM (
         SELECT j.* FROM jobs j
-        WHERE api.is_service() AND api.job_matches(j, p)
+        WHERE api.is_service() AND api.job_matches(j, p - 'priority')
           AND (p ->> 'video' IS NULL OR j.video_id = (p ->> 'video')::uuid)
         UNION ALL
-        SELECT t.* FROM api.tenant_jobs(p, 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', p_limit) AS t
+        SELECT t.* FROM api.tenant_jobs(p - 'priority', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', p_limit) AS t
         WHERE NOT api.is_service()) AS f
-    WHERE (p ->> 'error' IS NULL OR f.payload #>> '{error,type}' = p ->> 'error')
-      AND CASE p ->> 'action'
+    WHERE CASE p ->> 'action'
               WHEN 'cancel' THEN f.status IN ('queued', 'processing')
                                  OR f.status = 'failed' AND f.scheduled_for IS NOT NULL
               WHEN 'retry' THEN f.status IN ('failed', 'canceled')
@@ -495,51 +494,6 @@ LANGUAGE sql IMMUTABLE
 RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
 COMMENT ON FUNCTION api.all_items IS 'A list that is one page.';
 
-CREATE FUNCTION api.workers(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(w) ORDER BY w.id) FROM worker_overview w));
-END
-$$;
-COMMENT ON FUNCTION api.workers IS 'GET /workers: the workers, and which are stale.';
-
-CREATE FUNCTION api.hosts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(h) ORDER BY h.host) FROM host_overview h));
-END
-$$;
-COMMENT ON FUNCTION api.hosts IS 'GET /hosts: the machines, their CPU budgets and their disks.';
-
-CREATE FUNCTION api.queue_stats(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(c) ORDER BY c.job_type) FROM job_counts c));
-END
-$$;
-COMMENT ON FUNCTION api.queue_stats IS 'GET /stats/queues: what is open of each type.';
-
-CREATE FUNCTION api.dead_letters(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(f) ORDER BY f.attempts DESC, f.job_type, f.error_type)
-                          FROM job_failures f));
-END
-$$;
-COMMENT ON FUNCTION api.dead_letters IS 'GET /dead-letters: failed attempts of the last 24 hours by type and error.';
-
 CREATE FUNCTION api.pause_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -584,8 +538,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION api.session, api.sign_in, api.run_object, api.event_position, api.event_topic, api.events
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, api.attempts, api.job_events,
-    api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items, api.workers, api.hosts, api.queue_stats,
-    api.dead_letters, api.preview_schedule TO authenticated, service_role;
+    api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items, api.preview_schedule TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_jobs,
     api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_jobs TO cortana_gateway;

@@ -27,10 +27,12 @@ OF_A_JOB = [("GET", "/jobs/{id}"), ("GET", "/jobs/{id}/attempts"), ("GET", "/job
             ("GET", "/jobs/{id}/artifacts"), ("GET", "/jobs/{id}/why"), ("POST", "/jobs/{id}/cancel"),
             ("POST", "/jobs/{id}/retry")]
 OF_A_RUN = [("GET", "/runs/{id}"), ("POST", "/runs/{id}/cancel"), ("POST", "/runs/{id}/restart")]
-OF_THE_SERVICE = [("GET", "/workers"), ("GET", "/hosts"), ("GET", "/stats/queues"), ("GET", "/dead-letters"),
-                  ("POST", "/job-types/transcode/resume")]
+OF_THE_SERVICE = [("GET", "/workers"), ("GET", "/hosts"), ("GET", "/nodes"), ("GET", "/resources"), ("GET", "/stats/queues"),
+                  ("GET", "/stats/throughput"), ("GET", "/stats/performance"), ("GET", "/tenants"),
+                  ("POST", "/job-types/transcode/resume"), ("POST", f"/tenants/{BOB}/resume")]
+OF_ADMINS = [("GET", "/errors"), ("GET", "/dead-letters")]
 LISTS = [("GET", "/me"), ("GET", "/session"), ("GET", "/videos"), ("GET", "/search?q=bridge"), ("GET", "/jobs"), ("GET", "/job-types"),
-         ("GET", "/jobs/summary"), ("GET", "/runs")]
+         ("GET", "/jobs/summary"), ("GET", "/runs"), ("GET", "/definitions"), ("GET", "/workflows")]
 
 
 def sees(caller, thing):

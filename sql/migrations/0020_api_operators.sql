@@ -1,0 +1,680 @@
+-- What the HTTP API shows operators and tenants' admins, and lets them change: how the queues do, what failed and why,
+-- hosts, rules, commands, workflows, tenants. What is for the service alone calls api.require_service().
+
+-- ---- the history of queues ---------------------------------------------------------------------------------
+
+CREATE TABLE cortana.queue_history (
+    job_type text NOT NULL,
+    at timestamptz NOT NULL,
+    seconds int NOT NULL CHECK (seconds IN (60, 3600)),
+    enqueued bigint NOT NULL,
+    done bigint NOT NULL,
+    retried bigint NOT NULL,
+    dead bigint NOT NULL,
+    canceled bigint NOT NULL,
+    ready bigint,
+    running bigint,
+    oldest_seconds bigint,
+    wait_p50_ms bigint,
+    wait_p95_ms bigint,
+    run_p50_ms bigint,
+    run_p95_ms bigint,
+    cpu_seconds double precision,
+    PRIMARY KEY (at, job_type, seconds)
+);
+COMMENT ON TABLE cortana.queue_history IS
+    'What happened to the jobs of each type, by minute, and by hour what is older than seven days. Stretches in which '
+    'nothing happened and nothing waited have no row.';
+COMMENT ON COLUMN queue_history.at IS 'When the stretch of `seconds` begins.';
+COMMENT ON COLUMN queue_history.ready IS 'How many jobs could be claimed at its end, as running and oldest_seconds; null: not looked at.';
+COMMENT ON COLUMN queue_history.wait_p50_ms IS
+    'Median of the time from a job''s being ready to the attempt that ended here; null: none ended. By hour, the '
+    'largest of its minutes, as the other percentiles.';
+ALTER TABLE cortana.queue_history ENABLE ROW LEVEL SECURITY;
+CREATE POLICY queue_history_service ON cortana.queue_history TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.queue_history TO service_role;
+
+CREATE FUNCTION cortana.note_queue_history(p_since timestamptz, p_now timestamptz) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    longest CONSTANT interval := '1 hour';   -- that is made up for after a scheduler was away
+    high CONSTANT timestamptz := date_trunc('minute', p_now);
+    low CONSTANT timestamptz := greatest(date_trunc('minute', p_since), high - longest);
+BEGIN
+    INSERT INTO queue_history (job_type, at, seconds, enqueued, done, retried, dead, canceled, ready, running,
+                               oldest_seconds, wait_p50_ms, wait_p95_ms, run_p50_ms, run_p95_ms, cpu_seconds)
+    WITH flow AS (
+        SELECT e.data ->> 'job_type' AS job_type, date_trunc('minute', e.ts) AS at,
+               count(*) FILTER (WHERE e.data ->> 'to' = 'queued' AND NOT coalesce(e.data ->> 'from' = 'processing', false)) AS enqueued,
+               count(*) FILTER (WHERE e.data ->> 'to' = 'done') AS done,
+               count(*) FILTER (WHERE e.data ->> 'to' = 'failed' AND e.data ? 'retry_at') AS retried,
+               count(*) FILTER (WHERE e.data ->> 'to' = 'failed' AND NOT e.data ? 'retry_at') AS dead,
+               count(*) FILTER (WHERE e.data ->> 'to' = 'canceled') AS canceled
+        FROM task_events e
+        WHERE e.ts >= low AND e.ts < high AND e.job_id IS NOT NULL AND e.type = 'status'
+        GROUP BY 1, 2
+    ), ended AS (
+        SELECT j.job_type::text, date_trunc('minute', a.finished_at) AS at, sum(a.cpu_seconds) AS cpu_seconds,
+               percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY
+                   CASE WHEN a.attempt = j.attempt
+                        THEN extract(epoch FROM a.started_at - j.ready_at) * 1000 END)::bigint[] AS wait_ms,
+               percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY
+                   extract(epoch FROM a.finished_at - a.started_at) * 1000)::bigint[] AS run_ms
+        FROM ended_attempts a JOIN jobs j ON j.id = a.job_id
+        WHERE a.finished_at >= low AND a.finished_at < high
+        GROUP BY 1, 2
+    ), depth AS (
+        SELECT c.job_type::text, high - interval '1 minute' AS at, c.ready, c.running, c.oldest_ready_seconds
+        FROM job_counts c WHERE low < high AND c.ready + c.running > 0
+    )
+    SELECT job_type, at, 60, coalesce(f.enqueued, 0), coalesce(f.done, 0), coalesce(f.retried, 0), coalesce(f.dead, 0),
+           coalesce(f.canceled, 0), d.ready, d.running, d.oldest_ready_seconds, e.wait_ms[1], e.wait_ms[2], e.run_ms[1],
+           e.run_ms[2], e.cpu_seconds
+    FROM flow f FULL JOIN ended e USING (job_type, at) FULL JOIN depth d USING (job_type, at)
+    ON CONFLICT DO NOTHING;
+    PERFORM shorten_queue_history(p_now);
+END
+$$;
+COMMENT ON FUNCTION cortana.note_queue_history IS
+    'Writes the whole minutes since p_since into queue_history, an hour of them at most. Asked twice, it changes nothing.';
+
+CREATE FUNCTION cortana.shorten_queue_history(p_now timestamptz) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    DELETE FROM queue_history WHERE at < p_now - interval '400 days';
+    WITH old AS (
+        DELETE FROM queue_history WHERE at < date_trunc('hour', p_now - interval '7 days') AND seconds = 60 RETURNING *)
+    INSERT INTO queue_history AS h (job_type, at, seconds, enqueued, done, retried, dead, canceled, ready, running,
+                                    oldest_seconds, wait_p50_ms, wait_p95_ms, run_p50_ms, run_p95_ms, cpu_seconds)
+    SELECT job_type, date_trunc('hour', at), 3600, sum(enqueued), sum(done), sum(retried), sum(dead), sum(canceled),
+           max(ready), max(running), max(oldest_seconds), max(wait_p50_ms), max(wait_p95_ms), max(run_p50_ms),
+           max(run_p95_ms), sum(cpu_seconds)
+    FROM old GROUP BY 1, 2
+    ON CONFLICT DO NOTHING;
+$$;
+COMMENT ON FUNCTION cortana.shorten_queue_history IS
+    'Sums the minutes of whole hours that are older than seven days, and forgets what is older than 400 days.';
+
+CREATE FUNCTION api.throughput(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    most CONSTANT int := 1500;     -- points of a line
+    until CONSTANT timestamptz := coalesce((p ->> 'before')::timestamptz, now());
+    since CONSTANT timestamptz := coalesce((p ->> 'after')::timestamptz, until - interval '1 hour');
+    step CONSTANT interval := CASE coalesce(p ->> 'step', 'minute') WHEN 'minute' THEN '1 minute' WHEN 'hour' THEN '1 hour'
+                                                                    ELSE '1 day' END;
+BEGIN
+    PERFORM api.require_service();
+    IF until <= since OR extract(epoch FROM until - since) / extract(epoch FROM step) > most THEN
+        RAISE EXCEPTION 'the series is to have 1 to % points: move after and before, or take another step', most
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN api.ok(jsonb_build_object(
+        'after', since, 'before', until, 'step_seconds', extract(epoch FROM step)::int,
+        'items', coalesce((
+            SELECT jsonb_agg(jsonb_build_object('job_type', s.job_type, 'points', s.points) ORDER BY s.job_type)
+            FROM (SELECT b.job_type, jsonb_agg(to_jsonb(b) - 'job_type' ORDER BY b.at) AS points
+                  FROM (SELECT h.job_type, date_bin(step, h.at, '2000-01-01 00:00:00+00') AS at, sum(h.enqueued) AS enqueued,
+                               sum(h.done) AS done, sum(h.retried) AS retried, sum(h.dead) AS dead,
+                               sum(h.canceled) AS canceled, max(h.ready) AS ready, max(h.running) AS running,
+                               max(h.oldest_seconds) AS oldest_seconds, max(h.wait_p50_ms) AS wait_p50_ms,
+                               max(h.wait_p95_ms) AS wait_p95_ms, max(h.run_p50_ms) AS run_p50_ms,
+                               max(h.run_p95_ms) AS run_p95_ms, round(sum(h.cpu_seconds)::numeric, 3) AS cpu_seconds
+                        FROM queue_history h
+                        WHERE h.at >= date_bin(step, since, '2000-01-01 00:00:00+00') AND h.at < until
+                          AND (p ->> 'type' IS NULL OR h.job_type = p ->> 'type')
+                        GROUP BY 1, 2) AS b
+                  GROUP BY b.job_type) AS s), '[]')));
+END
+$$;
+COMMENT ON FUNCTION api.throughput IS
+    'GET /stats/throughput: what happened to the jobs of each type, by minute, hour or day. A point that is missing is zero.';
+
+CREATE FUNCTION api.queue_stats(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    flow_minutes CONSTANT int := 5;    -- of job_flow
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((
+        SELECT jsonb_agg(to_jsonb(c) || jsonb_build_object(
+                   'state', CASE WHEN c.is_paused THEN 'paused' WHEN c.running > 0 THEN 'working'
+                                 WHEN c.ready = 0 THEN 'idle' WHEN w.workers = 0 THEN 'nobody' ELSE 'waiting' END,
+                   'workers', w.workers, 'slots', w.slots,
+                   'in_per_minute', f.enqueued::float8 / flow_minutes, 'out_per_minute', f.ended::float8 / flow_minutes,
+                   'empty_in_seconds', CASE WHEN c.ready = 0 THEN 0 WHEN f.ended > f.enqueued
+                       THEN round(c.ready * flow_minutes * 60.0 / (f.ended - f.enqueued)) END,
+                   'wait_p95_ms', h.wait_p95_ms, 'run_p95_ms', h.run_p95_ms,
+                   'failed_percent', round(100.0 * h.failed / nullif(h.ended, 0), 1)) ORDER BY c.job_type)
+        FROM job_counts c
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS workers, coalesce(sum(o.slots), 0) AS slots FROM workers o
+            WHERE c.job_type = ANY (o.job_types) AND o.state = 'running'
+              AND o.last_seen > clock_timestamp() - interval '5 minutes') AS w
+        LEFT JOIN (SELECT s.job_type, coalesce(sum(s.jobs) FILTER (WHERE s.event = 'enqueued'), 0) AS enqueued,
+                          coalesce(sum(s.jobs) FILTER (WHERE s.event IN ('done', 'dead', 'canceled')), 0) AS ended
+                   FROM job_flow s GROUP BY s.job_type) AS g ON g.job_type = c.job_type
+        CROSS JOIN LATERAL (SELECT coalesce(g.enqueued, 0) AS enqueued, coalesce(g.ended, 0) AS ended) AS f
+        CROSS JOIN LATERAL (
+            SELECT max(q.wait_p95_ms) AS wait_p95_ms, max(q.run_p95_ms) AS run_p95_ms, sum(q.retried + q.dead) AS failed,
+                   sum(q.done + q.retried + q.dead) AS ended
+            FROM queue_history q WHERE q.at > now() - interval '1 hour' AND q.job_type = c.job_type) AS h));
+END
+$$;
+COMMENT ON FUNCTION api.queue_stats IS
+    'GET /stats/queues: a card a type: what is open, who works on it, the rates of the last 5 minutes, and percentiles and '
+    'failures of the last hour.';
+
+CREATE FUNCTION api.performance(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((
+        SELECT jsonb_agg(to_jsonb(g) ORDER BY g.job_type, g.worker)
+        FROM (SELECT j.job_type, CASE p ->> 'by' WHEN 'worker' THEN a.worker_id END AS worker, count(*) AS attempts,
+                     count(*) FILTER (WHERE a.status = 'succeeded') AS succeeded,
+                     count(*) FILTER (WHERE a.status IN ('failed', 'timeout', 'crashed')) AS failed,
+                     round(percentile_cont(0.5) WITHIN GROUP (ORDER BY w.wait_ms)) AS wait_p50_ms,
+                     round(percentile_cont(0.95) WITHIN GROUP (ORDER BY w.wait_ms)) AS wait_p95_ms,
+                     round(avg(w.run_ms)) AS run_average_ms,
+                     round(percentile_cont(0.5) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p50_ms,
+                     round(percentile_cont(0.95) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p95_ms,
+                     round(percentile_cont(0.99) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p99_ms,
+                     round(sum(a.cpu_seconds)::numeric, 1) AS cpu_seconds,
+                     round((sum(a.cpu_seconds) FILTER (WHERE v.duration > 0)
+                            / nullif(sum(v.duration) FILTER (WHERE a.cpu_seconds IS NOT NULL), 0))::numeric, 3)
+                         AS cpu_seconds_a_video_second
+              FROM ended_attempts a JOIN jobs j ON j.id = a.job_id LEFT JOIN videos v ON v.id = j.video_id
+              CROSS JOIN LATERAL (
+                  SELECT extract(epoch FROM a.finished_at - a.started_at)::float8 * 1000 AS run_ms,
+                         CASE WHEN a.attempt = j.attempt
+                              THEN extract(epoch FROM a.started_at - j.ready_at)::float8 * 1000 END AS wait_ms) AS w
+              WHERE a.finished_at > now() - make_interval(hours => coalesce((p ->> 'hours')::int, 24))
+              GROUP BY 1, 2) AS g));
+END
+$$;
+COMMENT ON FUNCTION api.performance IS
+    'GET /stats/performance: attempts of the last hours by type, and by worker: how many, how long they waited and ran, '
+    'what they cost.';
+
+-- ---- what failed -------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.message_shape(p_message text) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN left(regexp_replace(regexp_replace(p_message, '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}', '{id}', 'g'),
+                           '[0-9]+', '{n}', 'g'), 300);
+COMMENT ON FUNCTION api.message_shape IS 'An error''s message without what differs from job to job: ids and numbers.';
+
+CREATE FUNCTION api.causes(p_jobs uuid[], p_hours int, p_type text) RETURNS jsonb
+LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT jsonb_agg(to_jsonb(g) ORDER BY g.attempts DESC, g.job_type, g.error_type, g.message)
+    FROM (SELECT j.job_type, a.error_type, api.message_shape(a.error_message) AS message, count(*) AS attempts,
+                 count(DISTINCT a.job_id) AS jobs, min(a.finished_at) AS first_at, max(a.finished_at) AS last_at,
+                 (array_agg(a.job_id ORDER BY a.finished_at DESC))[1] AS example
+          FROM ended_attempts a JOIN jobs j ON j.id = a.job_id
+          WHERE a.status IN ('failed', 'timeout', 'crashed') AND a.finished_at > now() - make_interval(hours => p_hours)
+            AND (p_type IS NULL OR j.job_type = p_type) AND (p_jobs IS NULL OR a.job_id = ANY (p_jobs))
+          GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 500) AS g
+$$;
+COMMENT ON FUNCTION api.causes IS
+    'Failed attempts by type, error and message, of these jobs (null: of all). For api.errors() alone.';
+
+CREATE FUNCTION api.errors(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    own uuid[];
+BEGIN
+    IF NOT api.is_admin() THEN
+        RAISE EXCEPTION 'errors by cause are an admin''s' USING ERRCODE = 'insufficient_privilege';
+    ELSIF NOT api.is_service() THEN
+        SELECT coalesce(array_agg(t.id), '{}') INTO own
+        FROM api.tenant_jobs('{}', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 10000) AS t;
+    END IF;
+    RETURN api.all_items(api.causes(own, coalesce((p ->> 'hours')::int, 24), p ->> 'type'));
+END
+$$;
+COMMENT ON FUNCTION api.errors IS
+    'GET /errors: failed attempts of the last hours by cause; a tenant''s admin sees those of their own jobs. SECURITY '
+    'DEFINER, because attempts are the service''s.';
+
+CREATE FUNCTION api.dead_jobs(p jsonb) RETURNS SETOF jobs
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT d.* FROM job_types t CROSS JOIN LATERAL (
+        SELECT j.* FROM jobs j
+        WHERE j.job_type = t.name AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for IS NULL
+        ORDER BY j.finished_at DESC LIMIT 5000) AS d
+    WHERE api.is_service() AND (p ->> 'type' IS NULL OR t.name = p ->> 'type')
+    UNION ALL
+    SELECT o.* FROM api.tenant_jobs(p || '{"state": "failed"}', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 5000) AS o
+    WHERE NOT api.is_service()
+$$;
+COMMENT ON FUNCTION api.dead_jobs IS 'The newest jobs that have failed for good, 5,000 of a type; of a tenant their own.';
+
+CREATE FUNCTION api.dead_letters(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF NOT api.is_admin() THEN
+        RAISE EXCEPTION 'dead letters by cause are an admin''s' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN api.all_items((
+        SELECT jsonb_agg(to_jsonb(g) ORDER BY g.last_at DESC, g.job_type, g.error_type)
+        FROM (SELECT j.job_type, j.payload #>> '{error,type}' AS error_type,
+                     api.message_shape(j.payload #>> '{error,message}') AS message, count(*) AS jobs,
+                     min(j.finished_at) AS first_at, max(j.finished_at) AS last_at,
+                     (array_agg(j.id ORDER BY j.finished_at DESC))[1] AS example
+              FROM api.dead_jobs(p) AS j GROUP BY 1, 2, 3) AS g));
+END
+$$;
+COMMENT ON FUNCTION api.dead_letters IS
+    'GET /dead-letters: jobs that have failed for good, by type, error and message, each with the newest one as example.';
+
+-- ---- the fleet ---------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.workers(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((
+        SELECT jsonb_agg(to_jsonb(w) || jsonb_build_object(
+                   'is_draining', o.drain_requested_at IS NOT NULL,
+                   'day', jsonb_build_object('attempts', coalesce(a.attempts, 0), 'succeeded', coalesce(a.succeeded, 0),
+                                             'failed', coalesce(a.failed, 0), 'average_ms', a.average_ms,
+                                             'cpu_seconds', a.cpu_seconds)) ORDER BY w.id)
+        FROM worker_overview w JOIN workers o ON o.id = w.id LEFT JOIN worker_activity a ON a.worker_id = w.id));
+END
+$$;
+COMMENT ON FUNCTION api.workers IS 'GET /workers: the workers, which are stale, and what each has done in 24 hours.';
+
+CREATE FUNCTION api.drain_worker(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    IF NOT public.drain_worker(p ->> 'worker') THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.drain_worker IS 'POST /workers/{worker}/drain: the worker finishes its jobs and ends.';
+
+CREATE FUNCTION api.host_objects(p_host text) RETURNS SETOF jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT to_jsonb(h) || jsonb_build_object('running', coalesce(u.running, 0), 'cpu_in_use', coalesce(u.weight, 0))
+    FROM host_overview h
+    LEFT JOIN (SELECT w.host, count(*) AS running, sum(t.cpu_weight) AS weight
+               FROM jobs j JOIN workers w ON w.id = j.locked_by JOIN job_types t ON t.name = j.job_type
+               WHERE j.status = 'processing' GROUP BY w.host) AS u ON u.host = h.host
+    WHERE p_host IS NULL OR h.host = p_host
+    ORDER BY h.host
+$$;
+COMMENT ON FUNCTION api.host_objects IS
+    'The hosts (null: all) as the API shows them: cpu_in_use is the sum of the weights of the jobs that run there, of cpu_budget.';
+
+CREATE FUNCTION api.hosts(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h));
+END
+$$;
+COMMENT ON FUNCTION api.hosts IS 'GET /hosts: the machines, their CPU budgets and their disks.';
+
+CREATE FUNCTION api.change_host(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    host jsonb;
+BEGIN
+    PERFORM api.require_service();
+    UPDATE hosts SET cpu_budget = nullif((p ->> 'cpu_budget')::int, 0) WHERE name = p ->> 'host';
+    SELECT * INTO host FROM api.host_objects(p ->> 'host');
+    IF host IS NULL THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.ok(host);
+END
+$$;
+COMMENT ON FUNCTION api.change_host IS 'PATCH /hosts/{host}: how much CPU weight may run there at once; 0: no bound.';
+
+CREATE FUNCTION api.host_disk(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    IF NOT EXISTS (SELECT FROM hosts WHERE name = p ->> 'host') THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.all_items((
+        SELECT jsonb_agg(to_jsonb(d) - 'id' - 'host' ORDER BY d.id DESC)
+        FROM (SELECT * FROM disk_status_log WHERE host = p ->> 'host' ORDER BY id DESC LIMIT 60) AS d));
+END
+$$;
+COMMENT ON FUNCTION api.host_disk IS 'GET /hosts/{host}/disk: the last 60 looks at the scratch disk of a host.';
+
+CREATE FUNCTION api.nodes(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(n) ORDER BY n.name) FROM node_overview n));
+END
+$$;
+COMMENT ON FUNCTION api.nodes IS 'GET /nodes: machines that sleep until they are needed.';
+
+CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.ok(jsonb_build_object(
+        'is_interactive', is_interactive(),
+        'hosts', coalesce((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h), '[]'),
+        'running', coalesce((
+            SELECT jsonb_agg(jsonb_build_object('job_type', g.job_type, 'jobs', g.jobs, 'cpu_weight', g.weight) ORDER BY g.job_type)
+            FROM (SELECT j.job_type, count(*) AS jobs, sum(t.cpu_weight) AS weight
+                  FROM jobs j JOIN job_types t ON t.name = j.job_type WHERE j.status = 'processing' GROUP BY 1) AS g), '[]'),
+        'database', jsonb_build_object(
+            'bytes', pg_database_size(current_database()),
+            'tables', (SELECT jsonb_agg(to_jsonb(t) ORDER BY t.bytes DESC, t.name)
+                       FROM (SELECT c.relname AS name, pg_total_relation_size(c.oid) AS bytes,
+                                    greatest(c.reltuples, 0)::bigint AS estimated_rows
+                             FROM pg_class c WHERE c.relkind IN ('r', 'm')
+                               AND c.relnamespace IN ('public'::regnamespace, 'cortana'::regnamespace)
+                             ORDER BY 2 DESC LIMIT 20) AS t)),
+        'store', (SELECT jsonb_build_object('videos', count(*), 'original_bytes', coalesce(sum(v.original_size), 0),
+                      'line_picture_bytes', (SELECT coalesce(sum(l.size_bytes), 0) FROM line_packs l),
+                      'tenants', coalesce((
+                          SELECT jsonb_agg(to_jsonb(t) ORDER BY t.original_bytes DESC NULLS LAST, t.tenant_id)
+                          FROM (SELECT coalesce(o.team_id, o.owner_id) AS tenant_id, count(*) AS videos,
+                                       sum(o.original_size) AS original_bytes
+                                FROM videos o GROUP BY 1 ORDER BY 3 DESC NULLS LAST LIMIT 50) AS t), '[]'))
+                  FROM videos v)));
+END
+$$;
+COMMENT ON FUNCTION api.resources IS
+    'GET /resources: whether somebody searches, what runs where and of which weight, and how much the database and the '
+    'store hold, by table and by tenant. Bytes of the store are those that rows know of.';
+
+-- ---- rules -------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.job_type_object(t job_types) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'name', t.name, 'description', t.description, 'base_priority', t.base_priority,
+    'time_limit_ms', round(extract(epoch FROM t.time_limit) * 1000), 'is_public', t.is_public,
+    'one_per_video', t.one_per_video, 'max_retries', cardinality(t.retry_delays), 'cpu_weight', t.cpu_weight,
+    'max_running', t.max_running, 'max_running_per_tenant', t.max_running_per_tenant,
+    'interactive_adjustment', t.interactive_adjustment, 'put_off_while_interactive', t.put_off_while_interactive,
+    'status_events', t.status_events, 'paused_at', t.paused_at, 'pause_reason', t.pause_reason, 'updated_at', t.updated_at);
+COMMENT ON FUNCTION api.job_type_object IS 'A type of job and the rules by which workers claim it.';
+
+CREATE FUNCTION api.job_types(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.all_items(jsonb_agg(api.job_type_object(t) ORDER BY t.name)) FROM job_types t
+$$;
+COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the kinds of work there are, and their rules.';
+
+CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    rule job_types;
+BEGIN
+    PERFORM api.require_service();
+    UPDATE job_types t SET
+        base_priority = coalesce((p ->> 'base_priority')::int, t.base_priority),
+        time_limit = coalesce(make_interval(secs => (p ->> 'time_limit_ms')::float8 / 1000), t.time_limit),
+        cpu_weight = coalesce((p ->> 'cpu_weight')::int, t.cpu_weight),
+        max_running = CASE WHEN p ? 'max_running' THEN nullif((p ->> 'max_running')::int, 0) ELSE t.max_running END,
+        max_running_per_tenant = CASE WHEN p ? 'max_running_per_tenant'
+            THEN nullif((p ->> 'max_running_per_tenant')::int, 0) ELSE t.max_running_per_tenant END,
+        interactive_adjustment = coalesce((p ->> 'interactive_adjustment')::int, t.interactive_adjustment),
+        put_off_while_interactive = coalesce((p ->> 'put_off_while_interactive')::boolean, t.put_off_while_interactive),
+        status_events = coalesce((p ->> 'status_events')::boolean, t.status_events),
+        updated_at = now()
+    WHERE t.name = p ->> 'name'
+    RETURNING t.* INTO rule;
+    IF rule.name IS NULL THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.ok(api.job_type_object(rule));
+END
+$$;
+COMMENT ON FUNCTION api.change_job_type IS
+    'PATCH /job-types/{name}: changes rules of a type, from the next claim on. A bound of 0 takes it away.';
+
+-- ---- commands and workflows --------------------------------------------------------------------------------
+
+CREATE FUNCTION api.definition_object(d job_definitions) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'key', d.key, 'description', d.description, 'payload_schema', d.payload_schema,
+    'time_limit_ms', round(extract(epoch FROM d.time_limit) * 1000), 'max_attempts', d.max_attempts,
+    'priority', d.priority, 'is_public', d.is_public, 'is_enabled', d.is_enabled, 'created_at', d.created_at,
+    'updated_at', d.updated_at)
+    || CASE WHEN api.is_service() THEN jsonb_build_object('argv', d.argv, 'environment', d.environment) ELSE '{}' END;
+COMMENT ON FUNCTION api.definition_object IS 'A command; which program it is, is for the service alone.';
+
+CREATE FUNCTION api.definitions(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.all_items(jsonb_agg(api.definition_object(d) ORDER BY d.key)) FROM job_definitions d
+$$;
+COMMENT ON FUNCTION api.definitions IS 'GET /definitions: the commands that the caller may run.';
+
+CREATE FUNCTION api.definition(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    command job_definitions;
+BEGIN
+    SELECT * INTO command FROM job_definitions WHERE key = p ->> 'key';
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.ok(api.definition_object(command));
+END
+$$;
+COMMENT ON FUNCTION api.definition IS 'GET /definitions/{key}: a command, with the schema of its arguments.';
+
+CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    PERFORM define_command(
+        p - 'time_limit_ms' || CASE WHEN p ? 'time_limit_ms'
+            THEN jsonb_build_object('time_limit', (p ->> 'time_limit_ms') || ' ms') ELSE '{}' END);
+    RETURN api.definition(p);
+END
+$$;
+COMMENT ON FUNCTION api.define IS 'PUT /definitions/{key}: adds or changes a command; what is left out keeps its value.';
+
+CREATE FUNCTION api.workflows(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.all_items(jsonb_agg(jsonb_build_object(
+               'name', w.name, 'version', w.version, 'is_active', w.is_active, 'description', w.description,
+               'steps', w.steps, 'created_at', w.created_at) ORDER BY w.name, w.version DESC))
+    FROM workflows w WHERE CASE WHEN p ? 'name' THEN w.name = p ->> 'name' ELSE w.is_active END
+$$;
+COMMENT ON FUNCTION api.workflows IS 'GET /workflows: the workflows in use, or all versions of one.';
+
+CREATE FUNCTION api.change_workflow(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    version int;
+BEGIN
+    PERFORM api.require_service();
+    PERFORM check_workflow_steps(p -> 'steps');
+    IF NOT coalesce((p ->> 'dry_run')::boolean, false) THEN
+        IF NOT EXISTS (SELECT FROM workflows w WHERE w.name = p ->> 'name') THEN
+            INSERT INTO workflows (name, steps, description) VALUES (p ->> 'name', p -> 'steps', p ->> 'description');
+        END IF;
+        version := public.change_workflow(p ->> 'name', p -> 'steps');
+    END IF;
+    RETURN api.ok(jsonb_build_object('name', p ->> 'name', 'version', version));
+END
+$$;
+COMMENT ON FUNCTION api.change_workflow IS
+    'POST /workflows: adds a workflow or a version of one, which new runs use; with dry_run its steps are only checked.';
+
+CREATE FUNCTION api.start_run(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    made uuid;
+    is_new boolean;
+    run runs;
+BEGIN
+    IF p ? 'video_id' THEN
+        PERFORM api.require_video((p ->> 'video_id')::uuid);
+    END IF;
+    IF NOT EXISTS (SELECT FROM workflows w WHERE w.name = p ->> 'workflow' AND w.is_active) THEN
+        RAISE EXCEPTION 'no workflow has this name: GET /workflows lists them' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT s.run_id, s.is_new INTO made, is_new
+    FROM public.start_run(p ->> 'workflow', coalesce(p -> 'input', '{}'), (p ->> 'video_id')::uuid, (p ->> 'priority')::int) AS s;
+    SELECT r.* INTO run FROM runs r WHERE r.id = made;
+    RETURN ROW(CASE WHEN is_new THEN 202 ELSE 200 END, NULL, jsonb_build_object('Location', '/api/v1/runs/' || made),
+               api.run_object(run))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.start_run IS 'POST /runs: starts a workflow; 200 with the run that is under way for the same video.';
+
+CREATE FUNCTION api.create_job(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    made uuid;
+    is_new boolean;
+    job jobs;
+BEGIN
+    IF (p ? 'type') = (p ? 'command') THEN
+        RAISE EXCEPTION 'name either the type of the job or a command' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF p ? 'video_id' THEN
+        PERFORM api.require_video((p ->> 'video_id')::uuid);
+    END IF;
+    IF p ? 'type' AND NOT EXISTS (SELECT FROM job_types t WHERE t.name = p ->> 'type') THEN
+        RAISE EXCEPTION 'no type of job has this name: GET /job-types lists them' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF p ? 'command' AND NOT EXISTS (SELECT FROM job_definitions d WHERE d.key = p ->> 'command') THEN
+        RAISE EXCEPTION 'no command has this name: GET /definitions lists them' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF p ? 'command' THEN
+        SELECT c.job_id, c.is_new INTO made, is_new
+        FROM run_command(p ->> 'command', coalesce(p -> 'payload', '{}'), (p ->> 'priority')::int,
+                         (p ->> 'scheduled_for')::timestamptz, p ->> 'dedupe_key') AS c;
+    ELSE
+        SELECT e.job_id, e.is_new INTO made, is_new
+        FROM enqueue_job(p ->> 'type', coalesce(p -> 'payload', '{}'), (p ->> 'video_id')::uuid, (p ->> 'priority')::int,
+                         (p ->> 'scheduled_for')::timestamptz, NULL, p ->> 'dedupe_key') AS e;
+    END IF;
+    SELECT j.* INTO job FROM jobs j WHERE j.id = made;
+    RETURN ROW(CASE WHEN is_new THEN 202 ELSE 200 END, NULL, jsonb_build_object('Location', '/api/v1/jobs/' || made),
+               api.job_object(job))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.create_job IS
+    'POST /jobs: a job of a type or a command; 200 with the job that waits or runs for the same work.';
+
+-- ---- tenants -----------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.tenants(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((
+        SELECT jsonb_agg(jsonb_build_object(
+                   'tenant_id', coalesce(d.tenant_id, t.tenant_id), 'queued', coalesce(d.queued, 0),
+                   'waiting', coalesce(d.waiting, 0), 'running', coalesce(d.running, 0),
+                   'retrying', coalesce(d.retrying, 0), 'dead', coalesce(d.dead, 0), 'oldest_seconds', d.oldest_seconds,
+                   'paused_at', t.paused_at, 'pause_reason', t.reason)
+                   ORDER BY coalesce(d.queued, 0) + coalesce(d.running, 0) DESC, coalesce(d.tenant_id, t.tenant_id))
+        FROM (SELECT q.tenant_id, sum(q.depth) FILTER (WHERE q.status = 'queued') AS queued,
+                     sum(q.depth) FILTER (WHERE q.status = 'waiting') AS waiting,
+                     sum(q.depth) FILTER (WHERE q.status = 'running') AS running,
+                     sum(q.depth) FILTER (WHERE q.status = 'retrying') AS retrying,
+                     sum(q.depth) FILTER (WHERE q.status = 'dead') AS dead,
+                     max(q.oldest_seconds) FILTER (WHERE q.status = 'queued') AS oldest_seconds
+              FROM queue_depth_by_tenant q WHERE q.tenant_id IS NOT NULL GROUP BY 1) AS d
+        FULL JOIN paused_tenants t ON t.tenant_id = d.tenant_id));
+END
+$$;
+COMMENT ON FUNCTION api.tenants IS 'GET /tenants: tenants with open jobs, and those that are paused.';
+
+CREATE FUNCTION api.pause_tenant(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    PERFORM public.pause_tenant((p ->> 'id')::uuid, p ->> 'reason');
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.pause_tenant IS 'POST /tenants/{id}/pause: workers claim no jobs of the tenant.';
+
+CREATE FUNCTION api.resume_tenant(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    PERFORM public.resume_tenant((p ->> 'id')::uuid);
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.resume_tenant IS 'POST /tenants/{id}/resume: workers claim them again.';
+
+-- ---- who may call what -------------------------------------------------------------------------------------
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
+REVOKE ALL ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history TO service_role;
+GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
+    api.dead_letters, api.workers, api.host_objects, api.hosts, api.host_disk, api.nodes, api.resources, api.job_type_object,
+    api.job_types, api.definition_object, api.definitions, api.definition, api.workflows, api.tenants
+    TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.define, api.change_workflow,
+    api.start_run, api.create_job, api.pause_tenant, api.resume_tenant TO cortana_app, service_role;
