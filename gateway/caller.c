@@ -1,10 +1,16 @@
 #include "gateway/caller.h"
 
+#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
-enum { TOKEN_TEXT_MAX = 8192 };
+enum {
+    TOKEN_TEXT_MAX = 8192,
+    KEY_PREFIX_DIGITS = 8,
+    KEY_SECRET_DIGITS = 43, /* 32 bytes in base64url */
+};
+static const char key_mark[] = "cvk_";
 /* Browsers take __Host- only over TLS, from the host itself, for all its paths. */
 #define COOKIE_NAME "__Host-cortana"
 #define COOKIE_NAME_PLAIN "cortana"
@@ -67,10 +73,37 @@ static bool take_token(char token[TOKEN_TEXT_MAX], const char *text, size_t leng
     return true;
 }
 
-static const char *verify(struct exchange *exchange, const struct token_keys *keys,
-                          const char *token)
+/* Whether it has the form of an API key: cvk_, 8 digits to know it by, _, 43 digits. */
+static bool is_key(const char *text)
 {
-    enum token_fault fault = token_verify(keys, token, (int64_t)time(NULL), &exchange->principal);
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *prefix = text + strlen(key_mark);
+    return strncmp(text, key_mark, strlen(key_mark)) == 0 &&
+           strspn(prefix, digits + 26) >= KEY_PREFIX_DIGITS && prefix[KEY_PREFIX_DIGITS] == '_' &&
+           strlen(prefix + KEY_PREFIX_DIGITS + 1) == KEY_SECRET_DIGITS &&
+           strspn(prefix + KEY_PREFIX_DIGITS + 1, digits) == KEY_SECRET_DIGITS;
+}
+
+/* The database knows keys by their digest: that of 32 random bytes tells nothing, and its index no time. */
+static const char *note_key(struct exchange *exchange, const char *key)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    struct principal *principal = &exchange->principal;
+    *principal = (struct principal){.database_role = "anon", .claims = strdup("{}")};
+    if (!principal->claims || EVP_Digest(key, strlen(key), digest, NULL, EVP_sha256(), NULL) != 1) {
+        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        return NULL;
+    }
+    for (size_t i = 0; i < KEY_DIGEST_SIZE / 2; i++) {
+        (void)snprintf(principal->key_digest + 2 * i, 3, "%02x", digest[i]);
+    }
+    return NULL;
+}
+
+static const char *verify(struct exchange *exchange, struct key_source *keys, const char *token)
+{
+    enum token_fault fault =
+        key_source_verify(keys, token, (int64_t)time(NULL), &exchange->principal);
     if (fault == TOKEN_GOOD) {
         return NULL;
     }
@@ -87,14 +120,15 @@ static const char *verify(struct exchange *exchange, const struct token_keys *ke
 
 static const char *identify_nobody(struct exchange *exchange)
 {
-    exchange->principal = (struct principal){"anon", strdup("{}"), 0};
+    exchange->principal =
+        (struct principal){.database_role = "anon", .claims = strdup("{}"), .name = "nobody"};
     if (!exchange->principal.claims) {
         refuse(exchange, 503, "busy", "Try again", "out of memory");
     }
     return NULL;
 }
 
-const char *caller_identify(struct exchange *exchange, const struct token_keys *keys,
+const char *caller_identify(struct exchange *exchange, struct key_source *keys,
                             bool is_plain_cookie_allowed)
 {
     char token[TOKEN_TEXT_MAX];
@@ -125,7 +159,7 @@ const char *caller_identify(struct exchange *exchange, const struct token_keys *
         return identify_nobody(exchange);
     } else if (strncasecmp(authorization, "Bearer ", 7) == 0 &&
                take_token(token, authorization + 7, strlen(authorization + 7))) {
-        return verify(exchange, keys, token);
+        return is_key(token) ? note_key(exchange, token) : verify(exchange, keys, token);
     }
     refuse(exchange, 401, "unauthorized", "Sign in", "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
@@ -155,7 +189,7 @@ const char *caller_identify_newcomer(struct exchange *exchange)
     return identify_nobody(exchange);
 }
 
-const char *caller_sign_in(struct exchange *exchange, const struct token_keys *keys,
+const char *caller_sign_in(struct exchange *exchange, struct key_source *keys,
                            bool is_plain_cookie_allowed)
 {
     cv_auto_free char *token = NULL;

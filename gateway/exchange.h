@@ -2,7 +2,9 @@
  * answered by the server. Only one thread at a time has it. */
 #pragma once
 
+#include "gateway/address.h"
 #include "gateway/answer.h"
+#include "gateway/limits.h"
 #include "gateway/routes.h"
 #include "gateway/token.h"
 
@@ -21,7 +23,9 @@ struct exchange {
     char *target; /* of the request line, as it was sent */
     char id[REQUEST_ID_SIZE];
     const struct operation *operation; /* NULL: none, refused */
+    char address[ADDRESS_TEXT_SIZE];   /* of who asks */
     struct principal principal;
+    struct rate_state rate;
     struct cv_buffer body;
     json_t *values; /* checked parameters */
     char *cookie;   /* for the answer, where it is a success; NULL: none */

@@ -15,13 +15,19 @@ static const char usage[] =
     "\n"
     "Serves the HTTP API of docs/api.md. The database is that of DATABASE_URL: a login that is a "
     "member\n"
-    "of cortana_gateway. Tokens are checked with CORTANA_JWT_SECRET or CORTANA_JWKS_FILE.\n"
+    "of cortana_gateway. Tokens are checked with CORTANA_JWT_SECRET, CORTANA_JWKS_FILE or "
+    "CORTANA_JWKS_URL.\n"
     "\n"
     "  --api ADDR:PORT     where the API listens (CORTANA_API_LISTEN, 127.0.0.1:8080)\n"
     "  --listen ADDR:PORT  answer GET /healthz, /readyz and /metrics there (CORTANA_LISTEN)\n"
     "  --behind-proxy      a proxy ends TLS in front of it; needed for addresses other than "
     "loopback\n"
     "  --insecure-http     listens there without one: tokens cross the network in clear\n"
+    "  --trusted-proxies LIST  addresses or networks whose word on a client's address is believed\n"
+    "                      (CORTANA_TRUSTED_PROXIES)\n"
+    "  --forwarded HEADER  where these write it: x-forwarded-for (the default) or forwarded\n"
+    "  --rates LIST        requests a second and at once of a caller (CORTANA_API_RATES,\n"
+    "                      read=50:200,write=5:20,search=10:30,failure=0.1:10; read=0: no bound)\n"
     "  --no-operator       refuses tokens of service_role; for what faces the Internet\n"
     "  --connections N     to the database (8)\n"
     "  --max-clients N     at once (12000)\n"
@@ -39,6 +45,7 @@ enum {
 struct options {
     const char *api, *listen;
     int64_t connections, max_clients, per_address;
+    const char *rates, *proxies, *forwarded;
     bool is_behind_proxy, is_insecure_http, is_without_service;
 };
 
@@ -47,7 +54,7 @@ struct options {
 struct gateway {
     struct cv_daemon daemon;
     struct cv_cancel *abort; /* raised when the grace is over: ends statements */
-    struct token_keys *keys;
+    struct admission admission;
     struct cv_db *db; /* of the main thread, which looks at the schema */
     int64_t schema_at_ms;
     struct media_settings media;
@@ -69,7 +76,8 @@ static void gateway_deinit(struct gateway *gateway)
     grant_keys_free(gateway->media.grants);
     events_stop(gateway->events);
     cv_db_close(gateway->db);
-    token_keys_free(gateway->keys);
+    key_source_close(gateway->admission.keys);
+    limits_free(gateway->admission.limits);
     cv_cancel_free(gateway->abort);
     cv_daemon_deinit(&gateway->daemon);
 }
@@ -118,7 +126,30 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
                                         .audience = cv_env("CORTANA_JWT_AUDIENCE", "authenticated"),
                                         .default_role = role,
                                         .is_without_service = options->is_without_service};
-    return token_keys_new(&params, &gateway->keys, error);
+    const struct key_source_params source = {params, cv_env("CORTANA_JWKS_URL", NULL),
+                                             cv_env("CORTANA_JWKS_CA_FILE", NULL),
+                                             cv_env("CORTANA_JWKS_ALLOW", ""), gateway->abort};
+    return key_source_open(&source, &gateway->admission.keys, error);
+}
+
+static int load_limits(struct gateway *gateway, const struct options *options,
+                       struct cv_error *error)
+{
+    struct admission *admission = &gateway->admission;
+    bool is_standard = strcmp(options->forwarded, "forwarded") == 0;
+    if (!cv_http_networks_parse(options->proxies, &admission->proxies)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "--trusted-proxies is '%s', and is to be addresses or networks like "
+                       "10.0.0.0/8,fd00::1",
+                       options->proxies);
+    }
+    if (!is_standard && strcmp(options->forwarded, "x-forwarded-for") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "--forwarded is %s, and is to be x-forwarded-for or forwarded",
+                       options->forwarded);
+    }
+    admission->forwarded = is_standard ? FORWARDED_STANDARD : FORWARDED_X_FORWARDED_FOR;
+    return limits_new(options->rates, &admission->limits, error);
 }
 
 static int load_grant_keys(struct gateway *gateway, struct cv_error *error)
@@ -142,8 +173,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
         .address = options->api,
         .connections = (int)options->max_clients,
         .per_address = (int)options->per_address,
-        .is_insecure_cookie_allowed = is_loopback(options->api) && !options->is_behind_proxy,
-        .keys = gateway->keys,
+        .admission = &gateway->admission,
         .media = &gateway->media,
         .metrics = cv_probe_metrics(gateway->daemon.probe),
     };
@@ -153,6 +183,9 @@ static int start_server(struct gateway *gateway, const struct options *options,
             "%s is not loopback: say --behind-proxy where a proxy ends TLS, or --insecure-http",
             options->api);
     }
+    gateway->admission.is_plain_cookie_allowed =
+        is_loopback(options->api) && !options->is_behind_proxy;
+    gateway->admission.metrics = params.metrics;
     rlim_t needed = (rlim_t)(options->max_clients + options->connections + DESCRIPTORS_BESIDE);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < needed) {
         files.rlim_cur = needed < files.rlim_max ? needed : files.rlim_max;
@@ -166,7 +199,8 @@ static int start_server(struct gateway *gateway, const struct options *options,
     if (result != 0) {
         return result;
     }
-    const struct pool_params pool = {(int)options->connections, gateway->abort, server_take_answer};
+    const struct pool_params pool = {(int)options->connections, gateway->abort, server_take_key,
+                                     server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_take_work};
     const struct events_params events = {gateway->abort};
     result = store_pool_start(&store_pool, &gateway->store_pool, error);
@@ -237,6 +271,7 @@ static int run(const struct options *options, struct cv_error *error)
     int result = cv_env_int("CORTANA_GRACE_MS", 30 * 1000, 0, INT32_MAX, &grace_ms, error);
     result = result ? result : cv_cancel_new(&gateway.abort, error);
     result = result ? result : load_keys(&gateway, options, error);
+    result = result ? result : load_limits(&gateway, options, error);
     result = result ? result : load_grant_keys(&gateway, error);
     result = result ? result : cv_daemon_open(&params, &gateway.daemon, error);
     result = result ? result : start_server(&gateway, options, error);
@@ -256,6 +291,9 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         {"listen", .text = &options->listen},
         {"behind-proxy", .flag = &options->is_behind_proxy},
         {"insecure-http", .flag = &options->is_insecure_http},
+        {"rates", .text = &options->rates},
+        {"trusted-proxies", .text = &options->proxies},
+        {"forwarded", .text = &options->forwarded},
         {"no-operator", .flag = &options->is_without_service},
         {"connections", .integer = &options->connections, .least = 1, .most = 64},
         {"max-clients", .integer = &options->max_clients, .least = 1, .most = 1000000},
@@ -269,6 +307,9 @@ int main(int argc, char **argv)
 {
     struct options options = {.api = cv_env("CORTANA_API_LISTEN", "127.0.0.1:8080"),
                               .listen = cv_env("CORTANA_LISTEN", ""),
+                              .rates = cv_env("CORTANA_API_RATES", NULL),
+                              .proxies = cv_env("CORTANA_TRUSTED_PROXIES", ""),
+                              .forwarded = "x-forwarded-for",
                               .connections = 8,
                               .max_clients = 12000,
                               .per_address = 64};

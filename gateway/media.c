@@ -17,7 +17,7 @@ enum {
 static const char base[] = "/media/";
 
 const struct operation media_operation = {
-    .name = "media", .method = "GET", .path = "/media/{grant}/{key}", .is_public = true};
+    .name = "media", .method = "GET", .path = "/media/{grant}/{key}"};
 
 bool media_is_target(const char *target)
 {

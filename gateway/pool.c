@@ -9,6 +9,7 @@ enum {
     RECONNECT_MS = 1000,        /* a request waits for no longer than this */
     STATEMENT_MS = 130 * 1000,  /* the client's bound, above every operation's own */
     REPEATS_AFTER_CONFLICT = 1, /* of reads */
+    REFUSED = 1,                /* a transaction's outcome: the exchange has its answer */
 };
 
 struct pool {
@@ -56,13 +57,30 @@ static int take_answer(const struct exchange *exchange, const struct cv_db_resul
     return result;
 }
 
-static int run_transaction(struct cv_db *db, const struct exchange *exchange, const char *values,
-                           struct answer *answer, struct cv_error *error)
+/* 0, or REFUSED: the exchange has its answer. */
+static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
+                       struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error,
+                           "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",
+                           exchange->principal.key_digest, exchange->address);
+    if (result == 0 && !pool->params.on_key(exchange, cv_db_text(rows, 0, "claims"))) {
+        result = REFUSED;
+    }
+    return result;
+}
+
+static int run_transaction(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
+                           const char *values, struct answer *answer, struct cv_error *error)
 {
     char limit[32];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     (void)snprintf(limit, sizeof(limit), "%lld", (long long)exchange->operation->time_limit_ms);
     int result = cv_db_begin(db, error);
+    if (result == 0 && exchange->principal.key_digest[0]) {
+        result = look_up_key(pool, db, exchange, error);
+    }
     result = result ? result
                     : cv_db_run(db, NULL, error, SETTINGS_SQL, exchange->is_write ? "off" : "on",
                                 exchange->principal.claims, exchange->id, limit,
@@ -82,7 +100,7 @@ static void refuse_unavailable(struct exchange *exchange)
     answer_refuse_sqlstate(&exchange->answer, "08006", "", exchange->id);
 }
 
-static void run(struct cv_db *db, struct exchange *exchange)
+static void run(const struct pool *pool, struct cv_db *db, struct exchange *exchange)
 {
     struct cv_error error;
     cv_auto_free char *values = json_dumps(exchange->values, JSON_COMPACT);
@@ -92,8 +110,13 @@ static void run(struct cv_db *db, struct exchange *exchange)
     }
     for (int i = 0;; i++) {
         struct answer answer = {0};
-        if (run_transaction(db, exchange, values, &answer, &error) == 0) {
+        int result = run_transaction(pool, db, exchange, values, &answer, &error);
+        if (result == 0) {
             exchange->answer = answer;
+            return;
+        }
+        if (result == REFUSED) {
+            cv_db_rollback(db);
             return;
         }
         char sqlstate[8];
@@ -128,7 +151,7 @@ static void *run_thread(void *opaque)
         if (!pool->is_ready || (!db && cv_db_open(&params, &db, &error) != 0)) {
             refuse_unavailable(exchange);
         } else {
-            run(db, exchange);
+            run(pool, db, exchange);
         }
         pool->params.on_answer(exchange);
     }

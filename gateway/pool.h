@@ -11,6 +11,9 @@ struct pool;
 struct pool_params {
     int connections;
     struct cv_cancel *cancel; /* an abort ends statements */
+    /* Called in a thread of the pool with what the database knows of an exchange's API key: its claims, or NULL. Whether
+     * the exchange goes on; else it has its answer. */
+    bool (*on_key)(struct exchange *exchange, const char *claims);
     /* Called in a thread of the pool when an exchange has its answer. */
     void (*on_answer)(struct exchange *exchange);
 };

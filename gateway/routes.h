@@ -2,7 +2,8 @@
  * operations is generated of gateway/openapi.json by scripts/routes.py. */
 #pragma once
 
-#include "common/base/base.h"
+#include "gateway/limits.h"
+#include "gateway/token.h"
 
 enum place { PLACE_PATH, PLACE_QUERY, PLACE_BODY };
 
@@ -58,13 +59,13 @@ struct operation {
     const struct rule *rules;
     size_t rule_count;
     int64_t time_limit_ms; /* of the statement */
-    bool is_public;        /* nobody has to be signed in */
     enum handler handler;
     enum step step;
     bool is_redacted; /* the answer's body passes cv_redacted_json */
     bool has_body;
-    bool takes_bytes; /* the body is a part of an upload */
-    bool for_editors; /* viewers are refused */
+    bool takes_bytes;            /* the body is a part of an upload */
+    enum caller_role least_role; /* who may; CALLER_NOBODY: anybody */
+    enum rate_class rate;        /* which limit it is counted against */
 };
 
 /* Generated. */

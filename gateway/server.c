@@ -63,13 +63,6 @@ static const struct cv_metric request_seconds = {
     .bounds = seconds_bounds,
     .bound_count = CV_COUNT(seconds_bounds),
 };
-static const struct cv_metric auth_failures = {
-    .name = "cortana_api_auth_failures_total",
-    .help = "Credentials that were refused.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"reason"},
-};
-
 /* ---- clients ----------------------------------------------------------------------------------- */
 
 static void set_deadline(struct exchange *exchange, int64_t deadline_ms)
@@ -150,6 +143,20 @@ static bool is_stream(const struct exchange *exchange)
            exchange->answer.status == 200;
 }
 
+/* draft-ietf-httpapi-ratelimit-headers: what the caller's bucket holds, and what is left in it. */
+static bool add_rate(struct MHD_Response *response, const struct rate_state *rate)
+{
+    char text[96];
+    if (!rate->is_bounded) {
+        return true;
+    }
+    const char *name = rate_class_name(rate->class);
+    (void)snprintf(text, sizeof(text), "\"%s\";q=%d;w=%d", name, rate->burst, rate->window_s);
+    bool good = add_header(response, "RateLimit-Policy", text);
+    (void)snprintf(text, sizeof(text), "\"%s\";r=%d;t=%d", name, rate->left, rate->retry_s);
+    return good && add_header(response, "RateLimit", text);
+}
+
 static bool add_headers(struct MHD_Response *response, const struct exchange *exchange)
 {
     const struct answer *answer = &exchange->answer;
@@ -165,7 +172,7 @@ static bool add_headers(struct MHD_Response *response, const struct exchange *ex
         good =
             good && json_is_string(value) && add_header(response, name, json_string_value(value));
     }
-    return good &&
+    return good && add_rate(response, &exchange->rate) &&
            add_header(response, "Content-Type",
                       answer->is_problem       ? "application/problem+json"
                       : answer->content_type   ? answer->content_type
@@ -405,34 +412,6 @@ static void find_operation(struct exchange *exchange, const char *method)
     }
 }
 
-static void check_rights(struct exchange *exchange)
-{
-    const char *role = exchange->principal.database_role;
-    if (!exchange->operation->is_public && strcmp(role, "anon") == 0) {
-        refuse(exchange, 401, "unauthorized", "Sign in",
-               "this needs a token: send Authorization: Bearer …");
-    } else if (exchange->operation->for_editors && strcmp(role, "authenticated") == 0) {
-        refuse(exchange, 403, "forbidden", "You may not do this", "this needs the role editor");
-    }
-}
-
-static void count_fault(const struct exchange *exchange, const char *fault)
-{
-    if (fault) {
-        cv_metric_add(exchange->server->params.metrics, &auth_failures, CV_LABELS(fault), 1);
-    }
-}
-
-static void identify(struct exchange *exchange)
-{
-    const struct server_params *params = &exchange->server->params;
-    enum handler handler = exchange->operation->handler;
-    count_fault(exchange,
-                handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
-                    ? caller_identify_newcomer(exchange)
-                    : caller_identify(exchange, params->keys, params->is_insecure_cookie_allowed));
-}
-
 /* Everything that the header tells. Leaves an answer where the request is refused. */
 static void begin(struct exchange *exchange, const char *method)
 {
@@ -458,10 +437,7 @@ static void begin(struct exchange *exchange, const char *method)
         return; /* the grant in the path is the credential */
     }
     if (!exchange->answer.status) {
-        identify(exchange);
-    }
-    if (!exchange->answer.status) {
-        check_rights(exchange);
+        admission_check(server->params.admission, exchange);
     }
     if (!exchange->answer.status) {
         check_body_header(exchange);
@@ -507,17 +483,16 @@ static void take_last_event_id(struct exchange *exchange)
 /* What the gateway answers by itself; false: the database is asked. */
 static bool answer_here(struct exchange *exchange)
 {
-    const struct server_params *params = &exchange->server->params;
+    const struct admission *admission = exchange->server->params.admission;
     switch (exchange->operation->handler) {
     case HANDLER_DOCUMENT:
         answer_document(exchange);
         break;
     case HANDLER_SIGN_IN:
-        count_fault(exchange,
-                    caller_sign_in(exchange, params->keys, params->is_insecure_cookie_allowed));
+        admission_sign_in(admission, exchange);
         break;
     case HANDLER_SIGN_OUT:
-        caller_sign_out(exchange, params->is_insecure_cookie_allowed);
+        caller_sign_out(exchange, admission->is_plain_cookie_allowed);
         break;
     case HANDLER_EVENTS:
         take_last_event_id(exchange);
@@ -690,6 +665,11 @@ void server_take_work(struct exchange *exchange)
         refuse(exchange, 503, "busy", "Try again", "too much is under way");
         server_send(exchange);
     }
+}
+
+bool server_take_key(struct exchange *exchange, const char *claims)
+{
+    return admission_take_key(exchange->server->params.admission, exchange, claims);
 }
 
 void server_take_answer(struct exchange *exchange)

@@ -7,21 +7,18 @@
  */
 #pragma once
 
-#include "common/probe/probe.h"
-
+#include "gateway/admission.h"
 #include "gateway/events.h"
 #include "gateway/pool.h"
 #include "gateway/store_pool.h"
-#include "gateway/token.h"
 
 struct server;
 
 struct server_params {
-    const char *address;             /* "HOST:PORT", HOST a number or empty; PORT 0: any free one */
-    int connections;                 /* clients at once */
-    int per_address;                 /* of one address; 0: no bound */
-    bool is_insecure_cookie_allowed; /* plain HTTP on loopback: the cookie without __Host- */
-    const struct token_keys *keys;   /* borrowed */
+    const char *address; /* "HOST:PORT", HOST a number or empty; PORT 0: any free one */
+    int connections;     /* clients at once */
+    int per_address;     /* of one address; 0: no bound */
+    const struct admission *admission;  /* borrowed */
     const struct media_settings *media; /* borrowed */
     struct cv_metrics *metrics;         /* borrowed; may be NULL */
 };
@@ -35,6 +32,9 @@ void server_use_pool(struct server *server, struct pool *pool);
 
 /* Where the exchanges go that need the store; the same. */
 void server_use_store_pool(struct server *server, struct store_pool *pool);
+
+/* As admission_take_key. For pool_params.on_key. */
+CV_MUST_CHECK bool server_take_key(struct exchange *exchange, const char *claims);
 
 /* The database has answered: does the operation's step, and sends. For pool_params.on_answer. */
 void server_take_answer(struct exchange *exchange);

@@ -37,7 +37,7 @@ const char *token_fault_name(enum token_fault fault)
 {
     static const char *const names[] = {"good",      "malformed", "algorithm", "key",
                                         "signature", "expired",   "early",     "issuer",
-                                        "audience",  "subject",   "role"};
+                                        "audience",  "subject",   "role",      "api_key"};
     return names[fault];
 }
 
@@ -237,9 +237,10 @@ int token_keys_new(const struct token_params *params, struct token_keys **ret_ke
     if (result != 0) {
         return result;
     }
-    if (keys->count == 0) {
+    if (keys->count == 0 && !params->may_be_empty) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "nothing to check tokens with: set CORTANA_JWT_SECRET or CORTANA_JWKS_FILE");
+                       "nothing to check tokens with: set CORTANA_JWT_SECRET, CORTANA_JWKS_FILE or "
+                       "CORTANA_JWKS_URL");
     }
     *ret_keys = cv_take(keys);
     return 0;
@@ -394,30 +395,74 @@ static bool is_for(const json_t *audience, const char *wanted)
     return false;
 }
 
-/* The database's role for the token's; NULL: none. user_metadata is not looked at: users write it. */
-static const char *choose_role(const struct token_keys *keys, const json_t *claims)
+static const struct {
+    const char *name; /* of app_metadata.cortana_role */
+    enum caller_role role;
+    const char *database_role;
+} users_roles[] = {{"viewer", CALLER_VIEWER, "authenticated"},
+                   {"editor", CALLER_EDITOR, "cortana_app"},
+                   {"admin", CALLER_ADMIN, "cortana_app"},
+                   {"operator", CALLER_OPERATOR, "service_role"}};
+
+/* Sets both roles; false: there is none. user_metadata is not looked at: users write it. */
+static bool choose_role(const struct token_keys *keys, const json_t *claims,
+                        struct principal *principal)
 {
     const char *role = member(claims, "role");
     const json_t *own = json_object_get(json_object_get(claims, "app_metadata"), "cortana_role");
     const char *within = own ? json_string_value(own) : keys->default_role;
     if (strcmp(role, "anon") == 0) {
-        return "anon";
+        principal->database_role = "anon";
+    } else if (strcmp(role, "service_role") == 0) {
+        principal->database_role = "service_role";
+        principal->role = CALLER_SERVICE;
     }
-    if (strcmp(role, "service_role") == 0) {
-        return keys->is_without_service ? NULL : "service_role";
+    for (size_t i = 0; strcmp(role, "authenticated") == 0 && within && i < CV_COUNT(users_roles);
+         i++) {
+        if (strcmp(users_roles[i].name, within) == 0) {
+            principal->role = users_roles[i].role;
+            principal->database_role = users_roles[i].database_role;
+        }
     }
-    if (strcmp(role, "authenticated") != 0 || !within) {
-        return NULL;
+    return principal->database_role &&
+           !(keys->is_without_service && principal->role >= CALLER_OPERATOR);
+}
+
+enum token_fault principal_make(const struct token_keys *keys, const json_t *claims,
+                                struct principal *ret_principal)
+{
+    struct principal made = {0};
+    const json_t *subject = json_object_get(claims, "sub");
+    const char *key = member(claims, "key_id");
+    if (!choose_role(keys, claims, &made)) {
+        return TOKEN_ROLE;
     }
-    return strcmp(within, "viewer") == 0                                   ? "authenticated"
-           : strcmp(within, "editor") == 0 || strcmp(within, "admin") == 0 ? "cortana_app"
-                                                                           : NULL;
+    /* Keys of a service are nobody's. */
+    bool is_a_users = made.role != CALLER_NOBODY && made.role != CALLER_SERVICE;
+    if (subject ? !json_is_string(subject) || !cv_is_uuid(json_string_value(subject))
+                : is_a_users) {
+        return TOKEN_SUBJECT;
+    }
+    (void)snprintf(made.name, sizeof(made.name), "%s%s",
+                   key[0]                        ? "key:"
+                   : made.role == CALLER_SERVICE ? "service"
+                   : subject                     ? "user:"
+                                                 : "nobody",
+                   key[0]                                    ? key
+                   : made.role == CALLER_SERVICE || !subject ? ""
+                                                             : json_string_value(subject));
+    made.expires_s = (int64_t)json_number_value(json_object_get(claims, "exp"));
+    made.claims = json_dumps(claims, JSON_COMPACT);
+    if (!made.claims) {
+        return TOKEN_MALFORMED;
+    }
+    *ret_principal = made;
+    return TOKEN_GOOD;
 }
 
 static enum token_fault check_claims(const struct token_keys *keys, const json_t *claims,
-                                     int64_t now_s, const char **ret_role)
+                                     int64_t now_s)
 {
-    const json_t *subject = json_object_get(claims, "sub");
     enum token_fault fault = check_times(claims, now_s);
     if (fault != TOKEN_GOOD) {
         return fault;
@@ -425,21 +470,7 @@ static enum token_fault check_claims(const struct token_keys *keys, const json_t
     if (keys->issuer && strcmp(member(claims, "iss"), keys->issuer) != 0) {
         return TOKEN_ISSUER;
     }
-    if (!is_for(json_object_get(claims, "aud"), keys->audience)) {
-        return TOKEN_AUDIENCE;
-    }
-    *ret_role = choose_role(keys, claims);
-    if (!*ret_role) {
-        return TOKEN_ROLE;
-    }
-    /* Keys of a service are nobody's. */
-    bool is_a_users =
-        strcmp(*ret_role, "authenticated") == 0 || strcmp(*ret_role, "cortana_app") == 0;
-    if (subject ? !json_is_string(subject) || !cv_is_uuid(json_string_value(subject))
-                : is_a_users) {
-        return TOKEN_SUBJECT;
-    }
-    return TOKEN_GOOD;
+    return is_for(json_object_get(claims, "aud"), keys->audience) ? TOKEN_GOOD : TOKEN_AUDIENCE;
 }
 
 void principal_deinit(struct principal *principal)
@@ -452,20 +483,14 @@ enum token_fault token_verify(const struct token_keys *keys, const char *token, 
                               struct principal *ret_principal)
 {
     cv_auto(parts_deinit) struct parts parts = {0};
-    const char *role = NULL;
     if (!split(token, &parts)) {
         return TOKEN_MALFORMED;
     }
     enum token_fault fault = check_signature(keys, token, &parts);
-    fault = fault ? fault : check_claims(keys, parts.claims, now_s, &role);
-    if (fault != TOKEN_GOOD) {
-        return fault;
+    fault = fault ? fault : check_claims(keys, parts.claims, now_s);
+    /* A token is nobody's API key, whatever its issuer has written into it. */
+    if (fault == TOKEN_GOOD) {
+        (void)json_object_del(parts.claims, "key_id");
     }
-    char *claims = json_dumps(parts.claims, JSON_COMPACT);
-    if (!claims) {
-        return TOKEN_MALFORMED;
-    }
-    *ret_principal = (struct principal){
-        role, claims, (int64_t)json_number_value(json_object_get(parts.claims, "exp"))};
-    return TOKEN_GOOD;
+    return fault ? fault : principal_make(keys, parts.claims, ret_principal);
 }

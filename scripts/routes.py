@@ -84,13 +84,13 @@ def main(source, target):
                        f'.sql = "SELECT status, etag, headers, body FROM api.{name}($1::jsonb)"',
                        f".rules = {'rules_' + name if rules else 'NULL'}", f".rule_count = {len(rules)}",
                        f".time_limit_ms = {operation.get('x-time-limit-ms', 0)}",
-                       f".is_public = {str(operation.get('security') == []).lower()}",
                        f".handler = HANDLER_{operation.get('x-handler', 'database').upper()}",
                        f".step = STEP_{operation.get('x-step', 'none').upper()}",
                        f".is_redacted = {str(operation.get('x-redact', False)).lower()}",
                        f".takes_bytes = {str('x-bytes' in operation).lower()}",
                        f".has_body = {str('requestBody' in operation).lower()}",
-                       f".for_editors = {str(operation.get('x-role') == 'editor').lower()}"]
+                       f".least_role = CALLER_{'NOBODY' if operation.get('security') == [] else operation.get('x-role', 'viewer').upper()}",
+                       f".rate = RATE_{operation.get('x-rate', 'read' if method == 'get' else 'write').upper()}"]
             table.append("    {" + ", ".join(members) + "},")
     lines += ["const struct operation operations[] = {", *table, "};",
               f"const size_t operation_count = {len(table)};", ""]

@@ -1,4 +1,4 @@
-/* Requests to URLs that somebody else has chosen: a webhook's receiver, an endpoint that embeds texts.
+/* Requests to URLs that somebody else has chosen: a webhook's receiver, an endpoint that embeds texts, an issuer's keys.
  *
  * Whom a request may reach is decided at each address that is about to be connected to, after the name
  * was resolved and with no second look at it: loopback, private, link-local (the metadata services
@@ -34,6 +34,9 @@ CV_MUST_CHECK bool cv_http_networks_parse(const char *text, struct cv_http_netwo
  * addresses for "localhost". False, and nothing is added, for a name and for a link-local address: a
  * network must be allowed for these. */
 bool cv_http_networks_add_host(struct cv_http_networks *networks, const char *host);
+
+/* Whether `address` is in one of the networks. */
+bool cv_http_is_in(const struct cv_http_networks *networks, const struct sockaddr *address);
 
 /* Whether `address` is public or in one of the networks. Other families than IPv4 and IPv6 are not. */
 bool cv_http_may_call(const struct cv_http_networks *allowed, const struct sockaddr *address);
@@ -78,3 +81,7 @@ uint16_t cv_http_port(const char *url);
  * not be called), CV_ERROR_INVALID_PAYLOAD (no URL), CV_ERROR_CANCELED. */
 CV_MUST_CHECK int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
                                struct cv_http_answer *ret_answer, struct cv_error *error);
+
+/* Sends one GET, without the request's body; the rest as cv_http_post. */
+CV_MUST_CHECK int cv_http_get(struct cv_http_client *client, const struct cv_http_request *request,
+                              struct cv_http_answer *ret_answer, struct cv_error *error);

@@ -180,3 +180,9 @@ bool cv_http_may_call(const struct cv_http_networks *allowed, const struct socka
     unsigned char address[ADDRESS_BYTES];
     return read_address(given, address) && (is_in(allowed, address) || is_public(address));
 }
+
+bool cv_http_is_in(const struct cv_http_networks *networks, const struct sockaddr *given)
+{
+    unsigned char address[ADDRESS_BYTES];
+    return read_address(given, address) && is_in(networks, address);
+}

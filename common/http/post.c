@@ -21,6 +21,7 @@ struct exchange {
     struct cv_http_answer answer;
     size_t head;     /* bytes of the answer's head so far */
     bool is_refused; /* an address that may not be called */
+    bool is_get;
 };
 
 static void exchange_deinit(struct exchange *exchange)
@@ -169,9 +170,11 @@ static bool set_options(CURL *curl, struct exchange *exchange, struct curl_slist
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_USERAGENT, "cortana-vision/" CV_VERSION);
     SET(CURLOPT_HTTPHEADER, lines);
-    SET(CURLOPT_POST, 1L);
-    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_length);
-    SET(CURLOPT_POSTFIELDS, request->body);
+    if (!exchange->is_get) {
+        SET(CURLOPT_POST, 1L);
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_length);
+        SET(CURLOPT_POSTFIELDS, request->body);
+    }
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
     SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
     SET(CURLOPT_HEADERFUNCTION, take_header);
@@ -214,10 +217,10 @@ static int explain(const struct exchange *exchange, CURLcode code, struct cv_err
     }
 }
 
-int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
-                 struct cv_http_answer *ret_answer, struct cv_error *error)
+static int send_request(struct cv_http_client *client, const struct cv_http_request *request,
+                        bool is_get, struct cv_http_answer *ret_answer, struct cv_error *error)
 {
-    cv_auto(exchange_deinit) struct exchange exchange = {.request = request};
+    cv_auto(exchange_deinit) struct exchange exchange = {.request = request, .is_get = is_get};
     cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
     int result = make_lines(request, &lines, error);
     if (result) {
@@ -242,4 +245,16 @@ int cv_http_post(struct cv_http_client *client, const struct cv_http_request *re
     *ret_answer = *answer;
     answer->body = (struct cv_buffer)CV_BUFFER_INIT;
     return 0;
+}
+
+int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
+                 struct cv_http_answer *ret_answer, struct cv_error *error)
+{
+    return send_request(client, request, false, ret_answer, error);
+}
+
+int cv_http_get(struct cv_http_client *client, const struct cv_http_request *request,
+                struct cv_http_answer *ret_answer, struct cv_error *error)
+{
+    return send_request(client, request, true, ret_answer, error);
 }

@@ -106,7 +106,8 @@ $$
         'user_id', auth.uid(),
         'team_ids', current_team_ids(),
         'role', CASE current_setting('role')
-                    WHEN 'service_role' THEN 'service'
+                    WHEN 'service_role' THEN CASE auth.jwt() ->> 'role' WHEN 'service_role' THEN 'service'
+                                                                        ELSE 'operator' END
                     WHEN 'cortana_app' THEN CASE auth.jwt() #>> '{app_metadata,cortana_role}'
                                                 WHEN 'admin' THEN 'admin' ELSE 'editor' END
                     ELSE 'viewer' END,

@@ -97,7 +97,7 @@ class Gateway:
     def __init__(self, program, database, directory, *arguments, **environment):
         self.process = Worker(
             [program("api-gateway"), "--api", "127.0.0.1:0", "--listen", "127.0.0.1:0", *arguments],
-            {"DATABASE_URL": database.replace("postgres@", "api_login@"), "CORTANA_JWT_SECRET": SECRET,
+            {"CORTANA_API_RATES": "read=0,write=0,search=0,failure=0", "DATABASE_URL": database.replace("postgres@", "api_login@"), "CORTANA_JWT_SECRET": SECRET,
              "CORTANA_GRACE_MS": "5000", **environment}, directory / "gateway.log")
         line = wait_until(lambda: self.process.says("the API at port"), "the gateway to listen")[0]
         self.port = int(re.search(r"port (\d+)", line["message"]).group(1))

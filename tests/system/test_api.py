@@ -130,6 +130,8 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     environment = {**os.environ, "SEGMENT": str(segment), "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
                    "VIDEO": library.videos["own"], "JOB": str(job), "UPLOAD": upload["id"], "OPERATOR": CALLERS["service"],
                    "WORKER": "host-1:7:boot", "HOST": "host-1", "TENANT": BOB,
+                   "ADMIN": CALLERS["admin"], "TEAM": TEAM, "KEY": gateway.ask(
+                       "/keys", CALLERS["admin"], "POST", {"name": "x", "role": "viewer"}).json["id"],
                    "RUN": str(place[1].value("SELECT run_id FROM start_run('video_pipeline', '{}', %s)", another))}
     place[1].run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
                  " report_disk('host-1', '/tmp', 100, 50)")
@@ -143,7 +145,7 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
         assert not done.stdout if is_empty else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:
-        names = {"tenants": "$TENANT", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN",
+        names = {"tenants": "$TENANT", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY",
                  "segments": "$SEGMENT"}
         line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "embed")
         line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello")

@@ -1,0 +1,275 @@
+#include "gateway/key_source.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    EVERY_MS = 5 * 60 * 1000,   /* between two reads of the set */
+    AGAIN_MS = 30 * 1000,       /* at least, between two reads for tokens with unknown keys */
+    RETRY_MS = 2 * 1000,        /* after a read that failed */
+    READ_MS = 5 * 1000,         /* a read may take */
+    SET_MAX_BYTES = 256 * 1024, /* of a set; those of large issuers have some 4 KiB */
+};
+static const char allow_setting[] = "CORTANA_JWKS_ALLOW";
+
+struct key_source {
+    struct token_params tokens;
+    char *url, *ca_file;
+    struct cv_http_networks allowed;
+    struct cv_cancel *cancel;
+    char *first_set; /* of the file */
+    char *secret, *issuer, *audience, *default_role;
+    pthread_t thread;
+    bool has_thread;
+
+    pthread_rwlock_t lock; /* keys */
+    struct token_keys *keys;
+
+    pthread_mutex_t mutex; /* everything below */
+    pthread_cond_t changed;
+    int64_t read_at_ms; /* the last try; 0: none */
+    bool is_wanted;     /* a token has named a key that is not there */
+    bool is_ending;
+};
+
+/* ---- reading the set --------------------------------------------------------------------------- */
+
+/* The keys of the file and those of the URL as one set. */
+static char *join_sets(const char *first, const char *second)
+{
+    cv_auto(json_decref) json_t *made = json_loads(second, JSON_REJECT_DUPLICATES, NULL);
+    cv_auto(json_decref) json_t *own =
+        first ? json_loads(first, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *list = json_object_get(made, "keys");
+    json_t *others = json_object_get(own, "keys");
+    if (!json_is_array(list) || (others && json_array_extend(list, others) != 0)) {
+        return NULL;
+    }
+    return json_dumps(made, JSON_COMPACT);
+}
+
+static int read_set(const struct key_source *source, struct cv_http_client *client, char **ret_set,
+                    struct cv_error *error)
+{
+    static const char *const headers[] = {"Accept: application/jwk-set+json, application/json",
+                                          NULL};
+    cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {0};
+    const struct cv_http_request request = {.url = source->url,
+                                            .headers = headers,
+                                            .answer_max = SET_MAX_BYTES,
+                                            .timeout_ms = READ_MS,
+                                            .ca_file = source->ca_file,
+                                            .allowed = &source->allowed,
+                                            .allow_setting = allow_setting,
+                                            .cancel = source->cancel};
+    int result = cv_http_get(client, &request, &answer, error);
+    if (result != 0) {
+        return result;
+    }
+    if (answer.status != 200 || answer.is_cut || !answer.body.data) {
+        return cv_fail(error, CV_ERROR_CONNECTION, "it was answered %ld%s", answer.status,
+                       answer.is_cut ? ", and is longer than 256 KiB" : "");
+    }
+    *ret_set = join_sets(source->first_set, answer.body.data);
+    return *ret_set ? 0 : cv_fail(error, CV_ERROR_CONFIGURATION, "it has no list \"keys\"");
+}
+
+static void renew(struct key_source *source, struct cv_http_client *client, bool *is_good)
+{
+    cv_auto_free char *set = NULL;
+    struct token_keys *keys = NULL;
+    struct token_params params = source->tokens;
+    struct cv_error error;
+    int result = read_set(source, client, &set, &error);
+    params.key_set = set;
+    result = result ? result : token_keys_new(&params, &keys, &error);
+    if (result != 0) {
+        cv_log_error(&error, "the key set of CORTANA_JWKS_URL cannot be read, the keys stay");
+        *is_good = false;
+        return;
+    }
+    (void)pthread_rwlock_wrlock(&source->lock);
+    struct token_keys *before = source->keys;
+    source->keys = keys;
+    (void)pthread_rwlock_unlock(&source->lock);
+    token_keys_free(before);
+    *is_good = true;
+}
+
+/* Waits until the set is to be read; false: the end. */
+static bool wait_for_turn(struct key_source *source, bool is_good)
+{
+    (void)pthread_mutex_lock(&source->mutex);
+    for (;;) {
+        int64_t now = cv_monotonic_ms();
+        int64_t wait_ms = !is_good ? RETRY_MS : source->is_wanted ? AGAIN_MS : EVERY_MS;
+        int64_t due = source->read_at_ms ? source->read_at_ms + wait_ms : now;
+        if (source->is_ending || due <= now) {
+            break;
+        }
+        struct timespec when = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
+        (void)pthread_cond_timedwait(&source->changed, &source->mutex, &when);
+    }
+    bool goes_on = !source->is_ending;
+    source->read_at_ms = cv_monotonic_ms();
+    source->is_wanted = false;
+    (void)pthread_mutex_unlock(&source->mutex);
+    return goes_on;
+}
+
+static void *run_thread(void *opaque)
+{
+    struct key_source *source = opaque;
+    cv_auto(cv_http_client_close) struct cv_http_client *client = NULL;
+    struct cv_error error;
+    bool is_good = true;
+    if (cv_http_client_open(&client, &error) != 0) {
+        cv_log_error(&error, "the key set of CORTANA_JWKS_URL is not read");
+        return NULL;
+    }
+    while (wait_for_turn(source, is_good)) {
+        renew(source, client, &is_good);
+    }
+    return NULL;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------- */
+
+static bool copy(char **copied, const char *text)
+{
+    *copied = text ? strdup(text) : NULL;
+    return !text || *copied;
+}
+
+static bool keep_params(struct key_source *source, const struct key_source_params *params)
+{
+    const struct token_params *tokens = &params->tokens;
+    source->tokens = *tokens;
+    source->cancel = params->cancel;
+    bool good = copy(&source->url, params->url) && copy(&source->ca_file, params->ca_file) &&
+                copy(&source->first_set, tokens->key_set) &&
+                copy(&source->secret, tokens->secret) && copy(&source->issuer, tokens->issuer) &&
+                copy(&source->audience, tokens->audience) &&
+                copy(&source->default_role, tokens->default_role);
+    source->tokens.secret = source->secret;
+    source->tokens.key_set = source->first_set;
+    source->tokens.issuer = source->issuer;
+    source->tokens.audience = source->audience;
+    source->tokens.default_role = source->default_role;
+    source->tokens.may_be_empty = params->url != NULL;
+    return good;
+}
+
+/* Keys that cross a network in clear are anybody's. */
+static int check_url(struct key_source *source, const char *allowed, struct cv_error *error)
+{
+    static const char *const own[] = {"http://127.0.0.1:", "http://localhost:", "http://[::1]:"};
+    bool is_own = false;
+    for (size_t i = 0; i < CV_COUNT(own); i++) {
+        is_own = is_own || strncmp(source->url, own[i], strlen(own[i])) == 0;
+    }
+    if (!cv_http_port(source->url) || (!is_own && strncmp(source->url, "https://", 8) != 0)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "CORTANA_JWKS_URL is %s, and is to begin with https://, or to be of this "
+                       "machine: http://127.0.0.1:PORT/…",
+                       source->url);
+    }
+    if (!cv_http_networks_parse(allowed, &source->allowed) ||
+        (is_own && !cv_http_networks_add_host(&source->allowed, "localhost"))) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s must be networks like 10.0.0.0/8,fd00::/8", allow_setting);
+    }
+    return 0;
+}
+
+static bool make_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    return pthread_condattr_init(&attributes) == 0 &&
+           pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+           pthread_cond_init(condition, &attributes) == 0 &&
+           pthread_condattr_destroy(&attributes) == 0;
+}
+
+int key_source_open(const struct key_source_params *params, struct key_source **ret_source,
+                    struct cv_error *error)
+{
+    struct key_source *made = calloc(1, sizeof(*made));
+    if (!made || pthread_rwlock_init(&made->lock, NULL) != 0 ||
+        pthread_mutex_init(&made->mutex, NULL) != 0 || !make_condition(&made->changed)) {
+        free(made);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
+    }
+    cv_auto(key_source_close) struct key_source *source = made;
+    if (!keep_params(source, params)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
+    }
+    int result = source->url ? check_url(source, params->allowed, error) : 0;
+    result = result ? result : token_keys_new(&source->tokens, &source->keys, error);
+    if (result != 0) {
+        return result;
+    }
+    int failure = source->url ? pthread_create(&source->thread, NULL, run_thread, source) : 0;
+    if (failure) {
+        return cv_fail_errno(error, failure, "cannot start the thread that reads keys");
+    }
+    source->has_thread = source->url != NULL;
+    *ret_source = cv_take(source);
+    return 0;
+}
+
+void key_source_close(struct key_source *source)
+{
+    if (!source) {
+        return;
+    }
+    (void)pthread_mutex_lock(&source->mutex);
+    source->is_ending = true;
+    (void)pthread_cond_broadcast(&source->changed);
+    (void)pthread_mutex_unlock(&source->mutex);
+    if (source->has_thread) {
+        (void)pthread_join(source->thread, NULL);
+    }
+    token_keys_free(source->keys);
+    (void)pthread_cond_destroy(&source->changed);
+    (void)pthread_mutex_destroy(&source->mutex);
+    (void)pthread_rwlock_destroy(&source->lock);
+    char *const texts[] = {source->url,    source->ca_file,  source->first_set,   source->secret,
+                           source->issuer, source->audience, source->default_role};
+    for (size_t i = 0; i < CV_COUNT(texts); i++) {
+        free(texts[i]);
+    }
+    free(source);
+}
+
+/* ---- use ----------------------------------------------------------------------------------------- */
+
+static void ask_for_keys(struct key_source *source)
+{
+    (void)pthread_mutex_lock(&source->mutex);
+    source->is_wanted = true;
+    (void)pthread_cond_signal(&source->changed);
+    (void)pthread_mutex_unlock(&source->mutex);
+}
+
+enum token_fault key_source_verify(struct key_source *source, const char *token, int64_t now_s,
+                                   struct principal *ret_principal)
+{
+    (void)pthread_rwlock_rdlock(&source->lock);
+    enum token_fault fault = token_verify(source->keys, token, now_s, ret_principal);
+    (void)pthread_rwlock_unlock(&source->lock);
+    if (source->has_thread && (fault == TOKEN_KEY || fault == TOKEN_ALGORITHM)) {
+        ask_for_keys(source);
+    }
+    return fault;
+}
+
+enum token_fault key_source_accept(struct key_source *source, const json_t *claims,
+                                   struct principal *ret_principal)
+{
+    (void)pthread_rwlock_rdlock(&source->lock);
+    enum token_fault fault = principal_make(source->keys, claims, ret_principal);
+    (void)pthread_rwlock_unlock(&source->lock);
+    return fault;
+}

@@ -1,0 +1,191 @@
+#include "gateway/limits.h"
+
+#include "gateway/address.h"
+
+#include <arpa/inet.h>
+#include <math.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <string.h>
+
+enum {
+    SETS = 4096, /* of buckets: 16,384 callers at once, in 512 KiB */
+    WAYS = 4,
+    SEED_BYTES = 16,
+    LARGEST = 1000000,
+};
+
+struct bucket {
+    uint64_t caller; /* a keyed hash, so that nobody makes two callers meet on purpose; 0: free */
+    double level;    /* requests in it, at the time below */
+    int64_t at_ms;
+};
+
+struct limits {
+    struct {
+        double rate; /* a second; 0: no bound */
+        double burst;
+    } classes[RATE_COUNT];
+    unsigned char seed[SEED_BYTES];
+
+    pthread_mutex_t mutex; /* the buckets */
+    struct bucket buckets[SETS][WAYS];
+};
+
+static const char *const names[RATE_COUNT] = {"read", "write", "search", "failure"};
+static const char defaults[] = "read=50:200,write=5:20,search=10:30,failure=0.1:10";
+
+const char *rate_class_name(enum rate_class class)
+{
+    return names[class];
+}
+
+/* ---- configuration ------------------------------------------------------------------------------- */
+
+static bool read_class(struct limits *limits, const char *text, size_t length)
+{
+    char part[64];
+    double rate = 0;
+    double burst = 0;
+    if (length >= sizeof(part)) {
+        return false;
+    }
+    (void)snprintf(part, sizeof(part), "%.*s", (int)length, text);
+    char *value = strchr(part, '=');
+    char *colon = strchr(part, ':');
+    if (!value) {
+        return false;
+    }
+    *value++ = '\0';
+    if (colon) {
+        *colon++ = '\0';
+    }
+    if (!cv_parse_double(value, 0, LARGEST, &rate) ||
+        (rate > 0 && (!colon || !cv_parse_double(colon, 1, LARGEST, &burst)))) {
+        return false;
+    }
+    for (size_t i = 0; i < RATE_COUNT; i++) {
+        if (strcmp(names[i], part) == 0) {
+            limits->classes[i].rate = rate;
+            limits->classes[i].burst = burst;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_classes(struct limits *limits, const char *text)
+{
+    for (size_t length; *text; text += length + (text[length] == ',')) {
+        length = strcspn(text, ",");
+        if (!read_class(limits, text, length)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int limits_new(const char *text, struct limits **ret_limits, struct cv_error *error)
+{
+    cv_auto_free struct limits *limits = calloc(1, sizeof(*limits));
+    if (!limits || pthread_mutex_init(&limits->mutex, NULL) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for limits");
+    }
+    if (!read_classes(limits, defaults) || (text && !read_classes(limits, text))) {
+        (void)pthread_mutex_destroy(&limits->mutex);
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "--rates is '%s', and is to be like read=50:200,write=5:20,search=10:30,"
+                       "failure=0.1:10 (a second, and at once), or read=0 for no bound",
+                       text);
+    }
+    arc4random_buf(limits->seed, sizeof(limits->seed));
+    *ret_limits = cv_take(limits);
+    return 0;
+}
+
+void limits_free(struct limits *limits)
+{
+    if (limits) {
+        (void)pthread_mutex_destroy(&limits->mutex);
+        free(limits);
+    }
+}
+
+/* ---- buckets ------------------------------------------------------------------------------------- */
+
+static uint64_t hash(const struct limits *limits, enum rate_class class, const char *caller)
+{
+    unsigned char text[SEED_BYTES + 1 + 96];
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    uint64_t made = 0;
+    size_t length = strnlen(caller, 96);
+    (void)memcpy(text, limits->seed, SEED_BYTES);
+    text[SEED_BYTES] = (unsigned char)class;
+    (void)memcpy(text + SEED_BYTES + 1, caller, length);
+    if (EVP_Digest(text, SEED_BYTES + 1 + length, digest, NULL, EVP_sha256(), NULL) == 1) {
+        (void)memcpy(&made, digest, sizeof(made));
+    }
+    return made | 1; /* 0 is a free bucket's */
+}
+
+/* The caller's bucket, or the one that was not used for longest, filled. */
+static struct bucket *find(struct limits *limits, uint64_t caller, double burst, int64_t now_ms)
+{
+    struct bucket *set = limits->buckets[caller >> 32 & (SETS - 1)];
+    struct bucket *oldest = set;
+    for (size_t i = 0; i < WAYS; i++) {
+        if (set[i].caller == caller) {
+            return &set[i];
+        }
+        oldest = set[i].at_ms < oldest->at_ms ? &set[i] : oldest;
+    }
+    *oldest = (struct bucket){caller, burst, now_ms};
+    return oldest;
+}
+
+static struct rate_state look(struct limits *limits, enum rate_class class, const char *caller,
+                              double taken)
+{
+    double rate = limits->classes[class].rate;
+    double burst = limits->classes[class].burst;
+    struct rate_state state = {.class = class, .is_bounded = rate > 0, .burst = (int)burst};
+    if (!state.is_bounded) {
+        return state;
+    }
+    int64_t now_ms = cv_monotonic_ms();
+    uint64_t id = hash(limits, class, caller);
+    (void)pthread_mutex_lock(&limits->mutex);
+    struct bucket *bucket = find(limits, id, burst, now_ms);
+    double level = bucket->level + (double)(now_ms - bucket->at_ms) / 1000 * rate;
+    bucket->level = level < burst ? level : burst;
+    bucket->at_ms = now_ms;
+    state.is_over = bucket->level < 1;
+    bucket->level -= state.is_over ? 0 : taken;
+    level = bucket->level;
+    (void)pthread_mutex_unlock(&limits->mutex);
+    state.left = (int)level;
+    state.window_s = (int)ceil(burst / rate);
+    state.retry_s = level >= 1 ? 0 : (int)ceil((1 - level) / rate);
+    return state;
+}
+
+struct rate_state limits_take(struct limits *limits, enum rate_class class, const char *caller)
+{
+    return look(limits, class, caller, 1);
+}
+
+struct rate_state limits_look(struct limits *limits, enum rate_class class, const char *caller)
+{
+    return look(limits, class, caller, 0);
+}
+
+void limits_network(const char *address, char *network)
+{
+    enum { HOST_BYTES = 8 }; /* of an IPv6 address, which a subscriber chooses */
+    struct in6_addr v6;
+    (void)snprintf(network, ADDRESS_TEXT_SIZE, "%s", address);
+    if (strchr(address, ':') && inet_pton(AF_INET6, address, &v6) == 1) {
+        (void)memset(v6.s6_addr + HOST_BYTES, 0, HOST_BYTES);
+        (void)inet_ntop(AF_INET6, &v6, network, ADDRESS_TEXT_SIZE);
+    }
+}

@@ -1,0 +1,302 @@
+"""Who gets in to the HTTP API, and how often: keys of issuers by URL, API keys, limits, and addresses behind proxies."""
+
+import http.server
+import json
+import threading
+import uuid
+
+import pytest
+from api import ALICE, SECRET, TEAM, Gateway, Key, Library, make_login, token
+from api_matrix import CALLERS
+from jobs import Queue
+from probing import port_of, scrape
+from test_api import check
+from workers import Worker, wait_until
+
+ADMIN, SERVICE = CALLERS["admin"], CALLERS["service"]
+OPERATOR = token(app_metadata={"cortana_role": "operator"})
+
+
+@pytest.fixture(scope="module")
+def place(shared_cluster):
+    name = shared_cluster.create_database()
+    connection = shared_cluster.connect(name)
+    queue = Queue(connection)
+    make_login(queue)
+    yield shared_cluster.url(name), queue
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def library(place):
+    return Library(place[1])
+
+
+@pytest.fixture(scope="module")
+def start(program, place, library, tmp_path_factory):
+    """Starts gateways, and ends them with the module."""
+    started = []
+
+    def begin(*arguments, **environment):
+        directory = tmp_path_factory.mktemp("gateway")
+        gateway = Gateway(program, place[0], directory, "--connections", "2", *arguments,
+                          STORE_URL=f"dir:{directory}/store", **environment)
+        started.append(gateway)
+        return gateway
+
+    yield begin
+    for gateway in started:
+        gateway.end()
+
+
+@pytest.fixture(scope="module")
+def gateway(start):
+    return start()
+
+
+# ---- keys of an issuer, by URL -----------------------------------------------------------------------
+
+
+class Issuer:
+    """Serves a key set over HTTP, or something else."""
+
+    def __init__(self):
+        self.keys, self.status, self.body, self.reads = [], 200, None, 0
+        issuer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                issuer.reads += 1
+                body = issuer.body if issuer.body is not None else \
+                    json.dumps({"keys": [key.jwk for key in issuer.keys]}).encode()
+                self.send_response(issuer.status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
+
+    def end(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def issuer():
+    made = Issuer()
+    yield made
+    made.end()
+
+
+def test_keys_come_from_the_issuer_and_stay_when_it_is_away(start, issuer, tmp_path):
+    first, second = Key(tmp_path, "first", "ES256"), Key(tmp_path, "second", "RS256")
+    issuer.keys = [first]
+    gateway = start(CORTANA_JWKS_URL=issuer.url)
+    wait_until(lambda: gateway.ask("/me", first.token()).status == 200, "the issuer's keys")
+    assert gateway.ask("/me", token()).status == 200  # the secret is good beside them
+    # Forged ids make it read again, but not for each of them.
+    reads = issuer.reads
+    forged = [first.token(header={"kid": str(uuid.uuid4())}) for _ in range(3)] + [second.token()]
+    for one in forged * 8:
+        assert gateway.ask("/me", one).status == 401
+    assert issuer.reads <= reads + 1
+    # What is no key set, or a weak one, changes nothing.
+    for status, body in ((500, b""), (200, b"<html>"), (200, b'{"keys": 1}'), (200, b"[" * 300000)):
+        issuer.status, issuer.body = status, body
+        assert gateway.ask("/me", first.token()).status == 200
+    gateway.end()
+
+
+def test_a_set_that_cannot_be_read_is_read_again(start, issuer, tmp_path):
+    key = Key(tmp_path, "late", "ES256")
+    issuer.status = 503
+    gateway = start(CORTANA_JWKS_URL=issuer.url)
+    wait_until(lambda: gateway.process.says("the keys stay"), "the gateway to say that the set is away")
+    assert gateway.ask("/me", key.token()).status == 401
+    issuer.status, issuer.keys = 200, [key]
+    wait_until(lambda: gateway.ask("/me", key.token()).status == 200, "the set to be read again")
+    gateway.end()
+
+
+@pytest.mark.parametrize("url", ["http://issuer.example/jwks", "ftp://127.0.0.1:1/x", "file:///etc/passwd", "x",
+                                 "http://127.0.0.1.example:80/x", "http://10.0.0.1:80/x"])
+def test_an_issuer_in_clear_is_refused(program, place, tmp_path, url):
+    process = Worker([program("api-gateway"), "--api", "127.0.0.1:0"],
+                     {"DATABASE_URL": place[0], "CORTANA_JWT_SECRET": SECRET, "CORTANA_JWKS_URL": url},
+                     tmp_path / "gateway.log")
+    wait_until(lambda: not process.is_alive(), "the gateway to end")
+    assert process.says("CORTANA_JWKS_URL is")
+
+
+# ---- API keys ----------------------------------------------------------------------------------------
+
+
+def make(gateway, bearer=ADMIN, **wanted):
+    answer = check(gateway.ask("/keys", bearer, "POST", {"name": "a script", "role": "editor", **wanted}), "POST", "/keys")
+    assert answer.status == 201, answer.data
+    return answer.json
+
+
+def test_a_key_acts_for_its_maker(gateway, library, place):
+    made = make(gateway)
+    secret = made["secret"]
+    assert secret.startswith(f"cvk_{made['prefix']}_") and len(secret) == 56
+    assert gateway.ask("/me", secret).json == {"user_id": ALICE, "team_ids": [], "role": "editor",
+                                               "features": {"semantic_search": False}}
+    assert check(gateway.ask("/session", secret), "GET", "/session").json["expires_at"] is None
+    assert [item["id"] for item in gateway.ask("/videos", secret).json["items"]] == [library.videos["own"]]
+    assert gateway.ask(f"/jobs/{library.jobs['own']}/retry", secret, "POST").status in (200, 409)
+    assert gateway.ask(f"/jobs/{library.jobs['foreign']}", secret).status == 404
+    listed = check(gateway.ask("/keys", ADMIN), "GET", "/keys")
+    mine = next(item for item in listed.json["items"] if item["id"] == made["id"])
+    assert mine["last_used_at"] and secret.encode() not in listed.data
+    stored = place[1].value("SELECT to_jsonb(k)::text FROM api_keys k WHERE id = %s", made["id"])
+    assert secret[13:] not in stored and secret not in gateway.process.log_path.read_text()
+
+
+def test_a_key_of_a_team_sees_the_team_alone(gateway, library):
+    made = make(gateway, team_id=TEAM, role="viewer")
+    answer = gateway.ask("/me", made["secret"]).json
+    assert (answer["user_id"], answer["team_ids"], answer["role"]) == (made["id"], [TEAM], "viewer")
+    assert [item["id"] for item in gateway.ask("/videos", made["secret"]).json["items"]] == [library.videos["team"]]
+    assert gateway.ask(f"/jobs/{library.jobs['team']}/retry", made["secret"], "POST").status == 403
+
+
+def test_a_key_ends(gateway, place):
+    made = make(gateway)
+    assert gateway.ask("/me", made["secret"]).status == 200
+    assert gateway.ask(f"/keys/{made['id']}", CALLERS["other tenant"], "DELETE").status == 403
+    stranger = token(sub=str(uuid.uuid4()), app_metadata={"cortana_role": "admin"})
+    assert check(gateway.ask(f"/keys/{made['id']}", stranger, "DELETE"), "DELETE", "/keys/{id}").status == 404
+    assert check(gateway.ask(f"/keys/{made['id']}", ADMIN, "DELETE"), "DELETE", "/keys/{id}").status == 204
+    assert gateway.ask("/me", made["secret"]).status == 401
+    late = make(gateway, expires_at="2999-01-01T00:00:00Z")
+    assert gateway.ask("/me", late["secret"]).status == 200
+    place[1].run("UPDATE api_keys SET expires_at = now() WHERE id = %s", late["id"])
+    assert gateway.ask("/me", late["secret"]).status == 401
+    elsewhere = make(gateway, addresses="192.0.2.0/24,2001:db8::/32")
+    assert gateway.ask("/me", elsewhere["secret"]).status == 401
+    here = make(gateway, addresses="127.0.0.0/8")
+    assert gateway.ask("/me", here["secret"]).status == 200
+
+
+def test_a_key_that_is_none(gateway):
+    secret = make(gateway)["secret"]
+    before = scrape(port_of(gateway.process)).total("cortana_api_auth_failures_total")
+    forged = [secret[:-1] + ("A" if secret[-1] != "A" else "B"), secret[:-1], secret + "A", "cvk_", "cvk_12345678_" + "'" * 43,
+              secret.upper(), "cvk_00000000_" + secret[13:]]
+    for one in forged:
+        answer = check(gateway.ask("/me", one), "GET", "/me")
+        assert answer.status == 401 and answer.headers["WWW-Authenticate"] == "Bearer", one
+    assert scrape(port_of(gateway.process)).total("cortana_api_auth_failures_total") == before + len(forged)
+
+
+@pytest.mark.parametrize("bearer, wanted, status", [
+    (CALLERS["viewer"], {}, 403), (CALLERS["owner"], {}, 403), (ADMIN, {"role": "service"}, 403),
+    (OPERATOR, {"role": "service"}, 403), (ADMIN, {"team_id": str(uuid.uuid4())}, 400), (SERVICE, {}, 400),
+    (SERVICE, {"role": "service", "team_id": TEAM}, 400), (ADMIN, {"expires_at": "2020-01-01T00:00:00Z"}, 400),
+    (ADMIN, {"addresses": "10.0.0.1/8"}, 400), (ADMIN, {"role": "root"}, 400), (ADMIN, {"name": ""}, 400),
+    (ADMIN, {"unknown": 1}, 400)])
+def test_keys_that_are_refused(gateway, bearer, wanted, status):
+    answer = gateway.ask("/keys", bearer, "POST", {"name": "x", "role": "viewer", **wanted})
+    assert check(answer, "POST", "/keys").status == status, answer.data
+
+
+def test_a_key_makes_no_key(gateway):
+    admins = make(gateway, role="admin")["secret"]
+    assert gateway.ask("/keys", admins).status == 200
+    assert gateway.ask("/keys", admins, "POST", {"name": "x", "role": "viewer"}).status == 403
+
+
+def test_a_key_of_the_service(gateway, start):
+    made = make(gateway, SERVICE, role="service")
+    assert gateway.ask("/me", made["secret"]).json["role"] == "service"
+    assert gateway.ask("/workers", made["secret"]).status == 200
+    outward = start("--no-operator")
+    assert outward.ask("/me", made["secret"]).status == 403
+    assert outward.ask("/me", OPERATOR).status == 403
+
+
+def test_an_operator_sees_everything_but_is_not_the_service(gateway, library):
+    answer = check(gateway.ask("/me", OPERATOR), "GET", "/me").json
+    assert (answer["role"], answer["user_id"]) == ("operator", ALICE)
+    assert {item["id"] for item in gateway.ask("/videos", OPERATOR).json["items"]} >= set(library.videos.values())
+    assert gateway.ask("/workers", OPERATOR).status == 200
+
+
+# ---- limits ------------------------------------------------------------------------------------------
+
+
+def test_who_asks_too_often_waits(start):
+    gateway = start(CORTANA_API_RATES="read=2:4,write=1:1,search=1:2,failure=0")
+    mate = token(sub=str(uuid.uuid4()))
+    # The gateway's own start has asked as Alice; somebody else's bucket is full.
+    answers = [gateway.ask("/videos", mate) for _ in range(8)]
+    good = [answer for answer in answers if answer.status == 200]
+    over = check(next(answer for answer in answers if answer.status == 429), "GET", "/videos")
+    assert 4 <= len(good) < 8 and good[0].headers["RateLimit"] == '"read";r=3;t=0'
+    assert good[0].headers["RateLimit-Policy"] == '"read";q=4;w=2' and over.headers["Retry-After"] == "1"
+    assert gateway.ask("/search?q=a", mate).status == 200  # another class
+    assert gateway.ask("/videos", token(sub=str(uuid.uuid4()))).status == 200  # another caller
+    statuses = [gateway.ask("/keys", ADMIN, "POST", {"name": "x", "role": "viewer"}).status for _ in range(3)]
+    assert statuses[0] == 201 and 429 in statuses
+    wait_until(lambda: gateway.ask("/videos", mate).status == 200, "the bucket to fill")
+    assert scrape(port_of(gateway.process)).total("cortana_api_rate_limited_total") >= 2
+
+
+def test_guessing_is_slow(start):
+    gateway = start("--trusted-proxies", "127.0.0.0/8", CORTANA_API_RATES="failure=0.001:5")
+    statuses = [gateway.ask("/me", "cvk_12345678_" + "A" * 43).status for _ in range(4)]
+    statuses += [gateway.ask("/me", token(secret="another secret that is as long as the other")).status for _ in range(4)]
+    assert statuses == [401] * 5 + [429] * 3
+    assert gateway.ask("/me", token()).status == 429  # whoever it is: a guess that was right is not told, either
+    assert gateway.ask("/me", token(), X_Forwarded_For="192.0.2.9").status == 200
+
+
+@pytest.mark.parametrize("text", ["read", "read=1", "read=x:1", "read=-1:1", "nothing=1:1", "read=1:0", "read=1:1:1", "=:"])
+def test_limits_that_are_refused(program, tmp_path, text):
+    process = Worker([program("api-gateway"), "--rates", text], {"CORTANA_JWT_SECRET": SECRET, "DATABASE_URL": "x"},
+                     tmp_path / "gateway.log")
+    wait_until(lambda: not process.is_alive(), "the gateway to end")
+    assert process.says("--rates")
+
+
+# ---- addresses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments, headers, is_good", [
+    ((), {"X_Forwarded_For": "192.0.2.7"}, False),  # nobody is believed
+    (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7"}, True),
+    (("127.0.0.1",), {}, False),
+    (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7, 198.51.100.1"}, False),  # what a client itself has written
+    (("127.0.0.1,198.51.100.1",), {"X_Forwarded_For": "203.0.113.1, 192.0.2.7, 198.51.100.1"}, True),
+    (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7:4711"}, True),
+    (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7, unknown"}, False),
+    (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7," * 400}, False),
+    (("127.0.0.1",), {"Forwarded": "for=192.0.2.7"}, False),  # not the header that was named
+    (("127.0.0.1", "--forwarded", "forwarded"), {"Forwarded": 'by=x; For="192.0.2.7:80";proto=https'}, True),
+    (("127.0.0.1", "--forwarded", "forwarded"), {"Forwarded": "for=192.0.2.7, for=_hidden"}, False),
+    (("127.0.0.1", "--forwarded", "forwarded"), {"X_Forwarded_For": "192.0.2.7"}, False),
+])
+def test_the_address_behind_a_proxy(proxied, arguments, headers, is_good):
+    gateway, secret = proxied(arguments)
+    assert (gateway.ask("/me", secret, **headers).status == 200) == is_good
+
+
+@pytest.fixture(scope="module")
+def proxied(start, gateway):
+    """(gateway, key): a gateway with these trusted proxies, and a key that is good from 192.0.2.0/24 alone."""
+    secret = make(gateway, addresses="192.0.2.0/24")["secret"]
+    known = {}
+
+    def find(arguments):
+        if arguments not in known:
+            known[arguments] = start("--trusted-proxies", *arguments) if arguments else gateway
+        return known[arguments], secret
+
+    return find
