@@ -18,6 +18,7 @@ export class Problem extends Error {
     }
 }
 
+let principal = null; // a promise of who asks
 let signIn = null; // what asks the reader for a token
 let asking = null; // while it does
 
@@ -31,7 +32,17 @@ export function onSignIn(ask) {
  * @returns {Promise<void>}
  */
 export async function useToken(token) {
+    principal = null;
     await send('/session', {method: 'POST', body: {token}});
+}
+
+/** Who asks, and what they may do; asked for once. @returns {Promise<any>} */
+export function who() {
+    principal ??= ask('/me').catch((problem) => {
+        principal = null;
+        throw problem;
+    });
+    return principal;
 }
 
 function address(path, query) {

@@ -3,7 +3,7 @@ import {html, nothing} from './vendor/lit-html.js';
 import {onSignIn, useToken} from './api.js';
 import {Element} from './element.js';
 import {queried, remembered, startRouter} from './router.js';
-import {chooseLanguage, language, loadTexts, t} from './text.js';
+import {chooseLanguage, language, loadTexts, t, timeOfDay} from './text.js';
 import './parts/icon.js';
 import './parts/search-box.js';
 import './parts/sign-in.js';
@@ -11,11 +11,18 @@ import './parts/toast.js';
 
 const screens = [
     [/^\/$/, 'search', 'screen-search'],
-    [/^\/videos$/, 'library', 'screen-library'],
+    [/^\/(?:videos|upload)$/, 'library', 'screen-library'],
     [/^\/videos\/([0-9a-f-]{36})$/, 'video', 'screen-video'],
     [/^\/jobs$/, 'jobs', 'screen-jobs'],
+    [/^\/queues$/, 'queues', 'screen-queues'],
+    [/^\/runs$/, 'runs', 'screen-runs'],
+    [/^\/runs\/([0-9a-f-]{36})$/, 'run', 'screen-run'],
+    [/^\/workers$/, 'workers', 'screen-workers'],
+    [/^\/failures$/, 'failures', 'screen-failures'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];
+
+const WORK = /^\/(jobs|queues|runs|workers|failures|schedules|audit|keys)\b/;
 
 function applyTheme() {
     document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';
@@ -23,12 +30,21 @@ function applyTheme() {
 
 class App extends Element {
     isAway = false;
+    lostAt = null; // when the live events were cut
     name = '';
 
     connectedCallback() {
         onSignIn(() => this.querySelector('cv-sign-in').ask());
         addEventListener('cv-away', () => this.setAway(true));
         addEventListener('cv-back', () => this.setAway(false));
+        addEventListener('cv-live', ({detail: isLive}) => {
+            this.lostAt = isLive ? null : this.lostAt ?? new Date();
+            if (isLive && this.isAway) {
+                this.isAway = false;
+                this.screen?.onAddress?.(true);
+            }
+            this.update();
+        });
         addEventListener('keydown', (event) => this.onKey(event));
         startRouter(() => this.route());
         this.update();
@@ -95,7 +111,7 @@ class App extends Element {
     }
 
     link(path, key, icon) {
-        const isHere = location.pathname === path || (path !== '/' && location.pathname.startsWith(path));
+        const isHere = path === '/jobs' ? WORK.test(location.pathname) : location.pathname.startsWith(path);
         return html`<a href=${path} title=${t(key)} aria-current=${isHere ? 'page' : nothing}>
             <cv-icon name=${icon}></cv-icon><span>${t(key)}</span></a>`;
     }
@@ -125,6 +141,7 @@ class App extends Element {
             </header>
             ${this.isAway ? html`<p class="away" role="status">${t('problem.away')}
                 <button @click=${() => this.screen?.onAddress?.(true)}>${t('again')}</button></p>` : nothing}
+            ${this.lostAt && !this.isAway ? html`<p class="away" role="status">${t('live.lost', {time: timeOfDay(this.lostAt)})}</p>` : nothing}
             <main id="main" tabindex="-1"></main>
             <div id="announcer" class="unseen" aria-live="polite"></div>
             <cv-sign-in></cv-sign-in>

@@ -11,6 +11,7 @@ const plural = new Intl.PluralRules(language);
 const number = new Intl.NumberFormat(language);
 const date = new Intl.DateTimeFormat(language, {dateStyle: 'medium'});
 const dateAndTime = new Intl.DateTimeFormat(language, {dateStyle: 'medium', timeStyle: 'medium'});
+const clockTime = new Intl.DateTimeFormat(language, {timeStyle: 'medium'});
 const relative = new Intl.RelativeTimeFormat(language, {numeric: 'auto'});
 
 /** Loads the texts; nothing is shown before that. */
@@ -84,6 +85,8 @@ export function span(ms) {
     return `${number.format(value < 10 && size > 1 ? Math.round(value * 10) / 10 : Math.round(value))} ${name}`;
 }
 
+/** @param {Date} time */
+export const timeOfDay = (time) => clockTime.format(time);
 /** @param {string} time RFC 3339 */
 export const day = (time) => date.format(new Date(time));
 /** @param {string} time RFC 3339 */

@@ -90,3 +90,23 @@ def make_jobs(queue, videos, count=100000):
     with queue.connection.cursor() as cursor:
         cursor.execute(statement, {"videos": videos, "count": count})
         cursor.execute("ANALYZE")
+
+
+FLEET = (("transcode", "press", 2, "running"), ("sample", "press", 2, "running"), ("ocr", "reader-1", 4, "running"),
+         ("ocr", "reader-2", 4, "running"), ("segment_index", "press", 1, "running"), ("clip_generate", "attic", 2, "stopped"))
+
+
+def make_fleet(queue, videos):
+    """Workers and their machines, and a few runs, whose ids it returns."""
+    for n, (job_type, host, slots, state) in enumerate(FLEET):
+        queue.run("INSERT INTO workers (id, host, version, job_types, slots, running, state, last_seen, started_at)"
+                  " VALUES (%s, %s, '0.9.0', %s, %s, %s, %s, now() - %s * interval '7 seconds', now() - interval '3 days')",
+                  f"{host}-{job_type}-{4000 + n}", host, [job_type], slots, 0 if state == "stopped" else n % (slots + 1), state, n)
+    for host, used, level in (("press", 61, "ok"), ("reader-1", 87, "warning"), ("reader-2", 93, "critical"), ("attic", 12, "ok")):
+        queue.run("INSERT INTO hosts (name, cpu_budget, disk_level, disk_used_percent, disk_checked_at)"
+                  " VALUES (%s, 8, %s, %s, now() - interval '20 seconds') ON CONFLICT (name) DO UPDATE SET"
+                  " disk_level = EXCLUDED.disk_level, disk_used_percent = EXCLUDED.disk_used_percent", host, level, used)
+    for n in range(9):
+        queue.add("webhook")
+        queue.fail(queue.claim_one("webhook"), ("Timeout", "Refused")[n // 6], retryable=False)
+    return [str(queue.value("SELECT run_id FROM start_run('video_pipeline', '{}', %s)", video)) for video in videos[:4]]

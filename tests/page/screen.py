@@ -1,12 +1,39 @@
 """The page in a browser, as the tests speak of it: waits for what is to be seen, never for time."""
 
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+
+from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 WIDE, NARROW = (1366, 768), (360, 740)  # windows
 DEADLINE = 60  # seconds; the machine may be busy with other tests
+
+
+@contextlib.contextmanager
+def browser():
+    """Chromium without a window, and without anything of an earlier one."""
+    profile = tempfile.mkdtemp(prefix="cv-chromium-")
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+                     "--disable-dev-shm-usage", "--mute-audio", "--lang=en", "--no-first-run",
+                     "--autoplay-policy=no-user-gesture-required", f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(service=Service(shutil.which("chromedriver"), log_path=os.devnull), options=options)
+    try:
+        yield started
+    finally:
+        started.quit()
+        shutil.rmtree(profile, ignore_errors=True)
 
 
 class Screen:
@@ -59,6 +86,7 @@ class Screen:
         self.see(".results[data-state=shown]")
 
     def complaints(self):
-        """What the browser's console has of errors, without the refusals that tests ask for."""
+        """What the browser's console has of errors, without the refusals that tests ask for, and the question whether to
+        leave, which a browser puts to people alone."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"
-                and "Failed to load resource" not in entry["message"]]
+                and not re.search("Failed to load resource|beforeunload", entry["message"])]

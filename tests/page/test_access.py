@@ -21,21 +21,34 @@ SCREENS = {
     "start": ("/", ".card"), "results": ("/?q=bridge", ".hit"), "nothing": ("/?q=zzzzqqqq", "[data-state=empty]"),
     "refused": ("/?q=-lang%3Aeng", "[data-state=failed]"), "library": ("/videos", ".card"),
     "video": ("/videos/FILM?q=harbour", "cv-transcript li.found"), "jobs": ("/jobs", "tbody tr"),
-    "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
+    "job": ("/jobs/FAILED", ".error-box"), "run": ("/runs/RUN", ".graph"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
 }
+OPERATORS = {"queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"),
+             "failures": ("/failures", "h1"), "many": ("/jobs?state=failed", "tbody tr")}
+
+
+def examine(screen, place, theme, path, shown):
+    failed = place.queue.value("SELECT id::text FROM jobs WHERE status = 'failed' AND video_id = ANY (%s::uuid[]) LIMIT 1", place.videos)
+    screen.theme(theme)
+    screen.resize(*(NARROW if theme == "dark" else WIDE))
+    screen.open(path.replace("FILM", place.film).replace("FAILED", failed).replace("RUN", place.runs[0]))
+    screen.see(shown)
+    screen.wait(lambda: not screen.all(".skeletons"), "all to be there")
+    screen.script(AXE)
+    assert not (found := screen.driver.execute_async_script(RUN)), "\n".join(found)
+    assert screen.script("return document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than the window"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", SCREENS)
 def test_nothing_keeps_people_out(screen, place, name, theme):
-    path, shown = SCREENS[name]
-    screen.theme(theme)
-    screen.resize(*(NARROW if theme == "dark" else WIDE))
-    screen.open(path.replace("FILM", place.film))
-    screen.see(shown)
-    screen.wait(lambda: not screen.all(".skeletons"), "all to be there")
-    screen.script(AXE)
-    assert not (found := screen.driver.execute_async_script(RUN)), "\n".join(found)
+    examine(screen, place, theme, *SCREENS[name])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_nothing_keeps_operators_out(operator, place, name, theme):
+    examine(operator, place, theme, *OPERATORS[name])
 
 
 def test_the_dialogs_too(screen):

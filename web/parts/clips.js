@@ -1,15 +1,14 @@
 /* Clips of a video: from a beginning to an end, made by a worker, downloaded from here. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask} from '../api.js';
+import {ask, who} from '../api.js';
 import {Element} from '../element.js';
+import {listen} from '../live.js';
 import {clock, t} from '../text.js';
+import {OPEN} from './states.js';
 import {say} from './toast.js';
 
 const FORMATS = ['mp4', 'webm', 'gif', 'jpg'];
-const WAIT_S = 20; // an answer is held back so long while nothing changes
-const AGAIN_MS = 3000; // after a failure
 const SHOWN = 50;
-const OPEN = ['queued', 'processing', 'retry', 'stopping', 'lost'];
 
 class Clips extends Element {
     items = [];
@@ -17,17 +16,38 @@ class Clips extends Element {
     to = null;
     format = 'mp4';
     mayMake = false;
-    #watched = new Set();
 
     /** @param {string} video */
     async load(video) {
         this.video = video;
-        const me = await ask('/me').catch(() => null);
+        const me = await who().catch(() => null);
         this.mayMake = !!me && me.role !== 'viewer';
         const found = await ask('/clips', {query: {video, limit: SHOWN}}).catch(() => ({items: []}));
         this.items = found.items.filter((clip) => !clip.removed_at);
         this.update();
-        this.items.forEach((clip) => this.watch(clip));
+        this.live ??= listen([], (kind, data) => this.heard(kind, data));
+        this.watch();
+    }
+
+    disconnectedCallback() {
+        this.live?.stop();
+    }
+
+    /** Listens to the jobs of the clips that are not over. */
+    watch() {
+        this.live.topics(this.items.filter((clip) => OPEN.includes(clip.state)).map((clip) => `job:${clip.job_id}`));
+    }
+
+    async heard(kind, data) {
+        const clip = this.items.find((one) => one.job_id === data.id);
+        if (kind === 'reset') {
+            await this.load(this.video);
+        } else if (clip && OPEN.includes(data.state)) {
+            this.put({...clip, state: data.state, progress: data.progress, error: data.error});
+        } else if (clip) { // over: where it is downloaded from is told by the clip alone
+            this.put(await ask(`/clips/${clip.id}`).catch(() => ({...clip, state: data.state, error: data.error})));
+            this.watch();
+        }
     }
 
     /** @param {'from' | 'to'} end @param {number} ms */
@@ -46,24 +66,6 @@ class Clips extends Element {
         this.update();
     }
 
-    /** Waits for a clip that is not over. */
-    async watch(clip) {
-        if (this.#watched.has(clip.id)) {
-            return;
-        }
-        this.#watched.add(clip.id);
-        let now = clip;
-        while (this.isConnected && OPEN.includes(now.state)) {
-            try {
-                now = await ask(`/clips/${clip.id}`, {query: {wait: WAIT_S}});
-                this.put(now);
-            } catch {
-                await new Promise((done) => setTimeout(done, AGAIN_MS));
-            }
-        }
-        this.#watched.delete(clip.id);
-    }
-
     async make() {
         const body = {video_id: this.video, t_start: this.from, padding_ms: 0,
             options: {format: this.format}};
@@ -74,7 +76,7 @@ class Clips extends Element {
             const {id} = await ask('/clips', {method: 'POST', body});
             const clip = await ask(`/clips/${id}`);
             this.put(clip);
-            this.watch(clip);
+            this.watch();
         } catch (problem) {
             say(problem.text, 'bad');
         }

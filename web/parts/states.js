@@ -1,7 +1,13 @@
 /* What is shown in place of content: that it is awaited, that there is none, that it failed; and a video's card. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ago, clock, t} from '../text.js';
+import {ago, clock, hasText, t} from '../text.js';
 import './poster.js';
+
+/** States in which a job is not over. */
+export const OPEN = ['queued', 'processing', 'retry', 'stopping', 'lost'];
+
+/** What jobs of a type do, in the reader's language. @param {string} type */
+export const typeName = (type) => (hasText(`stage.${type}`) ? t(`stage.${type}`) : type);
 
 /** Grey shapes of what is awaited. @param {string} kind "card", "row" @param {number} number */
 export const skeleton = (kind, number) => html`<div class="skeletons ${kind}s" aria-hidden="true">
@@ -45,7 +51,7 @@ export function card(video, stage) {
 
 /** "Reading the text, 41 %" */
 export function stageText(stage, share = Math.round(stage.progress * 100)) {
-    const name = t(`stage.${stage.job_type}`);
+    const name = typeName(stage.job_type);
     if (stage.status === 'processing') {
         return t('stage.running', {name, share});
     }

@@ -1,53 +1,73 @@
-/* One job: its state, what went wrong, what it was given and gave; cancel and retry. */
+/* One job: its state, why it waits or what went wrong, what it has been through, what it was given and gave. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask} from '../api.js';
-import {Element} from '../element.js';
+import {ask, who} from '../api.js';
+import {Element, whenQuiet} from '../element.js';
+import {listen} from '../live.js';
 import {forgetPages} from '../parts/pages.js';
-import {failure, skeleton} from '../parts/states.js';
-import {say} from '../parts/toast.js';
+import {failure, OPEN, skeleton, typeName} from '../parts/states.js';
+import {copy, say} from '../parts/toast.js';
 import {moment, span, t} from '../text.js';
-import {typeName} from './jobs.js';
+import '../parts/job-history.js';
 
-const LOOK_MS = 2000; // between two looks at a job that is not over
-const LOOK_SLOWEST_MS = 20000;
-const OPEN = ['queued', 'processing', 'retry', 'stopping', 'lost'];
+const SETTLE_MS = 300; // before the history of a job that changes is read again
 
 class JobScreen extends Element {
-    wait = LOOK_MS;
+    reasons = [];
 
     connectedCallback() {
+        this.live = listen([`job:${this.dataset.id}`], (kind, data) => this.heard(kind, data));
+        this.lookAround = whenQuiet(() => this.loadOther(), SETTLE_MS);
+        who().then((me) => {
+            this.mayChange = me.role !== 'viewer';
+            this.update();
+        }, () => null);
         this.look();
     }
 
     disconnectedCallback() {
-        clearTimeout(this.timer);
+        this.live.stop();
     }
 
     onAddress() {
         this.look();
     }
 
-    /** Asks for the job, and again while it is not over: less often while nothing changes. */
+    heard(kind, data) {
+        if (kind === 'reset' || !this.job || (OPEN.includes(this.job.state) && !OPEN.includes(data.state))) {
+            this.look(); // the result is told by the job alone
+            return;
+        }
+        const isOther = data.state !== this.job.state || data.attempt !== this.job.attempt;
+        this.job = {...this.job, ...data};
+        this.update();
+        if (isOther) {
+            this.lookAround();
+        }
+    }
+
     async look() {
-        clearTimeout(this.timer);
-        const before = JSON.stringify(this.job);
         try {
             this.job = await ask(`/jobs/${this.dataset.id}`);
             this.problem = null;
             document.title = `${typeName(this.job.job_type)} · cortana`;
+            this.loadOther();
         } catch (problem) {
             this.problem = problem;
         }
-        this.wait = JSON.stringify(this.job) === before ? Math.min(this.wait * 1.5, LOOK_SLOWEST_MS) : LOOK_MS;
         this.update();
-        if (this.isConnected && !this.problem && OPEN.includes(this.job.state)) {
-            this.timer = setTimeout(() => this.look(), this.wait);
-        }
     }
 
-    async change(action) {
+    async loadOther() {
+        this.reasons = OPEN.includes(this.job.state) && this.job.state !== 'processing'
+            ? (await ask(`/jobs/${this.job.id}/why`).catch(() => ({items: []}))).items : [];
+        this.update();
+        await Promise.resolve();
+        await this.querySelector('cv-job-history')?.load(this.job);
+    }
+
+    async change(action, body) {
         try {
-            await ask(`/jobs/${this.dataset.id}/${action}`, {method: 'POST'});
+            await ask(`/jobs/${this.dataset.id}/${action}`, {method: 'POST', body});
             forgetPages();
             say(t(`job.${action}.done`));
         } catch (problem) {
@@ -57,8 +77,29 @@ class JobScreen extends Element {
     }
 
     json(key, value) {
-        return value === null || value === undefined ? nothing : html`<section><h2>${t(key)}</h2>
-            <pre tabindex="0">${JSON.stringify(value, null, 2)}</pre></section>`;
+        const text = JSON.stringify(value, null, 2);
+        return value === null || value === undefined ? nothing : html`<section><div class="heading small"><h2>${t(key)}</h2>
+            <button class="plain" @click=${() => copy(text, t('copied'))}><cv-icon name="copy"></cv-icon>${t('copy')}</button></div>
+            <pre tabindex="0">${text}</pre></section>`;
+    }
+
+    /** Why it does not run, the decisive reason first. */
+    why() {
+        return this.reasons.length ? html`<section class="why-box"><h2>${t('job.why')}</h2><ul>${this.reasons.map((one) => html`<li>
+            <b>${t(`why.${one.reason}`)}</b> <span class="faint" dir="auto">${one.detail ?? ''}</span></li>`)}</ul></section>` : nothing;
+    }
+
+    actions(job) {
+        if (!this.mayChange) {
+            return nothing;
+        }
+        const mayWait = ['queued', 'retry', 'failed'].includes(job.state);
+        return html`<span class="actions">${mayWait ? html`<label class="faint">${t('job.priority')}
+            <select @change=${(event) => this.change('priority', {priority: Number(event.target.value)})}>${
+            Array.from({length: 11}, (_, n) => html`<option value=${n} ?selected=${n === job.priority}>${n}</option>`)}</select></label>` : nothing}
+            ${OPEN.includes(job.state) ? html`<button @click=${() => this.change('cancel')}>${t('job.cancel')}</button>` : nothing}
+            ${['failed', 'canceled'].includes(job.state) ? html`<button class="main" @click=${() => this.change('retry')}>${
+                t('job.retry')}</button>` : nothing}</span>`;
     }
 
     view() {
@@ -73,15 +114,13 @@ class JobScreen extends Element {
         const between = (from, to) => from && to ? span(Date.parse(to) - Date.parse(from)) : null;
         return html`<div class="page narrow" data-state=${job.state}>
             <div class="heading"><h1>${typeName(job.job_type)} <span class="badge ${job.state}">${t(`state.${job.state}`)}</span></h1>
-            <span class="actions">${OPEN.includes(job.state) ? html`<button @click=${() => this.change('cancel')}>${t('job.cancel')}
-                </button>` : nothing}
-            ${['failed', 'canceled'].includes(job.state) ? html`<button class="main" @click=${() => this.change('retry')}>${
-                t('job.retry')}</button>` : nothing}</span></div>
+            ${this.actions(job)}</div>
             ${job.state === 'processing' ? html`<p><progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
                 <span class="faint">${Math.round(job.progress * 100)} % ${job.message ?? ''}</span></p>` : nothing}
             ${job.error ? html`<div class="error-box"><h2>${job.error.type}</h2><p dir="auto">${job.error.message}</p>
                 ${job.state === 'retry' && job.scheduled_for ? html`<p class="faint">${
                     t('job.next', {time: moment(job.scheduled_for)})}</p>` : nothing}</div>` : nothing}
+            ${this.why()}
             <dl class="facts-list">
                 ${fact('job.created', moment(job.created_at))}
                 ${fact('job.waited', between(job.created_at, job.started_at))}
@@ -90,7 +129,10 @@ class JobScreen extends Element {
                 ${fact('job.attempt', t('job.attempts', {n: job.attempt, most: job.max_retries + 1}))}
                 ${fact('job.worker', job.worker)}
                 ${fact('job.video', job.video_id && html`<a href="/videos/${job.video_id}">${job.video_id}</a>`)}
+                ${fact('job.run', job.run_id && html`<a href="/runs/${job.run_id}">${job.run_id}</a>`)}
+                ${fact('job.depends', job.depends_on?.length && job.depends_on.map((id) => html`<a href="/jobs/${id}">${id}</a> `))}
                 ${fact('job.id', html`<code>${job.id}</code>`)}</dl>
+            <cv-job-history></cv-job-history>
             ${this.json('job.payload', job.payload)}${this.json('job.result', job.result)}</div>`;
     }
 }

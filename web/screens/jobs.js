@@ -1,46 +1,109 @@
-/* Jobs: what the workers do, did and will do; filters stand in the address. */
+/* Jobs: what the workers do, did and will do; filters stand in the address, and what happens is shown while it does. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask} from '../api.js';
-import {Element} from '../element.js';
+import {ask, who} from '../api.js';
+import {Element, whenQuiet} from '../element.js';
+import {listen} from '../live.js';
+import {learnPlaces, places} from '../parts/operate.js';
 import {Pages, watchEnd} from '../parts/pages.js';
-import {empty, failure, skeleton} from '../parts/states.js';
+import {empty, failure, OPEN, skeleton, typeName} from '../parts/states.js';
 import {goQuery, queried} from '../router.js';
-import {ago, hasText, moment, span, t} from '../text.js';
+import {ago, count, moment, span, t} from '../text.js';
+import '../parts/bulk.js';
 
 const STATES = ['', 'processing', 'queued', 'retry', 'failed', 'done', 'canceled'];
+const WITHIN = ['', '1', '24', '168']; // hours
+const FILTERS = ['state', 'type', 'video', 'run', 'error', 'within'];
+const WATCHED = 40; // running jobs whose progress is followed
+const SETTLE_MS = 1000; // before the counts are asked for again
 
-export const typeName = (type) => hasText(`stage.${type}`) ? t(`stage.${type}`) : type;
 const took = (job) => job.started_at
     ? span((job.finished_at ? Date.parse(job.finished_at) : Date.now()) - Date.parse(job.started_at)) : '–';
 
 class JobsScreen extends Element {
     types = [];
+    counts = new Map(); // state → number, of the type that is chosen
+    fresh = new Map(); // jobs that were made since
 
     connectedCallback() {
         this.end = watchEnd(() => this.pages.items.length && this.pages.more());
+        this.countLater = whenQuiet(() => this.countAll(), SETTLE_MS);
+        this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
         this.onAddress();
-        ask('/job-types').then((answer) => {
+        who().then((me) => {
+            this.mayMany = me.role === 'service' || me.role === 'admin';
+        }, () => null); // the list says what is wrong
+        Promise.all([ask('/job-types'), learnPlaces()]).then(([answer]) => {
             this.types = answer.items;
             this.update();
-        }, () => null); // the list says what is wrong
+        }, () => null);
     }
 
     disconnectedCallback() {
+        this.live.stop();
         this.end.disconnect();
         this.pages.stop();
     }
 
+    /** What the list is asked for, and many jobs are changed by. */
+    wishes() {
+        const {within, ...same} = Object.fromEntries(FILTERS.map((name) => [name, queried(name)]).filter(([, value]) => value));
+        const hour = 3600000; // by the minute, so that the same list has the same name for a while
+        const since = within && new Date(Math.floor((Date.now() - Number(within) * hour) / 60000) * 60000).toISOString();
+        return {...same, ...since && {created_after: since}};
+    }
+
     onAddress(isRepeated = false) {
-        const wishes = {state: queried('state'), type: queried('type'), video: queried('video'), limit: 50};
+        const key = location.search;
         document.title = `${t('nav.jobs')} · cortana`;
-        if (isRepeated || JSON.stringify(wishes) === this.key) {
+        this.fresh.clear();
+        if (isRepeated || this.key === key) {
             this.pages.again();
         } else {
-            this.key = JSON.stringify(wishes);
+            this.key = key;
             this.pages?.stop();
-            this.pages = new Pages('/jobs', wishes, () => this.update());
+            this.pages = new Pages('/jobs', {...this.wishes(), limit: 50}, () => this.update());
             this.pages.start();
         }
+        this.countAll();
+        this.update();
+    }
+
+    async countAll() {
+        const {items} = await ask('/jobs/summary').catch(() => ({items: []}));
+        this.counts.clear();
+        for (const one of items.filter((item) => !queried('type') || item.job_type === queried('type'))) {
+            this.counts.set(one.state, (this.counts.get(one.state) ?? 0) + one.jobs);
+        }
+        this.update();
+    }
+
+    heard(kind, data) {
+        if (kind === 'reset') {
+            this.onAddress(true);
+            return;
+        }
+        if (kind !== 'job' || !data.job_type) {
+            return;
+        }
+        const isShown = this.pages.items.some((job) => job.id === data.id);
+        if (isShown) {
+            this.pages.items = this.pages.items.map((job) => job.id === data.id ? data : job);
+        } else if (this.isWanted(data) && this.pages.isAsked && (data.created_at > (this.pages.items[0]?.created_at ?? ''))) {
+            this.fresh.set(data.id, data);
+        }
+        this.countLater();
+        this.update();
+    }
+
+    isWanted(job) {
+        const wanted = {state: job.state, type: job.job_type, video: job.video_id, run: job.run_id, error: job.error?.type};
+        return Object.entries(wanted).every(([name, value]) => !queried(name) || queried(name) === value);
+    }
+
+    showFresh() {
+        this.pages.items = [...[...this.fresh.values()].reverse(), ...this.pages.items];
+        this.fresh.clear();
+        scrollTo(0, 0);
         this.update();
     }
 
@@ -50,42 +113,71 @@ class JobsScreen extends Element {
         if (last) {
             this.end.observe(last);
         }
+        const running = this.pages.items.filter((job) => job.state === 'processing').slice(0, WATCHED);
+        this.live.topics(['tenant', ...running.map((job) => `job:${job.id}`)]);
     }
 
     row(job) {
         return html`<tr data-id=${job.id}><td><span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
             <td><a href="/jobs/${job.id}">${typeName(job.job_type)}</a>
             ${job.error?.message ? html`<small class="why" dir="auto">${job.error.message}</small>`
-                : job.state === 'processing' ? html`<progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>`
-                    : nothing}</td>
+                : job.state === 'processing' ? html`<progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
+                    <small class="why">${job.message ?? ''}</small>` : nothing}</td>
             <td data-label=${t('job.created')}><time datetime=${job.created_at} title=${moment(job.created_at)}>${
                 ago(job.created_at)}</time></td>
-            <td data-label=${t('job.ran')}>${took(job)}</td>
+            <td data-label=${t('job.waited')} class=${job.started_at ? '' : 'none'}>${job.started_at ? span(Date.parse(job.started_at) - Date.parse(job.created_at)) : '–'}</td>
+            <td data-label=${t('job.ran')} class=${job.started_at ? '' : 'none'}>${took(job)}</td>
             <td data-label=${t('job.attempt')}>${job.attempt}</td></tr>`;
+    }
+
+    tab(name) {
+        const others = Object.fromEntries(FILTERS.filter((one) => one !== 'state' && queried(one)).map((one) => [one, queried(one)]));
+        const number = this.counts.get(name);
+        return html`<a href="/jobs?${new URLSearchParams({...others, ...name && {state: name}})}"
+            aria-current=${name === queried('state') ? 'true' : nothing}>${t(`state.${name || 'all'}`)}${
+            number && (OPEN.includes(name) || name === 'failed') ? html` <small>${count(number)}</small>` : nothing}</a>`;
+    }
+
+    /** What may be done to all that the filter shows. */
+    many() {
+        const wishes = this.wishes();
+        if (!this.mayMany || !Object.keys(wishes).length || !this.pages.items.length) {
+            return nothing;
+        }
+        const open = (action) => html`<button @click=${() => this.querySelector('cv-bulk').open(action, wishes)}>${t(`bulk.${action}`)}</button>`;
+        const {state} = wishes;
+        return html`<span class="actions">${!state || ['failed', 'canceled', 'retry'].includes(state) ? open('retry') : nothing}
+            ${!state || OPEN.includes(state) ? open('cancel') : nothing}</span>`;
+    }
+
+    choice(key, name, options) {
+        return html`<label>${t(key)} <select @change=${(event) => goQuery({[name]: event.target.value || null})}>${
+            options.map(([value, text]) => html`<option value=${value} ?selected=${value === queried(name)}>${text}</option>`)}</select></label>`;
+    }
+
+    filters() {
+        const chip = (name, key) => queried(name) ? html`<button class="chip on" @click=${() => goQuery({[name]: null})}>${t(key)}
+            <cv-icon name="close"></cv-icon></button>` : nothing;
+        return html`<div class="filters">${this.choice('job.type', 'type', [['', t('state.all')], ...this.types.map((type) => (
+                [type.name, `${typeName(type.name)}${type.paused_at ? ` (${t('job.paused')})` : ''}`]))])}
+            ${this.choice('job.within', 'within', WITHIN.map((hours) => [hours, t(`job.within.${hours || 'any'}`)]))}
+            ${chip('video', 'job.video.one')}${chip('run', 'job.run.one')}<span class="gap"></span>${this.many()}</div>`;
     }
 
     view() {
         const {items, isAsked, isLoading, next, problem} = this.pages;
-        const state = queried('state');
-        return html`<div class="page"><div class="heading"><h1>${t('nav.jobs')}</h1>
-                <button @click=${() => this.pages.again()}>${t('refresh')}</button></div>
-            <nav class="tabs" aria-label=${t('jobs.filter')}>${STATES.map((name) => html`<a
-                href="?${new URLSearchParams({...queried('type') && {type: queried('type')}, ...name && {state: name}})}"
-                aria-current=${name === state ? 'true' : nothing}>${t(`state.${name || 'all'}`)}</a>`)}</nav>
-            <p class="filters"><label>${t('job.type')} <select @change=${(event) => goQuery({type: event.target.value})}>
-                <option value="">${t('state.all')}</option>${this.types.map((type) => html`<option value=${type.name}
-                ?selected=${type.name === queried('type')}>${typeName(type.name)}${type.paused_at ? ` (${t('job.paused')})` : ''}
-                </option>`)}</select></label>
-                ${queried('video') ? html`<button class="chip on" @click=${() => goQuery({video: null})}>${t('job.video.one')}
-                    <cv-icon name="close"></cv-icon></button>` : nothing}</p>
+        return html`<div class="page"><div class="heading"><h1>${t('nav.jobs')}</h1></div>${places()}
+            <nav class="tabs" aria-label=${t('jobs.filter')}>${STATES.map((name) => this.tab(name))}</nav>
+            ${this.filters()}
+            ${this.fresh.size ? html`<p class="fresh"><button @click=${() => this.showFresh()}>${t('jobs.fresh', {n: this.fresh.size})}</button></p>` : nothing}
             ${items.length ? html`<table data-state="shown"><thead><tr><th>${t('job.state')}</th><th>${t('job.type')}</th>
-                <th>${t('job.created')}</th><th>${t('job.ran')}</th><th>${t('job.attempt')}</th></tr></thead>
+                <th>${t('job.created')}</th><th>${t('job.waited')}</th><th>${t('job.ran')}</th><th>${t('job.attempt')}</th></tr></thead>
                 <tbody>${items.map((job) => this.row(job))}</tbody></table>` : nothing}
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem && !next ? empty('jobs', t('jobs.none'), t('jobs.none.text')) : nothing}
             ${isLoading ? skeleton('row', items.length ? 2 : 8) : nothing}
             ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}
-                </button></p>` : nothing}</div>`;
+                </button></p>` : nothing}<cv-bulk @cv-changed=${() => this.onAddress(true)}></cv-bulk></div>`;
     }
 }
 customElements.define('screen-jobs', JobsScreen);

@@ -2,8 +2,9 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
+import {listen} from '../live.js';
 import {grantOf} from '../parts/poster.js';
-import {failure, skeleton, stageText, titleOf} from '../parts/states.js';
+import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {copy} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
 import {queried} from '../router.js';
@@ -22,7 +23,37 @@ class VideoScreen extends Element {
 
     connectedCallback() {
         this.id_ = this.dataset.id;
+        this.live = listen([], (kind, data) => this.heard(kind, data));
         this.start();
+    }
+
+    disconnectedCallback() {
+        this.live.stop();
+    }
+
+    /** While it is being read: its stages go on, and in the end there is a player and there are lines. */
+    heard(kind, data) {
+        if (kind === 'reset') {
+            this.loadOther();
+        } else if (kind === 'video' && this.video && data.status !== this.video.status) {
+            this.start();
+        } else if (kind === 'job') {
+            const stage = {job_id: data.id, job_type: data.job_type, status: data.state, progress: data.progress,
+                error_message: data.error?.message, retry_at: data.state === 'retry' ? data.scheduled_for : null};
+            const isKnown = this.stages?.some((one) => one.job_id === data.id);
+            this.stages = isKnown ? this.stages.map((one) => one.job_id === data.id ? {...one, ...stage} : one)
+                : [...this.stages ?? [], stage];
+            this.watch();
+            this.update();
+            if (!OPEN.includes(data.state) && this.video?.status !== 'ready') {
+                ask(`/videos/${this.id_}`).then((video) => this.heard('video', video), () => null);
+            }
+        }
+    }
+
+    watch() {
+        const running = (this.stages ?? []).filter((stage) => stage.status === 'processing');
+        this.live.topics([`video:${this.id_}`, ...running.map((stage) => `job:${stage.job_id}`)]);
     }
 
     onAddress(isRepeated = false) {
@@ -85,6 +116,7 @@ class VideoScreen extends Element {
         const stages = ask(`/videos/${this.id_}/stages`).catch(() => none);
         this.entities = (await entities).items;
         this.stages = (await stages).items;
+        this.watch();
         this.update();
     }
 
@@ -106,6 +138,14 @@ class VideoScreen extends Element {
             this.markedAt = ms;
             this.transcript.at(ms);
         }
+    }
+
+    /** What is done with a video that is not ready. */
+    reading() {
+        const stage = ['new', 'processing'].includes(this.video.status) &&
+            (this.stages?.find((one) => one.status === 'processing') ?? this.stages?.findLast((one) => one.status !== 'done'));
+        return stage ? html`<p class="reading" role="status"><a href="/jobs/${stage.job_id}">${stageText(stage)}</a>
+            <progress max="1" value=${stage.progress} aria-label=${t('progress')}></progress></p>` : nothing;
     }
 
     copyLink() {
@@ -174,6 +214,7 @@ class VideoScreen extends Element {
             }}></cv-clips>` : nothing}
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>
                 <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></div>
+            ${this.reading()}
             <p class="faint facts">${video.status === 'ready' ? nothing
                 : html`<span class="badge ${video.status}">${t(`status.${video.status}`)}</span>`}
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}

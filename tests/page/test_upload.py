@@ -1,0 +1,132 @@
+"""Uploads through the page, and what it hears while it is open."""
+
+import json
+import random
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+PART = 8 * 1024 * 1024  # bytes of one request of the page
+HOLD = """let parts = 0;
+    const send = XMLHttpRequest.prototype.send;
+    XMLHttpRequest.prototype.send = function (body) {
+        if (++parts === 1) send.call(this, body);
+    };"""  # what is behind the first part waits for ever
+DROP = """const transfer = new DataTransfer();
+    transfer.items.add(new File([new Uint8Array(1000)], arguments[1]));
+    document.querySelector('main').dispatchEvent(new DragEvent(arguments[0], {bubbles: true, cancelable: true,
+                                                                              dataTransfer: transfer}));"""
+LINE = {"text": "greetings from the harbour", "normalized_text": "greetings from the harbour", "language": "eng",
+        "confidence": 0.9, "t_start": 500, "t_end": 900, "bounding_box": {"x": 1, "y": 1, "width": 9, "height": 9},
+        "entities": []}
+
+
+@pytest.fixture
+def film(tmp_path):
+    path = tmp_path / "holiday.mp4"
+    path.write_bytes(random.Random(3).randbytes(PART + 100_000))
+    return path
+
+
+def choose(screen, path):
+    screen.wait(lambda: screen.all("cv-uploads input[type=file]"), "a way to choose a file")
+    screen.driver.find_element(By.CSS_SELECTOR, "cv-uploads input[type=file]").send_keys(str(path))
+
+
+def row(screen, name, state):
+    return screen.see(f".uploads > ul > li[data-state={state}]", name)
+
+
+def set_status(place, video, status):
+    place.queue.run("UPDATE videos SET status = %s WHERE id = %s", status, video)
+
+
+def test_an_upload_goes_on_after_a_reload_and_ends_with_its_text(screen, place, film):
+    screen.open("/videos")
+    screen.script(HOLD)
+    choose(screen, film)
+    row(screen, film.name, "sending")
+    kept = "return (JSON.parse(localStorage.getItem('uploads') || '[]')[0] || {}).sent"
+    screen.wait(lambda: screen.script(kept) == PART, "the first part to be there")
+    screen.driver.refresh()
+    row(screen, film.name, "file-needed")
+    choose(screen, film)
+    row(screen, film.name, "new")
+    (video,) = place.queue.run("SELECT id::text, s3_original_path FROM videos WHERE original_name = %s", film.name)
+    assert (place.store / video["s3_original_path"]).read_bytes() == film.read_bytes()
+
+    set_status(place, video["id"], "processing")
+    job = place.queue.add("embed", video_id=video["id"])
+    screen.see(".uploads li small", "Learning the meaning: waiting")
+    claimed = place.queue.claim_one("embed")
+    assert claimed["id"] == job
+    place.queue.run("UPDATE jobs SET progress = 0.41 WHERE id = %s", job)
+    screen.see(".uploads li small", "41 %")
+    place.queue.run("SELECT replace_video_text(%s, %s)", video["id"], json.dumps([LINE]))
+    set_status(place, video["id"], "ready")
+    place.queue.run("SELECT cancel_job(%s)", job)
+    row(screen, film.name, "ready")
+    screen.see(".uploads .lines a", "greetings")
+    screen.see(".uploads a.main").click()
+    screen.wait(lambda: f"video%3A{video['id']}" in screen.driver.current_url, "the search in this video")
+
+
+def test_files_are_dropped_anywhere(screen, place):
+    screen.open("/videos")
+    screen.see("button.main", "Upload")
+    screen.script(DROP, "dragenter", "dropped.mp4")
+    screen.see(".drop")
+    screen.script(DROP, "drop", "dropped.mp4")
+    row(screen, "dropped.mp4", "new")
+    assert not screen.all(".drop")
+
+
+def test_what_is_no_video_is_refused_with_words(screen):
+    screen.open("/videos")
+    screen.see("button.main", "Upload")
+    screen.script(DROP, "drop", "letter.txt")
+    assert "extension" in row(screen, "letter.txt", "failed").text
+    screen.see(".uploads button[aria-label^='Give this upload up']").send_keys(Keys.ENTER)
+    screen.wait(lambda: not screen.all(".uploads li"), "it to go")
+
+
+# ---- live ------------------------------------------------------------------------------------------
+
+
+def test_the_library_hears_of_a_new_video_and_of_its_end(screen, place):
+    screen.open("/videos")
+    screen.see(".card")
+    video = place.queue.value("INSERT INTO videos (owner_id, title, status) SELECT owner_id, 'Just now', 'processing'"
+                              " FROM videos WHERE id = %s RETURNING id::text", place.videos[0])
+    job = place.queue.add("embed", video_id=video)
+    screen.see(f".card[data-id='{video}']", "Just now")
+    set_status(place, video, "failed")
+    place.queue.run("SELECT cancel_job(%s)", job)
+    screen.see(f".card[data-id='{video}'] .badge", "Failed")
+
+
+def test_a_job_page_follows_its_job(screen, place):
+    job = place.queue.add("embed", video_id=place.film)
+    screen.open(f"/jobs/{job}")
+    screen.see("[data-state=queued]")
+    screen.see(".why-box", "No worker takes such jobs")
+    claimed = place.queue.claim_one("embed")
+    screen.see("[data-state=processing]")
+    place.queue.fail(claimed, retryable=False)
+    screen.see("[data-state=failed] .error-box", "it failed")
+    screen.see(".attempts .fault", "it failed")
+
+
+def test_what_came_while_the_stream_was_cut_is_there_afterwards(screen, place):
+    job = place.queue.add("embed", video_id=place.film)
+    screen.open(f"/jobs/{job}")
+    screen.see("[data-state=queued]")
+    place.gateway.end()
+    screen.see(".away")
+    claimed = place.queue.claim_one("embed")
+    place.restart()
+    screen.see("[data-state=processing]")
+    screen.wait(lambda: not screen.all(".away"), "the bar to go")
+    place.queue.fail(claimed, retryable=False)
+    screen.see("[data-state=failed]")

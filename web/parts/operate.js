@@ -1,0 +1,101 @@
+/* What the screens about work share: the way from one to the other, and a list that is one answer and stays up to date. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {ask, who} from '../api.js';
+import {Element, whenQuiet} from '../element.js';
+import {listen} from '../live.js';
+import {failure, skeleton} from './states.js';
+import {t} from '../text.js';
+
+const PLACES = ['/queues', '/jobs', '/runs', '/workers', '/failures', '/schedules', '/audit', '/keys'];
+const TENANTS = ['/jobs', '/runs']; // what everybody may look at
+const ADMINS = [...TENANTS, '/schedules', '/audit', '/keys'];
+const SETTLE_MS = 1000; // between two looks while things change
+
+let role = '';
+let known = null; // operations of the API, by path
+
+/** Whether the API has an operation; an older one has not all of them. @param {string} path */
+export const hasOperation = (path) => path in (known ?? {});
+
+/** Asks once what the caller may see. */
+export async function learnPlaces() {
+    const [me, api] = await Promise.all([who(), known ?? ask('/openapi.json').then((document) => document.paths)]);
+    [role, known] = [me.role, api];
+    return role;
+}
+
+function mayGo(path) {
+    const isThere = {'/schedules': '/triggers', '/audit': '/audit', '/keys': '/keys'}[path];
+    return (!isThere || hasOperation(isThere)) && (role === 'service' || (role === 'admin' ? ADMINS : TENANTS).includes(path));
+}
+
+/** The way from one of these screens to the others. */
+export const places = () => {
+    const all = PLACES.filter(mayGo);
+    return all.length < 2 ? nothing : html`<nav class="tabs places" aria-label=${t('operate')}>${all.map((path) => html`<a
+        href=${path} aria-current=${location.pathname.startsWith(path) ? 'page' : nothing}>${t(`nav${path.replace('/', '.')}`)}</a>`)}</nav>`;
+};
+
+/** A screen of lists that are one answer each, read again when something has changed. */
+export class Overview extends Element {
+    /** @type {Record<string, any[]>} */ lists = {};
+
+    /** Paths of the lists, by name. @returns {Record<string, string>} */
+    get sources() {
+        return {};
+    }
+
+    /** Its title's key. */
+    get title() {
+        return '';
+    }
+
+    get topic() {
+        return 'queues';
+    }
+
+    async connectedCallback() {
+        document.title = `${t(this.title)} · cortana`;
+        this.update();
+        await learnPlaces().catch(() => null); // the lists say what is wrong
+        this.again = whenQuiet(() => this.load(), SETTLE_MS);
+        if (role === 'service') {
+            this.live = listen([this.topic], () => this.again());
+        }
+        this.load();
+    }
+
+    disconnectedCallback() {
+        this.live?.stop();
+    }
+
+    onAddress() {
+        this.load();
+    }
+
+    async load() {
+        try {
+            const names = Object.keys(this.sources);
+            const answers = await Promise.all(names.map((name) => ask(this.sources[name])));
+            names.forEach((name, n) => {
+                this.lists[name] = answers[n].items ?? answers[n];
+            });
+            this.problem = null;
+            this.isThere = true;
+        } catch (problem) {
+            this.problem = problem;
+        }
+        this.update();
+    }
+
+    /** What is to be seen once the lists are there. */
+    content() {
+        return nothing;
+    }
+
+    view() {
+        return html`<div class="page"><div class="heading"><h1>${t(this.title)}</h1></div>${places()}
+            ${this.problem ? failure(this.problem, () => this.load()) : nothing}
+            ${this.isThere ? this.content() : this.problem ? nothing : skeleton('row', 4)}</div>`;
+    }
+}

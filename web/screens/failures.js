@@ -1,0 +1,35 @@
+/* What failed, by its cause; each group is tried again as one. */
+import {html} from '../vendor/lit-html.js';
+import {Overview} from '../parts/operate.js';
+import {empty, typeName} from '../parts/states.js';
+import {ago, count, moment, t} from '../text.js';
+import '../parts/bulk.js';
+
+class FailuresScreen extends Overview {
+    get title() {
+        return 'nav.failures';
+    }
+
+    get sources() {
+        return {failures: '/dead-letters'};
+    }
+
+    row(one) {
+        return html`<tr><td><span class="badge failed">${one.error_type ?? t('failure.unknown')}</span></td>
+            <td><a href="/jobs?type=${one.job_type}&state=failed">${typeName(one.job_type)}</a></td>
+            <td data-label=${t('failure.jobs')}>${count(one.jobs)}</td><td data-label=${t('failure.attempts')}>${count(one.attempts)}</td>
+            <td data-label=${t('failure.last')}>${one.last_at ? html`<time datetime=${one.last_at} title=${moment(one.last_at)}>${
+                ago(one.last_at)}</time>` : '–'}</td>
+            <td><button @click=${() => this.querySelector('cv-bulk').open('retry', {type: one.job_type, state: 'failed',
+                ...one.error_type && {error: one.error_type}})}>${t('failure.retry')}</button></td></tr>`;
+    }
+
+    content() {
+        const {failures} = this.lists;
+        return html`${failures.length ? html`<p class="faint">${t('failure.text')}</p><table><thead><tr><th>${t('failure.cause')}</th><th>${t('job.type')}</th>
+            <th>${t('failure.jobs')}</th><th>${t('failure.attempts')}</th><th>${t('failure.last')}</th><th></th></tr></thead>
+            <tbody>${failures.map((one) => this.row(one))}</tbody></table>` : empty('jobs', t('failure.none'), t('failure.none.text'))}
+            <cv-bulk @cv-changed=${() => this.load()}></cv-bulk>`;
+    }
+}
+customElements.define('screen-failures', FailuresScreen);

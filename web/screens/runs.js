@@ -1,0 +1,80 @@
+/* Runs: what belongs together, a video's way through its stages. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {Element} from '../element.js';
+import {listen} from '../live.js';
+import {learnPlaces, places} from '../parts/operate.js';
+import {Pages, watchEnd} from '../parts/pages.js';
+import {empty, failure, skeleton} from '../parts/states.js';
+import {queried} from '../router.js';
+import {ago, moment, span, t} from '../text.js';
+
+const STATUSES = ['', 'running', 'done', 'failed', 'canceled'];
+
+class RunsScreen extends Element {
+    connectedCallback() {
+        this.end = watchEnd(() => this.pages.items.length && this.pages.more());
+        this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
+        learnPlaces().then(() => this.update(), () => null); // the list says what is wrong
+        this.onAddress();
+    }
+
+    disconnectedCallback() {
+        this.live.stop();
+        this.end.disconnect();
+        this.pages.stop();
+    }
+
+    onAddress(isRepeated = false) {
+        document.title = `${t('nav.runs')} · cortana`;
+        if (isRepeated) {
+            this.pages.again();
+            return;
+        }
+        this.pages?.stop();
+        this.pages = new Pages('/runs', {status: queried('status'), limit: 50}, () => this.update());
+        this.pages.start();
+        this.update();
+    }
+
+    heard(kind, data) {
+        if (kind === 'reset') {
+            this.pages.again();
+        } else if (kind === 'run') {
+            this.pages.items = this.pages.items.map((run) => run.id === data.id ? data : run);
+            this.update();
+        }
+    }
+
+    drawn() {
+        const last = this.querySelector('.end');
+        this.end.disconnect();
+        if (last) {
+            this.end.observe(last);
+        }
+    }
+
+    row(run) {
+        const end = run.finished_at ? Date.parse(run.finished_at) : Date.now();
+        return html`<tr><td><span class="badge ${run.status}">${t(`run.${run.status}`)}</span></td>
+            <td><a href="/runs/${run.id}">${run.workflow}</a> <small class="faint">v${run.version}</small></td>
+            <td data-label=${t('job.created')}><time datetime=${run.created_at} title=${moment(run.created_at)}>${ago(run.created_at)}</time></td>
+            <td data-label=${t('job.ran')}>${span(end - Date.parse(run.created_at))}</td>
+            <td data-label=${t('job.video')}>${run.video_id ? html`<a href="/videos/${run.video_id}">${t('run.video')}</a>` : '–'}</td></tr>`;
+    }
+
+    view() {
+        const {items, isAsked, isLoading, next, problem} = this.pages;
+        return html`<div class="page"><div class="heading"><h1>${t('nav.runs')}</h1></div>${places()}
+            <nav class="tabs" aria-label=${t('runs.filter')}>${STATUSES.map((status) => html`<a
+                href=${status ? `/runs?status=${status}` : '/runs'} aria-current=${status === queried('status') ? 'true' : nothing}>${
+                t(`run.${status || 'all'}`)}</a>`)}</nav>
+            ${items.length ? html`<table data-state="shown"><thead><tr><th>${t('job.state')}</th><th>${t('run.workflow')}</th>
+                <th>${t('job.created')}</th><th>${t('job.ran')}</th><th>${t('job.video')}</th></tr></thead>
+                <tbody>${items.map((run) => this.row(run))}</tbody></table>` : nothing}
+            ${problem ? failure(problem, () => this.pages.more()) : nothing}
+            ${isAsked && !items.length && !problem && !next ? empty('jobs', t('runs.none'), t('runs.none.text')) : nothing}
+            ${isLoading ? skeleton('row', items.length ? 2 : 6) : nothing}
+            ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}</button></p>` : nothing}</div>`;
+    }
+}
+customElements.define('screen-runs', RunsScreen);

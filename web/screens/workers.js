@@ -1,0 +1,51 @@
+/* Workers and the machines they run on. */
+import {html} from '../vendor/lit-html.js';
+import {Overview} from '../parts/operate.js';
+import {empty, typeName} from '../parts/states.js';
+import {ago, moment, span, t} from '../text.js';
+
+const MARKS = [85, 90, 95]; // percent of a disk at which the system slows down, stops, and gives back
+
+class WorkersScreen extends Overview {
+    get title() {
+        return 'nav.workers';
+    }
+
+    get sources() {
+        return {workers: '/workers', hosts: '/hosts'};
+    }
+
+    worker(one) {
+        return html`<tr data-id=${one.id}><td><span class="badge ${one.state}">${t(`worker.${one.state}`)}</span></td>
+            <td><b>${one.job_types.split(/,\s*/).map(typeName).join(', ')}</b><small class="why">${one.id}</small></td>
+            <td data-label=${t('worker.host')}>${one.host}</td>
+            <td data-label=${t('worker.slots')}>${one.running} / ${one.slots}
+                <progress max=${one.slots} value=${one.running} aria-label=${t('worker.slots')}></progress></td>
+            <td data-label=${t('worker.seen')}>${span(one.silent_seconds * 1000)}</td>
+            <td data-label=${t('worker.version')}>${one.version ?? '–'}</td>
+            <td data-label=${t('worker.since')}><time datetime=${one.started_at} title=${moment(one.started_at)}>${ago(one.started_at)}</time></td></tr>`;
+    }
+
+    host(one) {
+        const used = one.disk_used_percent;
+        return html`<li class="queue"><h3>${one.host}</h3>
+            <p class="faint">${one.cpu_budget ? t('host.cpu', {n: one.cpu_budget}) : t('host.cpu.none')}</p>
+            ${used === null ? html`<p class="faint">${t('host.disk.none')}</p>` : html`<p>${t('host.disk', {share: Math.round(used)})}
+                <span class="badge ${one.disk_level}">${t(`disk.${one.disk_level ?? 'normal'}`)}</span></p>
+                <meter min="0" max="100" low=${MARKS[0]} high=${MARKS[1]} optimum="0" value=${used} aria-label=${t('host.disk', {share: Math.round(used)})}></meter>
+                <p class="faint">${t('host.marks', {slow: MARKS[0], stop: MARKS[1], emergency: MARKS[2]})}
+                    ${one.disk_checked_at ? ago(one.disk_checked_at) : ''}</p>`}</li>`;
+    }
+
+    content() {
+        const {workers, hosts} = this.lists;
+        if (!workers.length) {
+            return empty('jobs', t('worker.none'), t('worker.none.text'));
+        }
+        return html`<div class="scroll" tabindex="0" role="region" aria-label=${t('nav.workers')}><table><thead><tr><th>${t('job.state')}</th><th>${t('worker.does')}</th><th>${t('worker.host')}</th>
+            <th>${t('worker.slots')}</th><th>${t('worker.seen')}</th><th>${t('worker.version')}</th><th>${t('worker.since')}</th></tr></thead>
+            <tbody>${workers.map((one) => this.worker(one))}</tbody></table></div>
+            ${hosts.length ? html`<h2 class="next">${t('hosts')}</h2><ul class="queues">${hosts.map((one) => this.host(one))}</ul>` : ''}`;
+    }
+}
+customElements.define('screen-workers', WorkersScreen);
