@@ -12,6 +12,7 @@ const number = new Intl.NumberFormat(language);
 const date = new Intl.DateTimeFormat(language, {dateStyle: 'medium'});
 const dateAndTime = new Intl.DateTimeFormat(language, {dateStyle: 'medium', timeStyle: 'medium'});
 const clockTime = new Intl.DateTimeFormat(language, {timeStyle: 'medium'});
+const shortTime = new Intl.DateTimeFormat(language, {weekday: 'short', hour: '2-digit', minute: '2-digit'});
 const relative = new Intl.RelativeTimeFormat(language, {numeric: 'auto'});
 
 /** Loads the texts; nothing is shown before that. */
@@ -85,6 +86,8 @@ export function span(ms) {
     return `${number.format(value < 10 && size > 1 ? Math.round(value * 10) / 10 : Math.round(value))} ${name}`;
 }
 
+/** A point of time as the steps of a diagram need it. @param {Date} time @param {number} step seconds */
+export const timeOf = (time, step) => (step < 86400 ? shortTime : date).format(time);
 /** @param {Date} time */
 export const timeOfDay = (time) => clockTime.format(time);
 /** @param {string} time RFC 3339 */

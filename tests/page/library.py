@@ -106,6 +106,10 @@ def make_fleet(queue, videos):
         queue.run("INSERT INTO hosts (name, cpu_budget, disk_level, disk_used_percent, disk_checked_at)"
                   " VALUES (%s, 8, %s, %s, now() - interval '20 seconds') ON CONFLICT (name) DO UPDATE SET"
                   " disk_level = EXCLUDED.disk_level, disk_used_percent = EXCLUDED.disk_used_percent", host, level, used)
+    queue.run("INSERT INTO queue_history (job_type, at, seconds, enqueued, done, retried, dead, canceled)"
+              " SELECT (ARRAY['transcode', 'ocr', 'sample'])[k], date_trunc('minute', now()) - n * interval '1 minute', 60,"
+              "  n * 7 * k %% 11, n * 5 %% (13 - k) + 2, 0, CASE WHEN n %% 17 = k THEN 2 ELSE 0 END, 0"
+              " FROM generate_series(1, 300) AS n, generate_series(1, 3) AS k")
     for n in range(9):
         queue.add("webhook")
         queue.fail(queue.claim_one("webhook"), ("Timeout", "Refused")[n // 6], retryable=False)

@@ -14,6 +14,7 @@ def test_queues_are_cards_that_follow_the_work(operator, place):
     card = operator.see(".queue[data-type=ocr]")
     waiting = place.queue.value("SELECT count(*)::int FROM jobs WHERE job_type = 'ocr' AND status = 'queued' AND is_ready")
     assert str(waiting) in card.text and card.get_attribute("data-state") in ("working", "waiting")
+    assert len(operator.all(".chart rect.done")) > 50 and operator.see(".queue[data-type=ocr] .spark")
     operator.see(".queue[data-type=ocr] button", "Pause").click()
     operator.see(".queue[data-type=ocr][data-state=paused]", "paused on the page")
     assert place.queue.value("SELECT paused_at IS NOT NULL FROM job_types WHERE name = 'ocr'")

@@ -1,7 +1,8 @@
-/* What failed, by its cause; each group is tried again as one. */
-import {html} from '../vendor/lit-html.js';
+/* What failed, by its cause: what has failed for good, and every attempt that did; a group is tried again as one. */
+import {html, nothing} from '../vendor/lit-html.js';
 import {Overview} from '../parts/operate.js';
 import {empty, typeName} from '../parts/states.js';
+import {queried} from '../router.js';
 import {ago, count, moment, t} from '../text.js';
 import '../parts/bulk.js';
 
@@ -11,23 +12,28 @@ class FailuresScreen extends Overview {
     }
 
     get sources() {
-        return {failures: '/dead-letters'};
+        return {failures: queried('all') ? '/errors' : '/dead-letters'};
     }
 
     row(one) {
         return html`<tr><td><span class="badge failed">${one.error_type ?? t('failure.unknown')}</span></td>
-            <td><a href="/jobs?type=${one.job_type}&state=failed">${typeName(one.job_type)}</a></td>
-            <td data-label=${t('failure.jobs')}>${count(one.jobs)}</td><td data-label=${t('failure.attempts')}>${count(one.attempts)}</td>
+            <td><a href="/jobs?type=${one.job_type}&state=failed">${typeName(one.job_type)}</a>
+                <small class="why" dir="auto">${one.message}</small></td>
+            <td data-label=${t('failure.jobs')}>${count(one.jobs)}</td>
             <td data-label=${t('failure.last')}>${one.last_at ? html`<time datetime=${one.last_at} title=${moment(one.last_at)}>${
                 ago(one.last_at)}</time>` : '–'}</td>
-            <td><button @click=${() => this.querySelector('cv-bulk').open('retry', {type: one.job_type, state: 'failed',
-                ...one.error_type && {error: one.error_type}})}>${t('failure.retry')}</button></td></tr>`;
+            <td class="do"><a class="button" href="/jobs/${one.example}">${t('failure.example')}</a> ${queried('all') ? nothing
+                : html`<button @click=${() => this.querySelector('cv-bulk').open('retry', {type: one.job_type, state: 'failed',
+                    ...one.error_type && {error: one.error_type}})}>${t('failure.retry')}</button>`}</td></tr>`;
     }
 
     content() {
         const {failures} = this.lists;
-        return html`${failures.length ? html`<p class="faint">${t('failure.text')}</p><table><thead><tr><th>${t('failure.cause')}</th><th>${t('job.type')}</th>
-            <th>${t('failure.jobs')}</th><th>${t('failure.attempts')}</th><th>${t('failure.last')}</th><th></th></tr></thead>
+        const isAll = !!queried('all');
+        return html`<nav class="tabs" aria-label=${t('failure.which')}><a href="/failures" aria-current=${isAll ? nothing : 'true'}>${t('failure.dead')}</a>
+            <a href="/failures?all=1" aria-current=${isAll ? 'true' : nothing}>${t('failure.all')}</a></nav>
+            ${failures.length ? html`<table><thead><tr><th>${t('failure.cause')}</th><th>${t('job.type')}</th>
+            <th>${t('failure.jobs')}</th><th>${t('failure.last')}</th><th>${t('failure.do')}</th></tr></thead>
             <tbody>${failures.map((one) => this.row(one))}</tbody></table>` : empty('jobs', t('failure.none'), t('failure.none.text'))}
             <cv-bulk @cv-changed=${() => this.load()}></cv-bulk>`;
     }
