@@ -102,6 +102,7 @@ struct original {
     char key[128];
     char status[16]; /* of the row in videos */
     bool is_known;
+    bool has_playback;
 };
 
 /* The row of these bytes, made when there is none: before the object, so that whatever lies in the
@@ -111,7 +112,8 @@ static int find_or_insert(struct cv_db *db, struct original *original, const cha
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(db, &rows, error,
-                           "SELECT id, status, s3_original_path FROM videos"
+                           "SELECT id, status, s3_original_path,"
+                           " s3_proxy_path IS NOT NULL AS has_playback FROM videos"
                            " WHERE original_sha256 = $1 AND s3_original_path IS NOT NULL"
                            " AND duplicate_of IS NULL"
                            " ORDER BY created_at, id LIMIT 1",
@@ -131,7 +133,8 @@ static int find_or_insert(struct cv_db *db, struct original *original, const cha
             "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
             " original_sha256, title, owner_id) SELECT id, '" CV_KEYS_ORIGINALS "' || id"
             " || '/master.' || $1, $2, $3::bigint, $4, $2, $5::uuid"
-            " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path",
+            " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path,"
+            " false AS has_playback",
             extension, original->name, size, original->sha256, owner_id[0] ? owner_id : NULL);
         if (result) {
             return result;
@@ -141,6 +144,7 @@ static int find_or_insert(struct cv_db *db, struct original *original, const cha
     (void)snprintf(original->key, sizeof(original->key), "%s",
                    cv_db_text(rows, 0, "s3_original_path"));
     (void)snprintf(original->status, sizeof(original->status), "%s", cv_db_text(rows, 0, "status"));
+    original->has_playback = cv_db_bool(rows, 0, "has_playback");
     return 0;
 }
 
@@ -156,16 +160,16 @@ static int store_original(struct cv_store *store, const struct original *origina
     return cv_store_put_file(store, original->key, original->path, &params, NULL, error);
 }
 
-static int start_run(struct cv_db *db, const struct original *original, const json_t *options,
-                     struct cv_error *error)
+static int start_run(struct cv_db *db, const struct original *original,
+                     const struct cli_wishes *wishes, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s, s:s}", "video_id", original->id, "s3_original_path", original->key);
-    if (!payload || json_object_update(payload, (json_t *)options)) {
+    if (!payload || json_object_update(payload, wishes->options)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
     }
     const struct cv_run_params params = {
-        .workflow = "video_pipeline",
+        .workflow = wishes->text_only ? "video_text" : "video_pipeline",
         .video_id = original->id,
         .input = payload,
         .priority = -1,
@@ -175,27 +179,29 @@ static int start_run(struct cv_db *db, const struct original *original, const js
     return result == CV_QUEUE_DUPLICATE ? 0 : result;
 }
 
-/* A video that is not ready: its pipeline begins, goes on, or is tried again where it failed. */
-static int push_on(struct cv_db *db, const struct original *original, const json_t *options,
-                   struct cv_error *error)
+/* A video that lacks something: its pipeline begins, goes on, or is tried again where it failed, which may be
+ * in several stages. */
+static int push_on(struct cv_db *db, const struct original *original,
+                   const struct cli_wishes *wishes, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(db, &rows, error,
-                           "SELECT job_id, status FROM pipeline_stages WHERE video_id = $1::uuid"
-                           " AND status <> 'done'"
-                           " ORDER BY status NOT IN ('failed', 'canceled') LIMIT 1",
+                           "SELECT CASE WHEN p.status IN ('failed', 'canceled')"
+                           " THEN retry_job(p.job_id) END AS outcome"
+                           " FROM (SELECT p.job_id, p.status FROM pipeline_stages p"
+                           " JOIN jobs j ON j.id = p.job_id"
+                           " WHERE p.video_id = $1::uuid AND p.status <> 'done'"
+                           " ORDER BY j.unmet_dependencies > 0, j.id) AS p",
                            original->id);
-    if (result) {
-        return result;
+    if (result == 0 && cv_db_rows(rows) == 0) {
+        result = start_run(db, original, wishes, error);
     }
-    if (cv_db_rows(rows) == 0) {
-        return start_run(db, original, options, error);
-    }
-    const char *status = cv_db_text(rows, 0, "status");
-    if (strcmp(status, "failed") == 0 || strcmp(status, "canceled") == 0) {
-        result = cv_queue_retry(db, cv_db_text(rows, 0, "job_id"), error);
-    }
-    return result < 0 ? result : 0;
+    /* Who waits for it shall not take what it was before for what has become of it. */
+    return result ? result
+                  : cv_db_run(db, NULL, error,
+                              "UPDATE videos SET status = 'processing' WHERE id = $1::uuid"
+                              " AND status IN ('ready', 'failed')",
+                              original->id);
 }
 
 /* ---- reading again --------------------------------------------------------------------------- */
@@ -286,8 +292,8 @@ static int read_again(struct cli_session *session, const json_t *languages, stru
 }
 
 int cli_ingest(struct cli_session *session, const char *path, const char *name,
-               const json_t *options, struct cv_cancel *cancel, struct cli_video_list *list,
-               struct cv_error *error)
+               const struct cli_wishes *wishes, struct cv_cancel *cancel,
+               struct cli_video_list *list, struct cv_error *error)
 {
     struct original original = {.path = path, .name = name};
     int result = digest_file(path, cancel, original.sha256, &original.size, error);
@@ -300,10 +306,10 @@ int cli_ingest(struct cli_session *session, const char *path, const char *name,
                               .state = original.is_known ? CLI_VIDEO_RESUMED : CLI_VIDEO_NEW,
                               .is_own = true};
     (void)snprintf(video.id, sizeof(video.id), "%s", original.id);
-    if (strcmp(original.status, "ready") == 0) {
-        result = read_again(session, json_object_get(options, "languages"), &video, error);
+    if (strcmp(original.status, "ready") == 0 && (original.has_playback || wishes->text_only)) {
+        result = read_again(session, json_object_get(wishes->options, "languages"), &video, error);
     } else {
-        result = push_on(session->db, &original, options, error);
+        result = push_on(session->db, &original, wishes, error);
     }
     return result ? result : cli_video_list_add(list, &video, error);
 }

@@ -25,12 +25,17 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cli_video_list, cli_video_list_deinit)
 CV_MUST_CHECK int cli_video_list_add(struct cli_video_list *list, const struct cli_video *video,
                                      struct cv_error *error);
 
+/* What is to be made of videos. */
+struct cli_wishes {
+    json_t *options; /* members for the payloads of the first jobs, handed on to later stages */
+    bool text_only;  /* no playback; it is made when the video is brought in again without this */
+};
+
 /* Brings the file at `path` in, called `name`, or finds that it is known; one that is known with other languages than
- * those of `options` is read again. A failed one is tried again. `options` are members for the transcode job's
- * payload, handed on to later stages. Each step can be repeated: a run that is killed in between is completed by
- * the next. */
+ * those of the wishes is read again. A failed one is tried again. Each step can be repeated: a run that is killed
+ * in between is completed by the next. */
 CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const char *name,
-                             const json_t *options, struct cv_cancel *cancel,
+                             const struct cli_wishes *wishes, struct cv_cancel *cancel,
                              struct cli_video_list *list, struct cv_error *error);
 
 /* Makes jobs that a dead run left (leases, retries put off) claimable at once; *ret_count is how many videos they belong

@@ -12,7 +12,7 @@ enum { FPS_MAX = 120 };
 
 struct run {
     struct cli_call *call;
-    json_t *payload; /* members for the transcode job */
+    struct cli_wishes wishes;
     struct cli_sources sources;
     struct cli_video_list list;
     struct cli_workers workers;
@@ -23,7 +23,7 @@ static void run_deinit(struct run *run)
     cli_workers_stop(&run->workers);
     cli_video_list_deinit(&run->list);
     cli_sources_deinit(&run->sources);
-    json_decref(run->payload);
+    json_decref(run->wishes.options);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct run, run_deinit)
 
@@ -52,10 +52,10 @@ static int check(struct run *run, struct cv_error *error)
     const char *workers = cli_value(call, "workers");
     json_t *languages = NULL;
     int result = cli_read_languages(call, true, &languages);
-    if (languages && json_object_set_new(run->payload, "languages", languages)) {
+    if (languages && json_object_set_new(run->wishes.options, "languages", languages)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the languages");
     }
-    result = result ? result : read_fps(call, run->payload);
+    result = result ? result : read_fps(call, run->wishes.options);
     if (result) {
         return result;
     }
@@ -63,9 +63,11 @@ static int check(struct run *run, struct cv_error *error)
         return cli_usage(call, "--workers takes STAGE=N,… with N from 1 to %d, not '%s'",
                          CLI_SLOTS_MAX, workers);
     }
-    if (call->count == 0 && (export_path || json_object_size(run->payload) > 0)) {
-        return cli_usage(call,
-                         "--export, --languages and --target-fps are for videos that are named");
+    if (call->count == 0 &&
+        (export_path || run->wishes.text_only || json_object_size(run->wishes.options) > 0)) {
+        return cli_usage(
+            call,
+            "--export, --languages, --target-fps and --text-only are for videos that are named");
     }
     if (export_path) {
         const char *slash = strrchr(export_path, '/');
@@ -104,7 +106,7 @@ static int take(void *opaque, const char *path, const char *name, struct cv_erro
     struct cli_call *call = run->call;
     size_t before = run->list.count;
     int result =
-        cli_ingest(&call->session, path, name, run->payload, call->cancel, &run->list, error);
+        cli_ingest(&call->session, path, name, &run->wishes, call->cancel, &run->list, error);
     if (result || run->list.count == before) {
         return result;
     }
@@ -374,9 +376,11 @@ static int work(struct run *run, struct cv_error *error)
 
 int cli_run(struct cli_call *call, struct cv_error *error)
 {
-    cv_auto(run_deinit) struct run run = {.call = call, .payload = json_object()};
+    cv_auto(run_deinit) struct run run = {
+        .call = call,
+        .wishes = {.options = json_object(), .text_only = cli_given(call, "text-only")}};
     cli_workers_init(&run.workers, &call->session);
-    if (!run.payload) {
+    if (!run.wishes.options) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
     }
     int result = check(&run, error);

@@ -46,6 +46,8 @@ static const struct cli_option run_options[] = {
      "write the result; of several videos FILE-1, FILE-2 … in the order of the command line. The "
      "format is that of FILE's extension (see cortana export), else JSON",
      CLI_COMPLETE_FILE, NULL},
+    {"text-only", 0, NULL,
+     "text and search, but nothing to play; a later run without this makes that, too", 0, NULL},
     {"recursive", 'r', NULL, "the videos in folders of folders, too", 0, NULL},
     {"workers", 0, "STAGE=N,…",
      "jobs at the same time: transcode, sample, ocr, segment_index, clip_generate (1 each)", 0,

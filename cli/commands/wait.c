@@ -84,6 +84,7 @@ static int rest(struct cli_call *call, int ms)
 /* ---- videos ---------------------------------------------------------------------------------- */
 
 struct stage_sum {
+    size_t jobs;
     double progress;
     size_t done;
     size_t failed;
@@ -150,6 +151,25 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
     (void)fputc('\n', stderr);
 }
 
+/* Whether another stage of the same video was told to have failed in the same way: what is no video is none for both
+ * stages that read the original. */
+static bool is_told(const struct watch *watch, const struct cv_db_result *rows, int row)
+{
+    const char *video_id = cv_db_text(rows, row, "video_id");
+    const char *type = cv_db_text(rows, row, "error_type");
+    size_t first = video_index(watch->list, video_id) * STAGE_COUNT;
+    for (int i = 0; type && i < cv_db_rows(rows); i++) {
+        int stage = stage_index(cv_db_text(rows, i, "step"));
+        const char *other = cv_db_text(rows, i, "error_type");
+        if (i != row && stage >= 0 && other && strcmp(other, type) == 0 &&
+            strcmp(cv_db_text(rows, i, "video_id"), video_id) == 0 &&
+            strcmp(watch->shown[first + (size_t)stage], "failed") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Tells what has changed of one stage of one video. */
 static void tell_change(struct watch *watch, const struct cv_db_result *rows, int row)
 {
@@ -167,7 +187,9 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
     }
     (void)snprintf(shown, STATUS_SIZE, "%s", status);
     const char *name = watch->list->videos[video].name;
-    if (strcmp(status, "failed") == 0) {
+    if (strcmp(status, "failed") == 0 && is_told(watch, rows, row)) {
+        return;
+    } else if (strcmp(status, "failed") == 0) {
         tell_failure(watch, name, rows, row);
     } else if (watch->progress.is_told && strcmp(status, "queued") != 0) {
         char duration[CLI_TIME_SIZE];
@@ -186,6 +208,7 @@ static void add_to_sum(struct stage_sum *sum, const struct cv_db_result *rows, i
 {
     const char *status = cv_db_text(rows, row, "status");
     const char *doing = cv_db_text(rows, row, "progress_message");
+    sum->jobs++;
     sum->progress += cv_db_double(rows, row, "progress", 0);
     sum->done += strcmp(status, "done") == 0;
     sum->failed += strcmp(status, "failed") == 0 && !cv_db_text(rows, row, "retry_in_ms");
@@ -209,6 +232,9 @@ static void show_stages(struct watch *watch, const struct cv_db_result *rows)
     }
     cli_progress_begin(&watch->progress);
     for (int i = 0; i < STAGE_COUNT; i++) {
+        if (sums[i].jobs == 0) {
+            continue; /* a run of text alone has no transcode */
+        }
         char duration[CLI_TIME_SIZE];
         char failed[32];
         char of[48] = "";

@@ -169,7 +169,8 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
     *child = (struct cv_child)CV_CHILD_INIT;
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_auto(pipes_deinit) struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
-    struct cv_spawn spawn = {.file_count = CV_STAGE_CANCEL_FD + 1, .is_stage = true};
+    struct cv_spawn spawn = {
+        .file_count = CV_STAGE_CANCEL_FD + 1, .is_stage = true, .yields = params->stage->yields};
     char threads[16];
     struct cv_cgroup group;
     cv_cgroup_read(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &group);

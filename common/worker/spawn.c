@@ -63,15 +63,28 @@ static void close_from(unsigned first)
     }
 }
 
-/* When memory runs out on the machine, the kernel shall take the stage, not the supervisor. */
-static void prefer_as_victim(void)
+static void tell_kernel(const char *path, const char *value)
 {
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
-        ssize_t written = write(fd, "500", 3);
+        ssize_t written = write(fd, value, strlen(value));
         (void)written;
         (void)close(fd);
     }
+}
+
+/* When memory runs out on the machine, the kernel shall take the stage, not the supervisor. */
+static void prefer_as_victim(void)
+{
+    tell_kernel("/proc/self/oom_score_adj", "500");
+}
+
+/* Half of the CPU time that a process gets which does not yield. Where the kernel groups processes by session,
+ * niceness counts only within a session, and the session has one of its own. */
+static void yield_to_others(void)
+{
+    (void)setpriority(PRIO_PROCESS, 0, 3);
+    tell_kernel("/proc/self/autogroup", "3");
 }
 
 static _Noreturn void give_up(const char *text)
@@ -115,6 +128,9 @@ static _Noreturn void become(const struct cv_spawn *spawn, pid_t parent)
     place_files(spawn);
     if (spawn->is_stage) {
         prefer_as_victim();
+    }
+    if (spawn->yields) {
+        yield_to_others();
     }
     for (size_t i = 0; i < spawn->limit_count; i++) {
         if (setrlimit((__rlimit_resource_t)spawn->limits[i].resource, &spawn->limits[i].limit) !=

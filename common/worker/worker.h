@@ -145,6 +145,7 @@ struct cv_stage {
     const char *job_type; /* "ocr" */
     unsigned needs;       /* enum cv_stage_needs, or-ed */
     struct cv_stage_limits limits;
+    bool yields;                   /* where CPUs are few, other processes come first */
     const struct cv_grant *grants; /* what a job may do in the store; NULL: nothing */
 
     /* Payload → result, in the stage process, once per process. May be killed at any instant.

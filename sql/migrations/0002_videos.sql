@@ -93,7 +93,8 @@ COMMENT ON COLUMN videos.duplicate_of IS
     'The video of the same owner with the same bytes. A duplicate is not processed (status duplicate).';
 COMMENT ON COLUMN videos.registered_at IS 'When the scanner found the original complete and started its run.';
 COMMENT ON COLUMN videos.ready_at IS
-    'When the text of the video was last stored; null: never. A video that has text never becomes failed.';
+    'When all stages of the video were last done; null: never. A video that was ready never becomes failed. Its text '
+    'is found as soon as it is stored, which may be long before.';
 COMMENT ON COLUMN videos.id IS 'Identifier, also part of every object key of the video.';
 COMMENT ON COLUMN videos.owner_id IS
     'The user who owns the video, as in auth.uid(); null: without a team, only the service sees the video.';

@@ -249,7 +249,7 @@ BEGIN
     )
     SELECT cardinality(incoming), count(*) INTO segment_count, entity_count FROM found;
     PERFORM refresh_search_materialized(p_video_id);
-    UPDATE videos SET status = 'ready', ready_at = clock_timestamp() WHERE id = p_video_id AND status <> 'ready';
+    PERFORM settle_video(p_video_id);
 END
 $$;
 COMMENT ON FUNCTION replace_video_text IS

@@ -106,7 +106,7 @@ GRANT ALL ON job_types TO service_role;
 
 INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video, is_public,
                        cpu_weight) VALUES
-    ('transcode', 'original to HLS and poster', 5, '1 hour', true, true, 4),
+    ('transcode', 'original to HLS and poster', 4, '1 hour', true, true, 4),
     ('sample', 'original to the frames worth reading', 5, '1 hour', true, true, 3),
     ('ocr', 'frames to text detections', 5, '1 hour', true, true, 3),
     ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true, true, 1),

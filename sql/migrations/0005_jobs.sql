@@ -605,6 +605,7 @@ DECLARE
     speaker text := event_source();
     woken text[];
     run_ids uuid[];
+    ended uuid[];
     parents uuid[];
     dead uuid[];
     news text[];
@@ -616,10 +617,10 @@ BEGIN
                o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
                o.started_at AS began_at, o.locked_by AS old_worker,
                coalesce(n.locked_by, o.locked_by) AS worker,
-               n.has_dependents, n.watched, n.progress, o.progress AS old_progress,
+               n.has_dependents, n.exclusive, n.watched, n.progress, o.progress AS old_progress,
                CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
         FROM changed n FULL JOIN before o USING (id)
-    ), ended AS (
+    ), closed AS (
         INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status,
                                     error_type, error_message)
         SELECT id, attempt, coalesce(old_worker, 'unknown'), lease_token, began_at,
@@ -652,13 +653,16 @@ BEGIN
            array_agg(run_id) FILTER (
                WHERE run_id IS NOT NULL AND status <> 'processing'
                  AND (status <> old_status OR scheduled_for IS DISTINCT FROM was_scheduled_for)),
+           array_agg(id) FILTER (
+               WHERE exclusive AND video_id IS NOT NULL AND status <> old_status
+                 AND (status IN ('done', 'canceled') OR status = 'failed' AND scheduled_for IS NULL)),
            array_agg(id) FILTER (WHERE has_dependents AND status = 'done' AND old_status <> 'done'),
            array_agg(id) FILTER (
                WHERE status = 'failed' AND scheduled_for IS NULL
                  AND (old_status <> 'failed' OR was_scheduled_for IS NOT NULL)),
            array_agg(format('{"job_id":"%s","status":"%s","progress":%s}', id, status, progress)) FILTER (
                WHERE watched AND (status <> old_status OR progress <> old_progress))
-    INTO woken, run_ids, parents, dead, news
+    INTO woken, run_ids, ended, parents, dead, news
     FROM moved;
 
     IF woken IS NOT NULL THEN
@@ -670,8 +674,11 @@ BEGIN
             FROM changed WHERE is_ready GROUP BY job_type, priority;
         END IF;
     END IF;
-    IF parents IS NOT NULL THEN  -- before settle_runs(), so that the jobs that waited for them are queued by then
+    IF parents IS NOT NULL THEN  -- first, so that the jobs that waited for them are queued by then
         PERFORM release_dependents(parents);
+    END IF;
+    IF ended IS NOT NULL THEN  -- before settle_runs(): what stages work on is locked before their runs
+        PERFORM stages_ended(ended);
     END IF;
     IF run_ids IS NOT NULL THEN
         PERFORM settle_runs(ARRAY(SELECT DISTINCT unnest(run_ids)));

@@ -1,10 +1,16 @@
 -- The pipeline, clips, long videos, and reading videos again.
 
 INSERT INTO workflows (name, version, description, steps) VALUES
-    ('video_pipeline', 1, 'an original to playback, frames, text and search', '[
+    ('video_pipeline', 1, 'an original to text and search, and at the same time to playback', '[
         {"key": "transcode", "job_type": "transcode",
          "params": {"s3_original_path": "{{video.s3_original_path}}"}},
-        {"key": "sample", "job_type": "sample", "depends_on": ["transcode"]},
+        {"key": "sample", "job_type": "sample",
+         "params": {"s3_original_path": "{{video.s3_original_path}}"}},
+        {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
+        {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]'),
+    ('video_text', 1, 'an original to text and search, without playback', '[
+        {"key": "sample", "job_type": "sample",
+         "params": {"s3_original_path": "{{video.s3_original_path}}"}},
         {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
         {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');
 INSERT INTO workflows (name, version, description, steps) VALUES
@@ -13,15 +19,62 @@ INSERT INTO workflows (name, version, description, steps) VALUES
         {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');
 
 -- ---- what jobs mean for their videos ---------------------------------------------------------------------
--- The queue does not know about videos. A trigger on jobs therefore updates the video of a job.
+-- The queue does not know about videos. A trigger on jobs makes the video of a job processing; when stages have ended,
+-- the queue calls stages_ended(), and settle_video() says what their videos are now.
+
+CREATE FUNCTION cortana.settle_video(p_video_id uuid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    last_run uuid;
+    is_broken boolean;
+BEGIN
+    -- Stages that end at the same time come one after the other, so that the last one sees what the others left.
+    PERFORM FROM videos WHERE id = p_video_id FOR NO KEY UPDATE;
+    IF EXISTS (SELECT FROM jobs j
+               WHERE j.video_id = p_video_id AND j.exclusive
+                 AND (j.status = 'processing' OR j.status = 'queued' AND j.unmet_dependencies = 0
+                      OR j.status = 'failed' AND j.scheduled_for IS NOT NULL)
+                 AND NOT EXISTS (SELECT FROM runs r WHERE r.id = j.run_id AND r.workflow = 'reindex')) THEN
+        RETURN;
+    END IF;
+    SELECT j.run_id INTO last_run FROM jobs j
+    WHERE j.video_id = p_video_id AND j.exclusive
+      AND NOT EXISTS (SELECT FROM runs r WHERE r.id = j.run_id AND r.workflow = 'reindex')
+    ORDER BY j.created_at DESC, j.id LIMIT 1;
+    SELECT EXISTS (SELECT FROM (SELECT DISTINCT ON (j.step, j.part) j.status FROM jobs j
+                                WHERE j.video_id = p_video_id AND j.exclusive
+                                  AND j.run_id IS NOT DISTINCT FROM last_run
+                                ORDER BY j.step, j.part, j.created_at DESC, j.id) AS newest
+                   WHERE newest.status <> 'done') INTO is_broken;
+    UPDATE videos SET
+        status = CASE WHEN is_broken AND ready_at IS NULL THEN 'failed' ELSE 'ready' END::video_status,
+        ready_at = CASE WHEN is_broken THEN ready_at ELSE clock_timestamp() END
+    WHERE id = p_video_id AND status <> 'duplicate'
+      AND status <> CASE WHEN is_broken AND ready_at IS NULL THEN 'failed' ELSE 'ready' END::video_status;
+END
+$$;
+COMMENT ON FUNCTION cortana.settle_video IS
+    'The rule for videos.status once no stage of a video can go on: ready if all stages of its last run (without '
+    'runs: the newest job of each stage) are done, otherwise failed, or ready if it was ready before. While a stage '
+    'waits, runs, or will be tried again, nothing changes. Runs that only read kept lines again do not count: the '
+    'video keeps its old text until the new text is there.';
+
+CREATE FUNCTION cortana.stages_ended(p_job_ids uuid[]) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT settle_video(video_id)
+    FROM (SELECT DISTINCT video_id FROM jobs WHERE id = ANY (p_job_ids) ORDER BY video_id) AS touched
+$$;
+COMMENT ON FUNCTION cortana.stages_ended IS
+    'Called when jobs of stages were done, canceled or given up, after the jobs that waited for them were released.';
 
 CREATE FUNCTION cortana.video_follows_job() RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    is_broken CONSTANT boolean := NEW.status = 'canceled'
-                                  OR NEW.status = 'failed' AND NEW.scheduled_for IS NULL;
 BEGIN
     IF NEW.status = 'done' AND NEW.job_type = 'clip_generate' THEN
         PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
@@ -29,25 +82,20 @@ BEGIN
                                't_start', NEW.payload -> 't_start', 't_end', NEW.payload -> 't_end')),
                            NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);
     END IF;
-    -- A video that is read again keeps its text until the new text is there: it stays ready.
-    IF NEW.exclusive AND (is_broken OR NEW.status = 'processing')
+    IF NEW.status = 'processing' AND NEW.exclusive
        AND NOT EXISTS (SELECT FROM runs WHERE id = NEW.run_id AND workflow = 'reindex') THEN
-        UPDATE videos SET status = CASE WHEN NOT is_broken THEN 'processing'
-                                        WHEN ready_at IS NOT NULL THEN 'ready' ELSE 'failed' END::video_status
-        WHERE id = NEW.video_id AND status <> 'duplicate'
-          AND status <> CASE WHEN NOT is_broken THEN 'processing'
-                             WHEN ready_at IS NOT NULL THEN 'ready' ELSE 'failed' END::video_status;
+        UPDATE videos SET status = 'processing'
+        WHERE id = NEW.video_id AND status NOT IN ('processing', 'duplicate');
     END IF;
     RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION cortana.video_follows_job IS
-    'Trigger: sets videos.status according to the jobs of its stages, and emits the event clip.created. A video '
-    'that has text is ready, also when a later job fails or is canceled; it is processing only while a stage '
-    'works on it anew.';
+    'Trigger: makes a video processing when a stage begins to work on it (settle_video() says what becomes of it), '
+    'and emits the event clip.created.';
 CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
     FOR EACH ROW WHEN (NEW.video_id IS NOT NULL AND NEW.status <> OLD.status
-                       AND NEW.status <> 'queued')
+                       AND NEW.status IN ('processing', 'done'))
     EXECUTE FUNCTION video_follows_job();
 
 -- ---- clips --------------------------------------------------------------------------------------
@@ -298,4 +346,4 @@ REVOKE ALL ON FUNCTION plan_clip, request_clip, split_videos, reindex_video FROM
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.clip_options, plan_clip, request_clip, reindex_video TO cortana_app,
     service_role;
-GRANT EXECUTE ON FUNCTION split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.settle_video, cortana.stages_ended, split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;

@@ -342,11 +342,11 @@ def test_every_stage_works_runs_in_their_order(queue):
     videos = [queue.video() for _ in range(3)]
     for video in videos:
         start(queue, "video_pipeline", video_id=video)
-    jobs = queue.claim("transcode", limit=3)
+    jobs = queue.claim("sample", limit=3)
     assert [job["video_id"] for job in jobs] == videos
     for job in reversed(jobs):
         queue.call("complete_job", job)
-    assert [job["video_id"] for job in queue.claim("sample", limit=3)] == videos
+    assert [job["video_id"] for job in queue.claim("ocr", limit=3)] == videos
 
 
 def test_two_last_steps_ending_at_once_end_the_run(queue, database):

@@ -206,6 +206,64 @@ def test_a_video_without_text_fails_with_its_job(queue):
     assert video_status(queue, video) == "failed"
 
 
+@pytest.mark.parametrize("last, end, wanted", [
+    ("segment_index", None, "ready"), ("transcode", None, "ready"), ("transcode", "fail", "failed"),
+    ("segment_index", "fail", "failed"), ("transcode", "cancel", "failed")])
+def test_a_video_is_ready_when_all_of_it_is(queue, last, end, wanted):
+    """Text and playback are made side by side, and either may be the last."""
+    video = queue.video()
+    run_id = queue.value("SELECT run_id FROM start_run('video_pipeline', '{}', %s)", video)
+
+    def finish(stage, end=None):
+        job = queue.claim_one(stage)
+        if end == "fail":
+            queue.fail(job, retryable=False)
+        elif end == "cancel":
+            queue.run("SELECT cancel_job(%s)", job["id"])
+            queue.fail(job)
+        else:
+            queue.call("complete_job", job)
+
+    text = ("sample", "ocr", "segment_index")
+    order = text + ("transcode",) if last == "transcode" else ("transcode",) + text
+    for stage in order:
+        assert video_status(queue, video) == ("new" if stage == order[0] else "processing")
+        finish(stage, end if stage == last else None)
+    assert video_status(queue, video) == wanted
+    if wanted == "failed":
+        assert queue.value("SELECT restart_run(%s)", run_id) == 1
+        finish(last)
+        assert video_status(queue, video) == "ready"
+
+
+def test_a_stage_that_was_given_up_does_not_stop_the_others(queue):
+    video = queue.video()
+    queue.run("SELECT start_run('video_pipeline', '{}', %s)", video)
+    queue.fail(queue.claim_one("transcode"), retryable=False)
+    for stage in ("sample", "ocr", "segment_index"):
+        assert video_status(queue, video) == "processing"
+        queue.call("complete_job", queue.claim_one(stage))
+    assert video_status(queue, video) == "failed"
+
+
+def test_two_last_stages_ending_at_once_make_a_video_ready(queue, database):
+    video = queue.video()
+    queue.run("SELECT start_run('video_pipeline', '{}', %s)", video)
+    for stage in ("sample", "ocr"):
+        queue.call("complete_job", queue.claim_one(stage))
+    first, second = queue.claim_one("transcode"), queue.claim_one("segment_index")
+    other = psycopg2.connect(database)
+    cursor = other.cursor()
+    cursor.execute("SELECT complete_job(%s, %s)", (first["id"], first["lease_token"]))
+    queue.run("SET lock_timeout = '200ms'")
+    with pytest.raises(psycopg2.errors.LockNotAvailable):  # it waits for the other's end
+        queue.call("complete_job", second)
+    other.commit()
+    queue.call("complete_job", second)
+    assert video_status(queue, video) == "ready"
+    other.close()
+
+
 def test_the_queue_knows_no_video(queue):
     """What the functions of the queue say of videos: a tenant for a job, and no more."""
     sources = queue.run("SELECT proname, prosrc FROM pg_proc WHERE proname IN ('set_status', 'jobs_updated',"

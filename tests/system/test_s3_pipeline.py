@@ -84,7 +84,7 @@ def test_a_missing_original_fails_for_good_and_is_named(
     running = S3Pipeline(s3, program, database, sql, store_dir, tmp_path)
     running.put_original = lambda path, key: None
     try:
-        running.start("transcode")
+        running.start("transcode", "sample")
         video = running.submit(pathlib.Path("none.mp4"), VIDEO)
         assert running.wait(video) == "failed"
         (payload, scheduled), = running.query("SELECT payload, scheduled_for FROM jobs"

@@ -201,6 +201,31 @@ static int note_frames(struct cv_db *db, const char *video_id, const json_t *pat
     return result ? result : cv_db_run(db, NULL, error, insert, video_id, keys, times);
 }
 
+/* What places on a frame and times are measured against, until transcode, which knows it better, says so. */
+static int note_source(struct cv_db *db, const char *video_id, const json_t *result,
+                       struct cv_error *error)
+{
+    json_int_t numbers[4];
+    static const char *const names[] = {"width", "height", "duration_ms", "source_frames"};
+    for (size_t i = 0; i < CV_COUNT(names); i++) {
+        const json_t *value = json_object_get(result, names[i]);
+        numbers[i] = json_integer_value(value);
+        if (!json_is_integer(value) || numbers[i] < 0 || numbers[i] > INT32_MAX) {
+            return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no usable %s", names[i]);
+        }
+    }
+    char resolution[32], duration[24], fps[32];
+    double seconds = (double)numbers[2] / 1e3;
+    (void)snprintf(resolution, sizeof(resolution), "%dx%d", (int)numbers[0], (int)numbers[1]);
+    (void)snprintf(duration, sizeof(duration), "%.3f", seconds);
+    (void)snprintf(fps, sizeof(fps), "%.3f", seconds > 0 ? (double)numbers[3] / seconds : 0);
+    return cv_db_run(db, NULL, error,
+                     "UPDATE videos SET resolution = coalesce(resolution, $2),"
+                     " duration = coalesce(duration, $3::float8), fps = coalesce(fps, $4::float8)"
+                     " WHERE id = $1::uuid AND (resolution IS NULL OR duration IS NULL)",
+                     video_id, resolution, duration, fps);
+}
+
 static int commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error)
 {
@@ -225,6 +250,7 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
         }
     }
     status = note_frames(db, video_id, paths, frames, error);
+    status = status ? status : note_source(db, video_id, result, error);
     if (status != 0) {
         return status;
     }

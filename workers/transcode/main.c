@@ -40,6 +40,7 @@ int main(int argc, char **argv)
         .job_type = "transcode",
         .needs = CV_STAGE_NEEDS_STORE,
         .limits = {.memory_bytes = MEMORY_BYTES},
+        .yields = true, /* text is searchable before there is something to play */
         .grants = grants,
         .run = transcode_run,
         .commit = transcode_commit,
