@@ -336,6 +336,7 @@ CREATE TABLE job_triggers (
     tried_at timestamptz,
     last_error text,
     last_error_at timestamptz,
+    created_by uuid,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CHECK ((event IS NULL) <> (cron IS NULL)),
@@ -377,6 +378,8 @@ COMMENT ON COLUMN job_triggers.tried_at IS
     'When the last try failed with an error that may pass; other schedules are tried before this one.';
 COMMENT ON COLUMN job_triggers.last_error IS 'Why the last try failed.';
 COMMENT ON COLUMN job_triggers.last_error_at IS 'When the last try failed.';
+COMMENT ON COLUMN job_triggers.created_by IS
+    'The user who made it for their tenant, and whose rights bound what it does; null: the service.';
 COMMENT ON COLUMN job_triggers.created_at IS 'When it was made.';
 COMMENT ON COLUMN job_triggers.updated_at IS 'When it was last changed.';
 
@@ -762,6 +765,44 @@ $$;
 COMMENT ON FUNCTION cortana.note_dead_jobs IS
     'Emits the event job.failed for jobs that will not be tried again.';
 
+-- What a tenant's own trigger may do, when it is saved and again when it acts: a type, a command or a video may have
+-- changed meanwhile, and it acts with the rights of the service.
+CREATE FUNCTION cortana.check_tenants_trigger(p_trigger job_triggers, p_payload jsonb, p_video_id uuid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    fault text;
+BEGIN
+    fault := CASE
+        WHEN p_trigger.action = 'command' AND NOT EXISTS (
+            SELECT FROM job_definitions d WHERE d.key = p_trigger.target AND d.is_public AND d.is_enabled)
+            THEN 'no public command is called ' || left(p_trigger.target, 100)
+        WHEN p_trigger.action = 'job' AND NOT EXISTS (
+            SELECT FROM job_types t WHERE t.name = p_trigger.target AND t.is_public)
+            THEN 'no public type of job is called ' || left(p_trigger.target, 100)
+        WHEN p_trigger.action = 'run' AND EXISTS (
+            SELECT FROM workflows w CROSS JOIN jsonb_array_elements(w.steps) AS s
+            LEFT JOIN job_types t ON t.name = s ->> 'job_type' AND t.is_public
+            WHERE w.name = p_trigger.target AND w.is_active AND t.name IS NULL)
+            THEN 'the workflow has steps of types that are not public'
+        WHEN p_trigger.action = 'webhook' AND NOT EXISTS (
+            SELECT FROM webhooks w WHERE w.name = p_trigger.target AND w.tenant_id = p_trigger.tenant_id)
+            THEN 'the tenant has no such webhook'
+        WHEN p_trigger.action IN ('job', 'run') AND p_payload ?| '{s3_original_path,frame_paths,line_paths}'
+            THEN 'a trigger of a tenant names no objects of the store: name the video'
+        WHEN p_video_id IS NOT NULL AND NOT EXISTS (
+            SELECT FROM videos v WHERE v.id = p_video_id AND p_trigger.tenant_id IN (v.owner_id, v.team_id))
+            THEN 'the video belongs to another tenant' END;
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION '%', fault USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.check_tenants_trigger IS
+    'Refuses what a trigger that a user has made may not do: only public types and commands, webhooks and videos of its '
+    'tenant, and no keys of objects.';
+
 -- ---- firing -------------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.is_passing(p_sqlstate text) RETURNS boolean
@@ -816,6 +857,9 @@ BEGIN
                           OR (SELECT one_per_video FROM job_types WHERE name = p_trigger.target)) THEN
             RAISE EXCEPTION 'video % does not exist', payload ->> 'video_id' USING ERRCODE = 'no_data_found';
         END IF;
+    END IF;
+    IF p_trigger.created_by IS NOT NULL THEN
+        PERFORM check_tenants_trigger(p_trigger, payload, video);
     END IF;
     PERFORM set_config('cortana.job_source', CASE WHEN p_scope ? 'event' THEN 'event' ELSE 'schedule' END, true),
             set_config('cortana.job_source_ref', coalesce(p_scope #>> '{event,id}', p_trigger.name), true);
@@ -1214,6 +1258,7 @@ GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_n
     cortana.check_time_zone, emit_event TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly, pause_trigger,
     resume_trigger, cortana.find_trigger, cortana.note_event, cortana.note_dead_jobs, cortana.is_passing,
+    cortana.check_tenants_trigger,
     cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
     cortana.fire_schedules, cortana.dispatch_events, scheduler_tick, fire_now, cortana.run_upkeep,
     restore_default_schedules TO service_role;

@@ -30,7 +30,7 @@ OF_A_RUN = [("GET", "/runs/{id}"), ("POST", "/runs/{id}/cancel"), ("POST", "/run
 OF_THE_SERVICE = [("GET", "/workers"), ("GET", "/hosts"), ("GET", "/nodes"), ("GET", "/resources"), ("GET", "/stats/queues"),
                   ("GET", "/stats/throughput"), ("GET", "/stats/performance"), ("GET", "/tenants"),
                   ("POST", "/job-types/transcode/resume"), ("POST", f"/tenants/{BOB}/resume")]
-OF_ADMINS = [("GET", "/errors"), ("GET", "/dead-letters")]
+OF_ADMINS = [("GET", "/errors"), ("GET", "/dead-letters"), ("GET", "/triggers"), ("GET", "/webhooks")]
 LISTS = [("GET", "/me"), ("GET", "/session"), ("GET", "/videos"), ("GET", "/search?q=bridge"), ("GET", "/jobs"), ("GET", "/job-types"),
          ("GET", "/jobs/summary"), ("GET", "/runs"), ("GET", "/definitions"), ("GET", "/workflows")]
 

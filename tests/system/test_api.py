@@ -129,6 +129,8 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     put_pictures(place[1], store, library.videos["own"], segment)
     environment = {**os.environ, "SEGMENT": str(segment), "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
                    "VIDEO": library.videos["own"], "JOB": str(job), "UPLOAD": upload["id"], "OPERATOR": CALLERS["service"],
+                   "TRIGGER": gateway.ask("/triggers", CALLERS["admin"], "POST", {
+                       "name": "nightly", "cron": "0 2 * * *", "action": "job", "target": "transcode"}).json["id"],
                    "WORKER": "host-1:7:boot", "HOST": "host-1", "TENANT": BOB,
                    "ADMIN": CALLERS["admin"], "TEAM": TEAM, "KEY": gateway.ask(
                        "/keys", CALLERS["admin"], "POST", {"name": "x", "role": "viewer"}).json["id"],
@@ -145,9 +147,9 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
         assert not done.stdout if is_empty else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:
-        names = {"tenants": "$TENANT", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY",
+        names = {"tenants": "$TENANT", "triggers": "$TRIGGER", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY",
                  "segments": "$SEGMENT"}
-        line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "embed")
+        line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "ours" if "webhooks" in path else "embed")
         line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello")
         assert line in text or f"POST {path}" in MANUAL.read_text()
     place[1].run("DELETE FROM videos WHERE id IN (%s, %s) OR id IN (SELECT id FROM upload_sessions)", video, another)

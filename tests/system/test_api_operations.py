@@ -308,3 +308,107 @@ def test_a_schedule_across_a_change_of_clocks(gateway):
     assert len(instants) == 10 and instants == sorted(instants)
     assert ask(gateway, EDITOR, "POST", "/triggers/preview", {**body, "cron": "61 * * * *"}).status == 400
     assert ask(gateway, EDITOR, "POST", "/triggers/preview", {**body, "time_zone": "Mars/Olympus"}).status == 400
+
+
+# ---- triggers and webhooks -------------------------------------------------------------------------
+
+
+def make_trigger(gateway, caller, name, **members):
+    return ask(gateway, caller, "POST", "/triggers", {"name": name, **members})
+
+
+def test_webhooks_belong_to_their_tenant(gateway, queue):
+    made = {}
+    for caller in (ADMIN, OTHER_ADMIN):  # the same name, and neither learns of the other
+        answer = ask(gateway, caller, "POST", "/webhooks", {"name": "ours", "url": "https://example.com/hook"})
+        assert answer.status == 201 and answer.json["secret"].startswith("whsec_")
+        made[caller] = answer.json["tenant_id"]
+        assert [item["name"] for item in ask(gateway, caller, "GET", "/webhooks").json["items"]] == ["ours"]
+    assert made == {ADMIN: ALICE, OTHER_ADMIN: BOB}
+    assert ask(gateway, ADMIN, "POST", "/webhooks", {"name": "ours", "url": "https://example.com/"}).status == 409
+    assert ask(gateway, ADMIN, "POST", "/webhooks", {"name": "x", "url": "https://example.com/", "tenant_id": BOB}).status == 400
+    assert ask(gateway, ADMIN, "POST", "/webhooks", {"name": "x", "url": "https://user:word@example.com/"}).status == 400
+    team = ask(gateway, ADMIN, "POST", "/webhooks", {"name": "team", "url": "https://example.com/", "tenant_id": TEAM})
+    assert team.json["tenant_id"] == TEAM
+    changed = ask(gateway, ADMIN, "PATCH", "/webhooks/{name}", {"url": "https://example.com/b", "is_enabled": False,
+                                                               "reason": "moving"}, name="ours").json
+    assert (changed["url"], changed["disabled_reason"]) == ("https://example.com/b", "moving")
+    assert ask(gateway, ADMIN, "POST", "/webhooks/{name}/test", name="ours").status == 409
+    assert ask(gateway, ADMIN, "PATCH", "/webhooks/{name}", {"is_enabled": True}, name="ours").json["disabled_at"] is None
+    assert ask(gateway, ADMIN, "POST", "/webhooks/{name}/rotate", {}, name="ours").json["secret"].startswith("whsec_")
+    sent = ask(gateway, ADMIN, "POST", "/webhooks/{name}/test", name="ours")
+    assert (sent.status, sent.json["type"], sent.json["state"]) == (202, "webhook.test", "queued")
+    (delivery,) = ask(gateway, ADMIN, "GET", "/webhooks/{name}/deliveries", name="ours").json["items"]
+    assert delivery["job_id"] == sent.json["job_id"]
+    (claimed,) = queue.claim("webhook")
+    assert claimed["payload"]["webhook"].endswith(":ours") and str(queue.job(claimed["id"])["tenant_id"]) == ALICE
+    assert ask(gateway, OTHER_ADMIN, "GET", "/webhooks/{name}/deliveries", name="ours").json["items"] == []
+    for method, path in (("GET", "/webhooks/{name}"), ("POST", "/webhooks/{name}/test"), ("DELETE", "/webhooks/{name}")):
+        assert ask(gateway, OTHER_ADMIN, method, path, name="team").status == 404
+        assert ask(gateway, EDITOR, method, path, name="ours").status == 403
+    assert ask(gateway, ADMIN, "DELETE", "/webhooks/{name}", name="team").status == 204
+
+
+def test_a_tenants_triggers_and_schedules(gateway, queue, library):
+    schedule = make_trigger(gateway, ADMIN, "nightly", cron="30 2 * * *", time_zone="Europe/Berlin", action="run",
+                            target="reindex", payload={"video_id": library.videos["own"]})
+    assert (schedule.status, schedule.json["tenant_id"], schedule.json["created_by"]) == (201, ALICE, ALICE)
+    known = ask(gateway, ADMIN, "GET", "/triggers/{id}", id=schedule.json["id"]).json
+    assert len(known["instants"]) == 10 and known["next_at"] == known["instants"][0] and known["last"] is None
+    other = make_trigger(gateway, OTHER_ADMIN, "nightly", cron="0 1 * * *", action="job", target="sample").json
+    event = make_trigger(gateway, ADMIN, "paid", event="order.paid", action="webhook", target="ours", dedupe_window_seconds=60).json
+    assert event["target"] == "ours" and event["dedupe_window_seconds"] == 60
+    assert [item["name"] for item in ask(gateway, ADMIN, "GET", "/triggers").json["items"]] == ["nightly", "paid"]
+    assert [item["name"] for item in ask(gateway, ADMIN, "GET", "/triggers?kind=event").json["items"]] == ["paid"]
+    assert len(ask(gateway, SERVICE, "GET", "/triggers").json["items"]) > 3
+    moved = ask(gateway, ADMIN, "PATCH", "/triggers/{id}", {"cron": "0 4 * * *"}, id=known["id"]).json
+    assert (moved["cron"], moved["time_zone"]) == ("0 4 * * *", "Europe/Berlin") and moved["next_at"] != known["next_at"]
+    assert ask(gateway, ADMIN, "POST", "/triggers/{id}/pause", {"reason": "holidays"}, id=known["id"]).status == 204
+    assert ask(gateway, ADMIN, "GET", "/triggers/{id}", id=known["id"]).json["next_at"] is None
+    assert ask(gateway, ADMIN, "POST", "/triggers/{id}/resume", id=known["id"]).status == 204
+    fired = ask(gateway, ADMIN, "POST", "/triggers/{id}/fire", id=known["id"]).json
+    assert fired["outcome"] == "fired" and ask(gateway, ADMIN, "GET", "/runs/{id}", id=fired["run_id"]).status == 200
+    assert ask(gateway, ADMIN, "GET", "/triggers/{id}/firings", id=known["id"]).json["items"] == [fired]
+    assert ask(gateway, ADMIN, "POST", "/triggers/{id}/fire", id=event["id"]).status == 409
+    for method, path in (("GET", "/triggers/{id}"), ("POST", "/triggers/{id}/fire"), ("GET", "/triggers/{id}/firings"),
+                         ("DELETE", "/triggers/{id}")):
+        assert ask(gateway, OTHER_ADMIN, method, path, id=known["id"]).status == 404
+        assert ask(gateway, ADMIN, method, path, id=other["id"]).status == 404
+        assert ask(gateway, EDITOR, method, path, id=known["id"]).status == 403
+    sent = ask(gateway, EDITOR, "POST", "/events", {"name": "order.paid", "data": {"order": 7}})
+    assert sent.status == 202 and sent.json["id"]
+    queue.run("SELECT scheduler_tick()")
+    (delivery,) = [item for item in ask(gateway, ADMIN, "GET", "/webhooks/{name}/deliveries", name="ours").json["items"]
+                   if item["type"] == "order.paid"]
+    assert delivery["state"] == "queued"
+    assert ask(gateway, EDITOR, "POST", "/events", {"name": "video.ready"}).status == 403
+    assert ask(gateway, EDITOR, "POST", "/events", {"name": "order.paid", "video_id": library.videos["foreign"]}).status == 404
+    assert ask(gateway, ADMIN, "DELETE", "/triggers/{id}", id=known["id"]).status == 204
+    queue.run("DELETE FROM runs")
+
+
+@pytest.mark.parametrize("members", [
+    {"cron": "0 1 * * *", "event": "a.b", "action": "job", "target": "ocr"}, {"action": "job", "target": "ocr"},
+    {"event": "a.b", "action": "command", "target": "gc"}, {"event": "a.b", "action": "webhook", "target": "theirs"},
+    {"event": "a.b", "action": "job", "target": "webhook"}, {"event": "a.b", "action": "run", "target": "nothing"},
+    {"event": "a.b", "action": "job", "target": "ocr", "payload": {"frame_paths": ["frames/x/1.jpg"]}},
+    {"cron": "61 * * * *", "action": "job", "target": "ocr"}, {"event": "a.b", "action": "job", "target": "ocr", "dedupe_key": "x"},
+    {"event": "a.b", "action": "job", "target": "ocr", "payload": {"x": "{{jobs.y}}"}},
+    {"event": "a.b", "action": "job", "target": "ocr", "tenant_id": BOB}])
+def test_triggers_that_are_refused(gateway, members):
+    answer = make_trigger(gateway, ADMIN, "refused", **members)
+    assert answer.status == 400 and answer.json["detail"], answer.data
+
+
+def test_a_trigger_acts_on_its_tenants_videos_alone(gateway, queue, library):
+    """The video comes with the event, and the trigger acts with the rights of the service."""
+    trigger = make_trigger(gateway, ADMIN, "again", event="please.read", action="run", target="reindex",
+                           payload={"video_id": "{{event.data.video}}"}).json
+    for thing, outcome in (("foreign", "failed"), ("own", "fired")):
+        ask(gateway, ADMIN, "POST", "/events", {"name": "please.read", "data": {"video": library.videos[thing]}})
+        queue.run("SELECT scheduler_tick()")
+        last = ask(gateway, ADMIN, "GET", "/triggers/{id}", id=trigger["id"]).json["last"]
+        assert last["outcome"] == outcome, last
+        assert outcome == "fired" or last["error"] == "the video belongs to another tenant"
+    assert queue.value("SELECT count(*) FROM runs WHERE video_id = %s", library.videos["foreign"]) == 0
+    queue.run("DELETE FROM runs")
