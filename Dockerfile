@@ -23,7 +23,7 @@ COPY . /src
 RUN meson setup /build /src --prefix=/usr -Dtests=false \
     && ninja -C /build \
     && DESTDIR=/out meson install -C /build --no-rebuild --strip --quiet \
-    && /src/scripts/image_libraries /out/usr/bin/* > /out/libraries
+    && /src/scripts/image_libraries /out/usr/bin/* /out/usr/libexec/cortana/* > /out/libraries
 
 # ---- what they need, and nothing else --------------------------------------------------------------
 
@@ -65,8 +65,9 @@ LABEL org.opencontainers.image.title="cortana-vision" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=sbom /sbom.spdx.json /usr/share/cortana-vision/sbom.spdx.json
-COPY --from=build /out/usr/ /usr/
-ENV CORTANA_SCRATCH=/work OMP_THREAD_LIMIT=1
+COPY --from=build /out/usr/bin/ /usr/bin/
+COPY --from=build /out/usr/libexec/ /usr/libexec/
+ENV PATH=/usr/libexec/cortana:/usr/local/bin:/usr/bin:/bin CORTANA_SCRATCH=/work OMP_THREAD_LIMIT=1
 USER 10001:10001
 WORKDIR /work
 STOPSIGNAL SIGTERM

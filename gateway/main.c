@@ -287,12 +287,12 @@ static int run(const struct options *options, struct cv_error *error)
 static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
     const struct cv_option known[] = {
-        {"api", .text = &options->api},
-        {"listen", .text = &options->listen},
+        {"api", .text = &options->api, .variable = "CORTANA_API_LISTEN"},
+        {"listen", .text = &options->listen, .variable = "CORTANA_LISTEN"},
         {"behind-proxy", .flag = &options->is_behind_proxy},
         {"insecure-http", .flag = &options->is_insecure_http},
-        {"rates", .text = &options->rates},
-        {"trusted-proxies", .text = &options->proxies},
+        {"rates", .text = &options->rates, .variable = "CORTANA_API_RATES"},
+        {"trusted-proxies", .text = &options->proxies, .variable = "CORTANA_TRUSTED_PROXIES"},
         {"forwarded", .text = &options->forwarded},
         {"no-operator", .flag = &options->is_without_service},
         {"connections", .integer = &options->connections, .least = 1, .most = 64},
@@ -300,19 +300,16 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         {"per-address", .integer = &options->per_address, .least = 0, .most = 1000000},
     };
     const struct cv_program self = {program, usage, known, CV_COUNT(known)};
-    return cv_parse_options(&self, argc, argv, ret_exit);
+    bool is_good = cv_parse_options(&self, argc, argv, ret_exit);
+    options->api = options->api ? options->api : "127.0.0.1:8080";
+    options->proxies = options->proxies ? options->proxies : "";
+    return is_good;
 }
 
 int main(int argc, char **argv)
 {
-    struct options options = {.api = cv_env("CORTANA_API_LISTEN", "127.0.0.1:8080"),
-                              .listen = cv_env("CORTANA_LISTEN", ""),
-                              .rates = cv_env("CORTANA_API_RATES", NULL),
-                              .proxies = cv_env("CORTANA_TRUSTED_PROXIES", ""),
-                              .forwarded = "x-forwarded-for",
-                              .connections = 8,
-                              .max_clients = 12000,
-                              .per_address = 64};
+    struct options options = {
+        .forwarded = "x-forwarded-for", .connections = 8, .max_clients = 12000, .per_address = 64};
     int code = CV_EXIT_DONE;
     struct cv_error error;
     if (!parse(argc, argv, &options, &code)) {

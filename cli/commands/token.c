@@ -11,7 +11,8 @@ int cli_token(struct cli_call *call, struct cv_error *error)
     const char *role = cli_value(call, "role") ? cli_value(call, "role") : "editor";
     const char *data = cli_value(call, "data");
     struct cli_token token = {.user = cli_value(call, "user"), .teams = teams, .role = role};
-    int result = cli_number(call, "hours", 1, CLI_HOURS_MAX, HOURS, &token.hours);
+    int result = cli_load_settings(call, error);
+    result = result ? result : cli_number(call, "hours", 1, CLI_HOURS_MAX, HOURS, &token.hours);
     if (result) {
         return result;
     }

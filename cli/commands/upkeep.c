@@ -61,7 +61,8 @@ int cli_bucket_init(struct cli_call *call, struct cv_error *error)
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     int64_t days = 0;
     bool created = false;
-    int result = cv_clip_days(&days, error);
+    int result = cli_load_settings(call, error);
+    result = result ? result : cv_clip_days(&days, error);
     result = result ? result : open_store(cli_value(call, "data"), &store, error);
     if (result) {
         return result;
@@ -173,8 +174,8 @@ int cli_gc(struct cli_call *call, struct cv_error *error)
     }
     params.min_age_ms = (int64_t)(hours * MS_PER_HOUR);
     struct cv_gc_summary summary;
-    int result = cv_clip_days(&params.clip_days, error);
-    result = result ? result : cli_open(call, error);
+    int result = cli_open(call, error);
+    result = result ? result : cv_clip_days(&params.clip_days, error);
     if (result == 0 && clips) {
         return expire_clips(call, &params, error);
     }

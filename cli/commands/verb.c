@@ -321,6 +321,10 @@ enum { DATABASE_STARTS_MS = 2 * 60 * 1000 };
 int cli_open(struct cli_call *call, struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
+    int result = verb->local ? 0 : cli_load_settings(call, error);
+    if (result) {
+        return result;
+    }
     const struct cli_session_params params = {
         .data = cli_value(call, "data"),
         .store = cli_value(call, "store"),

@@ -115,6 +115,10 @@ int cli_usage(const struct cli_call *call, const char *format, ...) CV_PRINTF(2,
 CV_MUST_CHECK int cli_number(const struct cli_call *call, const char *name, int64_t least,
                              int64_t most, int64_t fallback, int64_t *ret_number);
 
+/* Completes the environment with the installation's settings, unless --data names another (cv_settings_load). cli_open
+ * does it, too. */
+CV_MUST_CHECK int cli_load_settings(const struct cli_call *call, struct cv_error *error);
+
 /* Opens what the verb's row names: call->session. */
 CV_MUST_CHECK int cli_open(struct cli_call *call, struct cv_error *error);
 

@@ -56,6 +56,11 @@ static const struct cli_option run_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option config_options[] = {
+    {"all", 0, NULL, "also those that are not set", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option token_options[] = {
     {"user", 'u', "UUID", "whose it is", 0, NULL},
     {"team", 0, "UUID", "a team of theirs; may be given several times", 0, NULL},
@@ -371,6 +376,11 @@ const struct cli_verb cli_verbs[] = {
              "Originals without a row are never removed, unless their video was deleted: the "
              "scanner takes them in. Nothing is removed without --remove.",
      .options = gc_options, .store = true, OPERATOR_JSON, .run = cli_gc},
+    {"config", "", 0, 0, "print the settings that hold, and where each comes from",
+     .text = "A flag goes before the environment, the environment before secrets in files of their "
+             "own (NAME_FILE, or systemd's credentials), these before /etc/cortana/cortana.conf "
+             "(CORTANA_CONFIG names another file; empty: none). Secrets are not shown.",
+     .options = config_options, .json = true, .run = cli_config},
     {"completion", "bash|zsh|fish", 1, 1, "print what makes a shell complete these commands",
      .words = "bash zsh fish",
      .text = "bash: source <(cortana completion bash). zsh: source <(cortana completion zsh), "

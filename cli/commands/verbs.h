@@ -41,6 +41,9 @@ cli_action cli_nodes_list, cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_n
 cli_action cli_nodes_watch;
 cli_action cli_rules_list, cli_rules_set;
 
+/* config.c */
+cli_action cli_config;
+
 /* upkeep.c */
 cli_action cli_migrate, cli_bucket_init, cli_gc, cli_env;
 cli_action cli_embeddings_list, cli_embeddings_use, cli_embeddings_add;

@@ -17,32 +17,19 @@ enum {
 };
 
 static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
-    {.job_type = "transcode", .name = "transcode-worker", .folder = "transcode"},
-    {.job_type = "sample", .name = "sample-worker", .folder = "sample"},
-    {.job_type = "ocr", .name = "ocr-worker", .folder = "ocr"},
-    {.job_type = "segment_index", .name = "segment-index-worker", .folder = "segment_index"},
-    {.job_type = "clip_generate", .name = "clip-generate-worker", .folder = "clip_generate"},
-    {.job_type = "embed", .name = "embed-worker", .folder = "embed", .is_spare = true},
-    {.job_type = "object_remove", .name = "object-remove-worker", .folder = "object_remove"},
-    {.job_type = "scanner",
-     .name = "scanner-worker",
-     .folder = "scanner",
-     .service = "--interval=2"},
-    {.job_type = "scheduler",
-     .name = "scheduler",
-     .folder = "scheduler",
-     .service = "--poll-ms=1000"},
-    {.job_type = "command",
-     .name = "command-worker",
-     .folder = "command",
-     .service = "--poll-ms=500"},
-    {.job_type = "webhook",
-     .name = "webhook-worker",
-     .folder = "webhook",
-     .service = "--poll-ms=500"},
+    {.job_type = "transcode", .name = "transcode-worker"},
+    {.job_type = "sample", .name = "sample-worker"},
+    {.job_type = "ocr", .name = "ocr-worker"},
+    {.job_type = "segment_index", .name = "segment-index-worker"},
+    {.job_type = "clip_generate", .name = "clip-generate-worker"},
+    {.job_type = "embed", .name = "embed-worker", .is_spare = true},
+    {.job_type = "object_remove", .name = "object-remove-worker"},
+    {.job_type = "scanner", .name = "scanner-worker", .service = "--interval=2"},
+    {.job_type = "scheduler", .name = "scheduler", .service = "--poll-ms=1000"},
+    {.job_type = "command", .name = "command-worker", .service = "--poll-ms=500"},
+    {.job_type = "webhook", .name = "webhook-worker", .service = "--poll-ms=500"},
     {.job_type = "gateway",
      .name = "api-gateway",
-     .folder = "../gateway",
      .service = "--api=127.0.0.1:0",
      .is_spare = true},
 };
@@ -91,24 +78,6 @@ bool cli_workers_parse(struct cli_workers *workers, const char *text)
     }
 }
 
-/* In the build directory, in the same directory, or in the libexec of an installed layout. */
-static int find_program(const struct cli_worker_process *worker, char *path, size_t size,
-                        struct cv_error *error)
-{
-    char in_build[128];
-    char in_libexec[128];
-    (void)snprintf(in_build, sizeof(in_build), "../workers/%s/%s", worker->folder, worker->name);
-    (void)snprintf(in_libexec, sizeof(in_libexec), "../libexec/cortana/%s", worker->name);
-    const char *const places[] = {in_build, in_libexec, worker->name};
-    for (size_t i = 0; i < CV_COUNT(places); i++) {
-        if (cv_sibling_program(places[i], path, size)) {
-            return 0;
-        }
-    }
-    return cv_fail(error, CV_ERROR_CONFIGURATION,
-                   "%s is not beside the cortana command: build or install it", worker->name);
-}
-
 static bool is_gateway(const struct cli_worker_process *worker)
 {
     return strcmp(worker->job_type, "gateway") == 0;
@@ -126,7 +95,7 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
                         struct cv_error *error)
 {
     char program[PATH_MAX];
-    int result = find_program(worker, program, sizeof(program), error);
+    int result = cv_find_program(worker->name, program, sizeof(program), error);
     if (result) {
         return result;
     }
@@ -164,6 +133,7 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     char owner[64];
     (void)snprintf(owner, sizeof(owner), "CORTANA_OWNER=%s", session->owner_id);
     const char *const environment[] = {
+        "CORTANA_CONFIG=", /* a server's settings are not this installation's */
         database, store, scratch, grace, "CORTANA_LISTEN=", owner,
         /* the gateway's: the installation's own, and nobody else's */
         secret, "CORTANA_JWT_SECRET=", "CORTANA_JWKS_FILE=", "CORTANA_JWT_ISSUER=",

@@ -8,7 +8,6 @@ enum { CLI_WORKER_COUNT = 12, CLI_SLOTS_MAX = 64 };
 struct cli_worker_process {
     const char *job_type;
     const char *name;    /* of the program and of its log */
-    const char *folder;  /* in the build directory */
     const char *service; /* --option=value of a program without slots, started by its name alone */
     bool is_spare;       /* the others do their work without it */
     int slots;

@@ -332,6 +332,21 @@ const char *cv_env(const char *name, const char *fallback);
 CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high,
                              int64_t *ret_value, struct cv_error *error);
 
+/* Completes the environment, before there are threads: with secrets from files (NAME_FILE, or NAME in systemd's
+ * CREDENTIALS_DIRECTORY), then with the file CORTANA_CONFIG, or /etc/cortana/cortana.conf where that is there. What the
+ * environment says goes before. CORTANA_CONFIG is empty afterwards, and an empty one loads nothing: programs that are
+ * started by this one have what it gives them. CV_ERROR_CONFIGURATION names file and line. */
+CV_MUST_CHECK int cv_settings_load(struct cv_error *error);
+
+/* Where the value of a variable comes from, for people; NULL: it is not set. Valid until the process ends. */
+const char *cv_setting_source(const char *name);
+
+/* Whether the value is nobody's to see. */
+bool cv_setting_is_secret(const char *name);
+
+/* Calls `tell` for the name of every variable that a file may set, set or not. */
+void cv_settings_each(void (*tell)(void *opaque, const char *name), void *opaque);
+
 /* One long option of a daemon. Exactly one of the pointers is set: a flag takes no value and becomes
  * true; the others are written when the option is given, numbers only within [least, most]. */
 struct cv_option {
@@ -341,6 +356,7 @@ struct cv_option {
     int64_t *integer;
     double *decimal;
     double least, most;
+    const char *variable; /* of a text: what it is when the option is not given and this is set */
 };
 
 struct cv_program {
@@ -350,13 +366,15 @@ struct cv_program {
     size_t option_count; /* at most 24 */
 };
 
-/* Reads a command line of long options; --help and --version are answered here. False: the program
- * is to end with *ret_exit, and all is said: help on standard output, a mistake on standard error. */
+/* Reads a command line of long options and then the settings (cv_settings_load); --help and --version are answered
+ * here. False: the program is to end with *ret_exit, and all is said: help on standard output, a mistake on standard
+ * error. */
 bool cv_parse_options(const struct cv_program *program, int argc, char **argv, int *ret_exit);
 
-/* The path of another program of this installation, `relative` to the directory of the program that
- * runs; false when no executable file is there. */
-bool cv_sibling_program(const char *relative, char *path, size_t size);
+/* The path of another program of this installation by its name ("ocr-worker"), whether it is installed or lies in the
+ * folder it was built in; CV_ERROR_CONFIGURATION when it is not there. */
+CV_MUST_CHECK int cv_find_program(const char *name, char *path, size_t size,
+                                  struct cv_error *error);
 
 /* ---- byte source ----------------------------------------------------------------------------- */
 

@@ -56,6 +56,23 @@ static enum parsed parse_all(const struct cv_program *program, const struct opti
     return PARSED_RUN;
 }
 
+/* The settings, and the variables of the options that were not given. */
+static bool complete(const struct cv_program *program)
+{
+    struct cv_error error;
+    if (cv_settings_load(&error)) {
+        (void)fprintf(stderr, "%s: %s\n", program->name, error.message);
+        return false;
+    }
+    for (size_t i = 0; i < program->option_count; i++) {
+        const struct cv_option *option = &program->options[i];
+        if (option->variable && !*option->text) {
+            *option->text = cv_env(option->variable, NULL);
+        }
+    }
+    return true;
+}
+
 bool cv_parse_options(const struct cv_program *program, int argc, char **argv, int *ret_exit)
 {
     struct option names[OPTIONS_MAX + 3] = {{NULL, 0, NULL, 0}};
@@ -72,5 +89,9 @@ bool cv_parse_options(const struct cv_program *program, int argc, char **argv, i
         (void)fprintf(stderr, "try %s --help\n", program->name);
     }
     *ret_exit = parsed == PARSED_WRONG ? CV_EXIT_USAGE : CV_EXIT_DONE;
+    if (parsed == PARSED_RUN && !complete(program)) {
+        *ret_exit = CV_EXIT_STOP;
+        return false;
+    }
     return parsed == PARSED_RUN;
 }

@@ -44,7 +44,7 @@ static bool parse(const struct cv_stage *stage, int argc, char **argv,
         {"progress-fd", .integer = &progress_fd, .least = 0, .most = DESCRIPTOR_MAX},
         {"slots", .integer = &slots, .least = 1, .most = SLOTS_MAX},
         {"poll-ms", .integer = &options->poll_ms, .least = POLL_MIN_MS, .most = POLL_MAX_MS},
-        {"listen", .text = &options->probe_address},
+        {"listen", .text = &options->probe_address, .variable = "CORTANA_LISTEN"},
         {"metrics-fleet", .flag = &options->shows_fleet},
         {"no-listen", .flag = &is_polling_only},
         /* These two are what a supervisor says to its children. */
@@ -80,7 +80,6 @@ int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
         .progress_fd = -1,
         .slots = 1,
         .poll_ms = 2000,
-        .probe_address = cv_env("CORTANA_LISTEN", ""),
     };
     int code = CV_EXIT_DONE;
     if (!parse(stage, argc, argv, &options, &code)) {

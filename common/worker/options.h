@@ -14,6 +14,6 @@ struct cv_worker_options {
     int slots;
     int64_t poll_ms;
     bool listen;               /* false behind a pooler that takes LISTEN and tells nothing */
-    const char *probe_address; /* "": nobody may ask how it does */
+    const char *probe_address; /* "" or NULL: nobody may ask how it does */
     bool shows_fleet;          /* /metrics shows the whole fleet, too */
 };

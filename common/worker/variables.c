@@ -1,5 +1,6 @@
 #include "common/worker/variables.h"
 
+#include <limits.h>
 #include <string.h>
 
 extern char **environ;
@@ -43,13 +44,16 @@ static const struct {
 bool cv_variables_admits(const char *entry, unsigned needs)
 {
     size_t length = strcspn(entry, "=");
+    char whole[NAME_MAX];
+    (void)snprintf(whole, sizeof(whole), "%.*s", (int)length, entry);
+    bool is_secret = cv_setting_is_secret(whole); /* no prefix that needs nothing lets it in */
     for (size_t i = 0; i < CV_COUNT(admitted); i++) {
         const char *name = admitted[i].name;
         size_t name_length = strlen(name);
         bool is_prefix = name[name_length - 1] == '*';
         bool matches = is_prefix ? strncmp(entry, name, name_length - 1) == 0
                                  : name_length == length && strncmp(entry, name, length) == 0;
-        if (matches && (admitted[i].needs == 0 || (admitted[i].needs & needs))) {
+        if (matches && ((admitted[i].needs == 0 && !is_secret) || (admitted[i].needs & needs))) {
             return true;
         }
     }

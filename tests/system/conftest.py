@@ -23,6 +23,8 @@ TEMPLATE = "cortana_template"
 
 # Many tests compare all objects of a store with what a stage writes; those of job logs switch them on.
 os.environ.setdefault("CORTANA_LOG_DAYS", "0")
+# The settings of this machine's own installation are not the tests'.
+os.environ["CORTANA_CONFIG"] = ""
 
 
 def postgres_bin():

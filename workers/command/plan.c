@@ -44,25 +44,13 @@ static int read_list(const char *text, char ***ret_list, struct cv_error *error)
     return found ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for arguments");
 }
 
-/* In the build directory, in an installed layout, or in the same directory. */
-static int find_cortana(char **ret_path, struct cv_error *error)
-{
-    static const char *const places[] = {"../../cli/cortana", "../../bin/cortana", "cortana"};
-    char path[PATH_MAX];
-    for (size_t i = 0; i < CV_COUNT(places); i++) {
-        if (cv_sibling_program(places[i], path, sizeof(path))) {
-            return cv_format(ret_path, error, "%s", path);
-        }
-    }
-    return cv_fail(error, CV_ERROR_CONFIGURATION, "the program cortana is not beside this worker");
-}
-
+/* `cortana` is the one that this worker belongs to, wherever that lies. */
 static int find_program(const char *name, char **ret_path, struct cv_error *error)
 {
-    if (strcmp(name, "cortana") == 0) {
-        return find_cortana(ret_path, error);
-    }
-    return cv_format(ret_path, error, "%s", name);
+    char path[PATH_MAX];
+    bool is_ours = strcmp(name, "cortana") == 0;
+    int result = is_ours ? cv_find_program(name, path, sizeof(path), error) : 0;
+    return result ? result : cv_format(ret_path, error, "%s", is_ours ? path : name);
 }
 
 /* ---- environment ----------------------------------------------------------------------------- */

@@ -169,7 +169,7 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         {"interval", .decimal = &options->interval_s, .least = 0.1, .most = 86400},
         {"pages", .integer = &options->pages, .least = 1, .most = PAGES_MAX},
         {"events", .flag = &options->events},
-        {"listen", .text = &options->listen},
+        {"listen", .text = &options->listen, .variable = "CORTANA_LISTEN"},
     };
     const struct cv_program program = {name, usage, known, CV_COUNT(known)};
     return cv_parse_options(&program, argc, argv, ret_exit);
@@ -238,7 +238,7 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
 
 int main(int argc, char **argv)
 {
-    struct options options = {.pages = PAGES, .listen = cv_env("CORTANA_LISTEN", "")};
+    struct options options = {.pages = PAGES};
     struct cv_error error;
     int64_t unreadable = 0;
     int code = CV_EXIT_DONE;

@@ -175,7 +175,7 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 {
     const struct cv_option known[] = {
         {"poll-ms", .integer = &options->poll_ms, .least = POLL_MIN_MS, .most = POLL_MAX_MS},
-        {"listen", .text = &options->listen},
+        {"listen", .text = &options->listen, .variable = "CORTANA_LISTEN"},
         {"metrics-fleet", .flag = &options->shows_fleet},
         {"once", .flag = &options->is_once},
     };
@@ -185,7 +185,7 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 
 int main(int argc, char **argv)
 {
-    struct options options = {.poll_ms = POLL_MS, .listen = cv_env("CORTANA_LISTEN", "")};
+    struct options options = {.poll_ms = POLL_MS};
     int code = CV_EXIT_DONE;
     struct cv_error error;
     if (!parse(argc, argv, &options, &code)) {

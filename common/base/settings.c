@@ -1,0 +1,331 @@
+#include "common/base/base.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+
+#define SYSTEM_FILE "/etc/cortana/cortana.conf"
+#define NAMES_THE_FILE "CORTANA_CONFIG"
+
+enum {
+    VALUE_MAX = 64 * 1024, /* a line of the file, a secret */
+    NAME_MAX_BYTES = 128,
+    SETTINGS_MAX = 128, /* in one file; there are fewer names */
+};
+
+/* Every name that a file may set (docs/environment.md). The last character '*' stands for any ending. Secrets may
+ * also lie in files of their own, and are not shown. */
+static const struct {
+    const char *name;
+    bool is_secret;
+} known[] = {
+    {"DATABASE_URL", true},
+    {"PGPASSWORD", true},
+    {"PG*", false},
+    {"STORE_URL", false},
+    {"S3_BUCKET", false},
+    {"S3_ENDPOINT", false},
+    {"S3_REGION", false},
+    {"S3_ACCESS_KEY_ID", true},
+    {"S3_SECRET_ACCESS_KEY", true},
+    {"S3_SESSION_TOKEN", true},
+    {"S3_ADDRESSING", false},
+    {"S3_CA_FILE", false},
+    {"S3_CONNECT_TIMEOUT_MS", false},
+    {"S3_STALL_TIMEOUT_S", false},
+    {"S3_ATTEMPTS", false},
+    {"S3_ETAG_MD5", false},
+    {"AWS_ACCESS_KEY_ID", true},
+    {"AWS_SECRET_ACCESS_KEY", true},
+    {"AWS_SESSION_TOKEN", true},
+    {"AWS_CONTAINER_AUTHORIZATION_TOKEN", true},
+    {"AWS_*", false},
+    {"LOG_LEVEL", false},
+    {"CORTANA_SCRATCH", false},
+    {"CORTANA_LEASE_MS", false},
+    {"CORTANA_HEARTBEAT_MS", false},
+    {"CORTANA_GRACE_MS", false},
+    {"CORTANA_RENDITIONS", false},
+    {"CORTANA_SEGMENTS", false},
+    {"CORTANA_PROGRESSIVE", false},
+    {"CORTANA_SETTLE_MS", false},
+    {"CORTANA_OWNER", false},
+    {"CORTANA_CLIP_DAYS", false},
+    {"CORTANA_LISTEN", false},
+    {"CORTANA_API_LISTEN", false},
+    {"CORTANA_JWT_SECRET", true},
+    {"CORTANA_JWKS_FILE", false},
+    {"CORTANA_JWKS_URL", false},
+    {"CORTANA_JWKS_ALLOW", false},
+    {"CORTANA_JWKS_CA_FILE", false},
+    {"CORTANA_API_RATES", false},
+    {"CORTANA_TRUSTED_PROXIES", false},
+    {"CORTANA_JWT_ISSUER", false},
+    {"CORTANA_JWT_AUDIENCE", false},
+    {"CORTANA_GRANT_SECRET_FILE", false},
+    {"CORTANA_DEFAULT_ROLE", false},
+    {"CORTANA_METRICS_FLEET_MS", false},
+    {"CORTANA_LOG_DAYS", false},
+    {"CORTANA_WORKER_LABELS", false},
+    {"CORTANA_DISK_WATCH_MS", false},
+    {"CORTANA_STORE_PROBE_MS", false},
+    {"CORTANA_WEBHOOK_ALLOW", false},
+    {"CORTANA_WEBHOOK_TIMEOUT_MS", false},
+    {"CORTANA_WEBHOOK_CA_FILE", false},
+    {"CORTANA_SANDBOX", false},
+    {"CORTANA_READ_PATHS", false},
+    {"CORTANA_EMOJI_BANK", false},
+    {"CORTANA_LANGUAGES", false},
+    {"EMBED_URL", false},
+    {"EMBED_MODEL", false},
+    {"EMBED_API_KEY", true},
+    {"EMBED_TIMEOUT_MS", false},
+    {"EMBED_ALLOW", false},
+    {"TESSDATA_PREFIX", false},
+    {"OMP_THREAD_LIMIT", false},
+    {"HTTPS_PROXY", false},
+    {"NO_PROXY", false},
+    {"COMMAND_*", false},
+};
+
+static bool fits(const char *pattern, const char *name)
+{
+    size_t length = strlen(pattern);
+    return pattern[length - 1] == '*' ? strncmp(pattern, name, length - 1) == 0
+                                      : strcmp(pattern, name) == 0;
+}
+
+/* The row of `known` for a name, or for the NAME of NAME_FILE where that is a secret; -1: there is none. */
+static int find_known(const char *name, bool *ret_is_file)
+{
+    static const char suffix[] = "_FILE";
+    size_t length = strlen(name);
+    size_t stem = length > sizeof(suffix) - 1 ? length - (sizeof(suffix) - 1) : 0;
+    *ret_is_file = false;
+    for (size_t i = 0; i < CV_COUNT(known); i++) {
+        if (known[i].is_secret && strlen(known[i].name) == stem &&
+            strncmp(known[i].name, name, stem) == 0 && strcmp(name + stem, suffix) == 0) {
+            *ret_is_file = true;
+            return (int)i;
+        }
+    }
+    for (size_t i = 0; i < CV_COUNT(known); i++) {
+        if (fits(known[i].name, name)) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+bool cv_setting_is_secret(const char *name)
+{
+    bool is_file;
+    int row = find_known(name, &is_file);
+    return row >= 0 && known[row].is_secret && !is_file;
+}
+
+/* ---- where values come from -------------------------------------------------------------------- */
+
+/* Written once, before there are threads. */
+static struct {
+    char *name, *source;
+} taken[SETTINGS_MAX];
+static size_t taken_count;
+
+/* Makes the value one of the environment, so that every library finds it, and notes its source (taken over). */
+static int take(const char *name, const char *value, const char *source, struct cv_error *error)
+{
+    cv_auto_free char *name_copy = strdup(name);
+    cv_auto_free char *source_copy = strdup(source);
+    if (taken_count == SETTINGS_MAX) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "more than %d settings", SETTINGS_MAX);
+    }
+    if (!name_copy || !source_copy || setenv(name, value, 1) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");
+    }
+    taken[taken_count].name = cv_take(name_copy);
+    taken[taken_count++].source = cv_take(source_copy);
+    return 0;
+}
+
+const char *cv_setting_source(const char *name)
+{
+    for (size_t i = 0; i < taken_count; i++) {
+        if (strcmp(taken[i].name, name) == 0) {
+            return taken[i].source;
+        }
+    }
+    return getenv(name) ? "environment" : NULL;
+}
+
+/* A secret is the first line of its file. CV_ERROR_CONFIGURATION when it cannot be read. */
+static int take_file(const char *name, const char *path, const char *whence, struct cv_error *error)
+{
+    cv_auto_file FILE *file = fopen(path, "re");
+    cv_auto_free char *value = calloc(1, VALUE_MAX + 1);
+    cv_auto_free char *source = NULL;
+    if (!file || !value) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "cannot read %s, which %s names: %s", path,
+                       whence, strerror(errno));
+    }
+    size_t length = fread(value, 1, VALUE_MAX + 1, file);
+    value[strnlen(value, VALUE_MAX)] = '\0';
+    value[strcspn(value, "\r\n")] = '\0';
+    if (ferror(file) || length > VALUE_MAX || value[0] == '\0') {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s, which %s names, is to hold a secret in its first line", path, whence);
+    }
+    int result = cv_format(&source, error, "%s (%s)", path, whence);
+    result = result ? result : take(name, value, source, error);
+    explicit_bzero(value, VALUE_MAX);
+    return result;
+}
+
+/* NAME_FILE of the environment, then a credential of the service manager's. */
+static int take_secrets(struct cv_error *error)
+{
+    const char *credentials = cv_env("CREDENTIALS_DIRECTORY", NULL);
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < CV_COUNT(known); i++) {
+        char variable[NAME_MAX_BYTES];
+        char path[PATH_MAX];
+        if (!known[i].is_secret || getenv(known[i].name)) {
+            continue;
+        }
+        (void)snprintf(variable, sizeof(variable), "%s_FILE", known[i].name);
+        if (cv_env(variable, NULL)) {
+            result = take_file(known[i].name, cv_env(variable, NULL), variable, error);
+            continue;
+        }
+        /* systemd calls a file of a folder that it was given as `cortana` so. */
+        static const char *const prefixes[] = {"", "cortana_"};
+        for (size_t k = 0; credentials && k < CV_COUNT(prefixes); k++) {
+            (void)snprintf(path, sizeof(path), "%s/%s%s", credentials, prefixes[k], known[i].name);
+            if (result == 0 && !cv_setting_source(known[i].name) && access(path, F_OK) == 0) {
+                result = take_file(known[i].name, path, "CREDENTIALS_DIRECTORY", error);
+            }
+        }
+    }
+    return result;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------- */
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text)) {
+        text++;
+    }
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1])) {
+        *--end = '\0';
+    }
+    return text;
+}
+
+/* A value may stand in quotes, as systemd and shells write it. */
+static char *unquote(char *value)
+{
+    size_t length = strlen(value);
+    bool is_quoted =
+        length >= 2 && (value[0] == '"' || value[0] == '\'') && value[length - 1] == value[0];
+    if (is_quoted) {
+        value[length - 1] = '\0';
+    }
+    return value + (is_quoted ? 1 : 0);
+}
+
+static int take_line(char *line, const char *place, struct cv_error *error)
+{
+    char *name = trim(line);
+    char *equals = strchr(name, '=');
+    bool is_file = false;
+    if (name[0] == '\0' || name[0] == '#') {
+        return 0;
+    }
+    if (!equals) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is not of the form NAME=VALUE", place);
+    }
+    *equals = '\0';
+    name = trim(name);
+    char *value = unquote(trim(equals + 1));
+    int row = strlen(name) < NAME_MAX_BYTES ? find_known(name, &is_file) : -1;
+    if (row < 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s: there is no setting %.*s; cortana config --all lists them", place,
+                       NAME_MAX_BYTES, name);
+    }
+    const char *meant = is_file ? known[row].name : name;
+    const char *source = cv_setting_source(meant);
+    if (source && strncmp(source, place, strcspn(place, ",")) == 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s: %s is set already: %s", place, meant,
+                       source);
+    }
+    if (source) {
+        return 0; /* the environment goes before */
+    }
+    return is_file ? take_file(meant, value, place, error) : take(name, value, place, error);
+}
+
+static int take_lines(const char *path, FILE *file, struct cv_error *error)
+{
+    cv_auto_free char *line = NULL;
+    size_t size = 0;
+    int number = 0;
+    int result = 0;
+    for (ssize_t length; result == 0 && (length = getline(&line, &size, file)) >= 0;) {
+        cv_auto_free char *place = NULL;
+        result = cv_format(&place, error, "%s, line %d", path, ++number);
+        if (result == 0 && (length > VALUE_MAX || strlen(line) != (size_t)length)) {
+            result = cv_fail(error, CV_ERROR_CONFIGURATION, "%s is too long, or no text", place);
+        }
+        result = result ? result : take_line(line, place, error);
+    }
+    if (line) {
+        explicit_bzero(line, size);
+    }
+    return result == 0 && ferror(file) ? cv_fail_errno(error, errno, "read %s", path) : result;
+}
+
+int cv_settings_load(struct cv_error *error)
+{
+    const char *named = getenv(NAMES_THE_FILE);
+    const char *path = named ? named : SYSTEM_FILE;
+    if (path[0] == '\0') {
+        return 0;
+    }
+    int result = take_secrets(error);
+    cv_auto_file FILE *file = fopen(path, "re");
+    if (!file && (named || errno != ENOENT)) {
+        result = result ? result
+                        : cv_fail(error, CV_ERROR_CONFIGURATION, "cannot read %s: %s", path,
+                                  strerror(errno));
+    }
+    result = result || !file ? result : take_lines(path, file, error);
+    /* Programs that this one starts get what they may have, and look no further. */
+    if (result == 0 && setenv(NAMES_THE_FILE, "", 1) != 0) {
+        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");
+    }
+    return result;
+}
+
+/* ---- what holds -------------------------------------------------------------------------------- */
+
+void cv_settings_each(void (*tell)(void *opaque, const char *name), void *opaque)
+{
+    for (size_t i = 0; i < CV_COUNT(known); i++) {
+        size_t length = strlen(known[i].name);
+        if (known[i].name[length - 1] != '*') {
+            tell(opaque, known[i].name);
+            continue;
+        }
+        for (char **entry = environ; *entry; entry++) {
+            char name[NAME_MAX_BYTES];
+            bool is_file;
+            (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+            if (find_known(name, &is_file) == (int)i) {
+                tell(opaque, name);
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+"""An installation: where things lie, units of systemd, settings and where they come from."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
+WORKERS = ["transcode", "sample", "ocr", "segment-index", "clip-generate", "object-remove", "embed", "command", "webhook",
+           "scanner"]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What `meson install` makes, below a folder of its own."""
+    destination = tmp_path_factory.mktemp("installed")
+    subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], check=True, capture_output=True,
+                   env={**os.environ, "DESTDIR": str(destination)})
+    return next(destination.glob("**/bin/cortana")).parents[1]
+
+
+def test_each_thing_lies_in_its_place(installed):
+    assert [path.name for path in (installed / "bin").iterdir()] == ["cortana"]
+    assert {path.name for path in (installed / "libexec/cortana").iterdir()} == {
+        "api-gateway", "scheduler", *(f"{name}-worker" for name in WORKERS)}
+    share = installed / "share"
+    for path in ("man/man1/cortana.1", "man/man1/cortana-search.1", "man/man8/ocr-worker.8",
+                 "bash-completion/completions/cortana", "zsh/site-functions/_cortana",
+                 "fish/vendor_completions.d/cortana.fish", "doc/cortana-vision/docs/operations.md"):
+        assert (share / path).stat().st_size > 100, path
+    subprocess.run(["bash", "-n", share / "bash-completion/completions/cortana"], check=True)
+    pages = [share / "man" / page for page in ("man1/cortana.1", "man1/cortana-clip.1", "man8/ocr-worker.8")]
+    shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", *pages], capture_output=True, text=True, check=True,
+                           env={**os.environ, "MANPAGER": "cat"})
+    assert shown.stderr == "" and "claim \"ocr\" jobs" in shown.stdout
+
+
+def unit_files(installed, folder):
+    """The units with the paths of this installation."""
+    prefix = str(installed)
+    for unit in (installed / "lib/systemd/system").glob("*.*"):
+        if unit.is_file():
+            text = re.sub(r"^ExecStart=\S*/libexec/", f"ExecStart={prefix}/libexec/", unit.read_text(), flags=re.M)
+            (folder / unit.name).write_text(text)
+    template = folder / "cortana-worker@.service"
+    names = [f"cortana-worker@{name}.service" for name in WORKERS[:-1]]
+    for name in names:
+        (folder / name).write_text(template.read_text())
+    return [*names, "cortana-scanner.service", "cortana-scheduler.service", "cortana-gateway.service", "cortana.target"]
+
+
+def test_systemd_takes_the_units_and_finds_them_hardened(installed, tmp_path):
+    units = unit_files(installed, tmp_path)
+    checked = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+                              *(tmp_path / unit for unit in units)], capture_output=True, text=True)
+    ours = [line for line in checked.stderr.splitlines() if str(tmp_path) in line or "cortana" in line]
+    assert ours == []
+    # 10 is a service that may do anything, 0 one that may do nothing.
+    for unit in ("cortana-worker@ocr.service", "cortana-gateway.service"):
+        subprocess.run(["systemd-analyze", "security", "--offline=yes", "--threshold=25", tmp_path / unit], check=True,
+                       capture_output=True)
+    wanted = set(re.findall(r"cortana-\S+\.service", (tmp_path / "cortana.target").read_text()))
+    assert wanted == set(units) - {"cortana.target", "cortana-worker@embed.service"}
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+def config(cortana, *arguments, **variables):
+    environment = {"PATH": os.environ["PATH"], **{name: str(value) for name, value in variables.items()}}
+    return subprocess.run([cortana, "config", *arguments], env=environment, capture_output=True, text=True)
+
+
+def settings(*arguments, **variables):
+    done = config(BUILD / "cli/cortana", "--json", *arguments, **variables)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return {row["name"]: (row["value"], row["source"]) for row in rows}
+
+
+def test_the_environment_goes_before_secrets_and_these_before_the_file(tmp_path):
+    file = tmp_path / "cortana.conf"
+    secret = tmp_path / "secret"
+    secret.write_text("postgresql://fleet:hidden-password@db/cortana\n")
+    file.write_text(f"# a server\n\nSTORE_URL = \"dir:/srv/store\"\nS3_REGION=eu\nLOG_LEVEL=warn\nDATABASE_URL_FILE={secret}\n")
+    found = settings(CORTANA_CONFIG=file, S3_REGION="us", LOG_LEVEL="")
+    assert found == {"STORE_URL": ("dir:/srv/store", f"{file}, line 3"), "S3_REGION": ("us", "environment"),
+                     "DATABASE_URL": ("postgresql://fleet:***************@db/cortana", f"{secret} ({file}, line 6)")}
+
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (credentials / "cortana_DATABASE_URL").write_text("postgresql://gateway@db/cortana")
+    (credentials / "S3_SECRET_ACCESS_KEY").write_text("hidden-key")
+    found = settings(CORTANA_CONFIG=file, CREDENTIALS_DIRECTORY=credentials)
+    assert found["DATABASE_URL"][0] == "postgresql://gateway@db/cortana"
+    assert found["S3_SECRET_ACCESS_KEY"][0] == "(hidden)"
+    named = settings(CORTANA_CONFIG=file, CREDENTIALS_DIRECTORY=credentials, DATABASE_URL_FILE=secret)
+    assert named["DATABASE_URL"][1] == f"{secret} (DATABASE_URL_FILE)"
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("LOG_LEVEL\n", "line 1 is not of the form NAME=VALUE"),
+    ("\nLOG_LEVLE=info\n", "line 2: there is no setting LOG_LEVLE"),
+    ("LOG_LEVEL=info\nLOG_LEVEL=warn\n", "line 2: LOG_LEVEL is set already: "),
+    ("S3_SECRET_ACCESS_KEY_FILE=/nowhere/key\n", "cannot read /nowhere/key"),
+    ("S3_REGION_FILE=/etc/hostname\n", "there is no setting S3_REGION_FILE"),
+])
+def test_a_mistake_in_the_file_names_its_line(tmp_path, text, complaint):
+    file = tmp_path / "cortana.conf"
+    file.write_text(text)
+    for program in (["cli/cortana", "config"], ["workers/ocr/ocr-worker"], ["gateway/api-gateway"]):
+        done = subprocess.run([BUILD / program[0], *program[1:]], env={"CORTANA_CONFIG": str(file)}, capture_output=True,
+                              text=True)
+        assert done.returncode == (1 if program[1:] else 78)
+        assert complaint in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_document_names_every_setting():
+    """docs/environment.md and the program know the same names."""
+    text = (ROOT / "docs/environment.md").read_text()
+    documented = set()
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            documented |= set(re.findall(r"`([A-Z][A-Z0-9_]+)`", line.split("|")[1]))
+    documented = {name for name in documented if not name.startswith(("AWS_", "PG"))}
+    own = {"CORTANA_CONFIG", "CORTANA_JWT_SECRET_FILE"}  # what names the file, and a secret's file
+    known = {name for name in settings("--all", CORTANA_CONFIG="") if not name.startswith(("AWS_", "PG"))}
+    assert documented - own == known - {"S3_BUCKET", "HTTPS_PROXY", "NO_PROXY"}
