@@ -1,5 +1,7 @@
 #include "gateway/pool.h"
 
+#include "common/export/export.h"
+
 #include "gateway/exchange_queue.h"
 
 #include <stdatomic.h>
@@ -57,6 +59,29 @@ static int take_answer(const struct exchange *exchange, const struct cv_db_resul
     return result;
 }
 
+/* The text of the video that api.export() has allowed, in the caller's own transaction. */
+static int take_export(struct cv_db *db, const struct exchange *exchange, struct answer *answer,
+                       struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    struct cv_export_params params = {
+        .bom = json_is_true(json_object_get(exchange->values, "bom")),
+        .no_positions = json_is_false(json_object_get(exchange->values, "positions"))};
+    const char *format = json_string_value(json_object_get(exchange->values, "format"));
+    if (!format || !cv_export_format_of(format, &params.format)) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "an export without a format");
+    }
+    int result = cv_export_text(db, json_string_value(json_object_get(exchange->values, "id")),
+                                &params, &text, error);
+    if (result == 0) {
+        free(answer->body);
+        answer->length = text.length;
+        answer->body = cv_take(text.data);
+        answer->content_type = cv_export_media_type(params.format);
+    }
+    return result;
+}
+
 /* 0, or REFUSED: the exchange has its answer. */
 static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                        struct cv_error *error)
@@ -87,6 +112,9 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
                                 exchange->principal.database_role);
     result = result ? result : cv_db_run(db, &rows, error, exchange->operation->sql, values);
     result = result ? result : take_answer(exchange, rows, answer, error);
+    if (result == 0 && exchange->operation->step == STEP_EXPORT) {
+        result = take_export(db, exchange, answer, error);
+    }
     return result ? result : cv_db_commit(db, error);
 }
 

@@ -33,6 +33,7 @@ enum step {
     STEP_GRANTS,        /* media_fill_grants */
     STEP_REMOVE,        /* media_remove */
     STEP_OBJECT,        /* media_answer_object */
+    STEP_EXPORT,        /* the text of the video, read in the same transaction */
     STEP_UPLOAD_SHOW,   /* upload_show */
     STEP_UPLOAD_APPEND, /* upload_append; behind the last part the operation complete_upload */
     STEP_UPLOAD_FORGET, /* upload_forget */

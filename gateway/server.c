@@ -234,12 +234,12 @@ static struct MHD_Response *make_response(struct answer *answer)
                                                            (uint64_t)answer->offset);
         answer->has_fd = !response; /* closed with the response */
     } else {
-        response = answer->fixed_body
-                       ? MHD_create_response_from_buffer(answer->length, (void *)answer->fixed_body,
-                                                         MHD_RESPMEM_PERSISTENT)
-                       : MHD_create_response_from_buffer(answer->length,
-                                                         answer->body ? answer->body : empty,
-                                                         MHD_RESPMEM_MUST_COPY);
+        bool is_own = !answer->fixed_body && answer->body; /* then the library frees it */
+        const void *body = answer->fixed_body ? (const void *)answer->fixed_body : answer->body;
+        response = MHD_create_response_from_buffer(answer->length, body ? (void *)body : empty,
+                                                   is_own ? MHD_RESPMEM_MUST_FREE
+                                                          : MHD_RESPMEM_PERSISTENT);
+        answer->body = response && is_own ? NULL : answer->body;
     }
     return response;
 }
@@ -681,7 +681,7 @@ void server_take_answer(struct exchange *exchange)
     }
     if (step == STEP_GRANTS) {
         media_fill_grants(exchange);
-    } else if (step != STEP_NONE) {
+    } else if (step != STEP_NONE && step != STEP_EXPORT) {
         exchange->work = step == STEP_REMOVE          ? media_remove
                          : step == STEP_OBJECT        ? media_answer_object
                          : step == STEP_UPLOAD_SHOW   ? upload_show

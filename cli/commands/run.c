@@ -274,9 +274,9 @@ static int export_one(struct run *run, const char *video_id, size_t number, stru
     const char *slash = strrchr(wanted, '/');
     const char *dot = strrchr(slash ? slash : wanted, '.');
     size_t stem = dot ? (size_t)(dot - wanted) : strlen(wanted);
-    struct cli_export_params params = {.format = CLI_EXPORT_JSON};
+    struct cv_export_params params = {.format = CV_EXPORT_JSON};
     cv_auto_free char *path = NULL;
-    (void)cli_export_format_of(dot ? dot + 1 : "", &params.format); /* else JSON */
+    (void)cv_export_format_of(dot ? dot + 1 : "", &params.format); /* else JSON */
     int result = run->list.count == 1 ? cv_format(&path, error, "%s", wanted)
                                       : cv_format(&path, error, "%.*s-%zu%s", (int)stem, wanted,
                                                   number, dot ? dot : "");

@@ -91,7 +91,7 @@ static const struct cli_option search_options[] = {
 static const struct cli_option export_options[] = {
     {"format", 'f', "F",
      "json, csv, srt, vtt, ass, txt or md; without it the extension of -o FILE says it, else json",
-     0, CLI_EXPORT_FORMATS},
+     0, CV_EXPORT_FORMATS},
     {"output", 'o', "FILE", "write there, whole or not at all; else to standard output",
      CLI_COMPLETE_FILE, NULL},
     {"bom", 0, NULL, "csv: begin with a byte order mark, by which Excel knows UTF-8", 0, NULL},

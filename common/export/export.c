@@ -1,9 +1,7 @@
-#include "cli/commands/export.h"
+#include "common/export/export.h"
 
-#include "cli/commands/verbs.h"
-
+#include <jansson.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     SHOWN_MAX = 4,         /* lines at once of subtitles: what can be read over a picture */
@@ -12,20 +10,34 @@ enum {
     REAL_DIGITS = 9,       /* what a real of the database has, and no more */
 };
 
-bool cli_export_format_of(const char *name, enum cli_export_format *ret_format)
+bool cv_export_format_of(const char *name, enum cv_export_format *ret_format)
 {
     static const char *const names[] = {
-        [CLI_EXPORT_JSON] = "json", [CLI_EXPORT_CSV] = "csv", [CLI_EXPORT_SRT] = "srt",
-        [CLI_EXPORT_VTT] = "vtt",   [CLI_EXPORT_ASS] = "ass", [CLI_EXPORT_TXT] = "txt",
-        [CLI_EXPORT_MD] = "md",
+        [CV_EXPORT_JSON] = "json", [CV_EXPORT_CSV] = "csv", [CV_EXPORT_SRT] = "srt",
+        [CV_EXPORT_VTT] = "vtt",   [CV_EXPORT_ASS] = "ass", [CV_EXPORT_TXT] = "txt",
+        [CV_EXPORT_MD] = "md",
     };
     for (size_t i = 0; i < CV_COUNT(names); i++) {
         if (strcmp(names[i], name) == 0) {
-            *ret_format = (enum cli_export_format)i;
+            *ret_format = (enum cv_export_format)i;
             return true;
         }
     }
     return false;
+}
+
+const char *cv_export_media_type(enum cv_export_format format)
+{
+    static const char *const types[] = {
+        [CV_EXPORT_JSON] = "application/json",
+        [CV_EXPORT_CSV] = "text/csv; charset=utf-8",
+        [CV_EXPORT_SRT] = "application/x-subrip; charset=utf-8",
+        [CV_EXPORT_VTT] = "text/vtt; charset=utf-8",
+        [CV_EXPORT_ASS] = "text/x-ssa; charset=utf-8",
+        [CV_EXPORT_TXT] = "text/plain; charset=utf-8",
+        [CV_EXPORT_MD] = "text/markdown; charset=utf-8",
+    };
+    return types[format];
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -279,15 +291,14 @@ static int make_cues(const struct cv_db_result *rows, bool everything, struct cu
 
 /* In WebVTT "&", "<" and ">" are entities; in SubRip, which has none, an arrow is broken up; in ASS braces begin a command
  * and a backslash a code. */
-static void append_cue_text(struct cv_buffer *text, const char *value,
-                            enum cli_export_format format)
+static void append_cue_text(struct cv_buffer *text, const char *value, enum cv_export_format format)
 {
     for (const char *c = value; *c; c++) {
         if (*c == '\n' || *c == '\r') {
             cv_buffer_text(text, " ");
-        } else if (format == CLI_EXPORT_VTT && strchr("&<>", *c)) {
+        } else if (format == CV_EXPORT_VTT && strchr("&<>", *c)) {
             cv_buffer_text(text, *c == '&' ? "&amp;" : *c == '<' ? "&lt;" : "&gt;");
-        } else if (format == CLI_EXPORT_ASS && strchr("{}\\", *c)) {
+        } else if (format == CV_EXPORT_ASS && strchr("{}\\", *c)) {
             cv_buffer_text(text, *c == '{' ? "(" : *c == '}' ? ")" : "/");
         } else if (strncmp(c, "-->", 3) == 0) {
             cv_buffer_text(text, "->");
@@ -312,10 +323,10 @@ static double percent(const struct cv_db_result *rows, int row, const char *colu
     return value < 0 ? 0 : value > 100 ? 100 : value;
 }
 
-static int export_subtitles(const struct cv_db_result *rows, const struct cli_export_params *params,
+static int export_subtitles(const struct cv_db_result *rows, const struct cv_export_params *params,
                             struct cv_buffer *text, struct cv_error *error)
 {
-    bool is_vtt = params->format == CLI_EXPORT_VTT;
+    bool is_vtt = params->format == CV_EXPORT_VTT;
     int width = 0;
     int height = 0;
     bool positioned = is_vtt && !params->no_positions && read_size(rows, &width, &height);
@@ -377,7 +388,7 @@ static int export_ass(const struct cv_db_result *rows, struct cv_buffer *text,
             cv_buffer_printf(text, "{\\pos(%.0f,%.0f)\\fs%.0f}", cv_db_double(rows, row, "x", 0),
                              cv_db_double(rows, row, "y", 0), cv_db_double(rows, row, "height", 0));
         }
-        append_cue_text(text, cv_db_text(rows, row, "text"), CLI_EXPORT_ASS);
+        append_cue_text(text, cv_db_text(rows, row, "text"), CV_EXPORT_ASS);
         cv_buffer_text(text, "\n");
     }
     return result;
@@ -394,16 +405,28 @@ static void export_txt(const struct cv_db_result *rows, struct cv_buffer *text)
     }
 }
 
+/* As people write it: 1:02:03.400, 2:03.400. */
+static void append_short_time(struct cv_buffer *text, int64_t ms)
+{
+    if (ms >= 3600000) {
+        cv_buffer_printf(text, "%lld:%02d", (long long)(ms / 3600000), (int)(ms / 60000 % 60));
+    } else {
+        cv_buffer_printf(text, "%d", (int)(ms / 60000));
+    }
+    cv_buffer_printf(text, ":%02d.%03d", (int)(ms / 1000 % 60), (int)(ms % 1000));
+}
+
 static void export_md(const struct cv_db_result *rows, struct cv_buffer *text)
 {
     static const char special[] = "\\`*_{}[]<>#|~";
     cv_buffer_printf(text, "# %s\n\n| start | end | text |\n| --- | --- | --- |\n",
                      cv_db_rows(rows) > 0 ? cv_db_text(rows, 0, "name") : "no text");
     for (int row = 0; row < cv_db_rows(rows); row++) {
-        char start[CLI_TIME_SIZE];
-        char end[CLI_TIME_SIZE];
-        cv_buffer_printf(text, "| %s | %s | ", cli_time(cv_db_int(rows, row, "t_start", 0), start),
-                         cli_time(cv_db_int(rows, row, "t_end", 0), end));
+        cv_buffer_text(text, "| ");
+        append_short_time(text, cv_db_int(rows, row, "t_start", 0));
+        cv_buffer_text(text, " | ");
+        append_short_time(text, cv_db_int(rows, row, "t_end", 0));
+        cv_buffer_text(text, " | ");
         for (const char *c = cv_db_text(rows, row, "text"); *c; c++) {
             cv_buffer_text(text, strchr(special, *c) ? "\\" : "");
             cv_buffer_append(text, *c == '\n' || *c == '\r' ? " " : c, 1);
@@ -412,14 +435,13 @@ static void export_md(const struct cv_db_result *rows, struct cv_buffer *text)
     }
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
-static int export_text(struct cv_db *db, const char *video_id,
-                       const struct cli_export_params *params, struct cv_buffer *text,
-                       struct cv_error *error)
+int cv_export_text(struct cv_db *db, const char *video_id, const struct cv_export_params *params,
+                   struct cv_buffer *text, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    if (params->format == CLI_EXPORT_JSON) {
+    if (params->format == CV_EXPORT_JSON) {
         return export_json(db, video_id, text, error);
     }
     int result = read_rows(db, video_id, &rows, error);
@@ -427,16 +449,16 @@ static int export_text(struct cv_db *db, const char *video_id,
         return result;
     }
     switch (params->format) {
-    case CLI_EXPORT_CSV:
+    case CV_EXPORT_CSV:
         export_csv(rows, params->bom, text);
         break;
-    case CLI_EXPORT_ASS:
+    case CV_EXPORT_ASS:
         result = export_ass(rows, text, error);
         break;
-    case CLI_EXPORT_TXT:
+    case CV_EXPORT_TXT:
         export_txt(rows, text);
         break;
-    case CLI_EXPORT_MD:
+    case CV_EXPORT_MD:
         export_md(rows, text);
         break;
     default:
@@ -446,69 +468,4 @@ static int export_text(struct cv_db *db, const char *video_id,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the export");
     }
     return result;
-}
-
-/* Written beside its place and renamed: a file is whole or not there. */
-static int write_file(const char *path, const struct cv_buffer *text, struct cv_error *error)
-{
-    struct stat status;
-    cv_auto_free char *part = NULL;
-    bool is_special = stat(path, &status) == 0 && !S_ISREG(status.st_mode); /* /dev/stdout */
-    int result = cv_format(&part, error, is_special ? "%s" : "%s.part", path);
-    if (result) {
-        return result;
-    }
-    FILE *file = fopen(part, "we");
-    if (!file) {
-        return cv_fail_errno(error, errno, "cannot write %s", path);
-    }
-    size_t written = fwrite(text->data, 1, text->length, file);
-    int error_number = errno;
-    if (fclose(file) || written != text->length ||
-        (!is_special && rename(part, path) && (error_number = errno))) {
-        if (!is_special) {
-            (void)unlink(part);
-        }
-        return cv_fail_errno(error, error_number, "cannot write %s", path);
-    }
-    return 0;
-}
-
-int cli_export_file(struct cv_db *db, const char *video_id, const struct cli_export_params *params,
-                    const char *path, struct cv_error *error)
-{
-    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-    int result = export_text(db, video_id, params, &text, error);
-    if (result) {
-        return result;
-    }
-    if (strcmp(path, "-") != 0) {
-        return write_file(path, &text, error);
-    }
-    (void)fwrite(text.data ? text.data : "", 1, text.length, stdout); /* main sees failures */
-    return 0;
-}
-
-int cli_export(struct cli_call *call, struct cv_error *error)
-{
-    char id[CLI_UUID_SIZE];
-    const char *format = cli_value(call, "format");
-    const char *output = cli_value(call, "output");
-    const char *dot = output ? strrchr(output, '.') : NULL;
-    struct cli_export_params params = {.bom = cli_given(call, "bom"),
-                                       .no_positions = cli_given(call, "no-positions")};
-    if (format) {
-        (void)cli_export_format_of(format, &params.format); /* checked with the options */
-    } else if (dot) {
-        (void)cli_export_format_of(dot + 1, &params.format); /* else JSON */
-    }
-    if ((params.bom && params.format != CLI_EXPORT_CSV) ||
-        (params.no_positions && params.format != CLI_EXPORT_VTT)) {
-        return cli_usage(call, params.bom ? "--bom belongs to --format csv"
-                                          : "--no-positions belongs to --format vtt");
-    }
-    int result = cli_open(call, error);
-    result = result ? result : cli_find_video(call->session.db, call->arguments[0], id, error);
-    return result ? result
-                  : cli_export_file(call->session.db, id, &params, output ? output : "-", error);
 }

@@ -1,31 +1,35 @@
-/* A video's text as a file of other tools. */
+/* A video's text as a file of other tools. The command and the HTTP API write the same bytes. */
 #pragma once
 
-#include "cli/commands/verb.h"
+#include "common/db/db.h"
 
-enum cli_export_format {
-    CLI_EXPORT_JSON,
-    CLI_EXPORT_CSV,
-    CLI_EXPORT_SRT,
-    CLI_EXPORT_VTT,
-    CLI_EXPORT_ASS,
-    CLI_EXPORT_TXT,
-    CLI_EXPORT_MD,
+enum cv_export_format {
+    CV_EXPORT_JSON,
+    CV_EXPORT_CSV,
+    CV_EXPORT_SRT,
+    CV_EXPORT_VTT,
+    CV_EXPORT_ASS,
+    CV_EXPORT_TXT,
+    CV_EXPORT_MD,
 };
 
 /* The names of the formats, which are the extensions of their files, in the order above. */
-#define CLI_EXPORT_FORMATS "json csv srt vtt ass txt md"
+#define CV_EXPORT_FORMATS "json csv srt vtt ass txt md"
 
-struct cli_export_params {
-    enum cli_export_format format;
+struct cv_export_params {
+    enum cv_export_format format;
     bool bom;          /* CSV: a byte order mark in front */
     bool no_positions; /* VTT: as SRT, instead of each line where it stood */
 };
 
 /* The format that a name or a file's extension says; false when it is none of them. */
-bool cli_export_format_of(const char *name, enum cli_export_format *ret_format);
+bool cv_export_format_of(const char *name, enum cv_export_format *ret_format);
 
-/* Writes the video's text to `path`, whole or not at all ("-": standard output). */
-CV_MUST_CHECK int cli_export_file(struct cv_db *db, const char *video_id,
-                                  const struct cli_export_params *params, const char *path,
-                                  struct cv_error *error);
+/* The media type of a format; static text. */
+const char *cv_export_media_type(enum cv_export_format format);
+
+/* Appends the text of a video, as far as the connection's role sees it. CV_ERROR_NOT_FOUND for JSON of a video that is
+ * not there; the other formats of it are empty. Holds the whole in memory: some 200 bytes a line of text. */
+CV_MUST_CHECK int cv_export_text(struct cv_db *db, const char *video_id,
+                                 const struct cv_export_params *params, struct cv_buffer *text,
+                                 struct cv_error *error);

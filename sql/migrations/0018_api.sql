@@ -346,6 +346,26 @@ $$;
 COMMENT ON FUNCTION api.entities IS
     'GET /videos/{id}/entities: distinct mentions, hashtags, URLs, emoji and numbers, with up to 20 places each.';
 
+CREATE FUNCTION api.export(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    video videos;
+BEGIN
+    SELECT * INTO video FROM videos WHERE id = (p ->> 'id')::uuid;
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN ROW(200, NULL, jsonb_build_object('Content-Disposition', format('attachment; filename="%s.%s"', coalesce(nullif(
+        trim(BOTH '-' FROM left(regexp_replace(coalesce(video.title, video.original_name, ''), '[^A-Za-z0-9]+', '-', 'g'), 60)),
+        ''), 'video'), p ->> 'format')), NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.export IS
+    'GET /videos/{id}/export: whether the caller may have it, and what the file is called. The gateway writes the text, in '
+    'the same transaction.';
+
 -- ---- pictures ----------------------------------------------------------------------------------------------
 -- The gateway answers with the object of the store, or the piece of it, that is named here.
 

@@ -263,6 +263,35 @@ def test_without_a_store_it_says_so(program, place, tmp_path, gateway, grant):
         assert other.process.stop() == 0
 
 
+# ---- exports ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind, media_type", [
+    ("json", "application/json"), ("csv", "text/csv; charset=utf-8"), ("srt", "application/x-subrip; charset=utf-8"),
+    ("vtt", "text/vtt; charset=utf-8"), ("ass", "text/x-ssa; charset=utf-8"), ("txt", "text/plain; charset=utf-8"),
+    ("md", "text/markdown; charset=utf-8")])
+def test_an_export_is_what_the_command_writes(program, place, gateway, shop, kind, media_type):
+    video = shop.videos["own"]
+    answer = gateway.ask(f"/videos/{video}/export?format={kind}", OWNER)
+    done = subprocess.run([program("cortana"), "export", video, "--format", kind], check=True, capture_output=True,
+                          env={**os.environ, "DATABASE_URL": place[0]})
+    assert (answer.status, answer.data) == (200, done.stdout) and b"the old bridge 1200" in answer.data
+    assert answer.headers["Content-Type"] == media_type
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="a-mp4.{kind}"'
+    foreign = gateway.ask(f"/videos/{shop.videos['foreign']}/export?format={kind}", OWNER)
+    missing = gateway.ask(f"/videos/{uuid.uuid4()}/export?format={kind}", OWNER)
+    assert foreign.status == missing.status == 404 and foreign.without_id() == missing.without_id()
+
+
+def test_what_an_export_is_asked_for(gateway, shop):
+    video = shop.videos["own"]
+    assert gateway.ask(f"/videos/{video}/export?format=csv&bom=true", OWNER).data.startswith(b"\xef\xbb\xbfvideo,")
+    with_places = gateway.ask(f"/videos/{video}/export?format=vtt", OWNER).data
+    assert gateway.ask(f"/videos/{video}/export?format=vtt&positions=true", OWNER).data == with_places
+    for query in ("", "?format=doc", "?format=srt&bom=yes"):
+        assert gateway.ask(f"/videos/{video}/export{query}", OWNER).status == 400
+
+
 # ---- pictures --------------------------------------------------------------------------------------
 
 
