@@ -176,6 +176,14 @@ bool cv_object_video(enum cv_object_place place, const char *key,
     return true;
 }
 
+bool cv_object_belongs(enum cv_object_place place, const char *key, const char *video_id)
+{
+    char owner[CV_OBJECT_ID_SIZE];
+    struct cv_error ignored;
+    return key && cv_store_check_key(key, &ignored) == 0 && cv_object_video(place, key, owner) &&
+           strcasecmp(owner, video_id) == 0;
+}
+
 bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE])
 {
     static const char start[] = "master.";

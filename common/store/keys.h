@@ -64,6 +64,10 @@ CV_MUST_CHECK int cv_object_folder(enum cv_object_place place, const char *video
 CV_MUST_CHECK bool cv_object_video(enum cv_object_place place, const char *key,
                                    char ret_video_id[CV_OBJECT_ID_SIZE]);
 
+/* Whether a text (NULL: no) is a key that may be, of that video under that place. */
+CV_MUST_CHECK bool cv_object_belongs(enum cv_object_place place, const char *key,
+                                     const char *video_id);
+
 /* Whether a key is videos/original/{video}/master.{ext}. */
 CV_MUST_CHECK bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]);
 

@@ -76,22 +76,31 @@ COMMENT ON FUNCTION cortana.check_own_job IS
     'Raises an error if the job is not allowed. The objects that the payload names must belong to the video, '
     'because workers read them with the rights of the service.';
 
-CREATE FUNCTION cortana.check_payload(p_payload jsonb, p_video_id uuid) RETURNS void
+CREATE FUNCTION cortana.check_job_size(p_what text, p_document jsonb) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
 $$
 DECLARE
-    -- Payloads contain whole lists of frames and lines: those of 24 h of a constantly scrolling feed take 10 MiB.
-    largest CONSTANT int := 16 * 1024 * 1024;
+    largest CONSTANT int := 64 * 1024;
+BEGIN
+    IF octet_length(p_document::text) > largest THEN
+        RAISE EXCEPTION 'the % of a job may have at most % bytes', p_what, largest
+            USING ERRCODE = 'program_limit_exceeded',
+                  HINT = format('Put the data into the object store, and the key of the object into the %s.', p_what);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.check_job_size IS
+    'Raises an error if a payload or a result is too large. Jobs refer to long lists by the keys of objects.';
+
+CREATE FUNCTION cortana.check_payload(p_payload jsonb, p_video_id uuid) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
+$$
 BEGIN
     IF jsonb_typeof(p_payload) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'the payload of a job must be a JSON object'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF pg_column_size(p_payload) > largest THEN
-        RAISE EXCEPTION 'the payload of a job may have at most % bytes', largest
-            USING ERRCODE = 'program_limit_exceeded',
-                  HINT = 'Put the data into the object store, and the key of the object into the payload.';
-    END IF;
+    PERFORM cortana.check_job_size('payload', p_payload);
     IF p_payload ->> 'video_id' <> p_video_id::text THEN
         RAISE EXCEPTION 'the payload names video %, but the job is for video %',
             left(p_payload ->> 'video_id', 100), p_video_id
@@ -657,6 +666,7 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
+    PERFORM check_job_size('result', p_result);
     UPDATE jobs SET status = 'done', result = p_result WHERE id = p_job_id;
     IF p_report IS NOT NULL THEN
         PERFORM end_attempt(p_job_id, p_token, 'succeeded', NULL, NULL, p_report);
@@ -1042,7 +1052,7 @@ REVOKE ALL ON FUNCTION enqueue_job, enqueue_jobs, claim_jobs, renew_lease, repor
     retry_job, retry_failed_jobs, cancel_jobs, set_priority FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_payload, cortana.check_own_job, cortana.end_attempt,
+GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_job_size, cortana.check_payload, cortana.check_own_job, cortana.end_attempt,
     cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.take_upkeep,
     cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, report_log,
     fence_job, complete_job, cortana.release_dependents, complete_jobs, fail_job, release_job, settle_canceled_job,

@@ -95,6 +95,7 @@ BEGIN
                                  AS e (entry, number)
                         GROUP BY 1, 2) AS cut
                   GROUP BY part) AS chunks;
+            PERFORM check_payload(part, job.video_id) FROM unnest(parts) AS part;
             full_payload := parts[1];
             WITH made AS (
                 INSERT INTO jobs (job_type, video_id, payload, priority, sequence, correlation_id,
@@ -112,6 +113,7 @@ BEGIN
             WHERE run_id = job.run_id AND status = 'queued' AND depends_on @> ARRAY[job.id];
         END IF;
     END IF;
+    PERFORM check_payload(full_payload, job.video_id);
     UPDATE jobs SET payload = full_payload, unmet_dependencies = 0, ready_at = clock_timestamp()
     WHERE id = p_job_id;
 END

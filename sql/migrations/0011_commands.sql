@@ -304,7 +304,7 @@ LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    bytes_max CONSTANT int := 65536;  -- of all values together; the kernel would accept more, but nobody could read it
+    bytes_max CONSTANT int := 60 * 1024;  -- of all values together; the kernel would accept more, but nobody could read it
     args CONSTANT jsonb := coalesce(p_payload -> 'args', '{}');
     definition job_definitions;
     template jsonb;

@@ -681,9 +681,9 @@ BEGIN
         RAISE EXCEPTION '"%" is not a valid name of an event: write it like "order.paid"', left(p_name, 100)
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF jsonb_typeof(p_data) IS DISTINCT FROM 'object' OR octet_length(p_data::text) > 65536
+    IF jsonb_typeof(p_data) IS DISTINCT FROM 'object' OR octet_length(p_data::text) > 60 * 1024
        OR jsonb_path_exists(p_data, '$.**{20}') THEN
-        RAISE EXCEPTION 'the data of an event must be a JSON object of at most 64 KiB and 20 levels'
+        RAISE EXCEPTION 'the data of an event must be a JSON object of at most 60 KiB and 20 levels'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT * INTO video FROM videos WHERE id = p_video_id;

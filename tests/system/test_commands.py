@@ -104,7 +104,7 @@ def test_a_broken_template_is_refused(queue, argv, words):
     ({"command": "say", "argv": ["/bin/sh"]}, "there is no argv beside"),
     ({"command": "off"}, "not enabled"),
     ({"command": ["say"]}, "there is no command"),
-    ({"command": "free", "args": {"x": "y" * 70000}}, "larger than 65536"),
+    ({"command": "free", "args": {"x": "y" * 62000}}, "larger than 61440"),
 ])
 def test_what_does_not_fit_never_comes_in(queue, payload, words):
     define(queue, "say", ["/bin/echo", "{{args.word}}"], {"word": TEXT})

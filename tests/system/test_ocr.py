@@ -154,6 +154,24 @@ def test_bad_payloads_are_refused(ocr, change):
     refusal(ocr.run(payload.pop("frame_paths"), **payload), "InvalidPayload", "payload")
 
 
+def test_lists_of_frames_are_read_as_the_frames_themselves(ocr):
+    paths = [ocr.draw(t, TEXT[:2]) for t in (0, 500, 1000)]
+    frames = [{"path": path, "t_start": t, "t_end": t + 500, "still_until": t + 500, "phash": "0", "dx": None, "dy": None}
+              for path, t in zip(paths, (0, 500, 1000))]
+    folder = ocr.store / "frames" / ocr.video_id
+    (folder / "0.json").write_text(json.dumps({"frames": frames[:2]}))
+    (folder / "1000.json").write_text(json.dumps({"frames": frames[2:]}))
+    lists = [f"frames/{ocr.video_id}/{ms}.json" for ms in (0, 1000)]
+    whole, by_lists = ocr.read(paths, frames=frames), ocr.read(lists)
+    assert by_lists["detections"] == whole["detections"] and whole["detections"]
+    refusal(ocr.run([lists[0], paths[2]]), "InvalidPayload", "lists and frames")
+    for text, words in (("{", "no JSON"), ("{}", "no list"), ('{"frames": [{}]}', 'no "path"')):
+        (folder / "1000.json").write_text(text)
+        refusal(ocr.run(lists), "InvalidPayload", words)
+    (folder / "1000.json").unlink()
+    refusal(ocr.run(lists), "S3ObjectNotFound", "1000.json is missing")
+
+
 def test_times_come_from_names_when_nothing_else_is_there(ocr):
     keys = [ocr.draw(0, TEXT[:1]), ocr.draw(500, TEXT[:2]), ocr.draw(1300, TEXT[1:2])]
     result = ocr.read(list(reversed(keys)))

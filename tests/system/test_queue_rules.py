@@ -153,9 +153,9 @@ def test_a_payload_names_no_other_video(queue):
 
 
 def test_a_payload_has_a_size(queue):
-    large = json.dumps({"x": "x" * (17 << 20)})
+    large = json.dumps({"x": "x" * (64 << 10)})
     for call in ("enqueue_job('clip_generate', %s::jsonb)", "enqueue_jobs('clip_generate', ARRAY[%s::jsonb])"):
-        with pytest.raises(psycopg2.errors.ProgramLimitExceeded, match="at most 16777216 bytes"):
+        with pytest.raises(psycopg2.errors.ProgramLimitExceeded, match="payload of a job may have at most 65536 bytes"):
             queue.run(f"SELECT * FROM {call}", large)
     assert queue.value("SELECT count(*) FROM jobs") == 0
 

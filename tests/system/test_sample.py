@@ -91,6 +91,16 @@ def test_objects_are_the_frames_of_the_list(sample, fixtures_dir):
         int(frame["phash"], 16)
 
 
+def test_the_lists_in_the_store_hold_the_frames(sample, fixtures_dir):
+    run = sample(fixtures_dir / "subtitles.mp4")
+    lists = [json.loads((run.store / key).read_text())["frames"] for key in run.result["frame_paths"]]
+    assert [frame for part in lists for frame in part] == run.frames
+    assert len(lists) == -(-len(run.frames) // 32) > 1
+    again = sample(fixtures_dir / "subtitles.mp4", target_fps=1)
+    left = {f"frames/{VIDEO}/{path.name}" for path in (run.store / "frames" / VIDEO).glob("*.json")}
+    assert left == set(again.result["frame_paths"]) != set(run.result["frame_paths"])
+
+
 def test_subtitles_over_a_moving_picture_keep_their_times(sample, fixtures_dir):
     source = fixtures_dir / "subtitles.mp4"
     run = sample(source)

@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
-enum { OUTPUT_MAX = 1 << 20, TAIL_MAX = 8 << 10 };
+enum {
+    OUTPUT_MAX = 60 << 10, /* a job's result has 64 KiB, and says a little more than this */
+    TAIL_MAX = 8 << 10,
+};
 
 /* Statuses that another try does not change: a wrong command line, wrong data, a missing program. The
  * others may have been the network's or the disk's fault. */

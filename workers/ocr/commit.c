@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 enum { SIDE_MAX = OCR_FRAME_SIDE_MAX * 8, WORD_SCALE = 1000 /* words are per mille of a line */ };
 
@@ -48,12 +47,9 @@ static bool list_is_good(const json_t *list, size_t step, int64_t most)
 static bool is_pack_of(const json_t *value, const char *video_id)
 {
     const char *key = json_string_value(value);
-    char id[CV_OBJECT_ID_SIZE];
-    struct cv_error ignored;
 
     return key && json_string_length(value) == strlen(key) &&
-           cv_store_check_key(key, &ignored) == 0 && cv_object_video(CV_OBJECT_LINES, key, id) &&
-           strcasecmp(id, video_id) == 0;
+           cv_object_belongs(CV_OBJECT_LINES, key, video_id);
 }
 
 static bool place_is_good(const json_t *row, const char *video_id)

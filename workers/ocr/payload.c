@@ -2,7 +2,6 @@
 #include "workers/ocr/stage.h"
 
 #include <string.h>
-#include <strings.h>
 
 /* A frame of a payload before its times are known. */
 struct named_frame {
@@ -267,10 +266,7 @@ static int read_lines(const json_t *json, struct ocr_payload *payload, struct cv
     }
     for (size_t i = 0; i < count; i++) {
         const char *key = json_string_value(json_array_get(paths, i));
-        char id[CV_OBJECT_ID_SIZE];
-        struct cv_error reason;
-        if (!key || cv_store_check_key(key, &reason) < 0 ||
-            !cv_object_video(CV_OBJECT_LINES, key, id) || strcasecmp(id, payload->video_id) != 0) {
+        if (!cv_object_belongs(CV_OBJECT_LINES, key, payload->video_id)) {
             return invalid(error, "\"line_paths\" must hold keys of the video's lines", i);
         }
         payload->line_keys[i] = key;

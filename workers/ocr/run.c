@@ -1,4 +1,5 @@
 
+#include "workers/ocr/frame_list.h"
 #include "workers/ocr/memory.h"
 #include "workers/ocr/models.h"
 #include "workers/ocr/pack.h"
@@ -145,9 +146,10 @@ static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret
     return result ? result : ocr_engine_new(defaults.names, defaults.count, ret_engine, error);
 }
 
-int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_result,
+int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_result,
             struct cv_error *error)
 {
+    cv_auto(json_decref) json_t *json = NULL;
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
     cv_auto(ocr_memory_free) struct ocr_memory *memory = NULL;
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
@@ -155,7 +157,8 @@ int ocr_run(struct cv_stage_context *context, const json_t *json, json_t **ret_r
 
     /* Its complaints are not in the form of our log; what matters of them becomes an error. */
     (void)setMsgSeverity(L_SEVERITY_NONE);
-    int result = ocr_payload_read(json, &payload, error);
+    int result = ocr_frame_list_expand(context, given, &json, error);
+    result = result ? result : ocr_payload_read(json, &payload, error);
     if (result < 0) {
         return result;
     }

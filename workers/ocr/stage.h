@@ -13,9 +13,9 @@
  * icons.c      what is no word beside a line
  * words.c      a line of its words             memory.c   readings that outlive an attempt
  * pack.c, unpack.c  lines kept in the store     again.c               … and read again from there
- * payload.c, run.c: the stage process            commit.c: the supervisor's side
+ * payload.c, frame_list.c, run.c: the stage process            commit.c: the supervisor's side
  *
- * A payload names frames ("frame_paths"), or packs of lines ("line_paths") that an earlier run of the
+ * A payload names lists of frames or frames themselves ("frame_paths"), or packs of lines ("line_paths") that an earlier run of the
  * stage has kept. The text of the latter, and of frames with "again": true, waits in
  * `pending_readings` until segment_index puts it in the place of the text that is there.
  */

@@ -6,13 +6,19 @@
 #include <string.h>
 
 /* Text stays free of ringing at 90; 95 costs half as much again and reads no better. */
-enum { JPEG_QUALITY = 90, LIST_PAGE = 1000 };
+enum {
+    JPEG_QUALITY = 90,
+    LIST_PAGE = 1000,
+    /* Frames of a list, until OUTPUT_LISTS_MAX lists are full: few enough that a step of a workflow that fans out has
+     * lists to share out, many enough that a list costs little beside its frames. */
+    LIST_FRAMES = 32,
+};
 
 int output_init(struct output *output, struct cv_stage_context *context, const char *video_id,
                 struct cv_error *error)
 {
-    *output = (struct output){context, video_id, json_array(), -1};
-    if (!output->frames) {
+    *output = (struct output){context, video_id, json_array(), json_array(), -1};
+    if (!output->frames || !output->lists) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of frames");
     }
     return 0;
@@ -20,8 +26,8 @@ int output_init(struct output *output, struct cv_stage_context *context, const c
 
 void output_deinit(struct output *output)
 {
-    json_decref(output->frames);
-    output->frames = NULL;
+    json_decref(cv_take(output->frames));
+    json_decref(cv_take(output->lists));
 }
 
 int64_t output_ms(int64_t time_us)
@@ -120,6 +126,55 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
     return cv_stage_upload(output->context, key, cv_take(data), size, "image/jpeg", error);
 }
 
+/* Stores frames from `first` on as a list, under the time of the first one. */
+static int put_list(struct output *output, size_t first, size_t count, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *frames = json_array();
+    const json_t *head = json_array_get(output->frames, first);
+    cv_auto_free char *key = NULL;
+    bool failed = !frames;
+    for (size_t i = first; !failed && i < first + count; i++) {
+        failed = json_array_append(frames, json_array_get(output->frames, i)) != 0;
+    }
+    cv_auto(json_decref) json_t *list = failed ? NULL : json_pack("{s:O}", "frames", frames);
+    cv_auto_free char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    int result = cv_object_key(CV_OBJECT_FRAMES, output->video_id, &key, error, "%" PRId64 ".json",
+                               (int64_t)json_integer_value(json_object_get(head, "timestamp_ms")));
+    if (result != 0) {
+        return result;
+    }
+    if (!text || json_array_append_new(output->lists, json_string(key)) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
+    }
+    size_t size = strlen(text);
+    return cv_stage_upload(output->context, key, cv_take(text), size, "application/json", error);
+}
+
+static int put_lists(struct output *output, struct cv_error *error)
+{
+    size_t count = json_array_size(output->frames);
+    size_t frames = (count + OUTPUT_LISTS_MAX - 1) / OUTPUT_LISTS_MAX;
+    frames = frames > LIST_FRAMES ? frames : LIST_FRAMES;
+    int result = 0;
+    for (size_t first = 0; result == 0 && first < count; first += frames) {
+        result = put_list(output, first, count - first < frames ? count - first : frames, error);
+    }
+    return result;
+}
+
+static bool is_list(const struct output *output, const char *key)
+{
+    size_t index;
+    json_t *list;
+    json_array_foreach(output->lists, index, list)
+    {
+        if (strcmp(key, json_string_value(list)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Is there a kept frame at that key? The list is sorted by time; so are the questions not. */
 static bool is_kept(const struct output *output, const char *key, size_t prefix_length)
 {
@@ -162,7 +217,7 @@ static int remove_others(struct output *output, struct cv_error *error)
         }
         for (size_t i = 0; i < page.count; i++) {
             const char *key = page.entries[i].key;
-            if (!is_kept(output, key, strlen(prefix))) {
+            if (!is_kept(output, key, strlen(prefix)) && !is_list(output, key)) {
                 result = cv_store_delete(store, key, error);
                 if (result != 0) {
                     return result;
@@ -183,7 +238,16 @@ int output_finish(struct output *output, int64_t end_us, struct cv_error *error)
         end_ms = output->last_ms + 1;
     }
     int result = close_last(output, end_ms, end_ms, error);
-    return result != 0 ? result : remove_others(output, error);
+    result = result ? result : put_lists(output, error);
+    return result ? result : remove_others(output, error);
+}
+
+static void discard(struct output *output, const char *key)
+{
+    struct cv_error ignored;
+    if (cv_store_delete(cv_stage_store(output->context), key, &ignored) != 0) {
+        cv_log(CV_LOG_DEBUG, "cannot remove %s, ignoring: %s", key, ignored.message);
+    }
 }
 
 void output_discard(struct output *output)
@@ -196,10 +260,10 @@ void output_discard(struct output *output)
     }
     json_array_foreach(output->frames, index, entry)
     {
-        struct cv_error ignored;
-        const char *key = json_string_value(json_object_get(entry, "path"));
-        if (cv_store_delete(cv_stage_store(output->context), key, &ignored) != 0) {
-            cv_log(CV_LOG_DEBUG, "cannot remove %s, ignoring: %s", key, ignored.message);
-        }
+        discard(output, json_string_value(json_object_get(entry, "path")));
+    }
+    json_array_foreach(output->lists, index, entry)
+    {
+        discard(output, json_string_value(entry));
     }
 }

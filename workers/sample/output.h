@@ -1,14 +1,19 @@
-/* What a sample job leaves behind: JPEGs in the store and a list of them. */
+/* What a sample job leaves behind: JPEGs in the store, and lists of them, which the job of OCR names instead of every
+ * frame. A list is an object {"frames": [{"path", "t_start", …}]}. */
 #pragma once
 
 #include "common/worker/worker.h"
 
 #include "workers/sample/sampler.h"
 
+/* So many lists a video at the most: their keys are a payload, which has 64 KiB. */
+enum { OUTPUT_LISTS_MAX = 500 };
+
 struct output {
     struct cv_stage_context *context; /* borrowed */
     const char *video_id;             /* borrowed */
     json_t *frames;
+    json_t *lists;   /* keys of the lists of frames */
     int64_t last_ms; /* of the last kept frame; -1: none */
 };
 
@@ -21,7 +26,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct output, output_deinit)
 CV_MUST_CHECK int output_keep(void *output, const struct sampler_frame *frame,
                               struct cv_error *error);
 
-/* Closes the last frame's time on screen and removes what other runs left in the store. */
+/* Closes the last frame's time on screen, stores the lists of frames, and removes what other runs left in the store. */
 CV_MUST_CHECK int output_finish(struct output *output, int64_t end_us, struct cv_error *error);
 
 /* Removes what this run has put; failures are ignored, a later run removes the rest. */

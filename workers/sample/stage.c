@@ -112,11 +112,11 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
         return result;
     }
     const struct cv_media_info *info = cv_decoder_info(decoder);
-    *ret_result = json_pack("{s:s,s:O,s:i,s:i,s:I,s:I,s:I}", "video_id", job.video_id, "frames",
-                            output.frames, "width", info->width, "height", info->height,
-                            "duration_ms", (json_int_t)output_ms(totals.end_us), "source_frames",
-                            (json_int_t)totals.source_frames, "damaged_frames",
-                            (json_int_t)cv_decoder_damaged_frames(decoder));
+    *ret_result = json_pack(
+        "{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I}", "video_id", job.video_id, "frames", output.frames,
+        "frame_paths", output.lists, "width", info->width, "height", info->height, "duration_ms",
+        (json_int_t)output_ms(totals.end_us), "source_frames", (json_int_t)totals.source_frames,
+        "damaged_frames", (json_int_t)cv_decoder_damaged_frames(decoder));
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
 }
 
@@ -128,40 +128,29 @@ static int protocol_error(struct cv_error *error, size_t index, const char *what
                    index, what);
 }
 
-/* One frame of the result, as OCR is told of it. */
-static int copy_frame(const json_t *frame, size_t index, const char *video_id, json_t *paths,
-                      json_t *frames, struct cv_error *error)
+/* One frame of the result as a row of kept_frames. */
+static int make_row(const json_t *frame, size_t index, const char *video_id, json_t *rows,
+                    struct cv_error *error)
 {
-    const json_t *time = json_object_get(frame, "timestamp_ms");
-    if (!json_is_integer(time) || json_integer_value(time) < 0) {
-        return protocol_error(error, index, "timestamp_ms");
+    static const char *const names[] = {"timestamp_ms", "t_start", "t_end"};
+    for (size_t i = 0; i < CV_COUNT(names); i++) {
+        const json_t *time = json_object_get(frame, names[i]);
+        if (!json_is_integer(time) || json_integer_value(time) < 0) {
+            return protocol_error(error, index, names[i]);
+        }
     }
     cv_auto_free char *key = NULL;
+    json_t *time = json_object_get(frame, "timestamp_ms");
     int result = output_key(video_id, json_integer_value(time), &key, error);
     if (result != 0) {
         return result;
     }
-    static const char *const names[] = {"t_start", "t_end", "still_until", "phash",
-                                        "dx",      "dy",    "motion"};
-    cv_auto(json_decref) json_t *copy = json_object();
-    for (size_t i = 0; i < CV_COUNT(names); i++) {
-        json_t *value = json_object_get(frame, names[i]);
-        if (!value && strcmp(names[i], "motion") == 0) {
-            continue;
-        }
-        bool is_time = strcmp(names[i], "t_start") == 0 || strcmp(names[i], "t_end") == 0;
-        if (!value || (is_time && !json_is_integer(value))) {
-            return protocol_error(error, index, names[i]);
-        }
-        if (json_object_set(copy, names[i], value) != 0) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
-        }
-    }
-    if (json_array_append_new(paths, json_string(key)) != 0 ||
-        json_array_append_new(frames, cv_take(copy)) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
-    }
-    return 0;
+    json_t *row =
+        json_pack("{s:s, s:O, s:O, s:O}", "key", key, "t_ms", time, "t_start",
+                  json_object_get(frame, "t_start"), "t_end", json_object_get(frame, "t_end"));
+    return json_array_append_new(rows, row) == 0
+               ? 0
+               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
 }
 
 /* A member of the job's own payload, else the default; without one, the next stage's own. */
@@ -180,25 +169,45 @@ static int pass_on(const json_t *payload, const char *name, json_t *fallback, js
 }
 
 /* The frames in place of those that an earlier run kept. */
-static int note_frames(struct cv_db *db, const char *video_id, const json_t *paths,
-                       const json_t *frames, struct cv_error *error)
+static int note_frames(struct cv_db *db, const char *video_id, const json_t *list,
+                       struct cv_error *error)
 {
     static const char *const clear = "DELETE FROM kept_frames WHERE video_id = $1::uuid";
     static const char *const insert =
         "INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key)"
-        " SELECT $1::uuid, substring(f.key FROM '(\\d+)\\.jpg$')::int, (f.frame ->> "
-        "'t_start')::int,"
-        " (f.frame ->> 't_end')::int, f.key FROM ROWS FROM"
-        " (jsonb_array_elements_text($2::jsonb), jsonb_array_elements($3::jsonb)) AS f (key, frame)"
-        " ON CONFLICT (video_id, t_ms) DO NOTHING";
-    cv_auto_free char *keys = json_dumps(paths, JSON_COMPACT);
-    cv_auto_free char *times = json_dumps(frames, JSON_COMPACT);
-
-    if (!keys || !times) {
+        " SELECT $1::uuid, t_ms, t_start, t_end, key FROM jsonb_to_recordset($2::jsonb)"
+        " AS f (key text, t_ms int, t_start int, t_end int) ON CONFLICT (video_id, t_ms) DO "
+        "NOTHING";
+    cv_auto(json_decref) json_t *rows = json_array();
+    size_t index;
+    json_t *frame;
+    json_array_foreach(list, index, frame)
+    {
+        int result = make_row(frame, index, video_id, rows, error);
+        if (result != 0) {
+            return result;
+        }
+    }
+    cv_auto_free char *text = json_dumps(rows, JSON_COMPACT);
+    if (!text) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
     }
     int result = cv_db_run(db, NULL, error, clear, video_id);
-    return result ? result : cv_db_run(db, NULL, error, insert, video_id, keys, times);
+    return result ? result : cv_db_run(db, NULL, error, insert, video_id, text);
+}
+
+/* The keys of the lists of frames, which OCR reads; only the video's own. */
+static int check_lists(const json_t *keys, const char *video_id, struct cv_error *error)
+{
+    size_t count = json_array_size(keys);
+    bool is_good = count > 0 && count <= OUTPUT_LISTS_MAX;
+    for (size_t i = 0; is_good && i < count; i++) {
+        is_good = cv_object_belongs(CV_OBJECT_FRAMES, json_string_value(json_array_get(keys, i)),
+                                    video_id);
+    }
+    return is_good ? 0
+                   : cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
+                             "the result has no usable \"frame_paths\"");
 }
 
 /* What places on a frame and times are measured against, until transcode, which knows it better, says so. */
@@ -234,28 +243,19 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     if (status != 0) {
         return status;
     }
-    const json_t *list = json_object_get(result, "frames");
-    if (!json_is_array(list) || json_array_size(list) == 0) {
+    const json_t *frames = json_object_get(result, "frames");
+    if (!json_is_array(frames) || json_array_size(frames) == 0) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no list of frames");
     }
-    cv_auto(json_decref) json_t *paths = json_array();
-    cv_auto(json_decref) json_t *frames = json_array();
-    size_t index;
-    json_t *frame;
-    json_array_foreach(list, index, frame)
-    {
-        status = copy_frame(frame, index, video_id, paths, frames, error);
-        if (status != 0) {
-            return status;
-        }
-    }
-    status = note_frames(db, video_id, paths, frames, error);
+    json_t *lists = json_object_get(result, "frame_paths");
+    status = check_lists(lists, video_id, error);
+    status = status ? status : note_frames(db, video_id, frames, error);
     status = status ? status : note_source(db, video_id, result, error);
     if (status != 0) {
         return status;
     }
     cv_auto(json_decref) json_t *payload =
-        json_pack("{s:s,s:O,s:O}", "video_id", video_id, "frame_paths", paths, "frames", frames);
+        json_pack("{s:s,s:O}", "video_id", video_id, "frame_paths", lists);
     if (!payload) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
     }

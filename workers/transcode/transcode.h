@@ -14,7 +14,7 @@ enum transcode_split {
     TRANSCODE_JOIN,  /* makes one of all; the whole, when the plan has split nothing */
 };
 
-enum { TRANSCODE_CHUNKS_MAX = 10000 };
+enum { TRANSCODE_CHUNKS_MAX = 500 }; /* the list of them is a payload, which has 64 KiB */
 
 /* What is asked for, by the payload or else by the environment. */
 struct transcode_request {
