@@ -153,7 +153,8 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
                            "SELECT coalesce(original_name, id::text) AS name, id, resolution,"
                            " round(fps::numeric, 2)::float8 AS fps,"
                            " (duration * 1000)::bigint AS duration_ms,"
-                           " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts"
+                           " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
+                           " truncated"
                            " FROM videos v WHERE id = $1::uuid",
                            video_id);
     if (result || cv_db_rows(rows) == 0) {
@@ -167,7 +168,11 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
                  cv_db_double(rows, 0, "fps", 0),
                  cli_time(cv_db_int(rows, 0, "duration_ms", 0), duration),
                  (long long)cv_db_int(rows, 0, "texts", 0));
-    (void)printf("video %s\n\n", cv_db_text(rows, 0, "id"));
+    (void)printf("video %s\n", cv_db_text(rows, 0, "id"));
+    if (cv_db_bool(rows, 0, "truncated")) {
+        (void)puts("the file is cut off: what followed is not in it");
+    }
+    (void)putchar('\n');
     return 0;
 }
 

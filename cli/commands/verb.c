@@ -400,6 +400,17 @@ int cli_change(struct cli_call *call, const char *sql, const char *name, const c
                              "%s %s", name, done);
 }
 
+void cli_put_failure(const struct cli_call *call, const char *type, const char *message)
+{
+    json_t *object = call->json ? json_pack("{s:{s:s*, s:s%}}", "error", "type", type, "message",
+                                            message, strlen(message))
+                                : NULL;
+    cv_auto_free char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    cli_put(stderr, line ? line : message);
+    (void)fputc('\n', stderr);
+}
+
 void cli_note(const struct cli_call *call, const char *format, ...)
 {
     if (call->json || call->quiet) {
@@ -540,6 +551,12 @@ static void append_names(struct cv_buffer *names, const char *group)
 
 static int refuse_command(const char *group, const char *typed)
 {
+    if (typed[0] == '-') {
+        (void)fprintf(stderr,
+                      "cortana: options stand behind the command, as in cortana search WORD %s\n",
+                      typed);
+        return CLI_EXIT_USAGE;
+    }
     cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
     append_names(&names, group);
     const char *near = names.data ? cli_did_you_mean(names.data, typed) : "";
@@ -620,22 +637,15 @@ static int help(int argc, char **argv)
 
 static void print_failure(const struct cli_call *call, struct cv_error *error)
 {
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_redact(error->message);
     (void)fflush(stdout);
-    if (call->json) {
-        json_t *object =
-            json_pack("{s:{s:s, s:s%}}", "error", "type", cv_error_type_name(error->type),
-                      "message", error->message, strlen(error->message));
-        cv_auto_free char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-        json_decref(object);
-        if (text) {
-            (void)fprintf(stderr, "%s\n", text);
-            return;
-        }
+    if (!call->json) {
+        cv_buffer_printf(&text, "cortana %s: ", call->verb->name);
     }
-    (void)fprintf(stderr, "cortana %s: ", call->verb->name);
-    cli_put(stderr, error->message);
-    (void)fputc('\n', stderr);
+    cv_buffer_text(&text, error->message);
+    cli_put_failure(call, cv_error_type_name(error->type),
+                    text.failed ? error->message : text.data);
 }
 
 static int run_verb(const struct cli_verb *verb, int argc, char **argv, struct cv_cancel *cancel)

@@ -145,6 +145,9 @@ CV_MUST_CHECK int cli_change(struct cli_call *call, const char *sql, const char 
                              const char *more, const char *thing, const char *done,
                              struct cv_error *error);
 
+/* A line on standard error that says what failed; with --json an object with its type (may be NULL) and message. */
+void cli_put_failure(const struct cli_call *call, const char *type, const char *message);
+
 /* "nothing to list" and the like on standard error, unless --json or --quiet was given. */
 void cli_note(const struct cli_call *call, const char *format, ...) CV_PRINTF(2, 3);
 

@@ -294,7 +294,9 @@ static const struct cli_option embeddings_add_options[] = {
     NO_MORE,
 };
 
-#define NAMED_VIDEO "A video is named by its id or the beginning of it, its file's name, or last."
+#define NAMED_VIDEO                                                                           \
+    "A video is named by its id or the beginning of it, its file's name with or without the " \
+    "extension, or last."
 
 /* Most commands need an operator's rights and take --json. */
 #define OPERATOR_JSON .login = CLI_LOGIN_OPERATOR, .json = true

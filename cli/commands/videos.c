@@ -90,7 +90,11 @@ int cli_videos_show(struct cli_call *call, struct cv_error *error)
                  ? result
                  : cv_db_run(call->session.db, &rows, error,
                              "SELECT v.id, v.original_name AS name, nullif(v.title,"
-                             " v.original_name) AS title, v.status, v.original_state AS trouble,"
+                             " v.original_name) AS title, v.status, "
+                             "coalesce(nullif(v.original_state, 'present'),"
+                             " CASE WHEN v.truncated THEN 'the file is cut off: what followed is "
+                             "not in it' END)"
+                             " AS trouble,"
                              " to_char(v.duration * interval '1 s', 'FMHH24:MI:SS.MS') AS length,"
                              " v.resolution AS size, round(v.fps::numeric, 2) AS fps,"
                              " concat_ws(', ', v.container, v.video_codec, v.pixel_format)"

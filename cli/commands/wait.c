@@ -35,6 +35,11 @@ static void explain(struct cv_buffer *text, const char *type, const char *messag
 {
     const char *rest = message ? message : "for a reason that nobody noted";
     const size_t key_length = key ? strlen(key) : 0;
+    /* Every caller begins its line with the name. */
+    if (key_length > 0 && strncmp(rest, key, key_length) == 0 &&
+        strncmp(rest + key_length, ": ", 2) == 0) {
+        rest += key_length + 2;
+    }
     for (const char *at; key_length > 0 && (at = strstr(rest, key)); rest = at + key_length) {
         cv_buffer_append(text, rest, (size_t)(at - rest));
         cv_buffer_text(text, name);
@@ -93,6 +98,7 @@ struct stage_sum {
 };
 
 struct watch {
+    const struct cli_call *call;
     const struct cli_video_list *list;
     char (*shown)[STATUS_SIZE]; /* video × stage: as it was last told */
     struct cli_progress progress;
@@ -147,8 +153,8 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
                          cli_duration(cv_db_int(rows, row, "retry_in_ms", 0), duration));
     }
     cli_progress_erase(&watch->progress);
-    cli_put(stderr, text.failed ? name : text.data);
-    (void)fputc('\n', stderr);
+    cli_put_failure(watch->call, cv_db_text(rows, row, "error_type"),
+                    text.failed ? name : text.data);
 }
 
 /* Whether another stage of the same video was told to have failed in the same way: what is no video is none for both
@@ -305,7 +311,7 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
     cv_auto_free char *ids = NULL;
     cv_auto_free char *runs = NULL;
     cv_auto(watch_deinit) struct watch watch = {
-        .list = list, .shown = calloc(list->count * STAGE_COUNT + 1, STATUS_SIZE)};
+        .call = call, .list = list, .shown = calloc(list->count * STAGE_COUNT + 1, STATUS_SIZE)};
     int result = id_array(list, false, &ids, error);
     result = result ? result : id_array(list, true, &runs, error);
     if (result || !watch.shown) {

@@ -165,9 +165,10 @@ int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE
     } else {
         result =
             cv_db_run(db, &rows, error,
-                      "SELECT id FROM videos v WHERE original_name = $1 AND (duplicate_of IS NULL"
+                      "SELECT id FROM videos v WHERE $1 IN (original_name,"
+                      " regexp_replace(original_name, '\\.[^.]+$', '')) AND (duplicate_of IS NULL"
                       " OR NOT EXISTS (SELECT FROM videos o WHERE o.id = v.duplicate_of"
-                      " AND o.original_name = $1))"
+                      " AND o.original_name = v.original_name))"
                       " OR ($2::text IS NOT NULL AND starts_with(id::text, lower($2)))"
                       " ORDER BY created_at DESC, id LIMIT 2",
                       name, is_id_prefix(name) ? name : NULL);
@@ -177,7 +178,8 @@ int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE
     }
     if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND,
-                       strcmp(name, "last") == 0 ? "there is no video yet%s" : "no video is '%s'",
+                       strcmp(name, "last") == 0 ? "there is no video yet%s"
+                                                 : "no video is '%s'; cortana videos lists them",
                        strcmp(name, "last") == 0 ? "" : name);
     }
     if (cv_db_rows(rows) > 1) {

@@ -186,6 +186,11 @@ int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder)
     return decoder->damaged;
 }
 
+bool cv_decoder_is_cut_off(const struct cv_decoder *decoder)
+{
+    return decoder->input->cut_off;
+}
+
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 static int check_size(const AVFrame *frame, struct cv_error *error)

@@ -78,3 +78,7 @@ double cv_decoder_consumed(const struct cv_decoder *decoder);
 
 /* Frames that could not be decoded so far. */
 int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder);
+
+/* Whether the file ends before what it announces, as after an interrupted download. Known when everything
+ * has been read; a file that announces no length and is cut between two packets is not noticed. */
+bool cv_decoder_is_cut_off(const struct cv_decoder *decoder);

@@ -42,6 +42,9 @@ struct cv_input {
     AVPacket *ahead[CV_INPUT_AHEAD_MAX]; /* the next packets, in file order */
     size_t ahead_count, ahead_bytes;
     bool ended;
+    bool last_is_corrupt; /* the packet read last: libavformat had not all of its bytes */
+    int64_t read_end_us;  /* the latest end of a packet that was read */
+    bool cut_off;         /* the file ends before what it announces */
     int64_t packet_bytes; /* of all packets so far */
 };
 

@@ -74,6 +74,7 @@ CREATE TABLE videos (
     pixel_format text,
     rotation int CHECK (rotation IN (0, 90, 180, 270)),
     variable_frame_rate boolean,
+    truncated boolean,
     audio_codec text,
     audio_channels int,
     audio_sample_rate int,
@@ -118,6 +119,8 @@ COMMENT ON COLUMN videos.container IS 'Container format of the original, as FFmp
 COMMENT ON COLUMN videos.video_codec IS 'Codec of the pictures, as FFmpeg names it.';
 COMMENT ON COLUMN videos.pixel_format IS 'Pixel format of the pictures, as FFmpeg names it.';
 COMMENT ON COLUMN videos.variable_frame_rate IS 'Whether the time between two frames of the source varies.';
+COMMENT ON COLUMN videos.truncated IS
+    'Whether the source ends before what it announces, as an interrupted download does; what it holds is used.';
 COMMENT ON COLUMN videos.audio_codec IS 'Codec of the sound, as FFmpeg names it; null: no sound.';
 COMMENT ON COLUMN videos.audio_channels IS 'Channels of the sound.';
 COMMENT ON COLUMN videos.audio_sample_rate IS 'Samples per second of the sound.';

@@ -86,16 +86,19 @@ BEGIN
        AND NOT EXISTS (SELECT FROM runs WHERE id = NEW.run_id AND workflow = 'reindex') THEN
         UPDATE videos SET status = 'processing'
         WHERE id = NEW.video_id AND status NOT IN ('processing', 'duplicate');
+    ELSIF NEW.exclusive AND NEW.status = 'queued' THEN
+        UPDATE videos SET status = 'processing' WHERE id = NEW.video_id AND status = 'failed';
     END IF;
     RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION cortana.video_follows_job IS
     'Trigger: makes a video processing when a stage begins to work on it (settle_video() says what becomes of it), '
-    'and emits the event clip.created.';
+    'a failed one already when one of its jobs is retried, and emits the event clip.created.';
 CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
     FOR EACH ROW WHEN (NEW.video_id IS NOT NULL AND NEW.status <> OLD.status
-                       AND NEW.status IN ('processing', 'done'))
+                       AND (NEW.status IN ('processing', 'done')
+                            OR NEW.status = 'queued' AND OLD.status IN ('failed', 'canceled')))
     EXECUTE FUNCTION video_follows_job();
 
 -- ---- clips --------------------------------------------------------------------------------------

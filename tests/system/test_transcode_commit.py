@@ -1,4 +1,6 @@
 """What the transcode worker leaves in the tables."""
+import subprocess
+
 import pytest
 from pipeline import Pipeline
 
@@ -34,6 +36,21 @@ def test_the_video_s_row_and_the_next_job(pipeline, fixtures_dir):
                    44100)
     assert next_job(pipeline, video) == [({"video_id": video, "s3_original_path": key,
                                            "target_fps": 10, "dedupe_threshold": 0.95},)]
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv", "fragments"])
+def test_a_file_that_is_cut_off_says_so(pipeline, fixtures_dir, tmp_path, container):
+    whole = tmp_path / ("whole.mkv" if container == "mkv" else "whole.mp4")
+    flags = {"mkv": [], "mp4": ["-movflags", "+faststart"], "fragments": ["-movflags", "frag_keyframe+empty_moov"]}
+    subprocess.run(["ffmpeg", "-v", "error", "-i", fixtures_dir / "edge" / "no_key_frame_for_20_s.mp4", "-c", "copy",
+                    *flags[container], whole], check=True)
+    part = whole.with_name(f"part{whole.suffix}")
+    part.write_bytes(whole.read_bytes()[:whole.stat().st_size // 2])
+    truncated = []
+    for path in (whole, part):
+        video, _ = run(pipeline, path)
+        truncated += pipeline.query("SELECT truncated FROM videos WHERE id = %s", video)[0]
+    assert truncated == [False, True]
 
 
 def test_wishes_are_handed_on_and_silence_is_null(pipeline, fixtures_dir):

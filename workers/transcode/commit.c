@@ -38,7 +38,7 @@ static const char *const columns[] = {
     "video_codec",       "pixel_format",
     "rotation",          "variable_frame_rate",
     "audio_codec",       "audio_channels",
-    "audio_sample_rate",
+    "audio_sample_rate", "truncated",
 };
 
 static int update_video(struct cv_db *db, const char *video_id, const json_t *result,
@@ -48,8 +48,8 @@ static int update_video(struct cv_db *db, const char *video_id, const json_t *re
         "UPDATE videos SET s3_proxy_path = $2, s3_thumb_path = $3, resolution = $4,"
         " fps = $5::float8, duration = $6::float8, container = $7, video_codec = $8,"
         " pixel_format = $9, rotation = $10::int, variable_frame_rate = $11::boolean,"
-        " audio_codec = $12, audio_channels = $13::int, audio_sample_rate = $14::int"
-        " WHERE id = $1::uuid";
+        " audio_codec = $12, audio_channels = $13::int, audio_sample_rate = $14::int,"
+        " truncated = $15::boolean WHERE id = $1::uuid";
     cv_auto_free char *playlist = NULL;
     cv_auto_free char *poster = NULL;
     int outcome = transcode_playlist_key(video_id, &playlist, error);

@@ -40,7 +40,7 @@ int transcode_result(const struct transcode_report *report, const char *video_id
     bool sound = info->audio_codec[0] != '\0';
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:s?, s:o, s:o, s:i,"
-        " s:I, s:I, s:i, s:o}",
+        " s:I, s:I, s:b, s:i, s:o}",
         "s3_proxy_path", playlist, "s3_thumb_path", poster, "resolution", resolution, "fps",
         report->frame_rate, "duration", round((double)summary->duration_us / 1e3) / 1e3,
         "container", info->container, "video_codec", info->video_codec, "pixel_format",
@@ -51,8 +51,8 @@ int transcode_result(const struct transcode_report *report, const char *video_id
         sound ? json_integer(info->audio_channels) : json_null(), "audio_sample_rate",
         sound ? json_integer(info->audio_sample_rate) : json_null(), "audio_streams",
         info->audio_streams, "frames", (json_int_t)report->source_frames, "damaged_frames",
-        (json_int_t)report->damaged_frames, "sprite_tiles", summary->sprite_tiles, "renditions",
-        renditions_to_json(summary));
+        (json_int_t)report->damaged_frames, "truncated", report->truncated, "sprite_tiles",
+        summary->sprite_tiles, "renditions", renditions_to_json(summary));
     if (!object) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
     }

@@ -388,5 +388,6 @@ int transcode_run_join(struct cv_stage_context *context, const struct transcode_
     }
     transcode_conclude(&meter, report);
     report->info = *cv_decoder_info(decoder);
+    report->truncated = cv_decoder_is_cut_off(decoder);
     return 0;
 }

@@ -166,6 +166,7 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
         transcode_conclude(&meter, report);
         report->info = *cv_decoder_info(decoder);
         report->damaged_frames = cv_decoder_damaged_frames(decoder);
+        report->truncated = cv_decoder_is_cut_off(decoder);
         result = cv_ladder_finish(ladder, &report->summary, error);
     }
     return result ? cv_fail_context(error, result, "%s", request->original) : 0;

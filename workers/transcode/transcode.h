@@ -43,6 +43,7 @@ struct transcode_report {
     bool variable_frame_rate;
     int64_t source_frames;
     int64_t damaged_frames;
+    bool truncated; /* the file ends before what it announces */
 };
 
 /* cv_stage.run and cv_stage.commit. */
