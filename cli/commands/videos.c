@@ -64,17 +64,41 @@ static void print_fields(const struct cv_db_result *rows, const char *const *nam
     }
 }
 
-int cli_videos_show(struct cli_call *call, struct cv_error *error)
+/* What a person wants to know of one video, a line a field. */
+static int print_video(struct cli_call *call, const char *id, struct cv_error *error)
 {
     static const char *const fields[] = {"id",       "name",  "title",     "status",  "trouble",
                                          "length",   "size",  "fps",       "video",   "sound",
                                          "taken_in", "texts", "languages", "original"};
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(
+        call->session.db, &rows, error,
+        "SELECT v.id, v.original_name AS name, nullif(v.title, v.original_name) AS title, v.status,"
+        " coalesce(nullif(v.original_state, 'present'), CASE WHEN v.truncated"
+        " THEN 'the file is cut off: what followed is not in it' END) AS trouble,"
+        " to_char(v.duration * interval '1 s', 'FMHH24:MI:SS.MS') AS length, v.resolution AS size,"
+        " round(v.fps::numeric, 2) AS fps,"
+        " concat_ws(', ', v.container, v.video_codec, v.pixel_format) AS video,"
+        " concat_ws(', ', v.audio_codec, v.audio_channels || ' channels') AS sound,"
+        " v.created_at::timestamptz(0) AS taken_in,"
+        " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
+        " (SELECT string_agg(l, '+') FROM jsonb_array_elements_text(video_languages(v.id)) AS l)"
+        " AS languages, v.s3_original_path AS original FROM videos v WHERE v.id = $1::uuid",
+        id);
+    if (result == 0) {
+        print_fields(rows, fields, CV_COUNT(fields));
+        (void)putchar('\n');
+    }
+    return result;
+}
+
+int cli_videos_show(struct cli_call *call, struct cv_error *error)
+{
     static const struct cli_column jobs[] = {
         {"id", "JOB"},      {"job_type", "STEP"},   {"state", "STATE"}, {"percent", "DONE"},
         {"attempt", "TRY"}, {"running_ms", "TIME"}, {"note", "NOTE"},
     };
     char id[CLI_UUID_SIZE];
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cli_open(call, error);
     result = result ? result : cli_find_video(call->session.db, call->arguments[0], id, error);
     if (result == 0 && call->json) {
@@ -86,37 +110,16 @@ int cli_videos_show(struct cli_call *call, struct cv_error *error)
                           id);
         return result < 0 ? result : CLI_EXIT_OK;
     }
-    result = result
-                 ? result
-                 : cv_db_run(call->session.db, &rows, error,
-                             "SELECT v.id, v.original_name AS name, nullif(v.title,"
-                             " v.original_name) AS title, v.status, "
-                             "coalesce(nullif(v.original_state, 'present'),"
-                             " CASE WHEN v.truncated THEN 'the file is cut off: what followed is "
-                             "not in it' END)"
-                             " AS trouble,"
-                             " to_char(v.duration * interval '1 s', 'FMHH24:MI:SS.MS') AS length,"
-                             " v.resolution AS size, round(v.fps::numeric, 2) AS fps,"
-                             " concat_ws(', ', v.container, v.video_codec, v.pixel_format)"
-                             " AS video, concat_ws(', ', v.audio_codec, v.audio_channels"
-                             " || ' channels') AS sound, v.created_at::timestamptz(0)"
-                             " AS taken_in, (SELECT count(*) FROM segments s"
-                             " WHERE s.video_id = v.id) AS texts, (SELECT string_agg(l, '+')"
-                             " FROM jsonb_array_elements_text(video_languages(v.id)) AS l)"
-                             " AS languages, v.s3_original_path AS original"
-                             " FROM videos v WHERE v.id = $1::uuid",
-                             id);
-    if (result) {
-        return result;
-    }
-    print_fields(rows, fields, CV_COUNT(fields));
-    (void)putchar('\n');
-    result = CLI_LIST(call, jobs, error,
-                      "SELECT *, round(progress * 100) || ' %' AS percent,"
-                      " coalesce(error_message, progress_message) AS note"
-                      " FROM job_overview WHERE video_id = $1::uuid ORDER BY created_at, sequence,"
-                      " id",
-                      id);
+    result = result ? result : print_video(call, id, error);
+    result =
+        result
+            ? result
+            : CLI_LIST(call, jobs, error,
+                       "SELECT *, round(progress * 100) || ' %' AS percent,"
+                       " coalesce(error_message, progress_message) AS note"
+                       " FROM job_overview WHERE video_id = $1::uuid ORDER BY created_at, sequence,"
+                       " id",
+                       id);
     return result < 0 ? result : CLI_EXIT_OK;
 }
 

@@ -594,34 +594,6 @@ static struct cv_moment moment_of(const struct cv_input *input, const AVPacket *
     };
 }
 
-static void note_end(struct cv_input *input, const AVPacket *packet)
-{
-    struct cv_moment moment = moment_of(input, packet);
-    if (moment.pts_us != AV_NOPTS_VALUE &&
-        moment.pts_us + moment.duration_us > input->read_end_us) {
-        input->read_end_us = moment.pts_us + moment.duration_us;
-    }
-}
-
-/* Whether packets are missing at the end of what the header announces. A stream that is not read, as subtitles are not,
- * may be the one that lasts longer: then nothing is known. MP4 tells by the packets that its index names, and the
- * length in the header of a fragmented one means nothing. */
-static bool ends_early(const struct cv_input *input)
-{
-    if (strstr(input->format->iformat->name, "mp4")) {
-        return false;
-    }
-    for (unsigned i = 0; i < input->format->nb_streams; i++) {
-        const AVStream *stream = input->format->streams[i];
-        if (stream != input->video && cv_input_track(input, stream) < 0) {
-            return false;
-        }
-    }
-    int64_t tolerance_us = input->info.duration_us / 50;
-    tolerance_us = tolerance_us > AV_TIME_BASE ? tolerance_us : AV_TIME_BASE;
-    return input->info.duration_us - input->read_end_us > tolerance_us;
-}
-
 /* Reads one more packet of the chosen streams behind those that were read ahead. */
 static int read_ahead(struct cv_input *input, struct cv_error *error)
 {
@@ -639,14 +611,13 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
         if (result < 0) {
             /* The end, or nothing further can be found in a damaged or truncated file. */
             input->ended = true;
-            input->cut_off = result != AVERROR_EOF || input->last_is_corrupt || ends_early(input);
+            input->cut_off = result != AVERROR_EOF || cv_input_ends_early(input);
             break;
         }
-        input->last_is_corrupt = (packet->flags & AV_PKT_FLAG_CORRUPT) != 0;
         const AVStream *stream = input->format->streams[packet->stream_index];
         input->packet_bytes += packet->size;
+        cv_input_note_end(input, packet);
         if (stream == input->video || cv_input_track(input, stream) >= 0) {
-            note_end(input, packet);
             input->ahead[input->ahead_count++] = packet;
             input->ahead_bytes += (size_t)packet->size;
             return 0;

@@ -70,5 +70,11 @@ int cv_input_track(const struct cv_input *input, const AVStream *stream);
 /* The part of the file, 0..1, that the packets read since it was opened make up. */
 double cv_input_consumed(const struct cv_input *input);
 
+/* Notes where a packet that was read ends. */
+void cv_input_note_end(struct cv_input *input, const AVPacket *packet);
+
+/* Whether the packets noted so far end before what the file announces. */
+bool cv_input_ends_early(const struct cv_input *input);
+
 /* A stream's timestamp on the presentation's axis; AV_NOPTS_VALUE stays as it is. */
 int64_t cv_input_time_us(const struct cv_input *input, const AVStream *stream, int64_t timestamp);
