@@ -402,9 +402,8 @@ int cli_change(struct cli_call *call, const char *sql, const char *name, const c
 
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message)
 {
-    json_t *object = call->json ? json_pack("{s:{s:s*, s:s%}}", "error", "type", type, "message",
-                                            message, strlen(message))
-                                : NULL;
+    json_t *object =
+        call->json ? json_pack("{s:{s:s*, s:s}}", "error", "type", type, "message", message) : NULL;
     cv_auto_free char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     cli_put(stderr, line ? line : message);
@@ -552,8 +551,7 @@ static void append_names(struct cv_buffer *names, const char *group)
 static int refuse_command(const char *group, const char *typed)
 {
     if (typed[0] == '-') {
-        (void)fprintf(stderr,
-                      "cortana: options stand behind the command, as in cortana search WORD %s\n",
+        (void)fprintf(stderr, "cortana: %s stands behind the command: cortana COMMAND %s\n", typed,
                       typed);
         return CLI_EXIT_USAGE;
     }
