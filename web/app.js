@@ -19,6 +19,8 @@ const screens = [
     [/^\/runs\/([0-9a-f-]{36})$/, 'run', 'screen-run'],
     [/^\/workers$/, 'workers', 'screen-workers'],
     [/^\/failures$/, 'failures', 'screen-failures'],
+    [/^\/schedules$/, 'schedules', 'screen-schedules'],
+    [/^\/keys$/, 'keys', 'screen-keys'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];
 

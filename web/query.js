@@ -3,9 +3,10 @@
 /** Fields that a query may have, and an example of each. */
 export const fields = {
     'lang:': 'lang:deu', 'tag:': 'tag:recipe', 'from:': 'from:anna', 'after:': 'after:2026-01-01',
-    'before:': 'before:2026-02-01',
+    'before:': 'before:2026-02-01', 'kind:': 'kind:url', 'conf:': 'conf:0.8', 'owner:': 'owner:me',
+    'video:': 'video:ID', 'team:': 'team:ID',
 };
-const piece = /(-?)(?:(lang|tag|after|before|from):("[^"]*"?|\S*)|("[^"]*"?|\S+))/g;
+const piece = /(-?)(?:(lang|tag|after|before|from|kind|conf|owner|video|team):("[^"]*"?|\S*)|("[^"]*"?|\S+))/g;
 
 /**
  * The parts of a query in their order.
@@ -21,6 +22,11 @@ export function takeApart(query) {
 export function without(query, text) {
     return takeApart(query).map((part) => part.text).filter((one) => one !== text).join(' ');
 }
+
+const NARROWING = ['kind', 'conf', 'owner', 'video', 'team'];
+
+/** Whether a query says where to search, but not yet what for. @param {string} query */
+export const isWithoutWords = (query) => takeApart(query).every((part) => NARROWING.includes(part.field));
 
 /** The address of a search. @param {string} query */
 export const searchUrl = (query) => `/?q=${encodeURIComponent(query)}`;

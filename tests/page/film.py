@@ -9,6 +9,7 @@ from media_tools import Stage
 WIDTH, HEIGHT, SECONDS, RATE = 640, 360, 6, 25
 BAR = {"x": 120, "width": 400, "height": 32}
 FROM_Y, TO_Y = 280, 40
+CROP = (400, 32)  # the size of the line's picture
 TEXT = "the quick harbour @anna"
 
 
@@ -39,4 +40,19 @@ def add_film(queue, worker, store):
               "entities": [{"type": "mention", "value": "@anna", "normalized_value": "anna"}]}
     lines = [rising, *({**other, "t_start": n * 150, "t_end": n * 150 + 140} for n in range(40))]
     queue.run("SELECT replace_video_text(%s, %s)", stage.video_id, json.dumps(lines))
+    add_pictures(queue, stage.video_id, store)
     return stage.video_id
+
+
+def add_pictures(queue, video, store):
+    """The picture of the rising line, in a pack behind something else, and a frame that was kept."""
+    made = [subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"color=c=white:s={size[0]}x{size[1]}", "-frames:v", "1",
+                            "-f", "image2pipe", "-c:v", codec, "-"], check=True, capture_output=True).stdout
+            for size, codec in ((CROP, "png"), ((WIDTH, HEIGHT), "mjpeg"))]
+    pack, frame = f"lines/{video}/0.pack", f"frames/{video}/0.jpg"
+    for key, data in ((pack, b"something" + made[0]), (frame, made[1])):
+        store.joinpath(key).parent.mkdir(parents=True, exist_ok=True)
+        store.joinpath(key).write_bytes(data)
+    queue.run("UPDATE segments SET crop_pack = %s, crop_offset = 9, crop_bytes = %s WHERE video_id = %s AND text = %s",
+              pack, len(made[0]), video, TEXT)
+    queue.run("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, 0, 0, %s, %s)", video, SECONDS * 1000, frame)

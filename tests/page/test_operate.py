@@ -80,3 +80,33 @@ def test_what_is_not_a_users_is_not_offered(screen):
     assert not screen.all(".filters button")
     screen.open("/queues")
     screen.see("[data-state=failed]")
+
+
+def test_a_key_shows_its_secret_once(operator, place):
+    operator.open("/keys")
+    operator.see("form input[name=name]").send_keys("nightly export")
+    operator.see("form button.main").click()
+    secret = operator.see(".why-box code").text
+    assert secret.startswith("cvk_")
+    assert place.gateway.ask("/me", secret).status == 200
+    operator.open("/keys")
+    operator.see("tbody tr", "nightly export")
+    assert secret not in operator.script("return document.body.innerText")
+    operator.see("tbody button", "Revoke").click()
+    operator.see("tbody .badge", "Revoked")
+    operator.wait(lambda: place.gateway.ask("/me", secret).status == 401, "the key to be refused")
+
+
+def test_a_schedule_says_when_before_it_is_made(operator, place):
+    operator.open("/schedules")
+    operator.see("button", "New schedule").click()
+    for name, value in (("name", "weekly-look"), ("cron", "30 2 * * mon"), ("target", "video_pipeline")):
+        operator.see(f".make input[name={name}]").send_keys(value)
+    operator.wait(lambda: len(operator.all(".make time")) == 10, "the next ten times")
+    operator.see(".make button.main").click()
+    row = operator.see("tbody tr", "weekly-look")
+    assert "Workflow" in row.text
+    operator.see("tbody tr button", "Pause").click()
+    operator.see("tbody .badge", "Paused")
+    operator.see("tbody button[aria-label='Delete: weekly-look']").click()
+    operator.wait(lambda: "weekly-look" not in operator.script("return document.body.innerText"), "it to go")

@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import pytest
+from film import CROP
 from selenium.webdriver.common.keys import Keys
 
 WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
@@ -132,9 +133,51 @@ def test_fields_are_offered_and_become_chips(screen):
 def test_kinds_narrow_the_results(screen):
     screen.open("/?q=bridge")
     screen.see(".hit")
-    screen.see("button.chip", "Mentions").click()
+    screen.see(".facet", "Mentions").click()
     screen.wait(lambda: "kind=mention" in screen.driver.current_url, "the kind in the address")
     screen.wait(lambda: (lines := screen.all(".hit .line")) and all("@" in line.text for line in lines), "mentions alone")
+
+
+def test_suggestions_come_of_the_library(screen):
+    screen.open("/?q=bridge")
+    field = screen.see("header cv-search-box input")
+    field.click()
+    field.send_keys(" kind:ha")
+    screen.see("[role=option]", "kind:hashtag").click()
+    assert field.get_attribute("value") == "bridge kind:hashtag "
+    field.send_keys("@ann")
+    screen.see("[role=option]", "@anna")
+
+
+def test_a_query_without_a_word_asks_for_one(screen, place):
+    screen.open(f"/?q=video:{place.film}")
+    screen.see("[data-state=empty]", "Type what to look for")
+    field = screen.see("header cv-search-box input")
+    field.send_keys(" harbour", Keys.ENTER)
+    screen.see(".hit mark")
+
+
+def test_a_hit_shows_the_line_as_it_looked_and_its_frame(screen, place):
+    screen.open("/?q=harbour")
+    hit = screen.see(f"a.hit[href*='{place.film}']")
+    picture = "return arguments[0].querySelector('.crop')?.naturalWidth"
+    screen.script("arguments[0].scrollIntoView()", hit)
+    screen.wait(lambda: screen.script(picture, hit) == CROP[0], "the line's picture")
+    screen.script("arguments[0].focus()", hit)
+    screen.see(".preview .box")
+
+
+def test_results_are_sorted_and_saved(screen, place):
+    screen.open("/?q=harbour")
+    screen.see(".hit")
+    screen.see(".head select option", "newest video first").click()
+    screen.wait(lambda: "sort=newest" in screen.driver.current_url, "the order in the address")
+    screen.see(".hit")
+    screen.script("""window.saved = null; const make = URL.createObjectURL;
+        URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return make(blob); };""")
+    screen.see(".head button", "Save as CSV").click()
+    saved = screen.wait(lambda: screen.script("return window.saved"), "the file")
+    assert saved.splitlines()[0].startswith('"video","from"') and f"/videos/{place.film}?t=0.000" in saved
 
 
 def test_more_results_follow_and_back_finds_the_place(screen):

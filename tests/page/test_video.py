@@ -2,6 +2,7 @@
 
 import pytest
 from film import FROM_Y, HEIGHT, RATE, SECONDS, TO_Y, bar_y
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 FRAME_PX = (FROM_Y - TO_Y) / SECONDS / RATE  # how far the bar moves from a frame to the next
@@ -98,6 +99,15 @@ def test_names_lead_to_their_moment_and_to_all_videos(screen, place):
     screen.see(".hit mark")
 
 
+def test_where_else_a_name_is_seen(screen, place):
+    watch(screen, place)
+    screen.see("[role=tab]", "Names").click()
+    screen.see("button[aria-label='Where else: @anna']").click()
+    screen.see(".where a").click()
+    screen.see("cv-transcript li.found")
+    assert place.film not in screen.driver.current_url
+
+
 def test_a_video_without_files_shows_its_lines(screen, place):
     screen.open(f"/videos/{place.videos[0]}")
     screen.see("cv-transcript li")
@@ -107,6 +117,24 @@ def test_a_video_without_files_shows_its_lines(screen, place):
 def test_a_video_that_is_not_there(screen):
     screen.open("/videos/0f0e0d0c-0000-4000-8000-000000000099")
     assert "nothing here that you may see" in screen.see("[data-state=failed]").text
+
+
+def test_the_seek_bar_shows_what_is_there(screen, place):
+    watch(screen, place)
+    screen.wait(lambda: screen.script("return document.querySelector('cv-player').cues.length"), "the pictures")
+    ActionChains(screen.driver).move_to_element(screen.see(".seek")).perform()
+    screen.see(".sprite")
+    assert screen.script("return document.querySelector('.sprite div').style.backgroundImage").startswith('url("/media/')
+
+
+def test_what_was_marked_is_played_again_and_again(screen, place):
+    watch(screen, place)
+    screen.see(".cut")
+    screen.script("const clips = document.querySelector('cv-clips'); clips.mark('from', 1000); clips.mark('to', 1800);")
+    screen.see(".cut button", "Preview").click()
+    screen.wait(lambda: at(screen) > 1.5, "the end to come near")
+    screen.wait(lambda: at(screen) < 1.4, "it to begin again")
+    assert not screen.script("return document.querySelector('video').paused")
 
 
 def test_a_clip_by_keyboard(screen, place):

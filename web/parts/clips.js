@@ -117,6 +117,8 @@ class Clips extends Element {
                 this.format = event.target.value;
                 this.update();
             }}>${FORMATS.map((format) => html`<option>${format}</option>`)}</select>
+            ${isWhole && this.format !== 'jpg' ? html`<button @click=${() => this.dispatchEvent(new CustomEvent('cv-preview', {
+                detail: {from: this.from, to: this.to}}))}>${t('clip.preview')}</button>` : nothing}
             <button class="main" ?disabled=${!isWhole} @click=${() => this.make()}>${t('clip.make')}</button></div>` : nothing}
             ${this.items.length ? html`<ul class="clips">${this.items.map((clip) => this.card(clip))}</ul>` : nothing}`;
     }

@@ -8,6 +8,7 @@ const kept = new Map();
 
 export class Pages {
     /** @type {any[]} */ items = [];
+    first = null; // the answer of the first page, for what it has beside its items
     next = null;
     count = 0; // pages that are there
     isLoading = false;
@@ -56,13 +57,14 @@ export class Pages {
                 const query = {...this.query, cursor: this.next};
                 answer = await ask(this.path, {query, signal: this.#abort.signal});
                 this.next = answer.next;
+                this.first ??= answer;
                 looks++;
             } while (!answer.items.length && answer.next && looks < LOOKS);
             this.items = [...this.items, ...answer.items];
             this.isAsked = true;
             this.count++;
             kept.delete(this.key);
-            kept.set(this.key, {items: this.items, next: this.next, count: this.count});
+            kept.set(this.key, {items: this.items, first: this.first, next: this.next, count: this.count});
             if (kept.size > KEPT_LISTS) {
                 kept.delete(kept.keys().next().value);
             }
@@ -80,7 +82,7 @@ export class Pages {
     /** Asks for the first page again. */
     async again() {
         kept.delete(this.key);
-        Object.assign(this, {items: [], next: null, count: 0, isAsked: false, problem: null});
+        Object.assign(this, {items: [], first: null, next: null, count: 0, isAsked: false, problem: null});
         await this.more();
     }
 

@@ -2,6 +2,7 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {Element} from '../element.js';
 import {clock, t} from '../text.js';
+import {loadSprites, showSprite} from './sprites.js';
 import './boxes.js';
 
 const JUMP_S = 10;
@@ -9,7 +10,12 @@ const STEP_S = 5;
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
 const MODES = ['hits', 'all', 'none'];
 const KEPT_S = 60; // of what was played, for going back
+const KEPT_POSITIONS = 100; // of videos, in this browser
+const RESUME_AFTER_MS = 60000; // a shorter video begins at its beginning
+const KEEP_MS = 5000; // between two notes of the position
 const DENSITY_PARTS = 200; // of the strip that shows where text is
+
+const positions = () => JSON.parse(localStorage.getItem('positions') ?? '{}');
 
 /** Fires cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
 class Player extends Element {
@@ -21,6 +27,10 @@ class Player extends Element {
     isPlaying = false;
     isMuted = localStorage.getItem('muted') === '1';
     problem = '';
+    levels = []; // renditions
+    cues = []; // pictures over the seek bar
+    loop = null; // {from, to}, ms, that is played again and again
+    keptAt = 0;
 
     connectedCallback() {
         this.keys = (event) => this.onKey(event);
@@ -41,7 +51,13 @@ class Player extends Element {
     async load(video, grant, startMs) {
         this.grant = grant;
         this.file = video;
+        startMs ||= this.resumeAt();
         this.now = startMs;
+        if (grant.thumbnails) {
+            loadSprites(grant.base_url + grant.thumbnails).then((cues) => {
+                this.cues = cues;
+            });
+        }
         this.update();
         await Promise.resolve();
         const url = grant.base_url + grant.playlist;
@@ -59,10 +75,47 @@ class Player extends Element {
                     this.update();
                 }
             });
+            this.hls.on('hlsManifestParsed', (_, {levels}) => {
+                this.levels = levels.length > 1 ? levels : [];
+                this.update();
+            });
             this.hls.loadSource(url);
             this.hls.attachMedia(element);
         }
         this.watchFrames();
+    }
+
+    /** Where this browser was in the video. */
+    resumeAt() {
+        const at = positions()[this.file.id] ?? 0;
+        return this.file.duration_ms > RESUME_AFTER_MS && at < this.file.duration_ms * 0.95 ? at : 0;
+    }
+
+    keepPosition(ms) {
+        if (this.isPlaying && Math.abs(ms - this.keptAt) > KEEP_MS) {
+            this.keptAt = ms;
+            const {[this.file.id]: _, ...others} = positions();
+            const all = Object.entries({...others, [this.file.id]: Math.round(ms)}).slice(-KEPT_POSITIONS);
+            localStorage.setItem('positions', JSON.stringify(Object.fromEntries(all)));
+        }
+    }
+
+    /** Plays from here to there, again and again. @param {number} from ms @param {number} to ms */
+    preview(from, to) {
+        this.loop = this.loop ? null : {from, to};
+        if (this.loop) {
+            this.seek(from);
+            this.video.play().catch(() => null);
+        } else {
+            this.video.pause();
+        }
+    }
+
+    overSeek(event) {
+        const edge = event.target.getBoundingClientRect();
+        const share = Math.min(Math.max((event.clientX - edge.left) / edge.width, 0), 1);
+        showSprite(this.querySelector('.sprite'), this.cues, share * (this.file.duration_ms ?? 0), event.clientX - edge.left, edge.width);
+        this.querySelector('.sprite span').textContent = clock(share * (this.file.duration_ms ?? 0));
     }
 
     watchFrames() {
@@ -79,14 +132,22 @@ class Player extends Element {
 
     show(ms) {
         this.now = ms;
+        if (this.loop && ms >= this.loop.to && !this.video.seeking) {
+            this.video.currentTime = this.loop.from / 1000;
+        }
+        this.keepPosition(ms);
         this.querySelector('cv-boxes')?.at(ms);
         const seek = this.querySelector('.seek');
         if (seek) {
             seek.value = String(Math.round(ms));
             seek.setAttribute('aria-valuetext', clock(ms));
-            this.querySelector('.clock').textContent = `${clock(ms)} / ${clock(this.file.duration_ms ?? 0)}`;
+            this.showClock();
         }
         this.dispatchEvent(new CustomEvent('cv-time', {detail: ms}));
+    }
+
+    showClock() {
+        this.querySelector('.clock').textContent = `${clock(this.now)} / ${clock(this.file.duration_ms ?? 0)}`;
     }
 
     /** @param {number} ms */
@@ -176,6 +237,9 @@ class Player extends Element {
     }
 
     drawn() {
+        if (this.grant) {
+            this.showClock();
+        }
         this.querySelector('cv-boxes')?.show(this.file, this.lines, this.hits, this.mode);
     }
 
@@ -193,15 +257,21 @@ class Player extends Element {
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
             <div class="line-of-time">${this.strip()}<input class="seek" type="range" min="0" step="1"
                 max=${Math.round(this.file.duration_ms ?? 0)} aria-label=${t('player.seek')}
-                @input=${(event) => this.seek(Number(event.target.value))}></div>
+                @pointermove=${(event) => this.overSeek(event)} @pointerleave=${() => {
+                    this.querySelector('.sprite').hidden = true;
+                }}
+                @input=${(event) => this.seek(Number(event.target.value))}><div class="sprite" aria-hidden="true" hidden><div></div><span></span></div></div>
             <div class="bar">
                 ${button(this.isPlaying ? 'pause' : 'play', this.isPlaying ? 'player.pause' : 'player.play', () => this.playOrPause())}
-                <span class="clock">${clock(this.now)} / ${clock(this.file.duration_ms ?? 0)}</span><span class="gap"></span>
+                <span class="clock"></span><span class="gap"></span>
                 <button class="plain words" title=${t('keys.boxes')} @click=${() => this.nextMode()}><cv-icon name="boxes"></cv-icon>
                     ${t(`boxes.${this.mode}`)}</button>
                 <select aria-label=${t('player.speed')} @change=${(event) => {
                     this.video.playbackRate = Number(event.target.value);
                 }}>${SPEEDS.map((speed) => html`<option value=${speed} ?selected=${speed === 1}>${speed}×</option>`)}</select>
+                ${this.levels.length ? html`<select aria-label=${t('player.level')} @change=${(event) => {
+                    this.hls.nextLevel = Number(event.target.value);
+                }}><option value="-1">${t('player.level.auto')}</option>${this.levels.map((level, n) => html`<option value=${n}>${level.height}p</option>`)}</select>` : nothing}
                 ${button(this.isMuted ? 'muted' : 'volume', 'player.mute', () => this.mute(), this.isMuted)}
                 ${button('full', 'player.full', () => this.toFullscreen())}</div>`;
     }

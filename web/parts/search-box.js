@@ -1,10 +1,12 @@
 /* The field one searches with: offers the query's fields while one types, and earlier searches. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {Element} from '../element.js';
+import {ask} from '../api.js';
+import {Element, whenQuiet} from '../element.js';
 import {fields, searchUrl} from '../query.js';
 import {go, queried} from '../router.js';
 import {t} from '../text.js';
 
+const SETTLE_MS = 120; // of typing, before the library is asked
 const KEPT = 20; // searches, in this browser alone
 
 const earlier = () => JSON.parse(localStorage.getItem('searches') ?? '[]');
@@ -27,6 +29,8 @@ class SearchBox extends Element {
         this.update();
     }
 
+    askLater = whenQuiet((text, word) => this.askFor(text, word), SETTLE_MS);
+
     get field() {
         return this.querySelector('input');
     }
@@ -35,6 +39,9 @@ class SearchBox extends Element {
         const text = this.field.value.slice(0, this.field.selectionStart);
         const word = /\S*$/.exec(text)[0].toLowerCase();
         const offered = word && !word.includes(':') ? Object.keys(fields).filter((name) => name.startsWith(word)) : [];
+        if (word.length > 1) {
+            this.askLater(text, word);
+        }
         const past = earlier().filter((query) => query !== text && query.toLowerCase().startsWith(text.toLowerCase()));
         this.offers = [
             ...offered.map((name) => ({text: name, hint: t(`field.${name.slice(0, -1)}`), isField: true})),
@@ -45,12 +52,26 @@ class SearchBox extends Element {
         this.update();
     }
 
+    /** Adds what the library has: kinds, tags and names, titles. */
+    async askFor(text, word) {
+        const {items} = await ask('/search/suggest', {query: {q: text}}).catch(() => ({items: []}));
+        const isSame = this.isConnected && document.activeElement === this.field && this.field.value.startsWith(text);
+        const found = items.filter((one) => (one.kind === 'title' || one.text.startsWith(word) || one.kind === 'tag') &&
+            !this.offers.some((offer) => offer.text === one.text));
+        if (isSame && found.length) {
+            this.offers = [...this.offers, ...found.map((one) => ({text: one.kind === 'title' ? `"${one.text}"` : one.text,
+                hint: t(`search.${one.kind}`), isField: true, isWhole: one.kind !== 'operator' || !one.text.endsWith(':')}))];
+            this.isOpen = true;
+            this.update();
+        }
+    }
+
     take(offer) {
         const field = this.field;
         if (offer.isField) {
             const end = field.selectionStart;
             const start = end - /\S*$/.exec(field.value.slice(0, end))[0].length;
-            field.setRangeText(offer.text, start, end, 'end');
+            field.setRangeText(offer.isWhole ? `${offer.text} ` : offer.text, start, end, 'end');
             field.focus();
             this.isOpen = false;
             this.update();

@@ -18,7 +18,7 @@ class FailuresScreen extends Overview {
     row(one) {
         return html`<tr><td><span class="badge failed">${one.error_type ?? t('failure.unknown')}</span></td>
             <td><a href="/jobs?type=${one.job_type}&state=failed">${typeName(one.job_type)}</a>
-                <small class="why" dir="auto">${one.message}</small></td>
+                <small class="why" dir="auto">${one.message?.replaceAll(/\{\w+\}/g, '…')}</small></td>
             <td data-label=${t('failure.jobs')}>${count(one.jobs)}</td>
             <td data-label=${t('failure.last')}>${one.last_at ? html`<time datetime=${one.last_at} title=${moment(one.last_at)}>${
                 ago(one.last_at)}</time>` : '–'}</td>

@@ -2,13 +2,16 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
+import {saveHits} from '../parts/export.js';
+import {facetList, NARROWING} from '../parts/facets.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {card, empty, failure, skeleton} from '../parts/states.js';
-import {searchUrl, takeApart, without} from '../query.js';
+import {isWithoutWords, searchUrl, takeApart, without} from '../query.js';
 import {goQuery, queried, remembered} from '../router.js';
 import {clock, languageName, t} from '../text.js';
+import '../parts/preview.js';
 
-const KINDS = ['mention', 'hashtag', 'url', 'emoji', 'number'];
+const SORTS = ['rank', 'time', 'newest'];
 const SHOWN_OF_A_VIDEO = 3; // hits, before "more"
 const UNSURE = 0.8; // confidence below which a reading is called unsure
 const RECENT = 12; // videos on the first page
@@ -26,6 +29,7 @@ function byVideo(hits) {
 class SearchScreen extends Element {
     opened = new Set(); // videos all of whose hits are shown
     hints = null;
+    isFiltering = false;
 
     connectedCallback() {
         this.end = watchEnd(() => this.pages?.items.length && this.pages.more());
@@ -42,7 +46,8 @@ class SearchScreen extends Element {
 
     onAddress(isRepeated = false) {
         const query = queried('q').trim();
-        const wishes = {q: query, kind: queried('kind'), limit: 50};
+        const wishes = {q: query, limit: 50, facets: true, sort: queried('sort'),
+            ...Object.fromEntries(Object.keys(NARROWING).map((name) => [name, queried(name)]))};
         const key = JSON.stringify(wishes);
         document.title = query ? `${query} · cortana` : 'cortana';
         if (isRepeated) {
@@ -53,7 +58,7 @@ class SearchScreen extends Element {
             this.hints = null;
             this.isRestored = false;
             this.pages?.stop();
-            this.pages = query ? new Pages('/search', wishes, () => this.changed())
+            this.pages = query && !isWithoutWords(query) ? new Pages('/search', wishes, () => this.changed())
                 : new Pages('/videos', {limit: RECENT}, () => this.changed());
             this.pages.start();
         }
@@ -62,7 +67,7 @@ class SearchScreen extends Element {
 
     changed() {
         this.update();
-        if (queried('q') && this.pages.isAsked && !this.pages.items.length && !this.hints) {
+        if (this.pages.path === '/search' && this.pages.isAsked && !this.pages.items.length && !this.hints) {
             this.findHints();
         }
     }
@@ -114,14 +119,21 @@ class SearchScreen extends Element {
         const at = (hit.t_start / 1000).toFixed(3);
         const query = queried('q');
         return html`<li><a class="hit" href="/videos/${hit.video_id}?t=${at}&q=${encodeURIComponent(query)}"
-            data-segment=${hit.segment_id}>
+            data-segment=${hit.segment_id} @mouseenter=${(event) => this.preview(hit, event.currentTarget)}
+            @focus=${(event) => this.preview(hit, event.currentTarget)} @mouseleave=${() => this.preview(null)}
+            @blur=${() => this.preview(null)}>
             <time>${clock(hit.t_start)}</time>
-            <span class="line" dir="auto">${hit.snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)}
+            <span class="line" dir="auto">${hit.crop_url ? html`<img class="crop" src=${hit.crop_url} alt="" loading="lazy" decoding="async"
+                @error=${(event) => event.target.remove()}>` : nothing}${hit.snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)}
             </span><span class="marks">
                 ${hit.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}
                 ${hit.match === 'fuzzy' ? html`<small class="badge">${t('match.fuzzy')}</small>` : nothing}
                 ${hit.language ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span>
         </a></li>`;
+    }
+
+    preview(hit, beside = null) {
+        this.querySelector('cv-preview').show(hit, beside);
     }
 
     group(hits) {
@@ -144,35 +156,52 @@ class SearchScreen extends Element {
             ${parts.map((part) => html`<a class="chip on" href=${searchUrl(without(query, part.text))}
                 title=${t('chip.remove', {text: part.text})}><b>${
                 part.field ? t(`field.name.${part.field}`) : t('field.not')}</b> ${part.value}
-                <cv-icon name="close"></cv-icon></a>`)}
-            <span class="kinds" role="group" aria-label=${t('kinds')}>${KINDS.map((kind) => html`<button class="chip"
-                aria-pressed=${queried('kind') === kind}
-                @click=${() => goQuery({kind: queried('kind') === kind ? null : kind})}>${t(`kind.${kind}`)}</button>`)}
-            </span></div>`;
+                <cv-icon name="close"></cv-icon></a>`)}</div>`;
     }
 
     nothingFound(query) {
         return empty('search', t('none', {query}), t('none.tried'), html`
             ${this.hints?.length ? html`<ul class="hints">${this.hints.map((hint) => html`<li><a
                 href=${searchUrl(hint.query)}>${t('none.without', {text: hint.left})}</a></li>`)}</ul>` : nothing}
-            ${queried('kind') ? html`<p><button @click=${() => goQuery({kind: null})}>${t('none.kind')}</button></p>` : nothing}
+            ${Object.keys(NARROWING).some(queried) ? html`<p><button @click=${() => goQuery(
+                Object.fromEntries(Object.keys(NARROWING).map((name) => [name, null])))}>${t('none.kind')}</button></p>` : nothing}
             <p class="faint">${t('none.reading')} <a href="/videos?status=processing">${t('nav.library')}</a></p>`);
     }
 
+    /** How many there are, their order, and what else to do with them. */
+    head() {
+        const {items, isAsked, first, next} = this.pages;
+        const said = !isAsked || !items.length ? nothing : first?.capped ? t('results.capped', {n: first.of})
+            : t(next ? 'results.first' : 'results', {n: next ? first.of : items.length});
+        return html`<div class="head"><p class="faint" role="status">${said}</p>
+            <button class="plain narrow-only" aria-expanded=${this.isFiltering} @click=${() => {
+                this.isFiltering = !this.isFiltering;
+                this.update();
+            }}>${t('facets')}</button>
+            ${items.length ? html`<button class="plain" @click=${() => saveHits(this.pages.query)}><cv-icon name="download"></cv-icon>${t('export')}</button>` : nothing}
+            <label class="faint">${t('sort')} <select @change=${(event) => goQuery({sort: event.target.value})}>${SORTS.map((sort) => html`<option
+                value=${sort} ?selected=${(queried('sort') || SORTS[0]) === sort}>${t(`sort.${sort}`)}</option>`)}</select></label></div>`;
+    }
+
     results() {
-        const {items, isAsked, isLoading, next, problem} = this.pages;
+        const {items, isAsked, isLoading, next, problem, first} = this.pages;
         const query = queried('q');
-        return html`<div class="page narrow">
-            <h1 class="unseen">${t('results.of', {query})}</h1>${this.chips(query)}
-            <p class="faint" role="status">${isAsked && items.length
-                ? t(next ? 'results.first' : 'results', {n: items.length}) : nothing}</p>
+        return html`<div class="page found">
+            <h1 class="unseen">${t('results.of', {query})}</h1>
+            ${facetList(first, this.isFiltering)}<div class="list">${this.chips(query)}${this.head()}
             <div class="results" data-state=${isAsked ? 'shown' : 'loading'}>
             ${byVideo(items).map((hits) => this.group(hits))}</div>
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem ? this.nothingFound(query) : nothing}
             ${isLoading ? skeleton('row', items.length ? 2 : 6) : nothing}
             ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}
-                </button></p>` : nothing}</div>`;
+                </button></p>` : nothing}</div><cv-preview></cv-preview></div>`;
+    }
+
+    /** There is a field, but no word yet. */
+    withoutWords(query) {
+        return html`<div class="page found"><h1 class="unseen">${t('search')}</h1><aside></aside><div class="list">${this.chips(query)}
+            ${empty('search', t('words'), t('words.text'))}</div></div>`;
     }
 
     start() {
@@ -188,7 +217,8 @@ class SearchScreen extends Element {
     }
 
     view() {
-        return queried('q').trim() ? this.results() : this.start();
+        const query = queried('q').trim();
+        return !query ? this.start() : isWithoutWords(query) ? this.withoutWords(query) : this.results();
     }
 }
 customElements.define('screen-search', SearchScreen);

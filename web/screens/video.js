@@ -8,13 +8,14 @@ import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {copy} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
 import {queried} from '../router.js';
-import {clock, count, moment, size, t} from '../text.js';
+import {clock, count, day, moment, size, t} from '../text.js';
 import '../parts/clips.js';
 import '../parts/player.js';
 import '../parts/transcript.js';
 
 const HITS = 100; // of the search that led here
 const ENTITIES = 200;
+const PLACES = 20; // videos of the list of where else a name is seen
 const MARK_MS = 200; // between two looks for the line that is current
 
 class VideoScreen extends Element {
@@ -155,6 +156,26 @@ class VideoScreen extends Element {
         copy(url.href, t('video.link.copied', {time: clock(now, 1)}));
     }
 
+    /** Asks in which other videos a name or a link is seen; the same once more closes the list. */
+    async lookWhere(entity) {
+        this.where = this.where?.entity === entity ? null : {entity, items: null};
+        this.update();
+        if (this.where) {
+            const query = {kind: entity.kind, value: entity.normalized_value, limit: PLACES};
+            const {items} = await ask('/entities/places', {query}).catch(() => ({items: []}));
+            this.where = this.where?.entity === entity ? {entity, items: items.filter((one) => one.video_id !== this.id_)} : this.where;
+            this.update();
+        }
+    }
+
+    places() {
+        const {entity, items} = this.where;
+        return html`<div class="where" role="status"><h4 dir="auto">${t('where.of', {value: entity.value})}</h4>
+            ${!items ? t('loading') : !items.length ? t('where.none') : items.map((one) => html`<a
+                href="/videos/${one.video_id}?t=${(one.first.t_start / 1000).toFixed(3)}&q=${encodeURIComponent(`"${entity.value}"`)}">
+                <span dir="auto">${one.video_title || t('untitled')}</span><span class="faint">${t('hits', {n: one.count})} · ${day(one.created_at)}</span></a>`)}</div>`;
+    }
+
     names() {
         const kinds = Map.groupBy(this.entities ?? [], (entity) => entity.kind);
         if (!kinds.size) {
@@ -164,7 +185,10 @@ class VideoScreen extends Element {
             all.map((entity) => html`<li><button class="chip" @click=${() => this.seek(entity.places[0]?.t_start ?? 0)}
                 dir="auto">${entity.value} <small>${count(entity.count)}</small></button><a
                 href=${searchUrl(`"${entity.value}"`)} title=${t('entities.everywhere')}
-                aria-label="${t('entities.everywhere')}: ${entity.value}"><cv-icon name="search"></cv-icon></a></li>`)}</ul></section>`);
+                aria-label="${t('entities.everywhere')}: ${entity.value}"><cv-icon name="search"></cv-icon></a><button class="plain"
+                aria-expanded=${this.where?.entity === entity} aria-label=${t('where.of', {value: entity.value})} title=${t('where')}
+                @click=${() => this.lookWhere(entity)}><cv-icon name="film"></cv-icon></button></li>`)}</ul>
+            ${this.where?.entity.kind === kind ? this.places() : nothing}</section>`);
     }
 
     work() {
@@ -209,7 +233,7 @@ class VideoScreen extends Element {
         return html`<div class="page watch ${this.hasPlayer ? 'with-player' : ''}"><div class="left">
             <cv-player @cv-time=${(event) => this.onTime(event.detail)}
                 @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)}></cv-player>
-            ${this.hasPlayer ? html`<cv-clips @cv-mark=${() => {
+            ${this.hasPlayer ? html`<cv-clips @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)} @cv-mark=${() => {
                 this.clips.now = this.player.now;
             }}></cv-clips>` : nothing}
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>

@@ -1,0 +1,113 @@
+/* Schedules and triggers: what begins by itself, when it is next, and what came of it last. */
+import {html, nothing} from '../vendor/lit-html.js';
+import {ask} from '../api.js';
+import {whenQuiet} from '../element.js';
+import {Overview} from '../parts/operate.js';
+import {empty, typeName} from '../parts/states.js';
+import {say} from '../parts/toast.js';
+import {ago, moment, t} from '../text.js';
+
+const SETTLE_MS = 300; // of typing, before the instants are asked for
+const ACTIONS = ['run', 'job', 'command', 'webhook'];
+
+class SchedulesScreen extends Overview {
+    instants = null;
+    fault = '';
+    isMaking = false;
+    look = whenQuiet((cron, zone) => this.preview(cron, zone), SETTLE_MS);
+
+    get title() {
+        return 'nav.schedules';
+    }
+
+    get sources() {
+        return {triggers: '/triggers'};
+    }
+
+    async preview(cron, zone) {
+        [this.instants, this.fault] = [null, ''];
+        if (cron.trim()) {
+            try {
+                ({instants: this.instants} = await ask('/triggers/preview', {method: 'POST', body: {cron, time_zone: zone}}));
+            } catch (problem) {
+                this.fault = problem.text;
+            }
+        }
+        this.update();
+    }
+
+    onInput(event) {
+        const given = new FormData(event.currentTarget);
+        this.look(given.get('cron'), given.get('time_zone'));
+    }
+
+    async make(event) {
+        event.preventDefault();
+        const given = Object.fromEntries([...new FormData(event.target)].filter(([, value]) => value));
+        const {time_zone: zone, ...others} = given;
+        try {
+            await ask('/triggers', {method: 'POST', body: {...others, ...given.cron && {time_zone: zone}}});
+            this.isMaking = false;
+            this.instants = null;
+        } catch (problem) {
+            this.fault = problem.text;
+        }
+        this.load();
+    }
+
+    async change(trigger, action, method = 'POST') {
+        try {
+            await ask(`/triggers/${trigger.id}${action ? `/${action}` : ''}`, {method,
+                ...action === 'pause' && {body: {reason: t('queue.pause.reason')}}});
+            say(t(`trigger.${action || 'delete'}.done`));
+        } catch (problem) {
+            say(problem.text, 'bad');
+        }
+        this.load();
+    }
+
+    form() {
+        const field = (name, required, placeholder) => html`<label>${t(`trigger.${name}`)}<input name=${name} ?required=${required}
+            placeholder=${placeholder} autocomplete="off" spellcheck="false"></label>`;
+        const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+        return html`<form class="queue make" @input=${(event) => this.onInput(event)} @submit=${(event) => this.make(event)}>
+            ${field('name', true, 'nightly-reindex')}${field('cron', false, '30 2 * * mon-fri')}
+            <label>${t('trigger.time_zone')}<input name="time_zone" value=${zone === 'UTC' ? 'Etc/UTC' : zone} autocomplete="off"></label>
+            ${field('event', false, 'video.ready')}
+            <label>${t('trigger.action')}<select name="action">${ACTIONS.map((action) => html`<option value=${action}>${t(`action.${action}`)}</option>`)}</select></label>
+            ${field('target', true, 'reindex')}
+            ${this.fault ? html`<p class="fault" role="alert">${this.fault}</p>` : nothing}
+            ${this.instants ? html`<div class="where" role="status"><h4>${t('trigger.instants')}</h4>${this.instants.map((at) => html`<time
+                datetime=${at}>${moment(at)}</time>`)}</div>` : nothing}
+            <p class="actions"><button class="main">${t('trigger.make')}</button></p></form>`;
+    }
+
+    row(one) {
+        const state = one.paused_at ? 'paused' : one.last_error ? 'failed' : 'working';
+        const last = one.last;
+        return html`<tr data-id=${one.id}><td><span class="badge ${state === 'working' ? 'done' : state}">${t(`trigger.is.${state}`)}</span></td>
+            <td><b dir="auto">${one.name}</b> <small class="why"><code>${one.cron ? `${one.cron} ${one.time_zone}` : one.event}</code>
+                ${one.description ?? ''} ${one.pause_reason ?? one.last_error ?? ''}</small></td>
+            <td data-label=${t('trigger.does')}>${t(`action.${one.action}`)}: ${typeName(one.target)}</td>
+            <td data-label=${t('trigger.next')}>${one.next_at && !one.paused_at ? html`<time title=${moment(one.next_at)}>${ago(one.next_at)}</time>`
+                : one.cron ? '–' : t('trigger.by.event')}</td>
+            <td data-label=${t('trigger.last')}>${last ? html`<a href=${last.run_id ? `/runs/${last.run_id}` : last.job_id ? `/jobs/${last.job_id}` : '/schedules'}>${
+                ago(last.fired_at)}, ${last.outcome}</a>` : t('key.never')}</td>
+            <td class="do"><button @click=${() => this.change(one, 'fire')}>${t('trigger.fire')}</button>
+                <button @click=${() => this.change(one, one.paused_at ? 'resume' : 'pause')}>${t(one.paused_at ? 'queue.resume' : 'queue.pause')}</button>
+                <button class="plain" title=${t('trigger.delete')} aria-label="${t('trigger.delete')}: ${one.name}"
+                    @click=${() => this.change(one, '', 'DELETE')}><cv-icon name="close"></cv-icon></button></td></tr>`;
+    }
+
+    content() {
+        const {triggers} = this.lists;
+        return html`<p><button aria-expanded=${this.isMaking} @click=${() => {
+                this.isMaking = !this.isMaking;
+                this.update();
+            }}>${t('trigger.new')}</button></p>${this.isMaking ? this.form() : nothing}
+            ${triggers.length ? html`<table><thead><tr><th>${t('job.state')}</th><th>${t('trigger.name')}</th><th>${t('trigger.does')}</th><th>${t('trigger.next')}</th>
+                <th>${t('trigger.last')}</th><th>${t('failure.do')}</th></tr></thead><tbody>${triggers.map((one) => this.row(one))}</tbody></table>`
+                : empty('jobs', t('trigger.none'), t('trigger.none.text'))}`;
+    }
+}
+customElements.define('screen-schedules', SchedulesScreen);
