@@ -2,6 +2,7 @@
  * what is done with the video. Nothing of a file is sent twice but the part that was under way. */
 import {ask, Problem} from './api.js';
 import {listen} from './live.js';
+import {OPEN} from './parts/states.js';
 
 const PART = 8 * 1024 * 1024; // bytes in one request, the most the API takes
 const AT_ONCE = 2;
@@ -9,8 +10,7 @@ const AGAIN_MS = 2000; // after a failure; doubled up to
 const AGAIN_LONGEST_MS = 30000;
 const KEPT = 50; // in this browser
 const RATE_OVER = 5000; // ms that the rate is an average of
-const OPEN = ['waiting', 'sending', 'again'];
-const OPEN_JOB = ['queued', 'processing', 'retry', 'stopping', 'lost'];
+const BUSY = ['waiting', 'sending', 'again'];
 
 /** @typedef {{id: string, name: string, size: number, changed: number, state: string, sent: number, video?: string,
  *     file?: File, problem?: string, rate?: number, status?: string, job?: any, lines?: any[]}} Upload */
@@ -31,7 +31,7 @@ class Uploads extends EventTarget {
     }
 
     get isSending() {
-        return this.items.some((item) => OPEN.includes(item.state));
+        return this.items.some((item) => BUSY.includes(item.state));
     }
 
     changed() {
@@ -77,7 +77,7 @@ class Uploads extends EventTarget {
                 item.job = data;
                 this.changed();
                 this.watch();
-                if (!OPEN_JOB.includes(data.state)) {
+                if (!OPEN.includes(data.state)) {
                     this.lookAt(item);
                 }
             } else if (kind === 'video' && data.id === item.video) {
@@ -89,8 +89,7 @@ class Uploads extends EventTarget {
     async heardVideo(item, video) {
         item.status = video.status;
         item.twin = video.duplicate_of;
-        if (video.status === 'ready' && !item.lines) {
-            item.lines = [];
+        if (!item.lines?.length) { // text is there before the video can be played
             item.lines = (await ask(`/videos/${item.video}/segments`, {query: {limit: 3}}).catch(() => ({items: []}))).items;
         }
         this.changed();

@@ -39,7 +39,7 @@ export function card(video, stage) {
     const isOpen = video.status === 'new' || video.status === 'processing';
     return html`<article class="card" data-id=${video.id} data-status=${video.status}>
         <a href="/videos/${video.id}" class="poster" tabindex="-1" aria-hidden="true"><cv-poster
-            data-video=${video.id} data-status=${video.status}></cv-poster>
+            data-video=${video.id} data-url=${video.poster_url ?? ''}></cv-poster>
             ${video.duration_ms ? html`<span class="length">${clock(video.duration_ms)}</span>` : nothing}
             ${isOpen && stage?.status === 'processing' ? html`<progress max="100" value=${share}
                 aria-label=${t('progress')}></progress>` : nothing}</a>

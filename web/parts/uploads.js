@@ -90,7 +90,7 @@ class UploadList extends Element {
         return html`${item.state === 'sending' || item.state === 'again' ? button('upload.pause', () => uploads.pause(item)) : nothing}
             ${goOn ? button(goOn, () => uploads.goOn(item)) : nothing}
             ${item.state === 'file-needed' ? button('upload.choose-again', () => this.choose()) : nothing}
-            ${item.status === 'ready' ? html`<a class="button main" href="/?q=${encodeURIComponent(`video:${item.video}`)}">
+            ${item.status === 'ready' || item.lines?.length ? html`<a class="button main" href="/?q=${encodeURIComponent(`video:${item.video}`)}">
                 <cv-icon name="search"></cv-icon>${t('upload.search')}</a>` : nothing}
             ${item.status === 'duplicate' && item.twin ? html`<a class="button" href="/videos/${item.twin}">${t('upload.twin')}</a>` : nothing}
             <button class="plain" title=${t(item.state === 'sent' ? 'upload.forget' : 'upload.stop')}

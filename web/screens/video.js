@@ -3,7 +3,6 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
-import {grantOf} from '../parts/poster.js';
 import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {copy} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
@@ -37,7 +36,7 @@ class VideoScreen extends Element {
         if (kind === 'reset') {
             this.loadOther();
         } else if (kind === 'video' && this.video && data.status !== this.video.status) {
-            this.start();
+            this.stageEnded();
         } else if (kind === 'job') {
             const stage = {job_id: data.id, job_type: data.job_type, status: data.state, progress: data.progress,
                 error_message: data.error?.message, retry_at: data.state === 'retry' ? data.scheduled_for : null};
@@ -46,10 +45,22 @@ class VideoScreen extends Element {
                 : [...this.stages ?? [], stage];
             this.watch();
             this.update();
-            if (!OPEN.includes(data.state) && this.video?.status !== 'ready') {
-                ask(`/videos/${this.id_}`).then((video) => this.heard('video', video), () => null);
+            if (!OPEN.includes(data.state) && this.video && this.video.status !== 'ready') {
+                this.stageEnded();
             }
         }
+    }
+
+    /** Text may be there before the video can be played, or the other way round. */
+    async stageEnded() {
+        this.loadPlayer();
+        if (!this.transcript?.lines?.length) {
+            await this.transcript?.load(this.id_);
+            this.player.lines = this.transcript?.lines ?? [];
+            this.player.update();
+        }
+        this.video = await ask(`/videos/${this.id_}`).catch(() => this.video);
+        this.update();
     }
 
     watch() {
@@ -100,8 +111,8 @@ class VideoScreen extends Element {
     }
 
     async loadPlayer() {
-        const grant = await grantOf(this.id_);
-        if (grant?.playlist && this.isConnected) {
+        const grant = await ask(`/videos/${this.id_}/grant`, {method: 'POST'}).catch(() => null);
+        if (grant?.playlist && this.isConnected && !this.hasPlayer) {
             this.hasPlayer = true;
             this.update();
             await Promise.resolve();
