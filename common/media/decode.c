@@ -15,6 +15,7 @@ enum {
     SHORTEST_CLAIM_US = 2 * 1000,    /* a shorter frame is a container's tick */
     SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before; interleaving */
     SEEK_STEP_US = 4 * 1000 * 1000,  /* first step back where an index points too late */
+    PLANE_ALIGNMENT = 32,            /* bytes; what AVX2 loads at once */
 };
 
 #define PRESENTATION_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX)
@@ -66,6 +67,7 @@ static int open_codec(const AVStream *stream, int threads, AVCodecContext **ret_
     context->pkt_timebase = stream->time_base;
     share_out_threads(context, threads);
     context->max_pixels = CV_MEDIA_AREA_MAX;
+    context->flags |= AV_CODEC_FLAG_UNALIGNED; /* else a left edge is cropped only in large steps */
     int result = avcodec_open2(context, codec, NULL);
     if (result < 0) {
         enum cv_error_type type =
@@ -120,6 +122,21 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     return 0;
 }
 
+/* From here on the source is one of square pixels, unless that makes its pictures too large: they stay as they are
+ * then. `*ret_aspect` is by what frames are to be stretched. */
+static void square_pixels(struct cv_media_info *info, AVRational *ret_aspect)
+{
+    int width, height;
+    cv_shown_size(info, &width, &height);
+    if (width <= CV_MEDIA_SIDE_MAX && height <= CV_MEDIA_SIDE_MAX &&
+        (int64_t)width * height <= CV_MEDIA_AREA_MAX) {
+        *ret_aspect = info->sample_aspect;
+        info->width = width;
+        info->height = height;
+        info->sample_aspect = (AVRational){1, 1};
+    }
+}
+
 int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder_params *params,
                     struct cv_decoder **ret_decoder, struct cv_error *error)
 {
@@ -140,8 +157,13 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
     decoder->key_us = INT64_MIN;
     int result = cv_input_open(source, params->cancel, &decoder->input, error);
     result = result ? result : open_codecs(decoder, params, error);
-    result =
-        result ? result : cv_upright_new(&decoder->input->orientation, &decoder->upright, error);
+    AVRational aspect = {1, 1};
+    if (result == 0 && params->square) {
+        square_pixels(&decoder->input->info, &aspect);
+    }
+    result = result
+                 ? result
+                 : cv_upright_new(&decoder->input->orientation, aspect, &decoder->upright, error);
     if (result != 0) {
         return result;
     }
@@ -286,12 +308,38 @@ static int take_whole(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
     return hold_frame(decoder, whole.pts_us, whole.duration_us, ret_frame, error);
 }
 
+/* A picture whose left edge was cropped begins anywhere in memory, which not every filter expects: it is copied. */
+static int align(AVFrame *raw, struct cv_error *error)
+{
+    bool is_aligned = true;
+    for (int i = 0; i < AV_NUM_DATA_POINTERS && raw->data[i]; i++) {
+        is_aligned = is_aligned && (uintptr_t)raw->data[i] % PLANE_ALIGNMENT == 0;
+    }
+    if (is_aligned) {
+        return 0;
+    }
+    cv_auto(cv_av_frame_free) AVFrame *copy = av_frame_alloc();
+    if (copy) {
+        copy->format = raw->format;
+        copy->width = raw->width;
+        copy->height = raw->height;
+    }
+    if (!copy || av_frame_get_buffer(copy, 0) < 0 || av_frame_copy(copy, raw) < 0 ||
+        av_frame_copy_props(copy, raw) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    av_frame_unref(raw);
+    av_frame_move_ref(raw, copy);
+    return 0;
+}
+
 /* Takes decoder->raw in. CV_DECODER_FRAME: an earlier frame is handed out. */
 static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                       struct cv_error *error)
 {
     AVFrame *raw = decoder->raw;
     int result = check_size(raw, error);
+    result = result ? result : align(raw, error);
     if (result != 0) {
         return result;
     }

@@ -21,6 +21,7 @@ struct cv_decoder_params {
     bool all_sound;           /* with `sound`: every track */
     bool sound_alone;         /* with `sound`: pictures are left out */
     bool whole;               /* woven half-pictures are made whole (bwdif), before turning */
+    bool square;              /* pixels are made square (cv_shown_size), after turning */
 };
 
 /* Opens the best video stream. What is no video, has no picture, or cannot be decoded here fails
@@ -35,7 +36,7 @@ CV_DEFINE_CLEANUP(struct cv_decoder *, cv_decoder_close)
 /* Borrowed. */
 const struct cv_media_info *cv_decoder_info(const struct cv_decoder *decoder);
 
-/* One source frame, upright, in the source's own pixel format unless it had to be turned. */
+/* One source frame, upright, in the source's own pixel format unless it had to be turned or made square. */
 struct cv_video_frame {
     const AVFrame *picture; /* borrowed until the next call; planes may be read, not written */
     int64_t pts_us;         /* strictly growing from frame to frame */

@@ -259,6 +259,16 @@ static AVRational read_aspect(struct cv_input *input)
     return input->orientation.transpose ? av_inv_q(aspect) : aspect;
 }
 
+void cv_shown_size(const struct cv_media_info *info, int *ret_width, int *ret_height)
+{
+    double aspect = av_q2d(info->sample_aspect);
+    bool turned = info->rotation % 180 != 0;
+    double width = info->width * (turned ? 1 : aspect);
+    double height = info->height / (turned ? aspect : 1);
+    *ret_width = (int)fmax(lrint(width), 1);
+    *ret_height = (int)fmax(lrint(height), 1);
+}
+
 static void keep(char *target, size_t size, const char *text)
 {
     (void)snprintf(target, size, "%.*s", (int)strcspn(text, ","), text);

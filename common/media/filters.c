@@ -193,16 +193,20 @@ int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_vide
 
 /* ---- upright --------------------------------------------------------------------------------- */
 
-/* A chain of libavfilter's transpose, hflip and vflip; the graph is made for one size and format
+enum { CHAIN_SIZE = 96 };
+
+/* A chain of libavfilter's transpose, hflip, vflip and scale; the graph is made for one size and format
  * and made again when they change. */
 struct cv_upright {
     struct cv_orientation orientation;
+    AVRational aspect;
+    char filters[CHAIN_SIZE]; /* empty: pictures stay as they are */
     struct graph graph;
 };
 
 /* vflip would hand out planes that run backwards in memory, which not every reader expects: a plain
  * flip is made of two copies instead. `transpose` names its directions by number. */
-static const char *filter_text(const struct cv_orientation *orientation)
+static const char *turning(const struct cv_orientation *orientation)
 {
     if (orientation->transpose) {
         if (orientation->flip_x) {
@@ -213,17 +217,36 @@ static const char *filter_text(const struct cv_orientation *orientation)
     if (orientation->flip_y) {
         return orientation->flip_x ? "vflip,hflip" : "transpose=0,transpose=2";
     }
-    return orientation->flip_x ? "hflip" : NULL;
+    return orientation->flip_x ? "hflip" : "";
 }
 
-int cv_upright_new(const struct cv_orientation *orientation, struct cv_upright **ret_upright,
-                   struct cv_error *error)
+/* The rule of cv_shown_size(): the coded rows are kept, the columns follow the aspect. */
+static void write_chain(struct cv_upright *upright)
+{
+    const char *turned = turning(&upright->orientation);
+    const char *between = turned[0] != '\0' ? "," : "";
+    double aspect = av_q2d(upright->aspect);
+    if (upright->aspect.num == upright->aspect.den) {
+        (void)snprintf(upright->filters, CHAIN_SIZE, "%s", turned);
+    } else if (upright->orientation.transpose) {
+        (void)snprintf(upright->filters, CHAIN_SIZE, "%s%sscale=iw:max(1\\,round(ih/%.9f))", turned,
+                       between, aspect);
+    } else {
+        (void)snprintf(upright->filters, CHAIN_SIZE, "%s%sscale=max(1\\,round(iw*%.9f)):ih", turned,
+                       between, aspect);
+    }
+}
+
+int cv_upright_new(const struct cv_orientation *orientation, AVRational aspect,
+                   struct cv_upright **ret_upright, struct cv_error *error)
 {
     struct cv_upright *upright = calloc(1, sizeof(*upright));
     if (!upright) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rotation");
     }
     upright->orientation = *orientation;
+    upright->aspect = aspect;
+    write_chain(upright);
     *ret_upright = upright;
     return 0;
 }
@@ -239,13 +262,12 @@ void cv_upright_free(struct cv_upright *upright)
 int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_frame,
                     struct cv_error *error)
 {
-    const char *text = filter_text(&upright->orientation);
-    if (!text) {
+    if (upright->filters[0] == '\0') {
         av_frame_move_ref(ret_frame, frame);
         return 0;
     }
     if (!graph_fits(&upright->graph, frame)) {
-        int result = graph_open(&upright->graph, frame, AV_TIME_BASE, text, error);
+        int result = graph_open(&upright->graph, frame, AV_TIME_BASE, upright->filters, error);
         if (result != 0) {
             return result;
         }
@@ -261,7 +283,9 @@ int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_fra
         return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot turn the picture");
     }
     bool transposed = upright->orientation.transpose && aspect.num > 0;
-    ret_frame->sample_aspect_ratio = transposed ? av_inv_q(aspect) : aspect;
+    ret_frame->sample_aspect_ratio = upright->aspect.num != upright->aspect.den ? (AVRational){1, 1}
+                                     : transposed                               ? av_inv_q(aspect)
+                                                                                : aspect;
     return 0;
 }
 

@@ -36,12 +36,13 @@ CV_MUST_CHECK int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer,
 
 struct cv_upright;
 
-CV_MUST_CHECK int cv_upright_new(const struct cv_orientation *orientation,
+/* `aspect`: that of the turned picture's pixels, which are made square; 1/1: they stay as they are. */
+CV_MUST_CHECK int cv_upright_new(const struct cv_orientation *orientation, AVRational aspect,
                                  struct cv_upright **ret_upright, struct cv_error *error);
 void cv_upright_free(struct cv_upright *upright);
 CV_DEFINE_CLEANUP(struct cv_upright *, cv_upright_free)
 
-/* Moves `frame` into `ret_frame` (which must be empty), turned; properties are kept. Follows a
+/* Moves `frame` into `ret_frame` (which must be empty), turned and stretched; other properties are kept. Follows a
  * change of size or format from one frame to the next. */
 CV_MUST_CHECK int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_frame,
                                   struct cv_error *error);

@@ -40,3 +40,7 @@ struct cv_media_info {
     bool interlaced;
     bool high_dynamic_range;
 };
+
+/* The size that players show the source at: pixels made square, as containers and players reckon it
+ * (the coded rows are kept, the columns follow the aspect). */
+void cv_shown_size(const struct cv_media_info *info, int *ret_width, int *ret_height);

@@ -50,7 +50,7 @@ INPUTS = {
     "interlaced": ("ts", f"{PICTURE} -vf tinterlace=interleave_top -c:v mpeg2video -flags "
                    "+ildct+ilme", {"interlaced": True, "frames": 25}, ["320x240"]),
     "PAL": ("mpg", "-f lavfi -i testsrc=s=720x576:r=25:d=2 -vf setsar=64/45 -c:v mpeg2video",
-            {"resolution": "720x576"}, ["1024x576", "854x480", "640x360"]),
+            {"resolution": "1024x576"}, ["1024x576", "854x480", "640x360"]),
     "tall": ("mp4", "-f lavfi -i testsrc=s=480x1080:r=10:d=1 " + X264, {},
              ["480x1080", "442x992", "330x744"]),
     "ribbon": ("mp4", "-f lavfi -i testsrc=s=1400x64:r=5:d=1 " + X264, {}, ["1400x64", "1280x58"]),

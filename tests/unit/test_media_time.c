@@ -173,7 +173,7 @@ static void pixels_are_squared_as_players_do(void **state)
     };
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
         int width, height;
-        cv_ladder_shown_size(&cases[i].info, &width, &height);
+        cv_shown_size(&cases[i].info, &width, &height);
         assert_int_equal(width, cases[i].width);
         assert_int_equal(height, cases[i].height);
     }

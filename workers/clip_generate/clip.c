@@ -72,6 +72,7 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
         .cancel = cv_stage_cancel(context),
         .sound = !mute,
         .whole = true,
+        .square = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     int result = cv_decoder_open(source, &decoder_params, &decoder, error);
@@ -226,6 +227,7 @@ static int make_still(struct cv_stage_context *context, const struct clip_reques
         .threads = cv_stage_threads(context),
         .cancel = cv_stage_cancel(context),
         .whole = true,
+        .square = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     result = cv_decoder_open(&source, &params, &decoder, error);

@@ -94,8 +94,10 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
         return result;
     }
     struct cv_byte_source source = cv_store_reader_source(reader);
-    struct cv_decoder_params params = {
-        .threads = cv_stage_threads(context), .cancel = cv_stage_cancel(context), .whole = true};
+    struct cv_decoder_params params = {.threads = cv_stage_threads(context),
+                                       .cancel = cv_stage_cancel(context),
+                                       .whole = true,
+                                       .square = true};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     result = cv_decoder_open(&source, &params, &decoder, error);
     if (result != 0) {

@@ -36,7 +36,9 @@ int transcode_result(const struct transcode_report *report, const char *video_id
     const struct cv_media_info *info = &report->info;
     const struct cv_ladder_summary *summary = &report->summary;
     char resolution[32];
-    (void)snprintf(resolution, sizeof(resolution), "%dx%d", info->width, info->height);
+    int width, height;
+    cv_shown_size(info, &width, &height);
+    (void)snprintf(resolution, sizeof(resolution), "%dx%d", width, height);
     bool sound = info->audio_codec[0] != '\0';
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:s?, s:o, s:o, s:i,"

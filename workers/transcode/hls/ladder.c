@@ -373,7 +373,7 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     ladder->poster_chunk = -1;
     ladder->poster_score = -1;
     int width, height;
-    cv_ladder_shown_size(params->source, &width, &height);
+    cv_shown_size(params->source, &width, &height);
     ladder->shape = params->source->sample_aspect;
     ladder->count =
         cv_ladder_plan(width, height, params->short_sides, params->short_side_count, ladder->sizes);

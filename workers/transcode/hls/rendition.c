@@ -52,16 +52,6 @@ bool cv_ladder_is_preset(int short_side)
     return false;
 }
 
-void cv_ladder_shown_size(const struct cv_media_info *source, int *ret_width, int *ret_height)
-{
-    double aspect = av_q2d(source->sample_aspect);
-    bool turned = source->rotation % 180 != 0;
-    double width = source->width * (turned ? 1 : aspect);
-    double height = source->height / (turned ? aspect : 1);
-    *ret_width = (int)fmax(lrint(width), 1);
-    *ret_height = (int)fmax(lrint(height), 1);
-}
-
 static bool is_wanted(const struct preset *preset, const int *short_sides, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -14,10 +14,6 @@ struct cv_rendition_size {
     int max_rate; /* bits per second that no stretch of a second or two goes beyond */
 };
 
-/* The size that players show the source at: pixels made square, as containers and players reckon it
- * (the coded rows are kept, the columns follow the aspect). */
-void cv_ladder_shown_size(const struct cv_media_info *source, int *ret_width, int *ret_height);
-
 /* The renditions of a source that is shown at width × height, largest first; their number, at least
  * 1. `short_sides` names presets (0 of them: the default ladder), as cv_ladder_is_preset knows them.
  * Never larger than the source but for evenness, no two nearly alike. */
