@@ -67,6 +67,10 @@ static const struct {
     {"23505",
      false,
      {409, "conflict", "Something else stands in the way", "the same exists already", NULL}},
+    {"55P03",
+     false,
+     {409, "under-way", "The same is under way",
+      "a request with this Idempotency-Key, or for the same thing, is under way", NULL}},
     {"55000", true, {409, "wrong-state", "Its state forbids this", "its state forbids this", NULL}},
     {"25006", false, {500, "internal", "A defect of this service", "a read tried to write", NULL}},
     {"42501",
@@ -101,6 +105,7 @@ void answer_refuse_sqlstate(struct answer *answer, const char *sqlstate, const c
     }
     struct problem problem = by_sqlstate[i].problem;
     problem.detail = by_sqlstate[i].shows_message ? message : problem.detail;
-    answer->retry_after_s = problem.status == 503 || problem.status == 429 ? 1 : 0;
+    bool may_try_again = problem.status == 503 || problem.status == 429;
+    answer->retry_after_s = may_try_again || strcmp(known, "55P03") == 0 ? 1 : 0;
     answer_refuse(answer, &problem, request_id);
 }

@@ -26,6 +26,7 @@ struct exchange {
     char address[ADDRESS_TEXT_SIZE];   /* of who asks */
     struct principal principal;
     struct rate_state rate;
+    const char *once_key; /* of the header Idempotency-Key, which the library keeps; NULL: none */
     struct cv_buffer body;
     json_t *values; /* checked parameters */
     char *cookie;   /* for the answer, where it is a success; NULL: none */
@@ -36,4 +37,5 @@ struct exchange {
     bool is_head;
     bool is_body_too_long;
     bool is_last_part; /* of an upload */
+    bool is_noted;     /* in the audit log, or has changed nothing */
 };

@@ -32,8 +32,8 @@ struct limits {
     struct bucket buckets[SETS][WAYS];
 };
 
-static const char *const names[RATE_COUNT] = {"read", "write", "search", "failure"};
-static const char defaults[] = "read=50:200,write=5:20,search=10:30,failure=0.1:10";
+static const char *const names[RATE_COUNT] = {"read", "write", "search", "failure", "note"};
+static const char defaults[] = "read=50:200,write=5:20,search=10:30,failure=0.1:10,note=0.17:10";
 
 const char *rate_class_name(enum rate_class class)
 {

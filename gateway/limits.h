@@ -11,6 +11,7 @@ enum rate_class {
     RATE_WRITE,
     RATE_SEARCH,
     RATE_FAILURE, /* credentials that were refused, of an address */
+    RATE_NOTE,    /* rows of the audit log for what was refused */
     RATE_COUNT,
 };
 

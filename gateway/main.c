@@ -61,6 +61,7 @@ struct gateway {
     struct pool *pool;
     struct store_pool *store_pool;
     struct events *events;
+    struct audit *audit;
     struct server *server;
 };
 
@@ -72,6 +73,7 @@ static void gateway_deinit(struct gateway *gateway)
     pool_stop(gateway->pool); /* answers what it has, so that nothing is suspended any more */
     store_pool_stop(gateway->store_pool);
     server_stop(gateway->server);
+    audit_stop(gateway->audit);
     store_pool_free(gateway->store_pool);
     grant_keys_free(gateway->media.grants);
     events_stop(gateway->events);
@@ -203,11 +205,14 @@ static int start_server(struct gateway *gateway, const struct options *options,
                                      server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_take_work};
     const struct events_params events = {gateway->abort};
+    const struct audit_params audit = {gateway->abort, gateway->admission.limits, params.metrics};
     result = store_pool_start(&store_pool, &gateway->store_pool, error);
     result = result ? result : pool_start(&pool, &gateway->pool, error);
     result = result ? result : events_start(&events, &gateway->events, error);
+    result = result ? result : audit_start(&audit, &gateway->audit, error);
     if (result == 0) {
         server_use_store_pool(gateway->server, gateway->store_pool);
+        server_use_audit(gateway->server, gateway->audit);
         server_use_events(gateway->server, gateway->events);
         server_use_pool(gateway->server, gateway->pool);
         cv_log(CV_LOG_INFO, "%s %s: the API at port %d", program, CV_VERSION,

@@ -2,6 +2,7 @@
 
 #include "common/export/export.h"
 
+#include "gateway/audit.h"
 #include "gateway/exchange_queue.h"
 
 #include <stdatomic.h>
@@ -11,7 +12,9 @@ enum {
     RECONNECT_MS = 1000,        /* a request waits for no longer than this */
     STATEMENT_MS = 130 * 1000,  /* the client's bound, above every operation's own */
     REPEATS_AFTER_CONFLICT = 1, /* of reads */
-    REFUSED = 1,                /* a transaction's outcome: the exchange has its answer */
+    /* Outcomes of a part of a transaction. */
+    REFUSED = 1, /* the exchange has its answer */
+    ANSWERED = 2,
 };
 
 struct pool {
@@ -96,6 +99,63 @@ static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchang
     return result;
 }
 
+static void refuse_other(struct exchange *exchange)
+{
+    answer_refuse(&exchange->answer,
+                  &(struct problem){422, "idempotency-key", "The key belongs to another request",
+                                    "this Idempotency-Key came with another request before: a new "
+                                    "request has a new key",
+                                    NULL},
+                  exchange->id);
+}
+
+/* Whether the request was done before: 0: it was not; ANSWERED: it was, with this answer; REFUSED. */
+static int begin_once(struct cv_db *db, struct exchange *exchange, struct answer *answer,
+                      struct cv_error *error)
+{
+    cv_auto_free char *request = NULL;
+    cv_auto_free char *values = json_dumps(exchange->values, JSON_COMPACT | JSON_SORT_KEYS);
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result =
+        cv_format(&request, error, "%s %s", exchange->operation->name, values ? values : "");
+    result = result ? result
+                    : cv_db_run(db, &rows, error, "SELECT * FROM api.begin_once($1, $2, $3)",
+                                exchange->principal.name, exchange->once_key, request);
+    const char *outcome = result ? NULL : cv_db_text(rows, 0, "outcome");
+    if (!outcome || strcmp(outcome, "new") == 0) {
+        return result;
+    }
+    exchange->is_noted = true;
+    if (strcmp(outcome, "again") == 0) {
+        result = take_answer(exchange, rows, answer, error);
+        return result ? result : ANSWERED;
+    }
+    refuse_other(exchange);
+    return REFUSED;
+}
+
+/* What the database keeps of a change beside the change itself. */
+static int end_write(struct cv_db *db, struct exchange *exchange, const struct answer *answer,
+                     struct cv_error *error)
+{
+    char status[16];
+    cv_auto_free char *row = audit_row(exchange, answer);
+    cv_auto_free char *headers = answer->headers ? json_dumps(answer->headers, JSON_COMPACT) : NULL;
+    (void)snprintf(status, sizeof(status), "%u", answer->status);
+    if (!row) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the audit log");
+    }
+    int result = cv_db_run(db, NULL, error, "SELECT set_config('role', 'none', true)");
+    result = result ? result : cv_db_run(db, NULL, error, "SELECT api.record($1::jsonb)", row);
+    if (result == 0 && exchange->once_key) {
+        result =
+            cv_db_run(db, NULL, error, "SELECT api.end_once($1, $2, $3::int, $4::jsonb, $5::jsonb)",
+                      exchange->principal.name, exchange->once_key, status, headers, answer->body);
+    }
+    return result;
+}
+
+/* 0: `answer` is the exchange's; REFUSED: it has one. */
 static int run_transaction(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                            const char *values, struct answer *answer, struct cv_error *error)
 {
@@ -106,6 +166,12 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
     if (result == 0 && exchange->principal.key_digest[0]) {
         result = look_up_key(pool, db, exchange, error);
     }
+    if (result == 0 && exchange->once_key) {
+        result = begin_once(db, exchange, answer, error);
+    }
+    if (result == ANSWERED) {
+        return cv_db_commit(db, error);
+    }
     result = result ? result
                     : cv_db_run(db, NULL, error, SETTINGS_SQL, exchange->is_write ? "off" : "on",
                                 exchange->principal.claims, exchange->id, limit,
@@ -115,7 +181,12 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
     if (result == 0 && exchange->operation->step == STEP_EXPORT) {
         result = take_export(db, exchange, answer, error);
     }
-    return result ? result : cv_db_commit(db, error);
+    if (result == 0 && exchange->is_write) {
+        result = end_write(db, exchange, answer, error);
+    }
+    result = result ? result : cv_db_commit(db, error);
+    exchange->is_noted = exchange->is_noted || (result == 0 && exchange->is_write);
+    return result;
 }
 
 static bool is_conflict(const char *sqlstate)

@@ -1,6 +1,7 @@
 #include "gateway/server.h"
 
 #include "gateway/assets.h"
+#include "gateway/audit.h"
 #include "gateway/caller.h"
 #include "gateway/media.h"
 #include "gateway/upload_tus.h"
@@ -24,6 +25,7 @@ enum {
     DISCARDED_MAX_BYTES =
         16 * 1024 * 1024, /* of a body that is too long: read, so that its sender sees why */
     ID_BYTES = 12,
+    ONCE_KEY_MAX_BYTES = 255,
 };
 
 /* A client's connection, and when it is closed unless it gets on. */
@@ -40,6 +42,7 @@ struct server {
     struct pool *_Atomic pool;
     struct store_pool *_Atomic store_pool;
     struct events *_Atomic events;
+    struct audit *_Atomic audit;
     atomic_int under_way;
 
     pthread_mutex_t mutex; /* the lists and the deadlines */
@@ -225,6 +228,18 @@ static void count(const struct exchange *exchange, const char *method)
                       (double)(cv_monotonic_ms() - exchange->began_ms) / 1000);
 }
 
+/* Notes what was refused, and what the gateway has done by itself, in the audit log. */
+static void note(const struct exchange *exchange)
+{
+    struct audit *audit = exchange->server->audit;
+    unsigned status = exchange->answer.status;
+    if (audit && exchange->operation && exchange->operation != &media_operation &&
+        !exchange->is_noted &&
+        (exchange->is_write || status == 401 || status == 403 || status == 429)) {
+        audit_note(audit, exchange);
+    }
+}
+
 static struct MHD_Response *make_response(struct answer *answer)
 {
     static char empty[1];
@@ -263,6 +278,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
         forget_body(answer);
     }
     count(exchange, method);
+    note(exchange);
     struct MHD_Response *response = is_stream(exchange)
                                         ? events_respond(exchange->server->events, exchange)
                                         : make_response(answer);
@@ -412,6 +428,24 @@ static void find_operation(struct exchange *exchange, const char *method)
     }
 }
 
+static void check_once_key(struct exchange *exchange, const char *method)
+{
+    const char *key =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Idempotency-Key");
+    if (!key || strcmp(method, "POST") != 0 || exchange->operation->handler != HANDLER_DATABASE) {
+        return;
+    }
+    size_t length = strlen(key);
+    for (const char *at = key; *at; at++) {
+        length = *at < ' ' || *at > '~' ? 0 : length;
+    }
+    if (length == 0 || length > ONCE_KEY_MAX_BYTES) {
+        refuse(exchange, 400, "bad-request", "The request cannot be understood",
+               "an Idempotency-Key has 1 to 255 printable characters of ASCII");
+    }
+    exchange->once_key = key;
+}
+
 /* Everything that the header tells. Leaves an answer where the request is refused. */
 static void begin(struct exchange *exchange, const char *method)
 {
@@ -438,6 +472,9 @@ static void begin(struct exchange *exchange, const char *method)
     }
     if (!exchange->answer.status) {
         admission_check(server->params.admission, exchange);
+    }
+    if (!exchange->answer.status) {
+        check_once_key(exchange, method);
     }
     if (!exchange->answer.status) {
         check_body_header(exchange);
@@ -844,6 +881,11 @@ int server_start(const struct server_params *params, struct server **ret_server,
 void server_use_events(struct server *server, struct events *events)
 {
     server->events = events;
+}
+
+void server_use_audit(struct server *server, struct audit *audit)
+{
+    server->audit = audit;
 }
 
 void server_use_pool(struct server *server, struct pool *pool)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "gateway/admission.h"
+#include "gateway/audit.h"
 #include "gateway/events.h"
 #include "gateway/pool.h"
 #include "gateway/store_pool.h"
@@ -38,6 +39,9 @@ CV_MUST_CHECK bool server_take_key(struct exchange *exchange, const char *claims
 
 /* The database has answered: does the operation's step, and sends. For pool_params.on_answer. */
 void server_take_answer(struct exchange *exchange);
+
+/* Who notes what was refused. Called once, before server_use_pool. */
+void server_use_audit(struct server *server, struct audit *audit);
 
 /* Who streams. Called once, before server_use_pool. */
 void server_use_events(struct server *server, struct events *events);

@@ -239,9 +239,10 @@ static const struct {
     const char *prefix;
     size_t least; /* characters of it, so that words are left alone */
 } known_secrets[] = {
-    {"whsec_", 1}, {"eyJ", 16},  {"AKIA", 16},     {"ASIA", 16},        {"ghp_", 20},
-    {"gho_", 20},  {"ghs_", 20}, {"glpat-", 16},   {"github_pat_", 20}, {"xoxb-", 16},
-    {"xoxp-", 16}, {"sk-", 20},  {"sk_live_", 16}, {"AIza", 30},        {"hf_", 20},
+    {"whsec_", 1},  {"cvk_", 20},        {"eyJ", 16},   {"AKIA", 16},
+    {"ASIA", 16},   {"ghp_", 20},        {"gho_", 20},  {"ghs_", 20},
+    {"glpat-", 16}, {"github_pat_", 20}, {"xoxb-", 16}, {"xoxp-", 16},
+    {"sk-", 20},    {"sk_live_", 16},    {"AIza", 30},  {"hf_", 20},
 };
 
 static bool is_token_character(char c)

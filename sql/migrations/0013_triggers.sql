@@ -1164,6 +1164,7 @@ INSERT INTO upkeep_tasks (name, description, every) VALUES
     ('event_partitions', 'the months to come of task_events', '1 hour'),
     ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour'),
     ('queue_history', 'what happened to jobs, by minute and by hour', '1 minute'),
+    ('api_notes', 'what the HTTP API has noted of its callers and is not kept any longer', '1 hour'),
     ('search_words', 'words that no line holds any more', '1 day');
 
 INSERT INTO locks (name) VALUES ('upkeep');
@@ -1198,6 +1199,8 @@ BEGIN
         WHEN 'trigger_notes' THEN
             DELETE FROM trigger_firings WHERE fired_at < p_now - interval '30 days';
             DELETE FROM trigger_windows WHERE until < p_now;
+        WHEN 'api_notes' THEN
+            PERFORM prune_api_notes();
         WHEN 'queue_history' THEN
             PERFORM note_queue_history(coalesce(task.last_at, p_now), p_now);
         WHEN 'search_words' THEN

@@ -170,9 +170,209 @@ COMMENT ON FUNCTION api.take_key IS
     'The claims of the API key with this digest, and notes that it was used; null: there is none, or not from this '
     'address, or it has ended. For the gateway alone.';
 
+-- ---- once and no more --------------------------------------------------------------------------------------
+
+CREATE TABLE cortana.idempotency_keys (
+    caller text NOT NULL,
+    key text NOT NULL,
+    request_hash bytea NOT NULL,
+    status int,
+    headers jsonb,
+    body jsonb,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (caller, key)
+);
+COMMENT ON TABLE cortana.idempotency_keys IS
+    'Answers to requests with the header Idempotency-Key, so that the same request has one effect, kept for 24 hours. A row is '
+    'written in the transaction of the effect: what failed leaves none.';
+CREATE INDEX idempotency_keys_age ON cortana.idempotency_keys (created_at);
+ALTER TABLE cortana.idempotency_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY idempotency_keys_service ON cortana.idempotency_keys TO service_role USING (true) WITH CHECK (true);
+GRANT SELECT ON cortana.idempotency_keys TO service_role;
+
+CREATE FUNCTION api.begin_once(p_caller text, p_key text, p_request text, OUT outcome text, OUT status int, OUT etag text,
+                               OUT headers jsonb, OUT body jsonb)
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+SET lock_timeout = '5s' AS
+$$
+DECLARE
+    hash CONSTANT bytea := sha256(convert_to(p_request, 'UTF8'));
+    kept idempotency_keys;
+BEGIN
+    -- Waits while another request with this key is under way.
+    INSERT INTO idempotency_keys AS i (caller, key, request_hash) VALUES (p_caller, p_key, hash)
+    ON CONFLICT ON CONSTRAINT idempotency_keys_pkey
+        DO UPDATE SET request_hash = hash, status = NULL, headers = NULL, body = NULL, created_at = now()
+        WHERE i.created_at < now() - interval '24 hours';
+    IF FOUND THEN
+        outcome := 'new';
+        RETURN;
+    END IF;
+    SELECT * INTO kept FROM idempotency_keys k WHERE k.caller = p_caller AND k.key = p_key;
+    outcome := CASE kept.request_hash WHEN hash THEN 'again' ELSE 'other' END;
+    status := kept.status;
+    headers := coalesce(kept.headers, '{}') || '{"Idempotency-Replayed": "true"}';
+    body := kept.body;
+END
+$$;
+COMMENT ON FUNCTION api.begin_once IS
+    'Whether a request of the caller''s with this Idempotency-Key is "new", was answered before ("again", and how), or the key '
+    'belongs to an "other" request. For the gateway alone.';
+
+CREATE FUNCTION api.end_once(p_caller text, p_key text, p_status int, p_headers jsonb, p_body jsonb) RETURNS void
+LANGUAGE sql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    UPDATE idempotency_keys SET status = p_status, headers = p_headers, body = p_body - 'secret'
+    WHERE caller = p_caller AND key = p_key
+$$;
+COMMENT ON FUNCTION api.end_once IS
+    'Keeps the answer to a new request with an Idempotency-Key, but not the secret that it shows once. For the gateway alone.';
+
+-- ---- the audit log -----------------------------------------------------------------------------------------
+
+CREATE TABLE cortana.audit_log (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    request_id text NOT NULL,
+    caller text NOT NULL,
+    role text NOT NULL,
+    user_id uuid,
+    address inet,
+    operation text NOT NULL,
+    method text NOT NULL,
+    path text NOT NULL,
+    target uuid,
+    parameters jsonb NOT NULL,
+    status int NOT NULL,
+    reason text,
+    owner_id uuid,
+    team_id uuid
+);
+COMMENT ON TABLE cortana.audit_log IS
+    'Who changed what through the HTTP API, or was refused. A change is noted in its own transaction. Rows do not change, and '
+    'are kept for 400 days.';
+COMMENT ON COLUMN audit_log.caller IS '"user:" and the user, "key:" and the API key, "service", or "nobody".';
+COMMENT ON COLUMN audit_log.user_id IS 'The user who asked; for an API key the user that it acts for.';
+COMMENT ON COLUMN audit_log.target IS 'What the request was about, or has made.';
+COMMENT ON COLUMN audit_log.parameters IS 'Of the request, redacted; long texts are cut, objects and lists left out.';
+COMMENT ON COLUMN audit_log.reason IS 'Why it was refused; null: it was not.';
+COMMENT ON COLUMN audit_log.owner_id IS 'Whose the target is.';
+COMMENT ON COLUMN audit_log.team_id IS 'The team whose admins see the row: the target''s, or the only one of the caller.';
+CREATE INDEX audit_log_age ON cortana.audit_log USING brin (at);
+CREATE INDEX audit_log_user ON cortana.audit_log (user_id, id) WHERE user_id IS NOT NULL;
+CREATE INDEX audit_log_owner ON cortana.audit_log (owner_id, id) WHERE owner_id IS NOT NULL;
+CREATE INDEX audit_log_team ON cortana.audit_log (team_id, id) WHERE team_id IS NOT NULL;
+ALTER TABLE cortana.audit_log ENABLE ROW LEVEL SECURITY;
+CREATE POLICY audit_log_service ON cortana.audit_log FOR SELECT TO service_role USING (true);
+GRANT SELECT ON cortana.audit_log TO service_role;
+
+CREATE FUNCTION cortana.audit_kept() RETURNS interval
+LANGUAGE sql IMMUTABLE
+RETURN interval '400 days';
+COMMENT ON FUNCTION cortana.audit_kept IS 'How long rows of audit_log are kept.';
+
+CREATE FUNCTION cortana.keep_audit_log() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF TG_OP = 'DELETE' AND OLD.at < now() - audit_kept() THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'rows of the audit log do not change' USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+COMMENT ON FUNCTION cortana.keep_audit_log IS 'Refuses changes to audit_log, its owner''s, too.';
+CREATE TRIGGER keep_audit_log BEFORE UPDATE OR DELETE ON cortana.audit_log
+    FOR EACH ROW EXECUTE FUNCTION cortana.keep_audit_log();
+CREATE TRIGGER keep_audit_log_whole BEFORE TRUNCATE ON cortana.audit_log
+    FOR EACH STATEMENT EXECUTE FUNCTION cortana.keep_audit_log();
+
+CREATE FUNCTION api.record(p_rows jsonb) RETURNS void
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    noted jsonb;
+    things_owner uuid;
+    things_team uuid;
+    sees boolean;
+BEGIN
+    FOR noted IN SELECT jsonb_array_elements(p_rows) LOOP
+        PERFORM set_config('request.jwt.claims', noted ->> 'claims', true);
+        SELECT t.owner_id, t.team_id INTO things_owner, things_team FROM (
+            SELECT v.owner_id, v.team_id FROM videos v WHERE v.id = (noted ->> 'target')::uuid
+            UNION ALL
+            SELECT v.owner_id, v.team_id FROM jobs j JOIN videos v ON v.id = j.video_id WHERE j.id = (noted ->> 'target')::uuid
+            UNION ALL
+            SELECT v.owner_id, v.team_id FROM runs r JOIN videos v ON v.id = r.video_id WHERE r.id = (noted ->> 'target')::uuid
+            UNION ALL
+            SELECT k.owner_id, k.team_id FROM api_keys k WHERE k.id = (noted ->> 'target')::uuid) AS t LIMIT 1;
+        sees := noted ->> 'role' IN ('operator', 'service') OR coalesce(things_owner = auth.uid(), false)
+                OR coalesce(things_team = ANY (current_team_ids()), false);
+        INSERT INTO audit_log (request_id, caller, role, user_id, address, operation, method, path, target, parameters,
+                               status, reason, owner_id, team_id)
+        VALUES (noted ->> 'request_id', noted ->> 'caller', noted ->> 'role', auth.uid(), (noted ->> 'address')::inet,
+                noted ->> 'operation', noted ->> 'method', noted ->> 'path', (noted ->> 'target')::uuid,
+                noted -> 'parameters', (noted ->> 'status')::int, noted ->> 'reason',
+                CASE WHEN sees THEN things_owner END,
+                CASE WHEN sees THEN things_team
+                     WHEN cardinality(current_team_ids()) = 1 THEN (current_team_ids())[1] END);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION api.record IS
+    'Notes requests in the audit log. A row is shown to the admins of the tenant whose thing it is about, where the caller '
+    'may see that thing. For the gateway alone.';
+
+CREATE FUNCTION api.audit(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
+    keys CONSTANT jsonb := api.read_cursor(p, 1);
+    found_rows jsonb[];
+    found_keys jsonb[];
+BEGIN
+    PERFORM api.require_admin();
+    SELECT array_agg(jsonb_build_object(
+               'id', a.id, 'at', a.at, 'request_id', a.request_id, 'caller', a.caller, 'role', a.role, 'user_id', a.user_id,
+               'address', host(a.address), 'operation', a.operation, 'method', a.method, 'path', a.path,
+               'target', a.target, 'parameters', a.parameters, 'status', a.status, 'reason', a.reason) ORDER BY a.id DESC),
+           array_agg(jsonb_build_array(a.id) ORDER BY a.id DESC)
+    INTO found_rows, found_keys
+    FROM (SELECT l.* FROM audit_log l
+          WHERE (api.is_service() OR l.user_id = auth.uid() OR l.owner_id = auth.uid() OR l.team_id = ANY (current_team_ids()))
+            AND (p ->> 'user' IS NULL OR l.user_id = (p ->> 'user')::uuid)
+            AND (p ->> 'target' IS NULL OR l.target = (p ->> 'target')::uuid)
+            AND (p ->> 'operation' IS NULL OR l.operation = p ->> 'operation')
+            AND (p ->> 'refused' IS NULL OR (l.status >= 400) = (p ->> 'refused')::boolean)
+            AND (p ->> 'after' IS NULL OR l.at >= (p ->> 'after')::timestamptz)
+            AND (p ->> 'before' IS NULL OR l.at < (p ->> 'before')::timestamptz)
+            AND (keys IS NULL OR l.id < (keys ->> 0)::bigint)
+          ORDER BY l.id DESC LIMIT wanted + 1) AS a;
+    RETURN api.page(p, wanted, found_rows, found_keys);
+END
+$$;
+COMMENT ON FUNCTION api.audit IS 'GET /audit: who changed what, or was refused, in the caller''s tenants; the newest first.';
+
+CREATE FUNCTION cortana.prune_api_notes() RETURNS void
+LANGUAGE sql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';
+    DELETE FROM audit_log WHERE at < now() - audit_kept();
+$$;
+COMMENT ON FUNCTION cortana.prune_api_notes IS 'Deletes what the HTTP API has noted of its callers and is not kept any longer.';
+
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION api.require_admin, api.manages, api.key_object, api.keys TO authenticated, service_role;
+REVOKE ALL ON FUNCTION cortana.audit_kept, cortana.keep_audit_log, cortana.prune_api_notes FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION api.require_admin, api.manages, api.key_object, api.keys, api.audit TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.make_key, api.revoke_key TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION api.take_key TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION cortana.prune_api_notes TO service_role;
+GRANT EXECUTE ON FUNCTION api.take_key, api.begin_once, api.end_once, api.record TO cortana_gateway;

@@ -1,0 +1,232 @@
+#include "gateway/audit.h"
+
+#include "common/db/db.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum {
+    ROWS_MAX = 512, /* queued: what comes when it is full is counted and lost */
+    TEXT_MAX_CHARACTERS = 200,
+    PATH_MAX_BYTES = 300,
+    CONNECT_MS = 1000,
+    STATEMENT_MS = 5 * 1000,
+};
+
+static const struct cv_metric lost_total = {
+    .name = "cortana_api_audit_lost_total",
+    .help = "Refusals that are not in the audit log, because a caller had too many or the database "
+            "was away.",
+    .kind = CV_METRIC_COUNTER,
+};
+
+struct audit {
+    struct audit_params params;
+    pthread_t thread;
+    bool has_thread;
+
+    pthread_mutex_t mutex; /* everything below */
+    pthread_cond_t arrived;
+    char *rows[ROWS_MAX]; /* a ring */
+    size_t first, count;
+    bool is_ending;
+};
+
+/* ---- a row --------------------------------------------------------------------------------------- */
+
+static const char *role_name(enum caller_role role)
+{
+    static const char *const names[] = {"nobody", "viewer",   "editor",
+                                        "admin",  "operator", "service"};
+    return names[role];
+}
+
+/* Cuts a text at a character of UTF-8. */
+static json_t *short_text(const char *text)
+{
+    size_t length = strlen(text);
+    if (length > TEXT_MAX_CHARACTERS) {
+        length = TEXT_MAX_CHARACTERS;
+        while (length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80) {
+            length--;
+        }
+    }
+    return json_stringn(text, length);
+}
+
+/* The parameters without what they may hold at length, and without secrets, as logs show them. */
+static json_t *make_parameters(const json_t *values)
+{
+    const char *name;
+    json_t *value;
+    struct cv_error error;
+    cv_auto_free char *redacted = NULL;
+    cv_auto(json_decref) json_t *made = json_object();
+    json_object_foreach((json_t *)values, name, value)
+    {
+        json_t *kept = json_is_string(value) ? short_text(json_string_value(value))
+                       : json_is_object(value) || json_is_array(value) ? json_string("…")
+                                                                       : json_incref(value);
+        if (!kept || json_object_set_new(made, name, kept) != 0) {
+            return NULL;
+        }
+    }
+    cv_auto_free char *text = made ? json_dumps(made, JSON_COMPACT) : NULL;
+    return text && cv_redacted_text(text, &redacted, &error) == 0 ? json_loads(redacted, 0, NULL)
+                                                                  : NULL;
+}
+
+/* What it is about: its id in the path, what the answer says was made, or the video that it names. */
+static const char *find_target(const json_t *values, const json_t *body)
+{
+    const char *const found[] = {json_string_value(json_object_get(values, "id")),
+                                 json_string_value(json_object_get(body, "id")),
+                                 json_string_value(json_object_get(values, "video_id"))};
+    for (size_t i = 0; i < CV_COUNT(found); i++) {
+        if (found[i] && cv_is_uuid(found[i])) {
+            return found[i];
+        }
+    }
+    return NULL;
+}
+
+static bool set_text(json_t *row, const char *name, const char *text)
+{
+    return json_object_set_new(row, name, text ? json_string(text) : json_null()) == 0;
+}
+
+char *audit_row(const struct exchange *exchange, const struct answer *answer)
+{
+    char path[PATH_MAX_BYTES];
+    size_t length = strcspn(exchange->target, "?");
+    const struct principal *principal = &exchange->principal;
+    const char *text = answer->body ? answer->body : "";
+    cv_auto(json_decref) json_t *body =
+        json_loadb(text, answer->body ? answer->length : 0, 0, NULL);
+    cv_auto(json_decref) json_t *claims =
+        json_loads(principal->claims ? principal->claims : "{}", 0, NULL);
+    cv_auto(json_decref) json_t *list = json_array();
+    json_t *row = json_object();
+    if (!list || json_array_append_new(list, row) != 0) {
+        return NULL;
+    }
+    (void)snprintf(path, sizeof(path), "%.*s", (int)length, exchange->target);
+    bool good =
+        set_text(row, "request_id", exchange->id) &&
+        set_text(row, "caller", principal->name[0] ? principal->name : "nobody") &&
+        set_text(row, "role", role_name(principal->role)) &&
+        set_text(row, "address", exchange->address[0] ? exchange->address : NULL) &&
+        set_text(row, "operation", exchange->operation->name) &&
+        set_text(row, "method", exchange->operation->method) && set_text(row, "path", path) &&
+        set_text(row, "target", find_target(exchange->values, body)) &&
+        set_text(row, "reason",
+                 answer->is_problem ? json_string_value(json_object_get(body, "detail")) : NULL) &&
+        json_object_set_new(row, "parameters", make_parameters(exchange->values)) == 0 &&
+        json_object_set_new(row, "claims", claims ? json_incref(claims) : json_object()) == 0 &&
+        json_object_set_new(row, "status", json_integer((json_int_t)answer->status)) == 0;
+    return good ? json_dumps(list, JSON_COMPACT) : NULL;
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------- */
+
+static char *wait_for_row(struct audit *audit)
+{
+    (void)pthread_mutex_lock(&audit->mutex);
+    while (audit->count == 0 && !audit->is_ending) {
+        (void)pthread_cond_wait(&audit->arrived, &audit->mutex);
+    }
+    char *row = NULL;
+    if (audit->count > 0) {
+        row = audit->rows[audit->first];
+        audit->first = (audit->first + 1) % ROWS_MAX;
+        audit->count--;
+    }
+    (void)pthread_mutex_unlock(&audit->mutex);
+    return row;
+}
+
+static int write_row(struct cv_db **db, const struct audit *audit, const char *row,
+                     struct cv_error *error)
+{
+    const struct cv_db_params params = {.application_name = "api-gateway audit",
+                                        .cancel = audit->params.cancel,
+                                        .connect_timeout_ms = CONNECT_MS,
+                                        .statement_timeout_ms = STATEMENT_MS};
+    int result = *db ? 0 : cv_db_open(&params, db, error);
+    if (result == 0 && !cv_db_is_connected(*db)) {
+        result = cv_db_reconnect(*db, CONNECT_MS, error);
+    }
+    return result ? result : cv_db_run(*db, NULL, error, "SELECT api.record($1::jsonb)", row);
+}
+
+static void *run_thread(void *opaque)
+{
+    struct audit *audit = opaque;
+    struct cv_db *db = NULL;
+    struct cv_error error;
+    for (char *row; (row = wait_for_row(audit));) {
+        if (write_row(&db, audit, row, &error) != 0) {
+            cv_log_error(&error, "a refusal is not in the audit log");
+            cv_metric_add(audit->params.metrics, &lost_total, NULL, 1);
+        }
+        free(row);
+    }
+    cv_db_close(db);
+    return NULL;
+}
+
+int audit_start(const struct audit_params *params, struct audit **ret_audit, struct cv_error *error)
+{
+    struct audit *audit = calloc(1, sizeof(*audit));
+    if (!audit || pthread_mutex_init(&audit->mutex, NULL) != 0 ||
+        pthread_cond_init(&audit->arrived, NULL) != 0) {
+        free(audit);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the audit log");
+    }
+    audit->params = *params;
+    int failure = pthread_create(&audit->thread, NULL, run_thread, audit);
+    if (failure) {
+        audit_stop(audit);
+        return cv_fail_errno(error, failure, "cannot start the thread of the audit log");
+    }
+    audit->has_thread = true;
+    *ret_audit = audit;
+    return 0;
+}
+
+void audit_stop(struct audit *audit)
+{
+    if (!audit) {
+        return;
+    }
+    (void)pthread_mutex_lock(&audit->mutex);
+    audit->is_ending = true;
+    (void)pthread_cond_broadcast(&audit->arrived);
+    (void)pthread_mutex_unlock(&audit->mutex);
+    if (audit->has_thread) {
+        (void)pthread_join(audit->thread, NULL);
+    }
+    (void)pthread_cond_destroy(&audit->arrived);
+    (void)pthread_mutex_destroy(&audit->mutex);
+    free(audit);
+}
+
+void audit_note(struct audit *audit, const struct exchange *exchange)
+{
+    char network[ADDRESS_TEXT_SIZE];
+    limits_network(exchange->address, network);
+    bool is_known = exchange->principal.role != CALLER_NOBODY;
+    struct rate_state state =
+        limits_take(audit->params.limits, RATE_NOTE, is_known ? exchange->principal.name : network);
+    char *row = state.is_over ? NULL : audit_row(exchange, &exchange->answer);
+    (void)pthread_mutex_lock(&audit->mutex);
+    if (row && audit->count < ROWS_MAX) {
+        audit->rows[(audit->first + audit->count++) % ROWS_MAX] = cv_take(row);
+        (void)pthread_cond_signal(&audit->arrived);
+    }
+    (void)pthread_mutex_unlock(&audit->mutex);
+    if (row || state.is_over) {
+        cv_metric_add(audit->params.metrics, &lost_total, NULL, 1);
+    }
+    free(row);
+}
