@@ -97,14 +97,3 @@ int cv_queue_retry(struct cv_db *db, const char *job_id, struct cv_error *error)
 {
     return cv_queue_run(db, error, "SELECT retry_job($1::uuid) AS outcome", job_id);
 }
-
-int cv_queue_retry_failed(struct cv_db *db, const char *job_type, int64_t *ret_count,
-                          struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error, "SELECT retry_failed_jobs($1) AS retried", job_type);
-    if (result == 0) {
-        *ret_count = cv_db_int(rows, 0, "retried", 0);
-    }
-    return result;
-}

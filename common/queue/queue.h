@@ -195,10 +195,6 @@ CV_MUST_CHECK int cv_queue_cancel(struct cv_db *db, const char *job_id, struct c
  * when the same job is already queued or processing. */
 CV_MUST_CHECK int cv_queue_retry(struct cv_db *db, const char *job_id, struct cv_error *error);
 
-/* Retries every dead letter of a type; *ret_count is their number. */
-CV_MUST_CHECK int cv_queue_retry_failed(struct cv_db *db, const char *job_type, int64_t *ret_count,
-                                        struct cv_error *error);
-
 /* ---- workers --------------------------------------------------------------------------------- */
 
 struct cv_worker_state {

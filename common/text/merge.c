@@ -139,9 +139,9 @@ static int number_parts(const struct cv_detection *segments, size_t segment_coun
     return 0;
 }
 
-int cv_text_merge_parts(const struct cv_detection *detections, size_t count,
-                        struct cv_detection **ret_segments, size_t *ret_count, size_t *parts,
-                        struct cv_error *error)
+int cv_text_merge(const struct cv_detection *detections, size_t count,
+                  struct cv_detection **ret_segments, size_t *ret_count, size_t *parts,
+                  struct cv_error *error)
 {
     if (count > CV_MERGE_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
@@ -177,14 +177,4 @@ int cv_text_merge_parts(const struct cv_detection *detections, size_t count,
     *ret_segments = cv_take(segments);
     *ret_count = count;
     return 0;
-}
-
-int cv_text_merge(const struct cv_detection *detections, size_t count,
-                  struct cv_detection **ret_segments, size_t *ret_count, struct cv_error *error)
-{
-    cv_auto_free size_t *parts = malloc(((count > CV_MERGE_MAX ? 0 : count) + 1) * sizeof(*parts));
-
-    return parts
-               ? cv_text_merge_parts(detections, count, ret_segments, ret_count, parts, error)
-               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", count);
 }

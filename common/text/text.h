@@ -76,16 +76,11 @@ enum { CV_MERGE_MAX = 2000000 };
  *     500 ms), under the text that stood longest.
  * Texts that differ in a word or in a number stay apart, and so do equal texts at two places.
  * Merging the result again changes nothing. Deterministic; about n log n. free() the array; the
- * texts in it are those of `detections`. */
+ * texts in it are those of `detections`. parts[i] is the number of the segment that detection i is a part of, SIZE_MAX
+ * where it was left out; it has room for `count`. */
 CV_MUST_CHECK int cv_text_merge(const struct cv_detection *detections, size_t count,
                                 struct cv_detection **ret_segments, size_t *ret_count,
-                                struct cv_error *error);
-
-/* The same, and which segment each detection is a part of: parts[i] is its number among the segments, SIZE_MAX
- * where it was left out. `parts` has room for `count`. */
-CV_MUST_CHECK int cv_text_merge_parts(const struct cv_detection *detections, size_t count,
-                                      struct cv_detection **ret_segments, size_t *ret_count,
-                                      size_t *parts, struct cv_error *error);
+                                size_t *parts, struct cv_error *error);
 
 /* ---- path ------------------------------------------------------------------------------------ */
 

@@ -228,9 +228,6 @@ static void test_a_permanent_failure_is_a_dead_letter_until_it_is_retried(void *
             assert_result(CV_QUEUE_WRONG_STATE, cv_queue_retry(db, id, &error));
         }
     }
-    int64_t count = 0;
-    assert_result(0, cv_queue_retry_failed(db, type, &count, &error));
-    assert_int_equal(count, 1);
 }
 
 static void test_a_lost_lease_is_told_by_every_call(void **state)

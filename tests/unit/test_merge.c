@@ -49,12 +49,21 @@ static struct cv_detection *see(struct scene *scene, const char *text, int64_t f
     return &scene->detections[at];
 }
 
+/* Where only the segments matter. */
+static int merge(const struct cv_detection *detections, size_t count,
+                 struct cv_detection **ret_segments, size_t *ret_count, struct cv_error *error)
+{
+    cv_auto_free size_t *parts = calloc(count + 1, sizeof(*parts));
+    assert_non_null(parts);
+    return cv_text_merge(detections, count, ret_segments, ret_count, parts, error);
+}
+
 static void expect_fixpoint(const struct cv_detection *segments, size_t count)
 {
     struct cv_error error;
     cv_auto_free struct cv_detection *again = NULL;
     size_t again_count = 0;
-    assert_int_equal(cv_text_merge(segments, count, &again, &again_count, &error), 0);
+    assert_int_equal(merge(segments, count, &again, &again_count, &error), 0);
     assert_int_equal(again_count, count);
     for (size_t i = 0; i < count; i++) {
         assert_string_equal(again[i].text, segments[i].text);
@@ -70,9 +79,8 @@ static void expect_fixpoint(const struct cv_detection *segments, size_t count)
 static void expect_segments(struct scene *scene, const char *expected)
 {
     struct cv_error error;
-    assert_int_equal(cv_text_merge(scene->detections, scene->count, &scene->segments,
-                                   &scene->segment_count, &error),
-                     0);
+    assert_int_equal(
+        merge(scene->detections, scene->count, &scene->segments, &scene->segment_count, &error), 0);
     cv_auto(cv_buffer_deinit) struct cv_buffer found = CV_BUFFER_INIT;
     for (size_t i = 0; i < scene->segment_count; i++) {
         const struct cv_detection *segment = &scene->segments[i];
@@ -355,7 +363,7 @@ static void test_many_detections(void **state)
     }
     cv_auto_free struct cv_detection *segments = NULL;
     size_t count = 0;
-    assert_int_equal(cv_text_merge(many, FRAMES * LINES, &segments, &count, &error), 0);
+    assert_int_equal(merge(many, FRAMES * LINES, &segments, &count, &error), 0);
     assert_int_equal(count, FRAMES + LINES - 1);
     expect_fixpoint(segments, count);
 }
@@ -380,9 +388,9 @@ static void test_hostile_detections(void **state)
     }
     cv_auto_free struct cv_detection *segments = NULL;
     size_t count = 0;
-    assert_int_equal(cv_text_merge(many, COUNT, &segments, &count, &error), 0);
+    assert_int_equal(merge(many, COUNT, &segments, &count, &error), 0);
     assert_true(count > 0 && count <= COUNT);
-    assert_true(cv_text_merge(many, CV_MERGE_MAX + 1, &segments, &count, &error) < 0);
+    assert_true(merge(many, CV_MERGE_MAX + 1, &segments, &count, &error) < 0);
     assert_int_equal(error.type, CV_ERROR_LIMIT_EXCEEDED);
 }
 
@@ -427,8 +435,7 @@ static void test_parts_are_told(void **state)
     see(&s, "Thursday evening train", 0, 500, 60, 100);
     see(&s, "another line of text", 0, 900, 60, 300);
     see(&s, "Thursday evening train", 600, 1000, 60, 100);
-    assert_int_equal(cv_text_merge_parts(s.detections, s.count, &segments, &count, parts, &error),
-                     0);
+    assert_int_equal(cv_text_merge(s.detections, s.count, &segments, &count, parts, &error), 0);
     assert_int_equal(count, 2);
     assert_int_equal(parts[0], parts[2]);
     assert_int_not_equal(parts[0], parts[1]);

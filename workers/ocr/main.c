@@ -1,21 +1,7 @@
 #include "workers/ocr/stage.h"
 
-#include <string.h>
-
 /* Frames of 12 million pixels, several language models and the payload of a long video. */
 #define MEMORY_BYTES (INT64_C(3) << 30)
-
-/* Tesseract's threads cost more than they bring, and with several workers they are a catastrophe.
- * The limit holds only when it stands in the environment before the OpenMP library is loaded. */
-static void forbid_threads(char **argv)
-{
-    if (strcmp(cv_env("OMP_THREAD_LIMIT", ""), "1") == 0) {
-        return;
-    }
-    if (setenv("OMP_THREAD_LIMIT", "1", 1) == 0) {
-        (void)execv("/proc/self/exe", argv);
-    }
-}
 
 int main(int argc, char **argv)
 {
@@ -34,6 +20,5 @@ int main(int argc, char **argv)
         .run = ocr_run,
         .commit = ocr_commit,
     };
-    forbid_threads(argv);
     return cv_worker_main(&stage, argc, argv);
 }

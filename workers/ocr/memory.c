@@ -17,7 +17,6 @@ enum {
 struct remembered {
     uint8_t name[OCR_MEMORY_NAME_SIZE];
     struct ocr_reading reading;
-    bool was_used;
 };
 
 struct ocr_memory {
@@ -25,7 +24,6 @@ struct ocr_memory {
     char *key;
     struct remembered *readings;
     size_t count, capacity;
-    size_t loaded;   /* the first of them: from an attempt before */
     uint32_t *table; /* index + 1 of a reading; 0: free */
     size_t saved;    /* how many the object holds */
     bool has_object;
@@ -102,7 +100,7 @@ static void note(struct ocr_memory *memory, const uint8_t name[OCR_MEMORY_NAME_S
         memory->capacity = wanted;
     }
     struct remembered *added = &memory->readings[memory->count];
-    *added = (struct remembered){.was_used = false};
+    *added = (struct remembered){0};
     (void)memcpy(added->name, name, OCR_MEMORY_NAME_SIZE);
     if (copy_reading(reading, &added->reading)) {
         *slot = (uint32_t)++memory->count;
@@ -154,7 +152,7 @@ static void load(struct ocr_memory *memory)
     {
         take_entry(memory, entry);
     }
-    memory->loaded = memory->saved = memory->count;
+    memory->saved = memory->count;
     cv_log(CV_LOG_INFO, "goes on with %zu readings of an attempt before", memory->count);
 }
 
@@ -247,7 +245,6 @@ int ocr_memory_find(struct ocr_memory *memory, const uint8_t name[OCR_MEMORY_NAM
         if (!copy_reading(&found->reading, ret_reading)) {
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reading");
         }
-        found->was_used = true;
     }
     *ret_found = *slot != 0;
     return 0;
@@ -271,13 +268,4 @@ void ocr_memory_end(struct ocr_memory *memory, bool is_done)
                cv_store_delete(memory->store, memory->key, &error) != 0) {
         cv_log(CV_LOG_DEBUG, "%s is left behind: %s", memory->key, error.message);
     }
-}
-
-void ocr_memory_tell(const struct ocr_memory *memory, size_t *ret_known, size_t *ret_used)
-{
-    *ret_used = 0;
-    for (size_t i = 0; i < memory->loaded; i++) {
-        *ret_used += memory->readings[i].was_used;
-    }
-    *ret_known = memory->loaded;
 }

@@ -39,6 +39,3 @@ void ocr_memory_add(struct ocr_memory *memory, const uint8_t name[OCR_MEMORY_NAM
 /* The end of an attempt: the object goes when the job is done, else it is brought up to date for the
  * next one. */
 void ocr_memory_end(struct ocr_memory *memory, bool is_done);
-
-/* How many readings the attempts before had left, and how many of them were of use. */
-void ocr_memory_tell(const struct ocr_memory *memory, size_t *ret_known, size_t *ret_used);

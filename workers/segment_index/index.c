@@ -317,7 +317,7 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     if (!parts) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu detections", rows.count);
     }
-    result = cv_text_merge_parts(rows.detections, rows.count, &segments, &count, parts, error);
+    result = cv_text_merge(rows.detections, rows.count, &segments, &count, parts, error);
     cv_auto(json_decref) json_t *list = NULL;
     result =
         result ? result : describe(context, &rows, segments, count, parts, &list, &entities, error);
