@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { NAME_COLUMN = 30, VALUE_COLUMN = 44 };
+enum { NAME_COLUMN = 28 };
 
 int cli_load_settings(const struct cli_call *call, struct cv_error *error)
 {
@@ -46,10 +46,10 @@ static void tell_setting(void *opaque, const char *name)
     }
     cli_put_column(stdout, name, NAME_COLUMN);
     (void)putchar(' ');
-    cli_put_column(stdout, shown ? shown : "", VALUE_COLUMN);
-    (void)putchar(' ');
+    cli_put(stdout, shown ? shown : "");
+    (void)fputs(shown ? "  (" : "(", stdout);
     cli_put(stdout, source);
-    (void)putchar('\n');
+    (void)puts(")");
 }
 
 int cli_config(struct cli_call *call, struct cv_error *error)

@@ -330,6 +330,7 @@ int cli_open(struct cli_call *call, struct cv_error *error)
         .store = cli_value(call, "store"),
         .as_owner = verb->login == CLI_LOGIN_OWNER,
         .always_local = verb->local,
+        .creates = verb->creates,
         /* A search reads no objects, unless it plays what it has found. */
         .without_store = !verb->store && !cli_given(call, "open"),
         .unmigrated = verb->unmigrated,

@@ -53,6 +53,7 @@ struct cli_verb {
     bool store;        /* it reads or writes objects */
     bool unmigrated;   /* it copes with a schema that is behind */
     bool local;        /* never DATABASE_URL */
+    bool creates;      /* makes a local installation where there is none */
     bool json;         /* takes --json */
     bool long_lasting; /* takes --quiet and --no-progress */
     bool dash_words;   /* "-word" is an argument unless it is an option's letter */

@@ -56,6 +56,31 @@ static const struct cli_option run_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option backup_options[] = {
+    {"without-objects", 0, NULL,
+     "list the objects and copy none: the store has a backup of its own", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option setup_options[] = {
+    {"store", 0, "URL", "dir:/PATH or s3://BUCKET (dir:/var/lib/cortana/store)", 0, NULL},
+    {"name", 0, "NAME", "of the database; its logins begin with it (cortana)", 0, NULL},
+    {"admin", 0, "URL", "a superuser's connection; else the user postgres of this machine", 0,
+     NULL},
+    {"etc", 0, "DIR", "where settings and secrets go (/etc/cortana)", CLI_COMPLETE_FOLDER, NULL},
+    {"user", 0, "USER", "whose the files of a directory store are (cortana)", 0, NULL},
+    {"yes", 0, NULL, "ask nothing", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option upgrade_options[] = {
+    {"backups", 0, "DIR", "where the backup goes (/var/lib/cortana/backups)", CLI_COMPLETE_FOLDER,
+     NULL},
+    {"no-backup", 0, NULL, "take none", 0, NULL},
+    {"etc", 0, "DIR", "where settings and secrets lie (/etc/cortana)", CLI_COMPLETE_FOLDER, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option config_options[] = {
     {"all", 0, NULL, "also those that are not set", 0, NULL},
     NO_MORE,
@@ -378,6 +403,30 @@ const struct cli_verb cli_verbs[] = {
              "Originals without a row are never removed, unless their video was deleted: the "
              "scanner takes them in. Nothing is removed without --remove.",
      .options = gc_options, .store = true, OPERATOR_JSON, .run = cli_gc},
+    {"setup", "", 0, 0, "make database, logins, store and settings of a service on this machine",
+     .text = "As root, once. Makes the database NAME with a login each for the schema's owner, the "
+             "fleet, upkeep and the gateway, their passwords in files of root's, the settings in "
+             "cortana.conf, the schema, and the store, and says what it did. S3_ACCESS_KEY_ID and "
+             "S3_SECRET_ACCESS_KEY are taken from the environment. What is there is kept, so that "
+             "it may be run again.",
+     .options = setup_options, .run = cli_service},
+    {"upgrade", "", 0, 0, "back up, migrate and restart, behind a new version's installation",
+     .text = "As root. Where migrations are pending, the database is backed up first (its rows; "
+             "objects are listed). Then the schema is brought up to date, and the services are "
+             "started anew in order: schedules, workers, gateway.",
+     .options = upgrade_options, .run = cli_service},
+    {"backup", "DIR", 1, 1, "save database and store in a directory",
+     .text = "Needs the login that owns the schema (DATABASE_URL_FILE=/etc/cortana/owner/"
+             "DATABASE_URL). Rows come first, then the objects; what lies in DIR from the last "
+             "time is not copied again. Workers may go on.",
+     .options = backup_options, .completion = CLI_COMPLETE_FOLDER, .login = CLI_LOGIN_OWNER,
+     .unmigrated = true, .store = true, .json = true, .long_lasting = true, .run = cli_backup},
+    {"restore", "DIR", 1, 1, "bring a backup back, into an empty database",
+     .text = "Needs the login that owns the schema. The database is restored as a whole or not at "
+             "all; objects are copied where the store lacks them. Exits with 1 when objects of the "
+             "backup are in neither, and names them.",
+     .completion = CLI_COMPLETE_FOLDER, .login = CLI_LOGIN_OWNER, .unmigrated = true,
+     .creates = true, .store = true, .json = true, .long_lasting = true, .run = cli_restore},
     {"config", "", 0, 0, "print the settings that hold, and where each comes from",
      .text = "A flag goes before the environment, the environment before secrets in files of their "
              "own (NAME_FILE, or systemd's credentials), these before /etc/cortana/cortana.conf "

@@ -41,6 +41,9 @@ cli_action cli_nodes_list, cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_n
 cli_action cli_nodes_watch;
 cli_action cli_rules_list, cli_rules_set;
 
+/* backup.c, service.c */
+cli_action cli_backup, cli_restore, cli_service;
+
 /* config.c */
 cli_action cli_config;
 

@@ -304,32 +304,31 @@ static int refuse_old_cluster(const struct cli_postgres *postgres, struct cv_err
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Directory of the newest server: $PG_BIN, else Debian's. */
-static int find_programs(char *directory, size_t size, struct cv_error *error)
+int cli_postgres_program(const char *name, char *path, size_t size, struct cv_error *error)
 {
     const char *given = cv_env("PG_BIN", NULL);
     if (given) {
-        (void)snprintf(directory, size, "%s", given);
+        (void)snprintf(path, size, "%s/%s", given, name);
         return 0;
     }
+    char pattern[PATH_MAX];
     glob_t found = {0};
     int64_t newest = -1;
-    if (glob("/usr/lib/postgresql/*/bin/initdb", 0, NULL, &found) == 0) {
+    (void)snprintf(pattern, sizeof(pattern), "/usr/lib/postgresql/*/bin/%s", name);
+    if (glob(pattern, 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++) {
             long long version =
                 strtoll(found.gl_pathv[i] + strlen("/usr/lib/postgresql/"), NULL, 10);
             if (version > newest) {
                 newest = version;
-                (void)snprintf(directory, size, "%.*s",
-                               (int)(strlen(found.gl_pathv[i]) - strlen("/initdb")),
-                               found.gl_pathv[i]);
+                (void)snprintf(path, size, "%s", found.gl_pathv[i]);
             }
         }
     }
     globfree(&found);
     return newest >= 0 ? 0
                        : cv_fail(error, CV_ERROR_CONFIGURATION,
-                                 "no PostgreSQL server is installed: apt-get install postgresql");
+                                 "%s is not installed: apt-get install postgresql", name);
 }
 
 static struct cli_process_params params_for(const struct cli_postgres *postgres,
@@ -659,7 +658,10 @@ int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
         return result ? result : wait_until_ready(postgres, cancel, error);
     }
     char programs[PATH_MAX - 16] = "";
-    result = find_programs(programs, sizeof(programs), error);
+    result = cli_postgres_program("initdb", programs, sizeof(programs), error);
+    if (result == 0) {
+        *strrchr(programs, '/') = '\0';
+    }
     if (result == 0 && access(postgres->data, F_OK)) {
         result = make_data(postgres, programs, error);
     }

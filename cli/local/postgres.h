@@ -46,6 +46,10 @@ CV_MUST_CHECK int cli_postgres_start(struct cli_postgres *postgres, struct cv_ca
 /* Fast shutdown, awaited. */
 void cli_postgres_stop(struct cli_postgres *postgres);
 
+/* The path of a program of the newest PostgreSQL: in $PG_BIN, else Debian's. */
+CV_MUST_CHECK int cli_postgres_program(const char *name, char *path, size_t size,
+                                       struct cv_error *error);
+
 /* Connection URL of its database `cortana` (of `postgres` for the superuser) as `role`; free() it. It
  * names the password's file and holds no password. */
 CV_MUST_CHECK int cli_postgres_url(const struct cli_postgres *postgres, enum cli_role role,

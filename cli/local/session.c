@@ -23,8 +23,9 @@ static int open_local(struct cli_session *session, const struct cli_session_para
                       struct cv_error *error)
 {
     const char *directory = params->data ? params->data : CLI_DEFAULT_DATA;
-    int result = cli_installation_open(&session->installation, directory, params->always_local,
-                                       params->cancel, error);
+    int result =
+        cli_installation_open(&session->installation, directory,
+                              params->always_local || params->creates, params->cancel, error);
     if (result) {
         return result;
     }

@@ -14,6 +14,7 @@ struct cli_session_params {
     const char *data;    /* --data, or NULL: DATABASE_URL if set, else the default directory */
     const char *store;   /* --store, or NULL: what the installation has had, else its directory */
     bool always_local;   /* never DATABASE_URL (run) */
+    bool creates;        /* a local installation that is not there yet is made */
     bool as_owner;       /* of a local installation: as the schema's owner, else as its operator */
     bool without_store;  /* the command reads no objects */
     bool unmigrated;     /* the command copes with pending migrations */

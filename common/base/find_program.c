@@ -9,15 +9,10 @@ static const struct {
     const char *folder;
     bool is_of_stages; /* a folder a stage is below it */
 } places[] = {
-    {".", false},
-    {"../libexec/cortana", false},
-    {"../../bin", false}, /* installed */
-    {"../cli", false},
-    {"../gateway", false},
+    {".", false},         {"../libexec/cortana", false}, {"../../bin", false}, /* installed */
+    {"../cli", false},    {"../gateway", false},         {"../install", false},
     {"../workers", true}, /* from cli, gateway */
-    {"../../cli", false},
-    {"../../gateway", false},
-    {"../../workers", true}, /* from a stage */
+    {"../../cli", false}, {"../../gateway", false},      {"../../workers", true}, /* from a stage */
 };
 
 /* "segment_index" of "segment-index-worker". */

@@ -425,3 +425,39 @@ int cv_db_notification(struct cv_db *db, char **ret_channel, char **ret_payload,
     *ret_payload = cv_take(payload);
     return 1;
 }
+
+/* ---- for other programs ------------------------------------------------------------------------ */
+
+int cv_db_environment(const struct cv_db *db, char ***ret_environment, struct cv_error *error)
+{
+    cv_auto(PQconninfoFree) PQconninfoOption *options = PQconninfo(db->connection);
+    size_t count = 0;
+    while (options && options[count].keyword) {
+        count++;
+    }
+    cv_auto(cv_db_environment_free) char **environment = calloc(count + 1, sizeof(*environment));
+    if (!options || !environment) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an environment");
+    }
+    int result = 0;
+    size_t used = 0;
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        if (options[i].envvar && options[i].val && options[i].val[0]) {
+            result =
+                cv_format(&environment[used++], error, "%s=%s", options[i].envvar, options[i].val);
+        }
+    }
+    if (result == 0) {
+        *ret_environment = cv_take(environment);
+    }
+    return result;
+}
+
+void cv_db_environment_free(char **environment)
+{
+    for (size_t i = 0; environment && environment[i]; i++) {
+        explicit_bzero(environment[i], strlen(environment[i]));
+        free(environment[i]);
+    }
+    free(environment);
+}

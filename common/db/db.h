@@ -36,6 +36,13 @@ CV_DEFINE_CLEANUP(struct cv_db *, cv_db_close)
  * wrong password. */
 CV_MUST_CHECK int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error);
 
+/* The connection's parameters, its password among them, as "PGHOST=…" for a program of PostgreSQL's; NULL at the end.
+ * cv_db_environment_free() wipes it. */
+CV_MUST_CHECK int cv_db_environment(const struct cv_db *db, char ***ret_environment,
+                                    struct cv_error *error);
+void cv_db_environment_free(char **environment);
+CV_DEFINE_CLEANUP(char **, cv_db_environment_free)
+
 /* The TCP port of the server; 0 for a server behind a Unix socket. */
 int cv_db_port(const struct cv_db *db);
 

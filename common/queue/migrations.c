@@ -138,6 +138,11 @@ static bool is_applied(const struct cv_db_result *rows, int version)
     return false;
 }
 
+int cv_roles_make(struct cv_db *db, struct cv_error *error)
+{
+    return cv_db_script(db, cv_roles_sql, error);
+}
+
 static int apply(struct cv_db *db, const struct cv_migration *migration, struct cv_error *error)
 {
     char hex[SHA256_HEX_SIZE];
@@ -146,6 +151,9 @@ static int apply(struct cv_db *db, const struct cv_migration *migration, struct 
         return result;
     }
     result = cv_db_run(db, NULL, error, SEARCH_PATH_SQL);
+    if (result == 0 && migration == cv_migrations) {
+        result = cv_roles_make(db, error);
+    }
     result = result ? result : cv_db_script(db, migration->sql, error);
     if (result) {
         return cv_fail_context(error, result, "migration %04d_%s", migration->version,

@@ -7,5 +7,8 @@ struct cv_migration {
     const char *sql;
 };
 
+/* Makes the roles that migrations grant to, where they are missing. */
+extern const char *const cv_roles_sql;
+
 /* In ascending order; the last entry has version 0. */
 extern const struct cv_migration cv_migrations[];

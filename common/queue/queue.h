@@ -253,6 +253,10 @@ struct cv_migration_status {
 CV_MUST_CHECK int cv_migrate(struct cv_db *db, struct cv_migration_status *ret_status,
                              struct cv_error *error);
 
+/* Makes the roles of the server that the schema's rights name, where they are missing. cv_migrate does so, too; a
+ * backup is restored after it. */
+CV_MUST_CHECK int cv_roles_make(struct cv_db *db, struct cv_error *error);
+
 /* Counts without changing anything. */
 CV_MUST_CHECK int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
                                     struct cv_error *error);

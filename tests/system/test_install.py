@@ -26,7 +26,7 @@ def installed(tmp_path_factory):
 def test_each_thing_lies_in_its_place(installed):
     assert [path.name for path in (installed / "bin").iterdir()] == ["cortana"]
     assert {path.name for path in (installed / "libexec/cortana").iterdir()} == {
-        "api-gateway", "scheduler", *(f"{name}-worker" for name in WORKERS)}
+        "api-gateway", "scheduler", "cortana-setup", "cortana-upgrade", *(f"{name}-worker" for name in WORKERS)}
     share = installed / "share"
     for path in ("man/man1/cortana.1", "man/man1/cortana-search.1", "man/man8/ocr-worker.8",
                  "bash-completion/completions/cortana", "zsh/site-functions/_cortana",

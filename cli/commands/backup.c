@@ -1,0 +1,351 @@
+/* cortana backup and restore: the database as pg_dump writes it, and the objects that its rows name, in a directory.
+ *
+ *   DIR/backup.json            which of the files below are the backup; written last
+ *   DIR/database-TIME.dump     of pg_dump, custom format
+ *   DIR/objects-TIME.jsonl     a line an object that the store listed after that
+ *   DIR/objects/               a store of its own, with the objects; later backups add to it
+ */
+#include "common/queue/queue.h"
+
+#include "cli/commands/verbs.h"
+#include "cli/local/postgres.h"
+#include "cli/local/process.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    PIECE = 8 << 20, /* bytes of an object in memory at once */
+};
+
+struct backup {
+    struct cli_call *call;
+    const char *directory;
+    char dump[PATH_MAX], list[PATH_MAX];
+    struct cv_store *objects;                /* DIR/objects; NULL: the backup is without */
+    long long count, bytes, copied, missing; /* objects, but for bytes */
+};
+
+static void backup_deinit(struct backup *backup)
+{
+    cv_store_close(backup->objects);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct backup, backup_deinit)
+
+static int open_objects(struct backup *backup, struct cv_error *error)
+{
+    cv_auto_free char *url = NULL;
+    int result = cv_format(&url, error, "dir:%s/objects", backup->directory);
+    result = result ? result : cv_store_open(url, &backup->objects, error);
+    if (result == 0) {
+        cv_store_set_cancel(backup->objects, backup->call->cancel);
+    }
+    return result;
+}
+
+/* ---- programs of PostgreSQL -------------------------------------------------------------------- */
+
+/* Runs pg_dump or pg_restore on the session's database. The login is in its environment, where nobody else sees it. */
+static int run_postgres(const struct backup *backup, const char *name, const char *const *arguments,
+                        struct cv_error *error)
+{
+    enum { ARGUMENTS_MAX = 8 };
+    char program[PATH_MAX];
+    const char *argv[ARGUMENTS_MAX + 2] = {program};
+    for (size_t i = 0; i < ARGUMENTS_MAX && arguments[i]; i++) {
+        argv[i + 1] = arguments[i];
+    }
+    cv_auto(cv_db_environment_free) char **environment = NULL;
+    int result = cli_postgres_program(name, program, sizeof(program), error);
+    result = result ? result : cv_db_environment(backup->call->session.db, &environment, error);
+    const struct cli_process_params params = {.argv = argv,
+                                              .environment = (const char *const *)environment,
+                                              .without_pg = true,
+                                              .dies_with_parent = true};
+    return result ? result : cli_process_run(&params, error);
+}
+
+/* ---- objects ----------------------------------------------------------------------------------- */
+
+/* What is larger than a piece goes through a file beside the copies. */
+static int copy_large(struct backup *backup, struct cv_store *from, struct cv_store *to,
+                      const char *key, int64_t size, const struct cv_put_params *put,
+                      struct cv_error *error)
+{
+    cv_auto_free char *piece = malloc(PIECE);
+    cv_auto_free char *path = NULL;
+    int result = cv_format(&path, error, "%s/.object.new", backup->directory);
+    if (result || !piece) {
+        return result ? result : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a copy");
+    }
+    cv_auto_file FILE *file = fopen(path, "we");
+    if (!file) {
+        return cv_fail_errno(error, errno, "write %s", path);
+    }
+    for (int64_t at = 0; result == 0 && at < size;) {
+        size_t length = 0;
+        result = cv_store_get_range(from, key, at, piece, PIECE, &length, error);
+        if (result == 0 && (length == 0 || fwrite(piece, 1, length, file) != length)) {
+            result = length == 0 ? cv_fail(error, CV_ERROR_CONFLICT, "%s became shorter", key)
+                                 : cv_fail_errno(error, errno, "write %s", path);
+        }
+        at += (int64_t)length;
+    }
+    if (result == 0 && fflush(file) != 0) {
+        result = cv_fail_errno(error, errno, "write %s", path);
+    }
+    result = result ? result : cv_store_put_file(to, key, path, put, NULL, error);
+    (void)unlink(path);
+    return result;
+}
+
+/* Copies an object with its type and what was noted on it, unless it lies there already. CV_STORE_NOT_FOUND is an
+ * outcome. */
+static int copy_object(struct backup *backup, struct cv_store *from, struct cv_store *to,
+                       const char *key, struct cv_error *error)
+{
+    cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
+    struct cv_object_info info;
+    struct cv_object_info there;
+    int result = cv_store_head_metadata(from, key, &info, &metadata, error);
+    if (result) {
+        return result;
+    }
+    result = cv_store_head(to, key, &there, error);
+    if (result < 0 ||
+        (result == 0 && there.size == info.size && there.modified_ms >= info.modified_ms)) {
+        return result;
+    }
+    const struct cv_put_params put = {
+        .content_type = info.content_type[0] ? info.content_type : NULL,
+        .sha256 = info.sha256[0] ? info.sha256 : NULL,
+        .metadata = &metadata,
+    };
+    backup->copied++;
+    if (info.size > PIECE) {
+        return copy_large(backup, from, to, key, info.size, &put, error);
+    }
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    result = cv_store_get(from, key, PIECE, &data, &size, error);
+    return result ? result : cv_store_put(to, key, data, size, &put, NULL, error);
+}
+
+static int write_line(FILE *file, const struct cv_object_entry *entry, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *line = json_pack("{s:s, s:I, s:s}", "key", entry->key, "size",
+                                                  (json_int_t)entry->size, "etag", entry->etag);
+    if (!line || json_dumpf(line, file, JSON_COMPACT) != 0 || fputc('\n', file) == EOF) {
+        return cv_fail(error, CV_ERROR_IO, "cannot write the list of objects");
+    }
+    return 0;
+}
+
+/* What goes away between the list and the copy has been deleted meanwhile. */
+static int save_objects(struct backup *backup, struct cv_error *error)
+{
+    struct cv_store *store = backup->call->session.store;
+    cv_auto_free char *continuation = NULL;
+    cv_auto_file FILE *file = fopen(backup->list, "we");
+    int result = file ? 0 : cv_fail_errno(error, errno, "write %s", backup->list);
+    do {
+        cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
+        result = result ? result
+                        : cv_store_list(store, "", continuation, CV_STORE_PAGE_MAX, &page, error);
+        for (size_t i = 0; result == 0 && i < page.count; i++) {
+            const struct cv_object_entry *entry = &page.entries[i];
+            result = backup->objects
+                         ? copy_object(backup, store, backup->objects, entry->key, error)
+                         : 0;
+            if (result == 0) {
+                backup->count++;
+                backup->bytes += entry->size;
+                result = write_line(file, entry, error);
+            }
+            result = result == CV_STORE_NOT_FOUND ? 0 : result;
+        }
+        free(continuation);
+        continuation = result == 0 ? cv_take(page.continuation) : NULL;
+    } while (continuation);
+    if (result == 0 && (fflush(file) || fsync(fileno(file)))) {
+        result = cv_fail_errno(error, errno, "write %s", backup->list);
+    }
+    return result;
+}
+
+/* ---- backup.json ------------------------------------------------------------------------------- */
+
+static int write_index(const struct backup *backup, const char *time, int migrations,
+                       struct cv_error *error)
+{
+    cv_auto_free char *path = NULL;
+    cv_auto_free char *fresh = NULL;
+    cv_auto(json_decref) json_t *index = json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:b}", "version", CV_VERSION, "taken_at", time,
+        "database", strrchr(backup->dump, '/') + 1, "list", strrchr(backup->list, '/') + 1,
+        "migrations", migrations, "objects", (json_int_t)backup->count, "bytes",
+        (json_int_t)backup->bytes, "has_objects", backup->objects != NULL);
+    int result = cv_format(&path, error, "%s/backup.json", backup->directory);
+    result = result ? result : cv_format(&fresh, error, "%s.new", path);
+    if (result == 0 &&
+        (!index || json_dump_file(index, fresh, JSON_INDENT(2)) != 0 || rename(fresh, path) != 0)) {
+        result = cv_fail_errno(error, errno, "write %s", path);
+    }
+    return result;
+}
+
+static int read_index(struct backup *backup, bool *ret_has_objects, struct cv_error *error)
+{
+    cv_auto_free char *path = NULL;
+    int result = cv_format(&path, error, "%s/backup.json", backup->directory);
+    cv_auto(json_decref) json_t *index = result ? NULL : json_load_file(path, 0, NULL);
+    const char *database = NULL;
+    const char *list = NULL;
+    int has_objects = 0;
+    if (result) {
+        return result;
+    }
+    if (!index ||
+        json_unpack(index, "{s:s, s:s, s:b}", "database", &database, "list", &list, "has_objects",
+                    &has_objects) != 0 ||
+        strchr(database, '/') || strchr(list, '/')) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "%s is no backup, or was never finished: there is no good backup.json in it",
+                       backup->directory);
+    }
+    (void)snprintf(backup->dump, sizeof(backup->dump), "%s/%s", backup->directory, database);
+    (void)snprintf(backup->list, sizeof(backup->list), "%s/%s", backup->directory, list);
+    *ret_has_objects = has_objects != 0;
+    return 0;
+}
+
+/* ---- backup ------------------------------------------------------------------------------------ */
+
+static int take_backup(struct backup *backup, struct cv_error *error)
+{
+    struct cv_migration_status status;
+    char time[CV_TIMESTAMP_SIZE];
+    (void)cv_format_timestamp(cv_wall_ms(), time);
+    (void)snprintf(backup->dump, sizeof(backup->dump), "%s/database-%s.dump", backup->directory,
+                   time);
+    (void)snprintf(backup->list, sizeof(backup->list), "%s/objects-%s.jsonl", backup->directory,
+                   time);
+    if (mkdir(backup->directory, 0700) && errno != EEXIST) {
+        return cv_fail_errno(error, errno, "make the directory %s", backup->directory);
+    }
+    int result = cli_given(backup->call, "without-objects") ? 0 : open_objects(backup, error);
+    result = result ? result : cv_migrate_status(backup->call->session.db, &status, error);
+    /* Rows before objects: an object without a row is garbage, a row without its object a loss. */
+    const char *const arguments[] = {"--format=custom", "--file", backup->dump, NULL};
+    result = result ? result : run_postgres(backup, "pg_dump", arguments, error);
+    result = result ? result : save_objects(backup, error);
+    return result ? result : write_index(backup, time, status.applied, error);
+}
+
+int cli_backup(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(backup_deinit) struct backup backup = {.call = call, .directory = call->arguments[0]};
+    int result = cli_open(call, error);
+    result = result ? result : take_backup(&backup, error);
+    if (result) {
+        return result;
+    }
+    return cli_tell(call,
+                    json_pack("{s:s, s:I, s:I, s:I, s:b}", "database", backup.dump, "objects",
+                              (json_int_t)backup.count, "bytes", (json_int_t)backup.bytes, "copied",
+                              (json_int_t)backup.copied, "has_objects", backup.objects != NULL),
+                    error, "%s\n%lld objects of %lld bytes are listed%s", backup.dump, backup.count,
+                    backup.bytes,
+                    backup.objects ? ", and lie in its objects/"
+                                   : "; the backup of the store has to hold them");
+}
+
+/* ---- restore ----------------------------------------------------------------------------------- */
+
+/* Nothing is put over what is there. */
+static int require_empty(struct backup *backup, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(backup->call->session.db, &rows, error,
+                           "SELECT current_database() AS name, EXISTS (SELECT FROM pg_class c"
+                           " JOIN pg_namespace n ON n.oid = c.relnamespace"
+                           " WHERE n.nspname IN ('public', 'cortana')) AS is_used");
+    if (result == 0 && cv_db_bool(rows, 0, "is_used")) {
+        result = cv_fail(error, CV_ERROR_CONFLICT,
+                         "the database %s is not empty: make a new one, and restore into that",
+                         cv_db_text(rows, 0, "name"));
+    }
+    return result;
+}
+
+static int restore_database(struct backup *backup, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    cv_auto_free char *name = NULL;
+    struct cv_migration_status status;
+    int result = require_empty(backup, error);
+    result = result ? result
+                    : cv_db_run(backup->call->session.db, &rows, error,
+                                "SELECT quote_literal(current_database()) AS name");
+    result = result ? result : cv_format(&name, error, "dbname=%s", cv_db_text(rows, 0, "name"));
+    /* All of it or nothing. */
+    const char *const arguments[] = {
+        "--no-owner", "--exit-on-error", "--single-transaction", "--dbname", name, backup->dump,
+        NULL};
+    result = result ? result : cv_roles_make(backup->call->session.db, error);
+    result = result ? result : run_postgres(backup, "pg_restore", arguments, error);
+    /* Also what belongs to the database and not to its schema: the search path, the right to temporary tables. */
+    return result ? result : cv_migrate(backup->call->session.db, &status, error);
+}
+
+static int restore_line(struct backup *backup, const char *text, struct cv_error *error)
+{
+    struct cv_store *store = backup->call->session.store;
+    cv_auto(json_decref) json_t *line = json_loads(text, 0, NULL);
+    const char *key = line ? json_string_value(json_object_get(line, "key")) : NULL;
+    if (!key) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s has a line that is none", backup->list);
+    }
+    backup->count++;
+    int result = backup->objects ? copy_object(backup, backup->objects, store, key, error)
+                                 : cv_store_head(store, key, NULL, error);
+    if (result == CV_STORE_NOT_FOUND) {
+        backup->missing++;
+        cli_note(backup->call, "missing: %s", key);
+        result = 0;
+    }
+    return result;
+}
+
+static int restore_objects(struct backup *backup, struct cv_error *error)
+{
+    cv_auto_file FILE *file = fopen(backup->list, "re");
+    cv_auto_free char *line = NULL;
+    size_t size = 0;
+    int result = file ? 0 : cv_fail_errno(error, errno, "read %s", backup->list);
+    while (result == 0 && getline(&line, &size, file) >= 0) {
+        result = restore_line(backup, line, error);
+    }
+    return result;
+}
+
+int cli_restore(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(backup_deinit) struct backup backup = {.call = call, .directory = call->arguments[0]};
+    bool has_objects = false;
+    int result = read_index(&backup, &has_objects, error);
+    result = result ? result : cli_open(call, error);
+    result = result || !has_objects ? result : open_objects(&backup, error);
+    result = result ? result : restore_database(&backup, error);
+    result = result ? result : restore_objects(&backup, error);
+    if (result) {
+        return result;
+    }
+    result =
+        cli_tell(call,
+                 json_pack("{s:I, s:I, s:I}", "objects", (json_int_t)backup.count, "copied",
+                           (json_int_t)backup.copied, "missing", (json_int_t)backup.missing),
+                 error, "the database is there; of %lld objects %lld were copied, %lld are missing",
+                 backup.count, backup.copied, backup.missing);
+    return result ? result : backup.missing > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}

@@ -1,0 +1,132 @@
+"""One server: made by `cortana setup`, upgraded, backed up; and a disk that is lost."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import uuid
+
+import psycopg2
+import pytest
+from conftest import run_sql
+from local_installation import environment_without_services
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a service of the machine's is made by root")
+
+
+@pytest.fixture
+def cortana(program):
+    def run(*words, status=0, **variables):
+        done = subprocess.run([program("cortana"), *map(str, words)], text=True, capture_output=True, timeout=300,
+                              stdin=subprocess.DEVNULL, check=False,
+                              env={**environment_without_services(), **{name: str(value) for name, value in variables.items()}})
+        assert done.returncode == status, (words, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    return run
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def objects_of(store):
+    """Every object's bytes by its key; what begins with a dot is the store's own."""
+    return {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*")
+            if path.is_file() and not any(part.startswith(".") for part in path.relative_to(store).parts)}
+
+
+# ---- a disk is lost ------------------------------------------------------------------------------
+
+
+def test_a_lost_disk_comes_back_from_the_backup(cortana, fixtures_dir, tmp_path):
+    video = tmp_path / "talk.mp4"
+    subprocess.run(["ffmpeg", "-v", "error", "-ss", "1", "-t", "3", "-i", fixtures_dir / "subtitles.mp4", "-c:v", "libx264",
+                    "-preset", "ultrafast", "-an", video], check=True)
+    disk, safe, new = tmp_path / "disk", tmp_path / "safe", tmp_path / "new"
+    cortana("run", video, "--data", disk, "--no-page", "--quiet", "--target-fps", "2", CORTANA_RENDITIONS="240")
+    words = re.findall(r"[A-Za-z]{5,}", cortana("export", "last", "--data", disk, "--format", "txt"))
+    hits = lines(cortana("search", words[0], "--data", disk, "--json"))
+    assert hits
+
+    cortana("backup", safe, "--data", disk)
+    again, = lines(cortana("backup", safe, "--data", disk, "--json"))
+    assert again["copied"] == 0 and again["objects"] > 10
+    before = objects_of(disk / "store")
+    shutil.rmtree(disk)
+
+    restored, = lines(cortana("restore", safe, "--data", new, "--json"))
+    assert restored["missing"] == 0 and restored["copied"] == restored["objects"] == again["objects"]
+    assert objects_of(new / "store") == before
+    row, = lines(cortana("videos", "--data", new, "--json"))
+    assert row["status"] == "ready"
+    assert lines(cortana("search", words[0], "--data", new, "--json")) == hits
+    cortana("doctor", "--data", new)
+
+    assert "is not empty" in cortana("restore", safe, "--data", new, status=1)
+    (safe / "backup.json").unlink()
+    assert "is no backup, or was never finished" in cortana("restore", safe, "--data", tmp_path / "other", status=1)
+
+
+# ---- setup and upgrade ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(shared_cluster, tmp_path):
+    """The options of a setup in a folder of its own, on the tests' PostgreSQL."""
+    name = f"server_{uuid.uuid4().hex[:12]}"
+    tmp_path.chmod(0o755)
+    yield name, tmp_path / "etc", ["--yes", "--name", name, "--etc", tmp_path / "etc", "--user", "nobody",
+                                   "--admin", shared_cluster.url(), "--store", f"dir:{tmp_path}/store"]
+    run_sql(shared_cluster, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    for login in ("fleet", "upkeep", "gateway", "owner"):
+        run_sql(shared_cluster, f"DROP ROLE IF EXISTS {name}_{login}")
+
+
+@needs_root
+def test_setup_makes_a_server_and_upgrade_keeps_it(cortana, server, tmp_path):
+    name, etc, options = server
+    said = cortana("setup", *options)
+    assert f"database: made {name}" in said and "systemctl enable --now cortana.target" in said
+    secrets = [etc / login / "DATABASE_URL" for login in ("owner", "fleet", "upkeep", "gateway")]
+    for secret in [*secrets, etc / "gateway/CORTANA_JWT_SECRET"]:
+        assert secret.stat().st_mode & 0o777 == 0o600 and secret.read_text().strip()
+        assert secret.read_text().strip() not in said
+
+    held = cortana("config", CORTANA_CONFIG=etc / "cortana.conf")
+    password = re.search(r":([0-9a-f]{64})@", secrets[1].read_text())[1]
+    assert f"{name}_fleet" in held and password not in held and f"dir:{tmp_path}/store" in held
+    for words in (["jobs"], ["videos"], ["gc"], ["rules"]):
+        cortana(*words, CORTANA_CONFIG=etc / "cortana.conf")
+    assert len(cortana("token", "--user", uuid.uuid4(), CORTANA_CONFIG=etc / "cortana.conf").split(".")) == 3
+    with psycopg2.connect(secrets[1].read_text().strip()) as fleet:
+        cursor = fleet.cursor()
+        cursor.execute("SELECT current_user, pg_has_role('cortana_worker', 'USAGE')")
+        assert cursor.fetchone() == (f"{name}_fleet", True)
+
+    kept = {path: path.read_text() for path in etc.rglob("*") if path.is_file()}
+    again = cortana("setup", *options)
+    assert "was there" in again and again.count(": kept, ") == 5
+    assert {path: path.read_text() for path in etc.rglob("*") if path.is_file()} == kept
+
+    assert "nothing to do" in cortana("upgrade", "--etc", etc, "--backups", tmp_path / "backups")
+    with psycopg2.connect(secrets[0].read_text().strip()) as owner:
+        owner.cursor().execute("DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
+    # The last migration fails, for what it makes is there: but not before the rows have been saved.
+    assert "already exists" in cortana("upgrade", "--etc", etc, "--backups", tmp_path / "backups", status=1)
+    saved, = (tmp_path / "backups").iterdir()
+    assert {path.name.split("-")[0] for path in saved.iterdir()} == {"backup.json", "database", "objects"}
+
+
+@needs_root
+@pytest.mark.parametrize("option, value, complaint", [
+    ("--store", "store", "--store takes dir:/PATH or s3://BUCKET"),
+    ("--name", "x; DROP", "--name takes a database's name"),
+    ("--user", "no-such-user", "there is no user no-such-user"),
+    ("--admin", "postgresql://nowhere.invalid/postgres", "no superuser's connection"),
+])
+def test_setup_refuses_before_it_changes_anything(cortana, server, option, value, complaint):
+    _, etc, options = server
+    assert complaint in cortana("setup", *options, option, value, status=1)
+    assert not etc.exists()
