@@ -8,8 +8,6 @@
 #include "common/queue/queue.h"
 
 #include "cli/commands/verbs.h"
-#include "cli/local/postgres.h"
-#include "cli/local/process.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -7,7 +7,7 @@ enum { NAME_COLUMN = 28 };
 
 int cli_load_settings(const struct cli_call *call, struct cv_error *error)
 {
-    return cli_given(call, "data") ? 0 : cv_settings_load(error);
+    return call->verb->local || cli_given(call, "data") ? 0 : cv_settings_load(error);
 }
 
 struct listing {

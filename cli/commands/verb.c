@@ -321,10 +321,6 @@ enum { DATABASE_STARTS_MS = 2 * 60 * 1000 };
 int cli_open(struct cli_call *call, struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
-    int result = verb->local ? 0 : cli_load_settings(call, error);
-    if (result) {
-        return result;
-    }
     const struct cli_session_params params = {
         .data = cli_value(call, "data"),
         .store = cli_value(call, "store"),
@@ -337,7 +333,8 @@ int cli_open(struct cli_call *call, struct cv_error *error)
         .patience_ms = verb->login == CLI_LOGIN_OWNER ? DATABASE_STARTS_MS : 0,
         .cancel = call->cancel,
     };
-    return cli_session_open(&call->session, &params, error);
+    int result = cli_load_settings(call, error);
+    return result ? result : cli_session_open(&call->session, &params, error);
 }
 
 int cli_list(struct cli_call *call, const struct cli_column *columns, size_t count, const char *sql,

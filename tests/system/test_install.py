@@ -1,9 +1,11 @@
 """An installation: where things lie, units of systemd, settings and where they come from."""
 
+import functools
 import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -130,3 +132,43 @@ def test_the_document_names_every_setting():
     own = {"CORTANA_CONFIG", "CORTANA_JWT_SECRET_FILE"}  # what names the file, and a secret's file
     known = {name for name in settings("--all", CORTANA_CONFIG="") if not name.startswith(("AWS_", "PG"))}
     assert documented - own == known - {"S3_BUCKET", "HTTPS_PROXY", "NO_PROXY"}
+
+
+# ---- commands in documents -----------------------------------------------------------------------
+
+
+def documented_commands():
+    """Every call of cortana in a block of a document: where it stands, and its words up to a pipe or a comment."""
+    for page in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]):
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            for call in re.findall(r"(?:^|&& |; |\$\(|sudo |=\S+ )cortana ([^#|;&)]*)", line.strip() if line.startswith("    ") else ""):
+                yield f"{page.name}:{number}", shlex.split(call.replace("…", " "), posix=True)
+
+
+@functools.cache
+def help_of(*names):
+    done = subprocess.run([BUILD / "cli/cortana", *names, "--help"], capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def test_the_commands_of_the_documents_are_there():
+    found = list(documented_commands())
+    assert len(found) > 20
+    for place, words in found:
+        names = [word for word in words if re.fullmatch(r"[a-z-]+", word)][:2]
+        text = next(filter(None, (help_of(*names[:count]) for count in range(len(names), 0, -1))), None)
+        assert text, f"{place}: there is no cortana {' '.join(words)}"
+        for option in (word.split("=")[0] for word in words if word.startswith("--")):
+            assert re.search(rf"{option}\b", text), f"{place}: cortana {' '.join(names)} has no {option}"
+
+
+# ---- releases ------------------------------------------------------------------------------------
+
+
+def test_two_releases_of_one_tree_are_the_same_to_the_last_bit(tmp_path):
+    for name in ("one", "two"):
+        subprocess.run([ROOT / "scripts/release", "--source-only", tmp_path / name], check=True, capture_output=True)
+    sums = (tmp_path / "one/SHA256SUMS").read_text()
+    assert re.fullmatch(r"[0-9a-f]{64}  cortana-vision-\d+\.\d+\.\d+\.tar\.gz\n", sums)
+    assert sums == (tmp_path / "two/SHA256SUMS").read_text()
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "one", check=True)

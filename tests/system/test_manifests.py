@@ -209,12 +209,13 @@ def test_alerts(overlays, tools, tmp_path):
         done = subprocess.run([tools / "promtool", *command], cwd=tmp_path, text=True, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert done.returncode == 0, done.stdout
-    alerts = {rule["alert"] for group in rule["spec"]["groups"] for rule in group["rules"]}
+    alerts = {rule["alert"]: rule["annotations"] for group in rule["spec"]["groups"] for rule in group["rules"]}
     tested = (ROOT / "tests/system/alerts_test.yaml").read_text()
-    described = (ROOT / "docs/operations.md").read_text()
-    for alert in alerts:
+    for alert, annotations in alerts.items():
         assert re.search(rf"alertname: {alert}\n\s+exp_alerts:", tested), f"{alert} is never seen to fire"
-        assert f"**{alert}**" in described, f"docs/operations.md does not say what to do about {alert}"
+        page, anchor = annotations["runbook"].split("#")
+        headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(), re.M)
+        assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, f"{alert} has no runbook"
 
 
 def expressions():
