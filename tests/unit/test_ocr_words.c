@@ -211,6 +211,98 @@ static void test_icons_beside_a_line_are_no_words(void **state)
     }
 }
 
+enum { CELL = 24, CELLS_TALL = 22 };
+
+/* A line of which each character stands in a cell of its own; or, at `proportional`, as the font has it. */
+static struct ocr_frame draw_cells(const char *text, bool proportional)
+{
+    struct ocr_frame frame = new_frame(CELL * (int)strlen(text) + 40, 60, white);
+
+    if (proportional) {
+        (void)draw_text(&frame, text, 20, 20, CELLS_TALL, black);
+        return frame;
+    }
+    for (int i = 0; text[i]; i++) {
+        static const char low[] = ".,_";
+        char letter[] = {text[i], '\0'};
+        int top = strchr(low, text[i]) ? 20 + CELLS_TALL - 4 : 20;
+        if (text[i] != ' ') {
+            (void)draw_text(&frame, letter, 20 + CELL * i + 4, top, CELLS_TALL, black);
+        }
+    }
+    return frame;
+}
+
+/* Reads the line as words that end where `marked` has a bar, and joins those without a blank between. */
+static void expect_joined(const char *marked, bool proportional, const char *wanted)
+{
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+    cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+    char plain[128] = "", text[128] = "";
+    struct cv_error error;
+    int at = 0, from = 0;
+
+    for (const char *mark = marked;; mark++) {
+        if (*mark && *mark != '|') {
+            plain[at++] = *mark;
+            continue;
+        }
+        int to = at - (plain[at - 1] == ' ');
+        (void)snprintf(text, sizeof(text), "%.*s", to - from, plain + from);
+        struct ocr_word word = {
+            .text = text, .left = 20 + CELL * from + 4, .right = 20 + CELL * to - 4, .sure = 0.9};
+        assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+        from = at;
+        if (!*mark) {
+            break;
+        }
+    }
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = draw_cells(plain, proportional);
+    struct ocr_line_picture line = {.grey = frame.plane[OCR_LUMA],
+                                    .width = frame.width,
+                                    .height = frame.height,
+                                    .tall = CELLS_TALL};
+    assert_int_equal(ocr_words_join_cells(&words, &line, &error), 0);
+    assert_int_equal(ocr_words_join(&words, NULL, 0, CELLS_TALL, frame.width, &reading, &error), 0);
+    assert_string_equal(reading.text, wanted);
+}
+
+static void test_letters_in_cells_have_blanks_where_a_cell_is_empty(void **state)
+{
+    (void)state;
+    expect_joined("src/cache.|json: |the list of lines", false,
+                  "src/cache.json: the list of lines");
+    expect_joined("see https://|example.|org/a/path-2", false, "see https://example.org/a/path-2");
+    expect_joined("src/cache.|json: |the list of lines", true,
+                  "src/cache. json: the list of lines");
+}
+
+static void test_numbers_have_no_letters_in_them(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"a309ff8b426b58ecOe2a45fOf869", "a309ff8b426b58ec0e2a45f0f869"},
+        {"blob/b5d41d4eld5dceealOe710/x", "blob/b5d41d4e1d5dceea10e710/x"},
+        {"b426b58ec@e2a45f", "b426b58ec0e2a45f"},
+        {"ge.json#L4@)", "ge.json#L40)"},
+        {"(@-39):", "(0-39):"},
+        {"lollipopolis", "lollipopolis"},
+        {"deadbeefcafe", "deadbeefcafe"},
+        {"anna2@example.org", "anna2@example.org"},
+        {"@actions/cache2", "@actions/cache2"},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        char text[64];
+        struct cv_error error;
+        (void)snprintf(text, sizeof(text), "%s", cases[i][0]);
+        struct ocr_word word = {.text = text, .sure = 0.9};
+        assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+        ocr_words_mend_codes(&words);
+        assert_string_equal(words.items[0].text, cases[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +313,8 @@ int main(void)
         cmocka_unit_test(test_marks_of_direction_are_no_text),
         cmocka_unit_test(test_a_line_is_as_sure_as_its_words),
         cmocka_unit_test(test_icons_beside_a_line_are_no_words),
+        cmocka_unit_test(test_letters_in_cells_have_blanks_where_a_cell_is_empty),
+        cmocka_unit_test(test_numbers_have_no_letters_in_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,9 @@ struct arrival {
     struct ocr_track *earlier; /* a line that stood here and no longer matches */
 };
 
+/* A sharp picture's reading counts although a blurred one's is surer by so much. */
+static const double BLURRED_LESS = 0.10;
+
 static double share(const struct ocr_box *part, const struct ocr_box *whole)
 {
     int64_t area = (int64_t)whole->width * whole->height;
@@ -107,11 +110,12 @@ static bool is_wider(const struct arrival *arrival)
     return box.width * 10 > known.width * 10 + arrival->line->tall * 7;
 }
 
-/* `fresh` is `known` again: its stretch goes on, with the surer reading. */
+/* `fresh` is `known` again: its stretch goes on, with the fresh reading where that is less sure by no more
+ * than `less`; at -1, never. */
 static void continue_line(struct ocr_session *session, struct ocr_track *known,
-                          struct ocr_track *fresh)
+                          struct ocr_track *fresh, double less)
 {
-    if (fresh->reading.confidence > known->reading.confidence) {
+    if (fresh->reading.confidence + less > known->reading.confidence) {
         struct ocr_reading swap = known->reading;
         known->reading = fresh->reading;
         known->weight = fresh->weight;
@@ -214,7 +218,9 @@ static int end_pieces(struct ocr_session *session, const struct ocr_track *track
         struct ocr_track *piece = session->tracks.items[i];
         size_t count = session->tracks.count;
         if (piece != track && piece->matched && share(&whole, &piece->seen) >= 0.8) {
-            bool taller = !piece->is_read || whole.height * 4 > piece->seen.height * 5 + 8;
+            bool moves = session->shift.dx || session->shift.dy;
+            bool taller =
+                !piece->is_read || (moves && whole.height * 4 > piece->seen.height * 5 + 8);
             if (session->shift.dy) {
                 learn_edge(session, piece, &whole);
             }
@@ -307,6 +313,46 @@ static void note_kin(const struct ocr_session *session, const struct ocr_track *
     }
 }
 
+/* The stretch of a line that was there before it was found begins there. */
+static void begin_earlier(const struct ocr_session *session, struct ocr_track *track,
+                          const struct ocr_forerunner *forerunner)
+{
+    const struct ocr_track *around = forerunner->known;
+
+    track->stretch.first =
+        (struct ocr_sighting){(int)session->index - 1, forerunner->x, forerunner->y};
+    if (around) {
+        track->stretch.first.frame = around->stretch.first.frame;
+        track->stretch.first.x += around->stretch.first.x - around->box.x;
+        track->stretch.first.y += around->stretch.first.y - around->box.y;
+        track->places = around->places;
+    }
+}
+
+/* Opens the stretch of a line that is new, unless it goes on another's. */
+static int begin_line(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
+{
+    struct ocr_forerunner forerunner = {.known = NULL};
+
+    int result = track->is_read ? ocr_find_forerunner(session, track, &forerunner, error) : 0;
+    if (result < 0) {
+        return result;
+    }
+    if (forerunner.known && forerunner.is_whole && forerunner.known->is_read) {
+        struct ocr_track *known = forerunner.known;
+        bool is_shorter = (known->box.width - track->box.width) * 10 > track->crop.tall * 7;
+        double less = is_shorter ? -1 : forerunner.is_blurred ? BLURRED_LESS : 0;
+        continue_line(session, known, track, less);
+        return end_pieces(session, known, error);
+    }
+    ocr_sight(session, track);
+    if (forerunner.was_there) {
+        begin_earlier(session, track, &forerunner);
+    }
+    inherit(session, track);
+    return end_pieces(session, track, error);
+}
+
 static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
                    const struct arrival *arrival, struct cv_error *error)
 {
@@ -330,19 +376,17 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
     }
     note_kin(session, known, track);
     if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
-        continue_line(session, known, track);
+        continue_line(session, known, track, 0);
         return 0;
     }
     known = track->is_read && track->reading.text[0] && !session->shift.dx && !session->shift.dy
                 ? find_jumped(session, track)
                 : NULL;
     if (known) {
-        continue_line(session, known, track);
+        continue_line(session, known, track, 0);
         return end_pieces(session, known, error);
     }
-    ocr_sight(session, track);
-    inherit(session, track);
-    return end_pieces(session, track, error);
+    return begin_line(session, track, error);
 }
 
 int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,

@@ -23,16 +23,16 @@ static bool same_text(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
-static int digits_differ(const char *a, const char *b)
+bool ocr_digits_differ(const char *a, const char *b)
 {
     for (;;) {
         a += strcspn(a, "0123456789");
         b += strcspn(b, "0123456789");
         if (*a != *b) {
-            return 1;
+            return true;
         }
         if (!*a) {
-            return 0;
+            return false;
         }
         a++;
         b++;
@@ -59,7 +59,7 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
         abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
         return false;
     }
-    return !digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
+    return !ocr_digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
 }
 
 static size_t common_start(const char *a, const char *b)

@@ -12,6 +12,9 @@ enum ocr_share { OCR_SHARE_NONE, OCR_SHARE_SAME, OCR_SHARE_MORE, OCR_SHARE_LESS 
 
 enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *fresh);
 
+/* Whether the digits of two texts differ, one by one. */
+bool ocr_digits_differ(const char *a, const char *b);
+
 /* Rows that end with a frame and those that begin with the next, between which nobody knows a shift:
  * where the page grew or shrank, what the picture's side cuts is no line of its own. */
 void ocr_zoom_unite(const struct ocr_session *session, struct ocr_row *const *before,

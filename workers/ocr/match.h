@@ -21,3 +21,16 @@ CV_MUST_CHECK int ocr_match(const struct ocr_crop *crop, const struct ocr_frame 
 /* Whether two crops show the same line: sizes equal within two pixels, same polarity, same pixels.
  */
 bool ocr_match_crops(const struct ocr_crop *a, const struct ocr_crop *b);
+
+/* What a frame shows at the place of a line. */
+enum ocr_likeness {
+    OCR_LIKENESS_NONE,    /* something else, in a part of it at least */
+    OCR_LIKENESS_BLURRED, /* the same, less sharp: a codec refines new pictures by and by */
+    OCR_LIKENESS_SAME,
+};
+
+/* Compares the line with what `frame` shows at x, y ± OCR_MATCH_REACH by correlation, part by part: unlike
+ * ocr_match, deaf to blur and noise that are the same all over the line, and to a missing dot. */
+CV_MUST_CHECK int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *frame,
+                                     int x, int y, enum ocr_likeness *ret_likeness,
+                                     struct cv_error *error);

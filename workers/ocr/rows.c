@@ -374,6 +374,7 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
     }
     int outcome = ocr_panes_finish(&session->panes, error);
     outcome = outcome ? outcome : ocr_rows_unite(session, error);
+    outcome = outcome ? outcome : ocr_rows_bridge(session, min_confidence, error);
     if (outcome < 0) {
         return outcome;
     }

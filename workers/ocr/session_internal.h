@@ -59,6 +59,21 @@ CV_MUST_CHECK int ocr_follow(struct ocr_session *session, const struct ocr_frame
 CV_MUST_CHECK int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
                              const struct ocr_lines *lines, struct cv_error *error);
 
+/* What an arriving line was in the frame before. */
+struct ocr_forerunner {
+    bool was_there;          /* its picture stood there, if less sharp */
+    bool is_blurred;         /* less sharp indeed: what was read of it then counts less */
+    struct ocr_track *known; /* the line that it was taken for, gone in this frame; NULL: none */
+    bool is_whole;           /* that is this line, and no larger thing around it */
+    int x, y;                /* its place then */
+};
+
+/* Looks for the picture of a line that was just read in the frame before. */
+CV_MUST_CHECK int ocr_find_forerunner(const struct ocr_session *session,
+                                      const struct ocr_track *fresh,
+                                      struct ocr_forerunner *ret_forerunner,
+                                      struct cv_error *error);
+
 /* Reads a line that was not read yet. */
 CV_MUST_CHECK int ocr_read_track(struct ocr_session *session, struct ocr_track *track,
                                  struct cv_error *error);
@@ -80,3 +95,8 @@ bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh);
 /* When the panes are settled: rows of one line, of which something that lies over the content hid a
  * part for a while, become one row. */
 CV_MUST_CHECK int ocr_rows_unite(struct ocr_session *session, struct cv_error *error);
+
+/* Then: rows of one line that was interrupted for a moment, or could not be read for one, become one row.
+ * `least` is the likelihood from which a row is a line of text (accept.h). */
+CV_MUST_CHECK int ocr_rows_bridge(struct ocr_session *session, double least,
+                                  struct cv_error *error);

@@ -182,6 +182,8 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     if (!line->insert_count) {
         ocr_words_drop_icons(&words, line->tall);
     }
+    result = result ? result : ocr_words_join_cells(&words, line, error);
+    ocr_words_mend_codes(&words);
     return result ? result
                   : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
                                    line->width, ret_reading, error);

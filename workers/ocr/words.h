@@ -31,6 +31,13 @@ CV_MUST_CHECK int ocr_words_add(struct ocr_words *words, const struct ocr_word *
  * Not for lines that are read from the right. */
 void ocr_words_drop_icons(struct ocr_words *words, int tall);
 
+/* Joins words between which a line has no blank, where its letters stand in equal cells (cells.c). */
+CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, const struct ocr_line_picture *line,
+                                       struct cv_error *error);
+
+/* Mends letters in hexadecimal numbers, and zeros that are read as @ (codes.c). */
+void ocr_words_mend_codes(struct ocr_words *words);
+
 /* Puts a line of `tall` pixels of capital height, cut out of `width` pixels, together. Chinese and
  * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room
  * for it. `inserts` stand from left to right; where a line is read from the right, they are put in from

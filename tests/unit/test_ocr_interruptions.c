@@ -1,0 +1,201 @@
+/* Lines that are seen badly for a while: blurred by the codec, under a pointer, in pieces. */
+#include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/match.h"
+#include "workers/ocr/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { WIDTH = 640, HEIGHT = 200, TALL = 14, STEP_MS = 200 };
+
+static struct ocr_engine *engine;
+
+static int start_engine(void **state)
+{
+    static const char *const languages[] = {"eng"};
+    struct cv_error error;
+    (void)state;
+    return ocr_engine_new(languages, 1, &engine, &error);
+}
+
+static int stop_engine(void **state)
+{
+    (void)state;
+    ocr_engine_free(engine);
+    return 0;
+}
+
+/* Blurs along the rows and across them, as a codec does with new text that it has few bits for. */
+static void blur(struct ocr_frame *frame, int times)
+{
+    int steps[] = {1, frame->width};
+
+    for (int round = 0; round < 2 * times; round++) {
+        int step = steps[round % 2];
+        for (int c = 0; c < 3; c++) {
+            uint8_t *plane = frame->plane[c];
+            for (int i = 0; i + step < frame->width * frame->height; i++) {
+                plane[i] = (uint8_t)((plane[i] + plane[i + step] + 1) / 2);
+            }
+        }
+    }
+    ocr_frame_luma(frame);
+}
+
+static struct ocr_frame picture_of(const char *text, int blurred, unsigned noise)
+{
+    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    (void)draw_text(&frame, text, 40, 80, TALL, grey);
+    blur(&frame, blurred);
+    add_noise(&frame, 4, noise);
+    return frame;
+}
+
+static enum ocr_likeness likeness(const char *text, int blurred, const char *after)
+{
+    cv_auto(ocr_frame_deinit) struct ocr_frame before = picture_of(text, blurred, 3);
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = picture_of(after, 0, 9);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+    enum ocr_likeness found = OCR_LIKENESS_NONE;
+    struct cv_error error;
+
+    assert_int_equal(lines.count, 1);
+    assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
+                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
+                     0);
+    assert_int_equal(ocr_match_likeness(&crop, &before, crop.box.x, crop.box.y, &found, &error), 0);
+    return found;
+}
+
+static void test_a_blurred_line_is_known(void **state)
+{
+    (void)state;
+    assert_int_equal(likeness("Redis stays on metal", 0, "Redis stays on metal"),
+                     OCR_LIKENESS_SAME);
+    assert_int_equal(likeness("Redis stays on metal", 2, "Redis stays on metal"),
+                     OCR_LIKENESS_BLURRED);
+    assert_int_equal(likeness("Redis stays in metal", 0, "Redis stays on metal"),
+                     OCR_LIKENESS_NONE);
+    assert_int_equal(likeness("Score 1,476", 0, "Score 1,477"), OCR_LIKENESS_NONE);
+    assert_int_equal(likeness("", 0, "Redis stays on metal"), OCR_LIKENESS_NONE);
+}
+
+static json_t *read_frames(struct ocr_frame (*picture)(int), int count)
+{
+    struct ocr_timing timings[16] = {{0}};
+    cv_auto(ocr_session_free) struct ocr_session *session = NULL;
+    struct cv_error error;
+    json_t *result = NULL;
+
+    assert_true(count <= (int)CV_COUNT(timings));
+    for (int i = 0; i < count; i++) {
+        timings[i] = (struct ocr_timing){.t_start = (int64_t)i * STEP_MS,
+                                         .t_end = (int64_t)(i + 1) * STEP_MS,
+                                         .shift_known = i > 0};
+    }
+    assert_int_equal(ocr_session_new(engine, &no_banks, timings, (size_t)count, &session, &error),
+                     0);
+    for (int i = 0; i < count; i++) {
+        struct ocr_frame frame = picture(i);
+        assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
+    }
+    assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
+    return result;
+}
+
+/* The row at `index`, and that it reads so and stands from frame to frame. */
+static void expect_row(const json_t *result, size_t index, const char *text, int from, int to)
+{
+    const json_t *row = json_array_get(json_object_get(result, "detections"), index);
+
+    assert_non_null(row);
+    assert_string_equal(json_string_value(json_object_get(row, "text")), text);
+    assert_int_equal(json_integer_value(json_object_get(row, "t_start")), from * STEP_MS);
+    assert_int_equal(json_integer_value(json_object_get(row, "t_end")), to * STEP_MS);
+}
+
+static void expect_rows(const json_t *result, size_t count)
+{
+    assert_int_equal(json_array_size(json_object_get(result, "detections")), count);
+}
+
+static struct ocr_frame refined(int i)
+{
+    return picture_of("Good points both, she said", i < 2 ? 3 : 0, (unsigned)i + 7);
+}
+
+static void test_a_line_begins_while_it_is_blurred(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(refined, 5);
+    expect_rows(result, 1);
+    expect_row(result, 0, "Good points both, she said", 0, 5);
+    json_decref(result);
+}
+
+static struct ocr_frame pointed_at(int i)
+{
+    struct ocr_frame frame = picture_of("Remember your camera today", 0, (unsigned)i + 7);
+
+    for (int row = 0; row < 22 && i >= 2 && i < 5; row++) {
+        fill_box(&frame, (struct ocr_box){150 + 8 * i, 78 + row, 2 + row / 2, 1}, black);
+    }
+    return frame;
+}
+
+static void test_a_pointer_does_not_end_a_line(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(pointed_at, 8);
+    expect_rows(result, 1);
+    expect_row(result, 0, "Remember your camera today", 0, 8);
+    json_decref(result);
+}
+
+static struct ocr_frame counting(int i)
+{
+    return picture_of(i < 3 ? "Score 1,476 points" : "Score 1,477 points", 0, (unsigned)i + 7);
+}
+
+static void test_another_number_is_another_line(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(counting, 6);
+    expect_rows(result, 2);
+    expect_row(result, 0, "Score 1,476 points", 0, 3);
+    expect_row(result, 1, "Score 1,477 points", 3, 6);
+    json_decref(result);
+}
+
+static struct ocr_frame away_and_back(int i)
+{
+    return picture_of(i < 2 || i >= 6 ? "Every stall sells bread" : "", 0, (unsigned)i + 7);
+}
+
+static void test_a_line_that_was_away_is_two(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(away_and_back, 8);
+    expect_rows(result, 2);
+    expect_row(result, 0, "Every stall sells bread", 0, 2);
+    expect_row(result, 1, "Every stall sells bread", 6, 8);
+    json_decref(result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_blurred_line_is_known),
+        cmocka_unit_test(test_a_line_begins_while_it_is_blurred),
+        cmocka_unit_test(test_a_pointer_does_not_end_a_line),
+        cmocka_unit_test(test_another_number_is_another_line),
+        cmocka_unit_test(test_a_line_that_was_away_is_two),
+    };
+    return cmocka_run_group_tests(tests, start_engine, stop_engine);
+}

@@ -1,0 +1,88 @@
+/* Words that are no language's: hexadecimal numbers, as in addresses of commits, and numbers with slashed
+ * zeros. Tesseract reads letters into them. */
+#include "workers/ocr/words.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum {
+    CODE_MIN = 12,    /* characters of a hexadecimal number that no word has by chance */
+    CODE_DIGITS = 4,  /* digits in it … */
+    CODE_LETTERS = 2, /* … and letters */
+    CODE_DOUBTS = 4,  /* one in so many of its characters may be what a digit was taken for */
+};
+
+/* What a hexadecimal digit is taken for; 0 where it is none. */
+static char digit_for(char letter)
+{
+    return letter == 'O' || letter == 'o' || letter == '@' ? '0'
+           : letter == 'l' || letter == 'I'                ? '1'
+                                                           : '\0';
+}
+
+static bool is_of_code(char letter)
+{
+    return isxdigit((unsigned char)letter) || digit_for(letter);
+}
+
+static bool is_letter(char letter)
+{
+    return isalnum((unsigned char)letter) || (unsigned char)letter >= 0x80;
+}
+
+/* Whether `length` characters are a hexadecimal number in small letters. */
+static bool is_code(const char *text, size_t length)
+{
+    size_t digits = 0, letters = 0, capitals = 0, doubts = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        digits += isdigit((unsigned char)text[i]) != 0;
+        letters += text[i] >= 'a' && text[i] <= 'f';
+        capitals += text[i] >= 'A' && text[i] <= 'F';
+        doubts += digit_for(text[i]) != '\0';
+    }
+    return length >= CODE_MIN && digits >= CODE_DIGITS && letters >= CODE_LETTERS &&
+           (doubts + capitals) * CODE_DOUBTS <= length;
+}
+
+static void mend_code(char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        char digit = digit_for(text[i]);
+        text[i] = digit ? digit : (char)tolower((unsigned char)text[i]);
+    }
+}
+
+/* A slashed zero is read as @: in a word with digits, where no name can begin. */
+static void mend_zeros(char *text)
+{
+    if (!strpbrk(text, "0123456789")) {
+        return;
+    }
+    for (char *at = strchr(text, '@'); at; at = strchr(at + 1, '@')) {
+        bool begins_name = is_letter(at[1]) || at[1] == '_' || at[1] == '@';
+        bool in_number =
+            at > text && isdigit((unsigned char)at[-1]) && isdigit((unsigned char)at[1]);
+        bool in_word = at > text && (isalpha((unsigned char)at[-1]) || at[-1] == '.');
+        *at = in_number || (!begins_name && !in_word) ? '0' : '@';
+    }
+}
+
+void ocr_words_mend_codes(struct ocr_words *words)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        char *text = words->items[i].text;
+        mend_zeros(text);
+        for (size_t from = 0; text[from];) {
+            size_t to = from;
+            while (is_of_code(text[to])) {
+                to++;
+            }
+            bool is_whole = (!from || !is_letter(text[from - 1])) && !is_letter(text[to]);
+            if (is_whole && is_code(text + from, to - from)) {
+                mend_code(text + from, to - from);
+            }
+            from = to + (text[to] != '\0');
+        }
+    }
+}

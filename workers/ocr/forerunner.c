@@ -1,0 +1,86 @@
+/* A line that is found anew was often there before: blurred until the codec refined it, joined with what is
+ * beside it, or cut by a pointer. Its own picture, laid over the frame before, tells. */
+#include "workers/ocr/session_internal.h"
+
+#include <string.h>
+
+/* Share of a line's box that another one covers where both are the same line. */
+static const double SAME_LINE = 0.70;
+
+/* Below it a reading may be wrong in a digit. */
+static const double SURE = 0.90;
+
+/* Whether most of `part` lies in `whole`. */
+static bool lies_in(const struct ocr_box *part, const struct ocr_box *whole)
+{
+    int64_t area = (int64_t)part->width * part->height;
+    return (double)ocr_box_overlap(part, whole) >= SAME_LINE * (double)area;
+}
+
+/* A line that was on screen until now and of which nothing is left: the one that covers most of `place`. */
+static struct ocr_track *find_left(const struct ocr_session *session, const struct ocr_box *place)
+{
+    struct ocr_track *found = NULL;
+    int64_t most = 0;
+
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        int64_t overlap = ocr_box_overlap(&track->box, place);
+        if (track->present && !track->matched && track->open && overlap > most &&
+            lies_in(place, &track->box)) {
+            most = overlap;
+            found = track;
+        }
+    }
+    return found;
+}
+
+/* Two sure readings of one place that differ are two texts, however alike their pictures. */
+static bool is_another_text(const struct ocr_track *known, const struct ocr_track *fresh)
+{
+    return known->is_read && known->reading.confidence >= SURE &&
+           fresh->reading.confidence >= SURE &&
+           strcmp(known->reading.text, fresh->reading.text) != 0;
+}
+
+int ocr_find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
+                        struct ocr_forerunner *ret_forerunner, struct cv_error *error)
+{
+    const struct ocr_frame *before = &session->before;
+    const struct ocr_shift *shift = &session->shift;
+    enum ocr_likeness likeness = OCR_LIKENESS_NONE;
+    struct ocr_box place = fresh->box;
+
+    *ret_forerunner = (struct ocr_forerunner){.known = NULL};
+    if (!before->plane[0] || before->width != session->screen.width ||
+        before->height != session->screen.height || !session->index) {
+        return 0;
+    }
+    for (int moved = 0; moved < 2 && likeness == OCR_LIKENESS_NONE; moved++) {
+        place.x = fresh->box.x - (moved ? shift->dx : 0);
+        place.y = fresh->box.y - (moved ? shift->dy : 0);
+        if (moved && !shift->dx && !shift->dy) {
+            break;
+        }
+        int result = ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error);
+        if (result < 0) {
+            return result;
+        }
+    }
+    if (likeness == OCR_LIKENESS_NONE) {
+        return 0;
+    }
+    struct ocr_track *known = find_left(session, &place);
+    if (known && likeness == OCR_LIKENESS_SAME && is_another_text(known, fresh)) {
+        return 0;
+    }
+    *ret_forerunner = (struct ocr_forerunner){
+        .known = known,
+        .is_whole = known && lies_in(&known->box, &place),
+        .is_blurred = likeness == OCR_LIKENESS_BLURRED,
+        .was_there = true,
+        .x = place.x,
+        .y = place.y,
+    };
+    return 0;
+}
