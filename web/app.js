@@ -20,6 +20,7 @@ const screens = [
     [/^\/workers$/, 'workers', 'screen-workers'],
     [/^\/failures$/, 'failures', 'screen-failures'],
     [/^\/schedules$/, 'schedules', 'screen-schedules'],
+    [/^\/audit$/, 'audit', 'screen-audit'],
     [/^\/keys$/, 'keys', 'screen-keys'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];

@@ -99,6 +99,19 @@ def test_names_lead_to_their_moment_and_to_all_videos(screen, place):
     screen.see(".hit mark")
 
 
+def test_the_text_is_saved_and_a_video_deleted(screen, place):
+    video = place.queue.value("INSERT INTO videos (owner_id, title, status) SELECT owner_id, 'To be deleted', 'failed'"
+                              " FROM videos WHERE id = %s RETURNING id::text", place.film)
+    screen.open(f"/videos/{video}")
+    screen.see("[role=tab]", "Processing").click()
+    link = screen.see("#panel a.button", "srt").get_attribute("href")
+    assert link.endswith(f"/api/v1/videos/{video}/export?format=srt")
+    screen.see("#panel button", "Delete the video").click()
+    screen.driver.switch_to.alert.accept()
+    screen.see(".card")
+    assert place.queue.value("SELECT count(*)::int FROM videos WHERE id = %s", video) == 0
+
+
 def test_where_else_a_name_is_seen(screen, place):
     watch(screen, place)
     screen.see("[role=tab]", "Names").click()

@@ -24,9 +24,12 @@ export async function learnPlaces() {
     return role;
 }
 
+/** Whether the caller looks after everything. */
+export const isOperator = () => role === 'service' || role === 'operator';
+
 function mayGo(path) {
     const isThere = {'/schedules': '/triggers', '/audit': '/audit', '/keys': '/keys'}[path];
-    return (!isThere || hasOperation(isThere)) && (role === 'service' || (role === 'admin' ? ADMINS : TENANTS).includes(path));
+    return (!isThere || hasOperation(isThere)) && (isOperator() || (role === 'admin' ? ADMINS : TENANTS).includes(path));
 }
 
 /** The way from one of these screens to the others. */
@@ -59,7 +62,7 @@ export class Overview extends Element {
         this.update();
         await learnPlaces().catch(() => null); // the lists say what is wrong
         this.again = whenQuiet(() => this.load(), SETTLE_MS);
-        if (role === 'service') {
+        if (isOperator()) {
             this.live = listen([this.topic], () => this.again());
         }
         this.load();

@@ -1,12 +1,13 @@
 /* A video: the player, what was to be read in it and when, names and links. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask} from '../api.js';
+import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
+import {forgetPages} from '../parts/pages.js';
 import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
-import {copy} from '../parts/toast.js';
+import {copy, say} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
-import {queried} from '../router.js';
+import {go, queried} from '../router.js';
 import {clock, count, day, moment, size, t} from '../text.js';
 import '../parts/clips.js';
 import '../parts/player.js';
@@ -14,6 +15,7 @@ import '../parts/transcript.js';
 
 const HITS = 100; // of the search that led here
 const ENTITIES = 200;
+const FORMATS = ['srt', 'vtt', 'csv', 'txt', 'md', 'json']; // of the lines, as files
 const PLACES = 20; // videos of the list of where else a name is seen
 const MARK_MS = 200; // between two looks for the line that is current
 
@@ -24,6 +26,9 @@ class VideoScreen extends Element {
     connectedCallback() {
         this.id_ = this.dataset.id;
         this.live = listen([], (kind, data) => this.heard(kind, data));
+        who().then((me) => {
+            this.mayChange = me.role !== 'viewer';
+        }, () => null);
         this.start();
     }
 
@@ -160,6 +165,24 @@ class VideoScreen extends Element {
             <progress max="1" value=${stage.progress} aria-label=${t('progress')}></progress></p>` : nothing;
     }
 
+    async change(action, method) {
+        try {
+            await ask(`/videos/${this.id_}${action ? `/${action}` : ''}`, {method});
+            say(t(`video.${action || 'delete'}.done`));
+            return true;
+        } catch (problem) {
+            say(problem.text, 'bad');
+            return false;
+        }
+    }
+
+    async remove() {
+        if (confirm(t('video.delete.sure', {title: titleOf(this.video)})) && await this.change('', 'DELETE')) {
+            forgetPages();
+            go('/videos');
+        }
+    }
+
     copyLink() {
         const now = this.hasPlayer ? this.player.now : Math.max(this.transcript.now, 0);
         const url = new URL(location.href);
@@ -206,6 +229,12 @@ class VideoScreen extends Element {
         return html`<ol class="stages">${(this.stages ?? []).map((stage) => html`<li><a href="/jobs/${stage.job_id}">
             <span class="badge ${stage.status}">${t(`state.${stage.status}`)}</span> ${stageText(stage)}</a>
             ${stage.error_message ? html`<p class="fault">${stage.error_message}</p>` : nothing}</li>`)}</ol>
+            <h3>${t('video.save')}</h3><p class="actions">${FORMATS.map((format) => html`<a class="button"
+                href="/api/v1/videos/${this.id_}/export?format=${format}" download>${format}</a>`)}</p>
+            ${this.mayChange ? html`<h3>${t('video.again')}</h3><p class="actions">
+                <button @click=${() => this.change('reindex', 'POST')}>${t('video.reindex')}</button>
+                <button @click=${() => this.change('reprocess', 'POST')}>${t('video.reprocess')}</button>
+                <button @click=${() => this.remove()}>${t('video.delete')}</button></p>` : nothing}
             <dl class="facts-list"><dt>${t('video.file')}</dt><dd>${this.video.name ?? '–'}, ${size(this.video.size)}</dd>
             <dt>SHA-256</dt><dd><code>${this.video.sha256 ?? '–'}</code></dd></dl>`;
     }
