@@ -186,7 +186,7 @@ class SearchScreen extends Element {
     results() {
         const {items, isAsked, isLoading, next, problem, first} = this.pages;
         const query = queried('q');
-        return html`<div class="page found">
+        return html`<div class="page finding">
             <h1 class="unseen">${t('results.of', {query})}</h1>
             ${facetList(first, this.isFiltering)}<div class="list">${this.chips(query)}${this.head()}
             <div class="results" data-state=${isAsked ? 'shown' : 'loading'}>
@@ -200,7 +200,7 @@ class SearchScreen extends Element {
 
     /** There is a field, but no word yet. */
     withoutWords(query) {
-        return html`<div class="page found"><h1 class="unseen">${t('search')}</h1><aside></aside><div class="list">${this.chips(query)}
+        return html`<div class="page finding"><h1 class="unseen">${t('search')}</h1><aside></aside><div class="list">${this.chips(query)}
             ${empty('search', t('words'), t('words.text'))}</div></div>`;
     }
 
