@@ -17,14 +17,14 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "search"]
+SUITES = ["text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "search", "api"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
 def programs(suite, build, fixtures, stack):
     """The command lines of a suite."""
     python = "/usr/bin/python3"
-    if suite in ("queue", "search", "scanner"):
+    if suite in ("queue", "search", "scanner", "api"):
         conninfo = stack.enter_context(PrivateCluster(build)).migrated_database()
     if suite == "text":
         return [[python, HERE / "sample_bench.py", build, fixtures],
@@ -45,6 +45,8 @@ def programs(suite, build, fixtures, stack):
         return [[build / "benchmarks" / "queue-bench", conninfo],
                 [python, HERE / "claim_bench.py", build],
                 [python, HERE / "start_bench.py", build, conninfo]]
+    if suite == "api":
+        return [[python, HERE / "api_bench.py", build, conninfo]]
     if suite == "peers":
         return [[python, HERE / "queue_peers_bench.py", build]]
     return [[python, HERE / "search_bench.py", conninfo, str(SEARCH_ROWS)]]
