@@ -43,8 +43,7 @@ static const char unreferenced[] =
     " WHERE given.key IS DISTINCT FROM v.s3_original_path AND given.key IS DISTINCT FROM "
     "v.s3_proxy_path"
     " AND given.key IS DISTINCT FROM v.s3_thumb_path"
-    " AND NOT EXISTS (SELECT FROM task_artifacts a WHERE a.bucket = $3 AND a.key = given.key"
-    " AND a.kind = 'output')"
+    " AND NOT cortana.is_output($3, given.key)"
     " AND NOT EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id AND p.key = "
     "given.key)"
     " ORDER BY given.key COLLATE \"C\"";

@@ -319,30 +319,60 @@ CREATE TABLE task_artifacts (
     kind text NOT NULL CHECK (kind IN ('input', 'output', 'log')),
     bucket text NOT NULL,
     key text NOT NULL,
+    numbers int8multirange,
+    objects int NOT NULL DEFAULT 1 CHECK (objects >= 1),
     size bigint CHECK (size >= 0),
     content_type text,
     checksum text,
     created_at timestamptz NOT NULL DEFAULT now(),
     UNIQUE (job_id, kind, bucket, key)
 );
-COMMENT ON TABLE task_artifacts IS 'Objects that attempts read and wrote.';
+COMMENT ON TABLE task_artifacts IS
+    'Objects that attempts read and wrote: a row for each, and one for all whose keys differ by a number alone.';
 COMMENT ON COLUMN task_artifacts.id IS 'Identifier.';
 COMMENT ON COLUMN task_artifacts.job_id IS 'The job.';
 COMMENT ON COLUMN task_artifacts.attempt IS 'The attempt that read or wrote it.';
 COMMENT ON COLUMN task_artifacts.kind IS 'input, output or log.';
 COMMENT ON COLUMN task_artifacts.bucket IS 'Bucket, or directory, of the object.';
-COMMENT ON COLUMN task_artifacts.key IS 'Key of the object.';
-COMMENT ON COLUMN task_artifacts.size IS 'Bytes.';
+COMMENT ON COLUMN task_artifacts.key IS 'Key of the object; of several, their numbered_key() with * for the number.';
+COMMENT ON COLUMN task_artifacts.numbers IS 'Numbers of several objects; NULL for one.';
+COMMENT ON COLUMN task_artifacts.objects IS 'How many objects the row stands for.';
+COMMENT ON COLUMN task_artifacts.size IS 'Bytes, of all of them.';
 COMMENT ON COLUMN task_artifacts.content_type IS 'Media type.';
 COMMENT ON COLUMN task_artifacts.checksum IS 'Checksum as the writer reported it.';
 COMMENT ON COLUMN task_artifacts.created_at IS 'When the row was made.';
 
 CREATE INDEX task_artifacts_key ON task_artifacts (bucket, key);
 
+CREATE FUNCTION cortana.numbered_key(p_key text, OUT pattern text, OUT number bigint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT part[1] || '*' || part[3], part[2]::bigint
+    FROM regexp_match(p_key, '^(.*[^0-9])([0-9]{1,18})(\.[a-z0-9]+)$') AS part
+$$;
+COMMENT ON FUNCTION cortana.numbered_key IS
+    'Returns a key with * for the number before its ending, and that number; NULL for a key without one. Numbers are '
+    'told apart by their value alone.';
+
+CREATE FUNCTION cortana.is_output(p_bucket text, p_key text) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT EXISTS (SELECT FROM task_artifacts a
+                   WHERE a.bucket = p_bucket AND a.key = p_key AND a.kind = 'output' AND a.numbers IS NULL)
+        OR EXISTS (SELECT FROM numbered_key(p_key) AS n
+                   JOIN task_artifacts a ON a.bucket = p_bucket AND a.key = n.pattern AND a.kind = 'output'
+                   WHERE a.numbers @> n.number)
+$$;
+COMMENT ON FUNCTION cortana.is_output IS 'Returns whether an attempt that was recorded has written an object.';
+
 ALTER TABLE task_artifacts ENABLE ROW LEVEL SECURITY;
 CREATE POLICY task_artifacts_service ON task_artifacts TO service_role USING (true) WITH CHECK (true);
 REVOKE ALL ON task_artifacts FROM PUBLIC, anon, authenticated;
 GRANT ALL ON task_artifacts TO service_role;
+REVOKE ALL ON FUNCTION cortana.numbered_key, cortana.is_output FROM PUBLIC, anon, authenticated;
+GRANT EXECUTE ON FUNCTION cortana.numbered_key, cortana.is_output TO service_role;
 
 CREATE TABLE workers (
     id text PRIMARY KEY,

@@ -808,16 +808,30 @@ BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
-    INSERT INTO task_artifacts (job_id, attempt, kind, bucket, key, size, content_type, checksum)
-    SELECT DISTINCT ON (a.kind, a.key)
-           j.id, j.attempt, a.kind, p_bucket, a.key, a.size, a.content_type, a.checksum
-    FROM jobs j,
-         jsonb_to_recordset(p_artifacts) AS a (kind text, key text, size bigint, content_type text,
-                                               checksum text)
+    INSERT INTO task_artifacts AS t (job_id, attempt, kind, bucket, key, numbers, objects, size, content_type, checksum)
+    WITH given AS (
+        SELECT DISTINCT ON (a.kind, a.key) a.*, n.pattern, n.number
+        FROM jsonb_to_recordset(p_artifacts) AS a (kind text, key text, size bigint, content_type text, checksum text)
+        LEFT JOIN LATERAL numbered_key(a.key) AS n ON true
+    ), placed AS (
+        SELECT *, pattern IS NOT NULL AND count(*) OVER (PARTITION BY kind, pattern) > 1 AS is_set FROM given
+    )
+    SELECT j.id, j.attempt, p.kind, p_bucket, CASE WHEN p.is_set THEN p.pattern ELSE p.key END AS whole,
+           range_agg(int8range(p.number, p.number, '[]')) FILTER (WHERE p.is_set), count(*), sum(p.size),
+           CASE WHEN count(DISTINCT p.content_type) = 1 THEN min(p.content_type) END,
+           CASE WHEN count(*) = 1 THEN min(p.checksum) END
+    FROM jobs j, placed p
     WHERE j.id = p_job_id
+    GROUP BY j.id, j.attempt, p.kind, whole
     ON CONFLICT (job_id, kind, bucket, key) DO UPDATE SET
-        attempt = excluded.attempt, size = excluded.size, content_type = excluded.content_type,
-        checksum = excluded.checksum, created_at = now();
+        attempt = excluded.attempt,
+        numbers = CASE WHEN t.attempt = excluded.attempt THEN t.numbers + excluded.numbers ELSE excluded.numbers END,
+        objects = CASE WHEN t.attempt = excluded.attempt AND excluded.numbers IS NOT NULL
+                       THEN (SELECT sum(upper(r) - lower(r)) FROM unnest(t.numbers + excluded.numbers) AS r)
+                       ELSE excluded.objects END,
+        size = CASE WHEN t.attempt = excluded.attempt AND NOT t.numbers && excluded.numbers
+                    THEN t.size + excluded.size ELSE excluded.size END,
+        content_type = excluded.content_type, checksum = excluded.checksum, created_at = now();
     INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
     SELECT j.id, j.video_id, j.correlation_id, event_source(), 'debug', 'artifact',
            string_agg(format('%s %s', c.n, c.kind), ', ' ORDER BY c.kind), jsonb_object_agg(c.kind, c.n)

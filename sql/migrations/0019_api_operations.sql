@@ -261,13 +261,13 @@ DECLARE
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
     SELECT coalesce(jsonb_agg(jsonb_build_object(
-               'attempt', a.attempt, 'kind', a.kind, 'key', a.key, 'size', a.size, 'content_type', a.content_type,
+               'attempt', a.attempt, 'kind', a.kind, 'key', a.key, 'objects', a.objects, 'size', a.size, 'content_type', a.content_type,
                'checksum', a.checksum, 'created_at', a.created_at) ORDER BY a.attempt, a.kind, a.key), '[]')
     INTO items FROM task_artifacts a WHERE a.job_id = (p ->> 'id')::uuid;
     RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
 END
 $$;
-COMMENT ON FUNCTION api.artifacts IS 'GET /jobs/{id}/artifacts: the objects that its attempts read and wrote.';
+COMMENT ON FUNCTION api.artifacts IS 'GET /jobs/{id}/artifacts: the objects that its attempts read and wrote; those whose keys differ by a number are one item.';
 
 CREATE FUNCTION api.why(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE

@@ -87,6 +87,28 @@ def test_artifacts_once_however_often_they_are_recorded(queue):
     assert (row["size"], row["attempt"], row["bucket"], row["key"]) == (2, 2, "bucket", "a/b")
 
 
+def test_objects_that_differ_by_a_number_are_one_row(queue):
+    def record(*keys):
+        return queue.call("record_artifacts", job, "b", json.dumps([
+            {"kind": "output", "key": key, "size": 10, "content_type": "video/mp4", "checksum": key} for key in keys]))
+
+    job_id = queue.add()
+    job = queue.claim_one()
+    segments = [f"p/segment_{number:05}.m4s" for number in (0, 1, 2, 4)]
+    assert record(*segments, "p/init_426x240.mp4", "p/index.m3u8") and record(*segments) and record(
+        "p/segment_00003.m4s", "p/segment_00006.m4s")
+    rows = queue.run("SELECT key, numbers::text, objects, size, content_type, checksum FROM task_artifacts"
+                     " WHERE job_id = %s ORDER BY key", job_id)
+    assert [tuple(row.values()) for row in rows] == [
+        ("p/index.m3u8", None, 1, 10, "video/mp4", "p/index.m3u8"),
+        ("p/init_426x240.mp4", None, 1, 10, "video/mp4", "p/init_426x240.mp4"),
+        ("p/segment_*.m4s", "{[0,5),[6,7)}", 6, 60, "video/mp4", None)]
+    known = "SELECT k FROM unnest(%s::text[]) AS k WHERE cortana.is_output('b', k)"
+    asked = [*segments, "p/segment_00005.m4s", "p/segment_*.m4s", "p/segment_00000.ts", "p/init_426x240.mp4",
+             "p/init_426x241.mp4", "p/segment_99999999999999999999.m4s"]
+    assert [row["k"] for row in queue.run(known, asked)] == [*segments, "p/init_426x240.mp4"]
+
+
 def test_workers_report_themselves(queue):
     for running, state in ((0, "running"), (2, "draining"), (0, "stopped")):
         queue.run("SELECT report_worker('w', 'host', '1', ARRAY['ocr'], 4, %s, %s)", running, state)

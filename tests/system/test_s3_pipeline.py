@@ -57,8 +57,10 @@ def what_is_left(make, fixtures_dir):
             "video_id": video, "clip_id": clip, "t_start": 1000, "t_end": 2000,
             "s3_original_path": f"videos/original/{video}/master.mp4"}), video)[0][0]
         running.wait_for_job(job)
-        artifacts = running.query("SELECT key, bucket FROM task_artifacts WHERE kind = 'output'")
         objects = running.objects()
+        artifacts = running.query("SELECT k, a.bucket FROM unnest(%s::text[]) AS k, (SELECT DISTINCT bucket"
+                                  " FROM task_artifacts WHERE kind = 'output') AS a WHERE cortana.is_output(a.bucket, k)",
+                                  list(objects))
         assert {key for key, _ in artifacts} == set(objects)
         return running.rows(video), objects, {bucket for _, bucket in artifacts}
     finally:
