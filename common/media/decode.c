@@ -39,6 +39,8 @@ struct cv_decoder {
     bool holds, input_started, input_ended, video_ended;
     int64_t frames, damaged;
     bool whole, sound_alone;
+    cv_decoder_watch watch; /* may be NULL */
+    void *watch_opaque;
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -196,6 +198,17 @@ void cv_decoder_close(struct cv_decoder *decoder)
 const struct cv_media_info *cv_decoder_info(const struct cv_decoder *decoder)
 {
     return &decoder->input->info;
+}
+
+const AVCodecParameters *cv_decoder_codec(const struct cv_decoder *decoder)
+{
+    return decoder->input->video->codecpar;
+}
+
+void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, void *opaque)
+{
+    decoder->watch = watch;
+    decoder->watch_opaque = opaque;
 }
 
 double cv_decoder_consumed(const struct cv_decoder *decoder)
@@ -481,6 +494,14 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
     if (is_key && decoder->key_us == INT64_MIN && decoder->packet->pts != AV_NOPTS_VALUE) {
         decoder->key_us =
             cv_input_time_us(decoder->input, decoder->input->video, decoder->packet->pts);
+    }
+    if (is_video && decoder->watch) {
+        int64_t pts_us =
+            cv_input_time_us(decoder->input, decoder->input->video, decoder->packet->pts);
+        result = decoder->watch(decoder->watch_opaque, decoder->packet, pts_us, error);
+        if (result != 0) {
+            return result;
+        }
     }
     const AVStream *stream = decoder->input->format->streams[decoder->packet->stream_index];
     int track = is_video ? -1 : cv_input_track(decoder->input, stream);

@@ -3,6 +3,8 @@
 
 #include "common/media/info.h"
 
+#include <libavcodec/codec_par.h>
+#include <libavcodec/packet.h>
 #include <libavutil/frame.h>
 
 struct cv_decoder;
@@ -35,6 +37,16 @@ CV_DEFINE_CLEANUP(struct cv_decoder *, cv_decoder_close)
 
 /* Borrowed. */
 const struct cv_media_info *cv_decoder_info(const struct cv_decoder *decoder);
+
+/* The pictures' stream as its container describes it; borrowed. */
+const AVCodecParameters *cv_decoder_codec(const struct cv_decoder *decoder);
+
+/* Shows every coded picture to `watch` before it is decoded, in decoding order; `pts_us` is
+ * AV_NOPTS_VALUE where nobody knows it. The packet is borrowed for the call; a failure is passed up
+ * by the call that reads. */
+typedef int (*cv_decoder_watch)(void *opaque, const AVPacket *packet, int64_t pts_us,
+                                struct cv_error *error);
+void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, void *opaque);
 
 /* One source frame, upright, in the source's own pixel format unless it had to be turned or made square. */
 struct cv_video_frame {

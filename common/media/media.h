@@ -18,6 +18,7 @@
 #include "common/media/decode.h"
 #include "common/media/demux.h"
 #include "common/media/file_muxer.h"
+#include "common/media/h264.h"
 #include "common/media/info.h"
 #include "common/media/jpeg.h"
 #include "common/media/libav.h"

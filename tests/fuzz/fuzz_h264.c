@@ -14,8 +14,8 @@ static void take_packet(const struct cv_h264_sets *sets, const uint8_t *data, si
     if (packet && size > 0 && av_new_packet(packet, (int)size) == 0) {
         struct cv_error error;
         (void)memcpy(packet->data, data, size);
-        if (cv_cut_look(sets, packet) != CV_CUT_BROKEN) {
-            (void)(cv_cut_repack(sets, packet, &error) == 0);
+        if (cv_h264_look(sets, packet) != CV_H264_PICTURE_BROKEN) {
+            (void)(cv_h264_repack(sets, packet, &error) == 0);
         }
     }
     av_packet_free(&packet);

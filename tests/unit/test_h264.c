@@ -135,8 +135,8 @@ static void packets_are_told_apart_and_repacked(void **state)
         append_unit(&data, pps, sizeof(pps), length_size);
         append_unit(&data, idr, sizeof(idr), length_size);
         AVPacket *packet = packet_of(&data);
-        assert_int_equal(cv_cut_look(&sets, packet), CV_CUT_IDR);
-        assert_int_equal(cv_cut_repack(&sets, packet, &error), 0);
+        assert_int_equal(cv_h264_look(&sets, packet), CV_H264_PICTURE_IDR);
+        assert_int_equal(cv_h264_repack(&sets, packet, &error), 0);
         assert_int_equal(packet->size, 4 + sizeof(idr));
         assert_int_equal(packet->data[3], sizeof(idr));
         assert_memory_equal(packet->data + 4, idr, sizeof(idr));
@@ -145,7 +145,7 @@ static void packets_are_told_apart_and_repacked(void **state)
         cv_buffer_clear(&data);
         append_unit(&data, dependent, sizeof(dependent), length_size);
         packet = packet_of(&data);
-        assert_int_equal(cv_cut_look(&sets, packet), CV_CUT_DEPENDENT);
+        assert_int_equal(cv_h264_look(&sets, packet), CV_H264_PICTURE_DEPENDENT);
         av_packet_free(&packet);
 
         cv_buffer_clear(&data);
@@ -155,10 +155,10 @@ static void packets_are_told_apart_and_repacked(void **state)
         append_unit(&data, other, sizeof(other), length_size);
         append_unit(&data, idr, sizeof(idr), length_size);
         packet = packet_of(&data);
-        assert_int_equal(cv_cut_look(&sets, packet), CV_CUT_CHANGED);
+        assert_int_equal(cv_h264_look(&sets, packet), CV_H264_PICTURE_CHANGED);
         if (length_size > 0) { /* a unit that is longer than the packet */
             packet->data[length_size - 1] = 200;
-            assert_int_equal(cv_cut_look(&sets, packet), CV_CUT_BROKEN);
+            assert_int_equal(cv_h264_look(&sets, packet), CV_H264_PICTURE_BROKEN);
         }
         av_packet_free(&packet);
     }

@@ -194,16 +194,17 @@ static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
     if (av_packet_get_side_data(packet, AV_PKT_DATA_NEW_EXTRADATA, NULL)) {
         return cv_cut_refuse(cut->reason, "parameter sets change");
     }
-    enum cv_cut_kind kind = cv_cut_look(&cut->sets, packet);
-    if (cut->group.count == 0 && kind != CV_CUT_IDR) {
+    enum cv_h264_picture kind = cv_h264_look(&cut->sets, packet);
+    if (cut->group.count == 0 && kind != CV_H264_PICTURE_IDR) {
         bool passed = time_us >= cut->params->start_us;
         return passed ? LANDED_LATE : 0; /* behind a seek: what the next key frame does not need */
     }
-    if (kind == CV_CUT_BROKEN || kind == CV_CUT_CHANGED) {
-        return cv_cut_refuse(cut->reason, kind == CV_CUT_BROKEN ? "the video is damaged there"
-                                                                : "parameter sets change");
+    if (kind == CV_H264_PICTURE_BROKEN || kind == CV_H264_PICTURE_CHANGED) {
+        return cv_cut_refuse(cut->reason, kind == CV_H264_PICTURE_BROKEN
+                                              ? "the video is damaged there"
+                                              : "parameter sets change");
     }
-    int result = kind == CV_CUT_IDR ? start_group(cut, time_us, error) : 0;
+    int result = kind == CV_H264_PICTURE_IDR ? start_group(cut, time_us, error) : 0;
     if (result != 0 || cut->pictures_done) {
         return result;
     }

@@ -136,7 +136,7 @@ static int collect(struct work *work, struct cv_error *error)
         if (result < 0) {
             return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
         }
-        result = cv_cut_repack(&start_codes, work->packet, error);
+        result = cv_h264_repack(&start_codes, work->packet, error);
         result = result ? result : cv_packet_queue_push(&work->piece->packets, work->packet, error);
         if (result != 0) {
             return result;

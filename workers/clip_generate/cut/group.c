@@ -4,8 +4,6 @@
 
 /* ---- groups of coded pictures ---------------------------------------------------------------- */
 
-enum { LENGTH_SIZE = 4 }; /* of a unit in the packets that are written */
-
 /* Frees the packets, keeps the memory of the list. */
 static void clear(struct cv_cut_group *group)
 {
@@ -63,69 +61,6 @@ size_t cv_cut_group_prefix(const struct cv_cut_group *group, int64_t end_us)
         dropped_us = time_us < dropped_us ? time_us : dropped_us;
     }
     return kept;
-}
-
-/* ---- units ----------------------------------------------------------------------------------- */
-
-static bool is_dropped(const struct cv_h264_nal *nal)
-{
-    return nal->type == CV_H264_SPS || nal->type == CV_H264_PPS || nal->type == CV_H264_AUD ||
-           nal->type == CV_H264_FILLER;
-}
-
-enum cv_cut_kind cv_cut_look(const struct cv_h264_sets *sets, const AVPacket *packet)
-{
-    struct cv_h264_cursor cursor = {packet->data, packet->data + packet->size, sets->length_size};
-    struct cv_h264_nal nal;
-    enum cv_h264_step step;
-    enum cv_cut_kind kind = CV_CUT_DEPENDENT;
-    bool pictures = false;
-    while ((step = cv_h264_next(&cursor, &nal)) == CV_H264_NAL) {
-        bool is_set = nal.type == CV_H264_SPS || nal.type == CV_H264_PPS;
-        if (is_set && !cv_h264_sets_have(sets, &nal)) {
-            return CV_CUT_CHANGED;
-        }
-        kind = nal.type == CV_H264_SLICE_IDR ? CV_CUT_IDR : kind;
-        pictures = pictures || (nal.type >= 1 && nal.type <= CV_H264_SLICE_IDR);
-    }
-    return step == CV_H264_END && pictures ? kind : CV_CUT_BROKEN;
-}
-
-int cv_cut_repack(const struct cv_h264_sets *sets, AVPacket *packet, struct cv_error *error)
-{
-    struct cv_h264_cursor cursor = {packet->data, packet->data + packet->size, sets->length_size};
-    struct cv_h264_nal nal;
-    size_t size = 0;
-    bool dropped = false;
-    while (cv_h264_next(&cursor, &nal) == CV_H264_NAL) {
-        dropped = dropped || is_dropped(&nal);
-        size += is_dropped(&nal) ? 0 : LENGTH_SIZE + nal.size;
-    }
-    if (sets->length_size == LENGTH_SIZE && !dropped) {
-        return 0;
-    }
-    AVPacket *plain = av_packet_alloc();
-    if (!plain || size > INT32_MAX || av_new_packet(plain, (int)size) < 0 ||
-        av_packet_copy_props(plain, packet) < 0) {
-        av_packet_free(&plain);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a coded picture");
-    }
-    cursor = (struct cv_h264_cursor){packet->data, packet->data + packet->size, sets->length_size};
-    uint8_t *at = plain->data;
-    while (cv_h264_next(&cursor, &nal) == CV_H264_NAL) {
-        if (is_dropped(&nal)) {
-            continue;
-        }
-        for (int shift = 24; shift >= 0; shift -= 8) {
-            *at++ = (uint8_t)(nal.size >> shift);
-        }
-        (void)memcpy(at, nal.data, nal.size);
-        at += nal.size;
-    }
-    av_packet_unref(packet);
-    av_packet_move_ref(packet, plain);
-    av_packet_free(&plain);
-    return 0;
 }
 
 /* ---- what becomes of a group ----------------------------------------------------------------- */
@@ -202,7 +137,7 @@ static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error
         }
         packet->pts = av_rescale_q(packet->pts - cut->encoding.origin_pts, stream->time_base,
                                    cut->encoding.clock);
-        int result = cv_cut_repack(&cut->sets, packet, error);
+        int result = cv_h264_repack(&cut->sets, packet, error);
         result = result ? result : cv_packet_queue_push(&queue, packet, error);
         if (result != 0) {
             return result;

@@ -1,7 +1,7 @@
 /* Coded pictures from one key frame up to the next, as they are cut. Private to workers/clip_generate/cut. */
 #pragma once
 
-#include "workers/clip_generate/cut/h264.h"
+#include "common/media/media.h"
 
 #include <libavcodec/packet.h>
 
@@ -29,17 +29,3 @@ CV_MUST_CHECK int cv_cut_group_push(struct cv_cut_group *group, AVPacket *packet
 /* How many pictures from the front on can be kept as they are: all of them show before `end_us`, and
  * what is dropped behind them shows after every one of them. */
 size_t cv_cut_group_prefix(const struct cv_cut_group *group, int64_t end_us);
-
-/* What a coded picture is made of. */
-enum cv_cut_kind {
-    CV_CUT_DEPENDENT, /* needs pictures before it */
-    CV_CUT_IDR,       /* nothing behind it needs anything before it */
-    CV_CUT_BROKEN,    /* cannot be taken apart */
-    CV_CUT_CHANGED,   /* brings parameter sets that the stream's header does not have */
-};
-enum cv_cut_kind cv_cut_look(const struct cv_h264_sets *sets, const AVPacket *packet);
-
-/* Brings a packet into the form of MP4: units with lengths of four bytes, no parameter sets, no
- * delimiters. Untouched when it has that form already. */
-CV_MUST_CHECK int cv_cut_repack(const struct cv_h264_sets *sets, AVPacket *packet,
-                                struct cv_error *error);

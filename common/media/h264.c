@@ -1,4 +1,6 @@
-#include "workers/clip_generate/cut/h264.h"
+#include "common/media/h264.h"
+
+#include "common/media/libav.h"
 
 #include <libavcodec/defs.h>
 #include <libavutil/mem.h>
@@ -341,6 +343,70 @@ bool cv_h264_sps_read(const struct cv_h264_set *set, struct cv_h264_sps *ret_sps
     sps.frames_only = read_bits(&bits, 1) != 0;
     *ret_sps = sps;
     return !bits.broken;
+}
+
+/* ---- coded pictures ------------------------------------------------------------------------------ */
+
+enum { LENGTH_SIZE = 4 }; /* of a unit in the packets that are written */
+
+static bool is_slice(const struct cv_h264_nal *nal)
+{
+    return nal->type >= 1 && nal->type <= CV_H264_SLICE_IDR;
+}
+
+enum cv_h264_picture cv_h264_look(const struct cv_h264_sets *sets, const AVPacket *packet)
+{
+    struct cv_h264_cursor cursor = {packet->data, packet->data + packet->size, sets->length_size};
+    struct cv_h264_nal nal;
+    enum cv_h264_step step;
+    enum cv_h264_picture kind = CV_H264_PICTURE_DEPENDENT;
+    bool pictures = false;
+    while ((step = cv_h264_next(&cursor, &nal)) == CV_H264_NAL) {
+        bool is_set = nal.type == CV_H264_SPS || nal.type == CV_H264_PPS;
+        if (is_set && !cv_h264_sets_have(sets, &nal)) {
+            return CV_H264_PICTURE_CHANGED;
+        }
+        kind = nal.type == CV_H264_SLICE_IDR ? CV_H264_PICTURE_IDR : kind;
+        pictures = pictures || is_slice(&nal);
+    }
+    return step == CV_H264_END && pictures ? kind : CV_H264_PICTURE_BROKEN;
+}
+
+int cv_h264_repack(const struct cv_h264_sets *sets, AVPacket *packet, struct cv_error *error)
+{
+    struct cv_h264_cursor cursor = {packet->data, packet->data + packet->size, sets->length_size};
+    struct cv_h264_nal nal;
+    size_t size = 0;
+    bool dropped = false;
+    while (cv_h264_next(&cursor, &nal) == CV_H264_NAL) {
+        dropped = dropped || !is_slice(&nal);
+        size += is_slice(&nal) ? LENGTH_SIZE + nal.size : 0;
+    }
+    if (sets->length_size == LENGTH_SIZE && !dropped) {
+        return 0;
+    }
+    AVPacket *plain = av_packet_alloc();
+    if (!plain || size > INT32_MAX || av_new_packet(plain, (int)size) < 0 ||
+        av_packet_copy_props(plain, packet) < 0) {
+        av_packet_free(&plain);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a coded picture");
+    }
+    cursor = (struct cv_h264_cursor){packet->data, packet->data + packet->size, sets->length_size};
+    uint8_t *at = plain->data;
+    while (cv_h264_next(&cursor, &nal) == CV_H264_NAL) {
+        if (!is_slice(&nal)) {
+            continue;
+        }
+        for (int shift = 24; shift >= 0; shift -= 8) {
+            *at++ = (uint8_t)(nal.size >> shift);
+        }
+        (void)memcpy(at, nal.data, nal.size);
+        at += nal.size;
+    }
+    av_packet_unref(packet);
+    av_packet_move_ref(packet, plain);
+    av_packet_free(&plain);
+    return 0;
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */

@@ -1,15 +1,15 @@
 /* H.264 as bytes: NAL units, parameter sets, and the configuration record of MP4 (ITU-T H.264 7.3,
- * ISO/IEC 14496-15 5.3.3). Knows no pictures. Private to workers/clip_generate/cut. */
+ * ISO/IEC 14496-15 5.3.3). Decodes nothing. */
 #pragma once
 
 #include "common/base/base.h"
+
+#include <libavcodec/packet.h>
 
 enum cv_h264_nal_type {
     CV_H264_SLICE_IDR = 5,
     CV_H264_SPS = 7,
     CV_H264_PPS = 8,
-    CV_H264_AUD = 9,
-    CV_H264_FILLER = 12,
 };
 
 struct cv_h264_nal {
@@ -76,3 +76,17 @@ CV_MUST_CHECK bool cv_h264_sps_read(const struct cv_h264_set *set, struct cv_h26
  * of av_malloc with the padding that FFmpeg wants. The sequence sets must have one profile. */
 CV_MUST_CHECK int cv_h264_sets_write(const struct cv_h264_sets *sets, uint8_t **ret_data,
                                      int *ret_size, struct cv_error *error);
+
+/* What a coded picture is made of. */
+enum cv_h264_picture {
+    CV_H264_PICTURE_DEPENDENT, /* needs pictures before it */
+    CV_H264_PICTURE_IDR,       /* nothing behind it needs anything before it */
+    CV_H264_PICTURE_BROKEN,    /* cannot be taken apart */
+    CV_H264_PICTURE_CHANGED,   /* brings parameter sets that the stream's header does not have */
+};
+enum cv_h264_picture cv_h264_look(const struct cv_h264_sets *sets, const AVPacket *packet);
+
+/* Brings a packet into the form of MP4: slices with lengths of four bytes, and nothing else.
+ * Untouched when it has that form already. */
+CV_MUST_CHECK int cv_h264_repack(const struct cv_h264_sets *sets, AVPacket *packet,
+                                 struct cv_error *error);
