@@ -11,7 +11,7 @@ def flawless(program, tmp_path_factory):
     source = make_clip(folder / "a.mp4", "-f lavfi -i testsrc=s=640x480:r=25:d=9 -f lavfi -i "
                        "sine=d=9 -c:v libx264 -preset ultrafast -c:a aac")
     stage = Stage(program("transcode-worker"), folder / "store", check=program("check-hls"))
-    code, result = stage.run(s3_original_path=stage.put_original(source))
+    code, result = stage.run(s3_original_path=stage.put_original(source), segments="ts", renditions=[480, 360])
     assert code == 0, result
     summary = stage.check_output()
     assert summary == {"renditions": 2, "segments": 9, "key_frames": 5, "tiles": pytest.approx(9, abs=1), "sound": True,

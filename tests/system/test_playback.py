@@ -81,13 +81,13 @@ def play(store_dir, tmp_path):
     server.server_close()
 
 
-def numbered_clip(path, rate, seconds):
+def numbered_clip(path, rate, seconds, options):
     """Every picture says its number: ten bars, black or white, the lowest bit first."""
     bar = WIDTH // BITS
     return make_clip(path, f"-f lavfi -i color=black:s={WIDTH}x{HEIGHT}:r={rate}:d={seconds} "
                      f"-f lavfi -i sine=d={seconds} -vf "
                      f"geq=lum='16+219*mod(floor(N/pow(2\\,floor(X/{bar})))\\,2)':cb=128:cr=128 "
-                     "-c:v libx264 -preset ultrafast -bf 2 -c:a aac")
+                     f"-pix_fmt yuv420p -c:v libx264 {options} -c:a aac")
 
 
 def number(picture):
@@ -96,13 +96,14 @@ def number(picture):
     return sum((picture[row + bit * bar + bar // 2] > 128) << bit for bit in range(BITS))
 
 
-@pytest.mark.parametrize("rate, segments", [(30, "ts"), (50, "ts"), (30, "fmp4")])
-def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate, segments):
-    source = numbered_clip(tmp_path / "a.mp4", rate, 13)
+@pytest.mark.parametrize("rate, segments, copied", [(50, "ts", False), (30, "fmp4", False), (30, "fmp4", True)])
+def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate, segments, copied):
+    source = numbered_clip(tmp_path / "a.mp4", rate, 13, "-preset veryfast -bf 3 -g 137" if copied else "-preset ultrafast -bf 2")
     stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240],
-                             segments=segments)
+                             segments=segments, copy=copied)
     assert code == 0 and stage.check_output(), result
+    assert [r["copied"] for r in result["renditions"]] == [copied, False]
     frames = [0, 1, rate * 4 - 1, rate * 4, rate * 7 + 3, rate * 11 + 7]
     seen = play(result["s3_proxy_path"], [(frame + 0.5) / rate for frame in frames])
     assert seen["errors"] == []
@@ -112,6 +113,8 @@ def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate,
     assert seen["start"] == pytest.approx(0, abs=0.001)
     assert [number(moment["picture"]) for moment in seen["first"]] == frames
     assert [number(moment["picture"]) for moment in seen["second"]] == frames
+    for moments in (seen["first"], seen["second"]):
+        assert [m["mediaTime"] for m in moments] == pytest.approx([f / rate for f in frames], abs=0.001)
     originals = grey_frames(source, WIDTH, HEIGHT)
     for frame, moment in zip(frames, seen["first"]):
         assert difference(moment["picture"], originals[frame]) < 24  # 16…235 here, 0…255 there

@@ -8,7 +8,8 @@ POSTER = "thumbs/{}/poster.jpg"
 
 
 @pytest.fixture
-def stage(program, store_dir):
+def stage(program, store_dir, monkeypatch):
+    monkeypatch.setenv("CORTANA_SEGMENTS", "ts")
     return Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
 
 

@@ -14,7 +14,7 @@ def both(program, tmp_path_factory):
     made = {}
     for segments in ("ts", "fmp4"):
         stage = Stage(program("transcode-worker"), folder / segments, check=program("check-hls"))
-        code, result = stage.run(s3_original_path=stage.put_original(source), segments=segments,
+        code, result = stage.run(s3_original_path=stage.put_original(source), segments=segments, copy=False,
                                  renditions=[360, 240])
         assert code == 0, result
         made[segments] = (stage, result, (stage.store / result["s3_proxy_path"]).parent)

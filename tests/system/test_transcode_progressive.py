@@ -47,7 +47,7 @@ def look(folder):
 def watch(stage, source, *arguments, environment=None, **payload):
     """Looks all the time while the stage runs; (what was seen, the result)"""
     payload = {"video_id": stage.video_id, "s3_original_path": stage.put_original(source),
-               "renditions": [360, 240], **payload}
+               "renditions": [360, 240], "copy": False, **payload}
     folder = stage.store / "videos" / "proxy" / stage.video_id
     seen = []
     with subprocess.Popen([stage.program, "--once", "--threads", "2", *arguments], text=True,
@@ -103,7 +103,7 @@ def test_a_whole_proxy_is_not_replaced_by_the_beginning_of_one(stage, tmp_path):
 def test_a_failure_takes_its_playlists_back(stage, source):
     whole = source.read_bytes()
     payload = {"video_id": stage.video_id, "s3_original_path": stage.put_original(whole),
-               "renditions": [360, 240], "progressive": True}
+               "renditions": [360, 240], "copy": False, "progressive": True}
     folder = stage.store / "videos" / "proxy" / stage.video_id
     with subprocess.Popen([stage.program, "--once", "--threads", "2"], text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

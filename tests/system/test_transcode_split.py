@@ -25,7 +25,7 @@ def source(tmp_path_factory):
 def whole(program, source, tmp_path_factory):
     """(the stage that made it in one piece, its result)"""
     stage = Stage(program("transcode-worker"), tmp_path_factory.mktemp("whole"))
-    code, result = stage.run(s3_original_path=stage.put_original(source), renditions=SIDES)
+    code, result = stage.run(s3_original_path=stage.put_original(source), renditions=SIDES, segments="ts")
     assert code == 0, result
     return stage, result
 
@@ -37,7 +37,7 @@ def folder_of(stage):
 def split(program, store, source, seconds=12, **payload):
     """Plan, chunks and join one after the other; (stage, result)"""
     stage = Stage(program("transcode-worker"), store, check=program("check-hls"))
-    payload = {"s3_original_path": stage.put_original(source), **payload}
+    payload = {"s3_original_path": stage.put_original(source), "segments": "ts", **payload}
     code, plan = stage.run(split="plan", split_seconds=seconds, **payload)
     assert code == 0, plan
     for chunk in plan["chunks"] or [None]:
@@ -153,7 +153,7 @@ def test_two_workers_share_a_video(program, database, sql, source, whole, tmp_pa
     jobs.rows("SELECT split_videos(0.2)")
     for _ in range(2):
         workers.start("transcode-worker", "--slots", "1", "--threads", "1",
-                      CORTANA_RENDITIONS=",".join(map(str, SIDES)))
+                      CORTANA_SEGMENTS="ts", CORTANA_RENDITIONS=",".join(map(str, SIDES)))
     try:
         jobs.rows("SELECT start_run('video_pipeline', '{\"target_fps\": 4}', %s)", stage.video_id)
         of_step = "SELECT * FROM jobs WHERE video_id = %s AND step = %s"

@@ -64,7 +64,7 @@ static int read_format(const json_t *payload, struct transcode_request *request,
     static const char key[] = "segments", variable[] = "CORTANA_SEGMENTS";
     const json_t *value = json_object_get(payload, key);
     bool is_asked = value && !json_is_null(value);
-    const char *name = is_asked ? json_string_value(value) : cv_env(variable, "ts");
+    const char *name = is_asked ? json_string_value(value) : cv_env(variable, "fmp4");
     if (name && strcmp(name, "ts") == 0) {
         request->format = CV_SEGMENT_TS;
     } else if (name && strcmp(name, "fmp4") == 0) {
@@ -78,33 +78,37 @@ static int read_format(const json_t *payload, struct transcode_request *request,
     return 0;
 }
 
-static int read_progressive(const json_t *payload, struct transcode_request *request,
-                            struct cv_error *error)
+/* What may be said of one job, else of all. */
+static int read_flag(const json_t *payload, const char *key, const char *variable, bool usual,
+                     bool *ret_flag, struct cv_error *error)
 {
-    static const char key[] = "progressive";
     const json_t *value = json_object_get(payload, key);
     if (value && !json_is_null(value)) {
         if (!json_is_boolean(value)) {
             return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is no boolean", key);
         }
-        request->progressive = json_is_true(value);
+        *ret_flag = json_is_true(value);
         return 0;
     }
     int64_t wanted = 0;
-    int result = cv_env_int("CORTANA_PROGRESSIVE", 0, 0, 1, &wanted, error);
-    request->progressive = wanted != 0;
+    int result = cv_env_int(variable, usual, 0, 1, &wanted, error);
+    *ret_flag = wanted != 0;
     return result;
 }
 
 int transcode_read_request(const json_t *payload, struct transcode_request *request,
                            struct cv_error *error)
 {
-    *request = (struct transcode_request){.format = CV_SEGMENT_TS};
+    *request = (struct transcode_request){.format = CV_SEGMENT_MP4};
     int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
     result = result ? result
                     : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
     result = result ? result : read_short_sides(payload, request, error);
     result = result ? result : read_format(payload, request, error);
-    result = result ? result : read_progressive(payload, request, error);
+    result = result ? result
+                    : read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false,
+                                &request->progressive, error);
+    result =
+        result ? result : read_flag(payload, "copy", "CORTANA_COPY", true, &request->copies, error);
     return result ? result : transcode_read_split(payload, request, error);
 }

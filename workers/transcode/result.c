@@ -4,11 +4,12 @@
 
 static json_t *rendition_to_json(const struct cv_rendition_summary *rendition)
 {
-    return json_pack("{s:s, s:i, s:i, s:I, s:i, s:I, s:I, s:s}", "name", rendition->name, "width",
-                     rendition->width, "height", rendition->height, "frames",
+    return json_pack("{s:s, s:i, s:i, s:I, s:i, s:I, s:I, s:s, s:b}", "name", rendition->name,
+                     "width", rendition->width, "height", rendition->height, "frames",
                      (json_int_t)rendition->frames, "segments", rendition->segments, "bandwidth",
                      (json_int_t)rendition->bandwidth, "average_bandwidth",
-                     (json_int_t)rendition->average_bandwidth, "codec", rendition->codec);
+                     (json_int_t)rendition->average_bandwidth, "codec", rendition->codec, "copied",
+                     rendition->copied);
 }
 
 static json_t *renditions_to_json(const struct cv_ladder_summary *summary)
@@ -42,7 +43,7 @@ int transcode_result(const struct transcode_report *report, const char *video_id
     bool sound = info->audio_codec[0] != '\0';
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:s?, s:o, s:o, s:i,"
-        " s:I, s:I, s:b, s:i, s:o}",
+        " s:I, s:I, s:b, s:i, s:o, s:s, s:s*}",
         "s3_proxy_path", playlist, "s3_thumb_path", poster, "resolution", resolution, "fps",
         report->frame_rate, "duration", round((double)summary->duration_us / 1e3) / 1e3,
         "container", info->container, "video_codec", info->video_codec, "pixel_format",
@@ -54,7 +55,9 @@ int transcode_result(const struct transcode_report *report, const char *video_id
         sound ? json_integer(info->audio_sample_rate) : json_null(), "audio_streams",
         info->audio_streams, "frames", (json_int_t)report->source_frames, "damaged_frames",
         (json_int_t)report->damaged_frames, "truncated", report->truncated, "sprite_tiles",
-        summary->sprite_tiles, "renditions", renditions_to_json(summary));
+        summary->sprite_tiles, "renditions", renditions_to_json(summary), "content",
+        report->is_screen ? "screen" : "any", "encoded_because",
+        report->encoded_because[0] ? report->encoded_because : NULL);
     if (!object) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
     }

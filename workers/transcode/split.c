@@ -111,12 +111,6 @@ static int open_decoder(struct cv_stage_context *context, const struct transcode
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Containers with an index: what is found at a time does not depend on what was read before. */
-static bool can_seek(const struct cv_media_info *info)
-{
-    return strcmp(info->container, "mov") == 0 || strcmp(info->container, "matroska") == 0;
-}
-
 /* A header may claim days. What is planned for ends where the last packets do, and is no longer than so
  * many bytes can hold; the last chunk has no end, so that nothing is lost where the file holds more. */
 static int find_planned(struct cv_decoder *decoder, int64_t bytes, int64_t split_us,
@@ -127,7 +121,7 @@ static int find_planned(struct cv_decoder *decoder, int64_t bytes, int64_t split
     int64_t planned_us =
         info->duration_us / AV_TIME_BASE < held_s ? info->duration_us : held_s * AV_TIME_BASE;
     int64_t end_us = 0;
-    if (can_seek(info) && planned_us > split_us) {
+    if (transcode_can_seek(info) && planned_us > split_us) {
         int result = cv_decoder_find_end(decoder, &end_us, error);
         if (result < 0) {
             return result;
@@ -150,7 +144,7 @@ static json_t *chunks_to_json(const struct cv_media_info *info, int64_t duration
         length_us = (least_us / CV_LADDER_CHUNK_US + 1) * CV_LADDER_CHUNK_US;
     }
     int64_t count = (duration_us + length_us / 2) / length_us;
-    if (!can_seek(info) || duration_us <= split_us || count < 2) {
+    if (!transcode_can_seek(info) || duration_us <= split_us || count < 2) {
         return list;
     }
     for (int64_t i = 0; list && i < count; i++) {
@@ -172,11 +166,14 @@ static json_t *chunks_to_json(const struct cv_media_info *info, int64_t duration
 }
 
 /* The renditions are settled here: workers may have other ones set. */
-static json_t *renditions_to_json(const struct transcode_request *request)
+static json_t *renditions_to_json(const struct transcode_request *request, bool is_screen)
 {
     static const int usual[] = {1080, 720, 480, 360};
-    const int *sides = request->short_side_count > 0 ? request->short_sides : usual;
-    size_t count = request->short_side_count > 0 ? request->short_side_count : CV_COUNT(usual);
+    bool is_asked = request->short_side_count > 0;
+    const int *sides = is_asked ? request->short_sides : usual;
+    size_t count = is_asked    ? request->short_side_count
+                   : is_screen ? CV_COUNT(usual) - 2
+                               : CV_COUNT(usual);
     json_t *list = json_array();
     for (size_t i = 0; list && i < count; i++) {
         if (json_array_append_new(list, json_integer(sides[i])) != 0) {
@@ -198,13 +195,17 @@ int transcode_run_plan(struct cv_stage_context *context, const struct transcode_
     int64_t planned_us = 0;
     result =
         result ? result : find_planned(decoder, source.size, request->split_us, &planned_us, error);
+    bool is_screen = false;
+    if (result == 0 && request->short_side_count == 0) {
+        result = transcode_look(&source, cv_stage_cancel(context), &is_screen, error);
+    }
     if (result != 0) {
         return result;
     }
     const struct cv_media_info *info = cv_decoder_info(decoder);
     json_t *object = json_pack("{s:f, s:s, s:o, s:o}", "duration", (double)info->duration_us / 1e6,
                                "segments", request->format == CV_SEGMENT_MP4 ? "fmp4" : "ts",
-                               "renditions", renditions_to_json(request), "chunks",
+                               "renditions", renditions_to_json(request, is_screen), "chunks",
                                chunks_to_json(info, planned_us, request->split_us));
     if (!object) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
@@ -386,6 +387,8 @@ int transcode_run_join(struct cv_stage_context *context, const struct transcode_
     if (result != 0) {
         return cv_fail_context(error, result, "%s", request->original);
     }
+    (void)snprintf(report->encoded_because, sizeof(report->encoded_because),
+                   "it is encoded in pieces");
     transcode_conclude(&meter, report);
     report->info = *cv_decoder_info(decoder);
     report->truncated = cv_decoder_is_cut_off(decoder);

@@ -97,6 +97,9 @@ int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decod
                 measure(meter, frame.pts_us);
             }
             report_progress(context, decoder, range, frame.pts_us, &progress);
+            if (cv_decoder_damaged_frames(decoder) > 0) {
+                cv_ladder_refuse(ladder, "it is damaged");
+            }
             result = cv_ladder_frame(ladder, &frame, error);
         }
         if (result != 0) {
@@ -124,7 +127,44 @@ struct cv_ladder_params transcode_ladder_params(struct cv_stage_context *context
     };
 }
 
-/* Decodes the original and writes all files into `directory`; tells the publisher of them. */
+/* A ladder for the whole of an original. Unless report->encoded_because says why not,
+ * the original's own pictures are its largest rendition, or it says so now. */
+static int open_ladder(struct cv_stage_context *context, const struct transcode_request *request,
+                       const char *directory, struct transcode_publisher *publisher,
+                       struct cv_decoder *decoder, const struct cv_byte_source *source,
+                       struct transcode_report *report, struct cv_ladder **ret_ladder,
+                       struct cv_error *error)
+{
+    struct cv_cancel *cancel = cv_stage_cancel(context);
+    int result = 0;
+    if (request->short_side_count == 0) {
+        result = transcode_look(source, cancel, &report->is_screen, error);
+    }
+    struct cv_ladder_params params =
+        transcode_ladder_params(context, request, directory, decoder, publisher);
+    params.for_reading = report->is_screen;
+    const AVCodecParameters *codec = cv_decoder_codec(decoder);
+    if (!request->copies) {
+        (void)snprintf(report->encoded_because, sizeof(report->encoded_because),
+                       "copying is switched off");
+    }
+    if (!report->encoded_because[0] &&
+        cv_ladder_suits(&params, codec, source->size, report->encoded_because)) {
+        params.copied = codec;
+    }
+    if (result == 0 && request->progressive) {
+        result = transcode_publisher_is_first(publisher, &params.progressive, error);
+    }
+    result = result ? result : cv_ladder_new(&params, ret_ladder, error);
+    if (result == 0 && params.copied) {
+        cv_decoder_set_watch(decoder, cv_ladder_packet, *ret_ladder);
+    }
+    return result;
+}
+
+/* Decodes the original and writes all files into `directory`; tells the publisher of them.
+ * CV_LADDER_UNSUITABLE: the original's own pictures turned out not to be fit for players, and
+ * report->encoded_because says why. */
 static int encode(struct cv_stage_context *context, const struct transcode_request *request,
                   const char *directory, struct transcode_publisher *publisher,
                   struct transcode_report *report, struct cv_error *error)
@@ -143,22 +183,11 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
         .whole = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    result = cv_decoder_open(&source, &params, &decoder, error);
-    if (result != 0) {
-        return cv_fail_context(error, result, "%s", request->original);
-    }
-    bool is_first = false;
-    if (request->progressive) {
-        result = transcode_publisher_is_first(publisher, &is_first, error);
-        if (result != 0) {
-            return result;
-        }
-    }
-    struct cv_ladder_params ladder_params =
-        transcode_ladder_params(context, request, directory, decoder, publisher);
-    ladder_params.progressive = is_first;
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
-    result = cv_ladder_new(&ladder_params, &ladder, error);
+    result = cv_decoder_open(&source, &params, &decoder, error);
+    result = result ? result
+                    : open_ladder(context, request, directory, publisher, decoder, &source, report,
+                                  &ladder, error);
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};
     struct transcode_meter meter = {0};
     result = result ? result : transcode_convert(context, decoder, ladder, &range, &meter, error);
@@ -167,7 +196,15 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
         report->info = *cv_decoder_info(decoder);
         report->damaged_frames = cv_decoder_damaged_frames(decoder);
         report->truncated = cv_decoder_is_cut_off(decoder);
+        if (report->damaged_frames > 0 || report->truncated) {
+            cv_ladder_refuse(ladder, report->truncated ? "it is cut off" : "it is damaged");
+        }
         result = cv_ladder_finish(ladder, &report->summary, error);
+    }
+    if (result == CV_LADDER_UNSUITABLE) {
+        (void)snprintf(report->encoded_because, sizeof(report->encoded_because), "%s",
+                       cv_ladder_refusal(ladder));
+        return result;
     }
     return result ? cv_fail_context(error, result, "%s", request->original) : 0;
 }
@@ -195,6 +232,14 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
         result = transcode_run_join(context, request, directory, publisher, &report, error);
     } else if (result == 0) {
         result = encode(context, request, directory, publisher, &report, error);
+        if (result == CV_LADDER_UNSUITABLE) {
+            cv_log(CV_LOG_INFO, "the largest rendition is encoded: %s", report.encoded_because);
+            transcode_publisher_discard(publisher);
+            transcode_publisher_free(cv_take(publisher));
+            result = transcode_publisher_new(context, request->video_id, &publisher, error);
+            result =
+                result ? result : encode(context, request, directory, publisher, &report, error);
+        }
     }
     if (result != 0 && publisher && request->split != TRANSCODE_JOIN) {
         transcode_publisher_discard(publisher);

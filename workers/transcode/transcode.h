@@ -28,6 +28,7 @@ struct transcode_request {
     struct cv_ladder_chunk *chunks; /* free() them; of a chunk: the one */
     size_t chunk_count;
     bool progressive; /* the smallest rendition can be played while the rest is under way */
+    bool copies;      /* the original's own pictures may be the largest rendition */
 };
 
 /* Intervals between the source's frames as they pass. */
@@ -44,6 +45,8 @@ struct transcode_report {
     int64_t source_frames;
     int64_t damaged_frames;
     bool truncated; /* the file ends before what it announces */
+    bool is_screen; /* a recording of a screen, and no renditions were asked for */
+    char encoded_because[CV_LADDER_REASON_SIZE]; /* "": the source's own pictures are a rendition */
 };
 
 /* cv_stage.run and cv_stage.commit. */
@@ -54,6 +57,14 @@ CV_MUST_CHECK int transcode_commit(struct cv_db *db, const struct cv_job *job, c
 
 CV_MUST_CHECK int transcode_read_request(const json_t *payload, struct transcode_request *request,
                                          struct cv_error *error);
+
+/* Containers with an index: what is found at a time does not depend on what was read before. */
+bool transcode_can_seek(const struct cv_media_info *info);
+
+/* Whether a source, in a container with an index, is the recording of a screen, on which small letters
+ * have to stay readable. What cannot be looked at is none. */
+CV_MUST_CHECK int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel,
+                                 bool *ret_is_screen, struct cv_error *error);
 
 struct transcode_publisher;
 

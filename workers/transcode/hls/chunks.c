@@ -23,16 +23,25 @@ enum {
 
 /* ---- what is known of each rendition --------------------------------------------------------- */
 
+struct cv_segments *cv_ladder_segments(const struct cv_ladder *ladder, size_t rendition)
+{
+    if (rendition < ladder->first_encoded) {
+        return cv_copy_segments(ladder->copy);
+    }
+    struct cv_rendition *encoded = ladder->renditions[rendition];
+    return encoded ? cv_rendition_segments(encoded) : NULL;
+}
+
 const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rendition)
 {
     return ladder->joins ? &ladder->joined[rendition].list
-                         : cv_segments_list(cv_rendition_segments(ladder->renditions[rendition]));
+                         : cv_segments_list(cv_ladder_segments(ladder, rendition));
 }
 
 const char *cv_ladder_codec(const struct cv_ladder *ladder, size_t rendition)
 {
     return ladder->joins ? ladder->joined[rendition].codec
-                         : cv_segments_codec(cv_rendition_segments(ladder->renditions[rendition]));
+                         : cv_segments_codec(cv_ladder_segments(ladder, rendition));
 }
 
 struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t rendition,
@@ -45,8 +54,11 @@ struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t 
 
 int64_t cv_ladder_frames(const struct cv_ladder *ladder, size_t rendition)
 {
-    return ladder->joins ? ladder->joined[rendition].frames
-                         : cv_rendition_frames(ladder->renditions[rendition]);
+    if (ladder->joins) {
+        return ladder->joined[rendition].frames;
+    }
+    return rendition < ladder->first_encoded ? cv_copy_frames(ladder->copy)
+                                             : cv_rendition_frames(ladder->renditions[rendition]);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 enum {
     CV_LADDER_RENDITIONS_MAX = 8,
     CV_LADDER_NAME_SIZE = 16, /* "16384x16384", NUL included */
+    CV_LADDER_REASON_SIZE = 96,
 };
 
 /* Whether there is a preset of this short side: 2160, 1440, 1080, 720, 480, 360, 240. */
@@ -54,12 +55,15 @@ struct cv_ladder_params {
     const struct cv_media_info *source; /* borrowed until the ladder is freed */
     struct cv_cancel *cancel;           /* borrowed; an abort ends what takes long; may be NULL */
     int threads;                        /* for encoding, all renditions together; 0 = 1 */
-    const int *short_sides; /* presets (cv_ladder_is_preset); NULL: 1080, 720, 480, 360 */
+    const int *short_sides; /* presets (cv_ladder_is_preset); none: 1080, 720, 480, 360 */
     size_t short_side_count;
+    bool for_reading; /* without short_sides: none below 720, but for one of a smaller source */
     enum cv_segment_format format;
     bool progressive; /* provisional playlists of the smallest rendition, from its first segment */
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
-    bool joins;                          /* made of chunks: cv_ladder_join and sound, no frames */
+    const AVCodecParameters *copied; /* the source's stream, whose coded pictures are the largest
+                                        rendition (cv_ladder_suits); NULL: all are encoded */
+    bool joins;                      /* made of chunks: cv_ladder_join and sound, no frames */
     cv_ladder_finished finished;
     void *opaque;
 };
@@ -71,6 +75,7 @@ struct cv_rendition_summary {
     int segments;
     int64_t bandwidth, average_bandwidth; /* bits per second: peak and mean, measured, no sound */
     char codec[32];                       /* RFC 6381 */
+    bool copied;                          /* the source's own coded pictures */
 };
 
 struct cv_ladder_summary {
@@ -96,8 +101,27 @@ CV_MUST_CHECK int cv_ladder_new(const struct cv_ladder_params *params,
 void cv_ladder_free(struct cv_ladder *ladder);
 CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
 
-/* A chunk's frame that lies behind its end: nothing more is needed. */
-enum cv_ladder_outcome { CV_LADDER_TAKEN = 0, CV_LADDER_FULL = 1 };
+/* Whether the source's coded pictures can be the largest rendition, as far as its header says:
+ * fragmented MP4, H.264 that browsers play, upright, square pixels, progressive, at most 60 pictures
+ * a second, and no more bits a second than a rendition of its size may have. `bytes` are the source's.
+ * `reason` is written when they cannot. */
+bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
+                     int64_t bytes, char reason[CV_LADDER_REASON_SIZE]);
+
+enum cv_ladder_outcome {
+    CV_LADDER_TAKEN = 0,
+    CV_LADDER_FULL = 1,       /* a chunk's frame that lies behind its end: nothing more is needed */
+    CV_LADDER_UNSUITABLE = 2, /* the source cannot be copied after all: cv_ladder_refusal */
+};
+
+/* A ladder that copies sees each coded picture before the decoder does, in decoding order. A
+ * cv_decoder_watch of the ladder. */
+CV_MUST_CHECK int cv_ladder_packet(void *ladder, const AVPacket *packet, int64_t pts_us,
+                                   struct cv_error *error);
+/* Why the source cannot be copied after all; "" when nothing speaks against it. */
+const char *cv_ladder_refusal(const struct cv_ladder *ladder);
+/* Refuses the copy for a reason that the caller knows of; nothing to a ladder that encodes all. */
+void cv_ladder_refuse(struct cv_ladder *ladder, const char *reason);
 
 /* Frames and sound each in presentation order. The picture is referred to, not copied. A chunk wants
  * at least one frame from before its beginning. */
@@ -119,6 +143,6 @@ CV_MUST_CHECK int cv_ladder_join(struct cv_ladder *ladder, const char *text,
 int cv_ladder_poster_chunk(const struct cv_ladder *ladder);
 
 /* Ends picture and sound together, where the longer of the two ends, and completes the files; but
- * for the poster of a ladder that joins. */
+ * for the poster of a ladder that joins. CV_LADDER_UNSUITABLE as for cv_ladder_frame. */
 CV_MUST_CHECK int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
                                    struct cv_error *error);

@@ -170,6 +170,12 @@ static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *l
 
 /* ---- before the end -------------------------------------------------------------------------- */
 
+/* The longest segment that there can be. */
+static int target_of(const struct cv_ladder *ladder)
+{
+    return ladder->copy ? CV_HLS_TARGET_COPIED_S : CV_HLS_TARGET_S;
+}
+
 /* NAME.m3u8 of the first `count` segments; *ret_list is them. */
 static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, size_t count,
                        struct cv_segment_list *ret_list, struct cv_error *error)
@@ -179,8 +185,8 @@ static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, s
     cv_auto_free char *text = NULL;
     int result = cv_segments_snapshot(segments, count, ret_list, error);
     result = result ? result : cv_format(&file, error, "%s.m3u8", names.name);
-    result =
-        result ? result : cv_playlist_media(ret_list, &names, CV_HLS_TARGET_S, false, &text, error);
+    result = result ? result
+                    : cv_playlist_media(ret_list, &names, target_of(ladder), false, &text, error);
     return result ? result
                   : cv_files_write_provisional(ladder->files, file, playlist_type, text,
                                                strlen(text), error);
@@ -218,7 +224,7 @@ static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictu
     }
     cv_auto_free char *text = NULL;
     int result = cv_playlist_multivariant(&variant, 1, &sound, ladder->sound_count > 0,
-                                          CV_HLS_TARGET_S, false, &text, error);
+                                          target_of(ladder), false, &text, error);
     return result ? result
                   : cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
                                                strlen(text), error);
@@ -228,7 +234,7 @@ static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictu
 static int publish_early(struct cv_ladder *ladder, size_t count, size_t sound_count,
                          struct cv_error *error)
 {
-    struct cv_segments *pictures = cv_rendition_segments(ladder->renditions[ladder->count - 1]);
+    struct cv_segments *pictures = cv_ladder_segments(ladder, ladder->count - 1);
     struct cv_segment_list list = {0}, sound_list = {0};
     int result = write_early(ladder, pictures, count, &list, error);
     if (result == 0 && ladder->sound_count > 0) {
@@ -251,8 +257,8 @@ static size_t told(struct cv_segments *segments)
 int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
 {
     /* Counted before the files are told of: what is named has been told of. */
-    struct cv_rendition *smallest = ladder->renditions[ladder->count - 1];
-    size_t count = ladder->progressive && smallest ? told(cv_rendition_segments(smallest)) : 0;
+    struct cv_segments *smallest = cv_ladder_segments(ladder, ladder->count - 1);
+    size_t count = ladder->progressive ? told(smallest) : 0;
     size_t sound_count = told(ladder->sounds[0].segments);
     int result = cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
     if (result != 0 || count == ladder->early || (ladder->sound_count > 0 && sound_count == 0) ||
@@ -289,7 +295,7 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
     struct cv_playlist_sound sounds[CV_MEDIA_TRACKS_MAX];
     char names[CV_LADDER_RENDITIONS_MAX][CV_LADDER_NAME_SIZE];
     size_t count = describe_all(ladder, variants, names);
-    int target = ladder->progressive ? CV_HLS_TARGET_S : 1; /* of a playlist it never changes */
+    int target = ladder->progressive ? target_of(ladder) : 1; /* of a playlist it never changes */
     for (size_t i = 0; i < count; i++) {
         int own = cv_segment_list_target(variants[i].list);
         target = own > target ? own : target;
@@ -337,6 +343,7 @@ static void summarize(const struct cv_ladder *ladder, int64_t end_us,
             .segments = (int)list->count,
             .bandwidth = cv_segment_list_peak(list, cv_segment_list_target(list)),
             .average_bandwidth = cv_segment_list_average(list),
+            .copied = i < ladder->first_encoded,
         };
         (void)cv_ladder_names(ladder, i, rendition->name);
         (void)snprintf(rendition->codec, sizeof(rendition->codec), "%s",
@@ -372,11 +379,9 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     ladder->joins = params->joins;
     ladder->poster_chunk = -1;
     ladder->poster_score = -1;
-    int width, height;
-    cv_shown_size(params->source, &width, &height);
     ladder->shape = params->source->sample_aspect;
-    ladder->count =
-        cv_ladder_plan(width, height, params->short_sides, params->short_side_count, ladder->sizes);
+    ladder->first_encoded = params->copied ? 1 : 0;
+    ladder->count = cv_ladder_sizes(params, params->copied != NULL, ladder->sizes);
     if (ladder->count == 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "no rendition is asked for");
     }
@@ -387,6 +392,9 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     result = result ? result
                     : cv_sprites_new(params->source->duration_us, params->chunk, ladder->files,
                                      &ladder->sprites, error);
+    if (result == 0 && params->copied) {
+        result = cv_ladder_open_copy(ladder, params->copied, error);
+    }
     if (result == 0 && !ladder->is_chunk) {
         result = open_sounds(ladder, error);
     }
@@ -403,6 +411,7 @@ void cv_ladder_free(struct cv_ladder *ladder)
         for (size_t i = 0; i < ladder->count; i++) {
             cv_rendition_free(ladder->renditions[i]);
         }
+        cv_copy_free(ladder->copy);
         close_sounds(ladder);
         cv_ladder_free_joined(ladder);
         cv_sprites_free(ladder->sprites);
@@ -420,7 +429,7 @@ void cv_ladder_free(struct cv_ladder *ladder)
 static int threads_of(const struct cv_ladder *ladder, size_t rendition)
 {
     double all = 0;
-    for (size_t i = 0; i < ladder->count; i++) {
+    for (size_t i = ladder->first_encoded; i < ladder->count; i++) {
         all += (double)ladder->sizes[i].width * ladder->sizes[i].height;
     }
     double own = (double)ladder->sizes[rendition].width * ladder->sizes[rendition].height;
@@ -433,12 +442,13 @@ static int open_renditions(struct cv_ladder *ladder, struct cv_error *error)
 {
     const struct cv_media_info *source = ladder->source;
     double rate = source->frame_rate > FRAME_RATE_MAX ? FRAME_RATE_MAX : source->frame_rate;
-    for (size_t i = ladder->count; i-- > 0;) {
+    for (size_t i = ladder->count; i-- > ladder->first_encoded;) {
+        bool is_first = i == ladder->first_encoded;
         struct cv_rendition_params params = {
             .size = ladder->sizes[i],
-            .source_width = i > 0 ? ladder->sizes[i - 1].width : source->width,
-            .source_height = i > 0 ? ladder->sizes[i - 1].height : source->height,
-            .aspect = i > 0 ? (AVRational){1, 1} : ladder->shape,
+            .source_width = is_first ? source->width : ladder->sizes[i - 1].width,
+            .source_height = is_first ? source->height : ladder->sizes[i - 1].height,
+            .aspect = is_first ? ladder->shape : (AVRational){1, 1},
             .frame_rate = rate,
             .threads = threads_of(ladder, i),
             .own_thread = ladder->threads > 1,
@@ -446,7 +456,8 @@ static int open_renditions(struct cv_ladder *ladder, struct cv_error *error)
             .first = (size_t)(ladder->chunk.from_us / CV_HLS_SEGMENT_US),
             .files = ladder->files,
             .next = i + 1 < ladder->count ? ladder->renditions[i + 1] : NULL,
-            .poster = i == 0 ? &ladder->poster : NULL,
+            .poster = i == 0 ? &ladder->poster
+                             : NULL, /* the copy's are offered by cv_ladder_show_copied */
             .sprites = i + 1 == ladder->count ? ladder->sprites : NULL,
         };
         int result = cv_rendition_new(&params, &ladder->renditions[i], error);
@@ -512,11 +523,35 @@ static void name_colours(const struct cv_ladder *ladder, AVFrame *picture)
     }
 }
 
+/* A picture of a source that is copied is shown at its own time, as a key picture where the source has
+ * one. The first one stands from the beginning. */
+static int copied_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
+                        struct cv_error *error)
+{
+    bool is_first = ladder->last == NULL;
+    int result = is_first ? open_renditions(ladder, error) : 0;
+    av_frame_free(&ladder->last);
+    ladder->last = result ? NULL : av_frame_clone(frame->picture);
+    if (!ladder->last) {
+        return result ? result
+                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    }
+    name_colours(ladder, ladder->last);
+    int64_t ticks = is_first ? 0 : av_rescale(frame->pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    result = cv_ladder_show_copied(ladder, ticks, error);
+    result = result ? result : cv_ladder_tell(ladder, error);
+    return result ? result : cv_copy_refusal(ladder->copy) ? CV_LADDER_UNSUITABLE : CV_LADDER_TAKEN;
+}
+
 int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
                     struct cv_error *error)
 {
     if (ladder->is_full) {
         return CV_LADDER_FULL;
+    }
+    if (ladder->copy) {
+        ladder->video_end_us = frame->pts_us + frame->duration_us;
+        return copied_frame(ladder, frame, error);
     }
     ladder->video_end_us = frame->pts_us + frame->duration_us;
     if (!cv_cadence_admit(&ladder->cadence, frame->pts_us)) {
@@ -553,17 +588,23 @@ static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv
     }
     int64_t sound_us = ladder->is_chunk ? ladder->heard_us : sounds_end_us(ladder);
     int64_t end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
-    int result = fill_pause(ladder, end_us, error);
+    int result = ladder->copy ? 0 : fill_pause(ladder, end_us, error);
     *ret_end_us = end_us;
     int64_t end =
         ladder->is_full ? ladder->full_ticks : av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
-    return result ? result : cv_rendition_end(ladder->renditions[0], end, error);
+    if (result == 0 && ladder->copy) {
+        result = cv_ladder_end_copied(ladder, end, error);
+    }
+    if (result != 0 || ladder->first_encoded == ladder->count) {
+        return result;
+    }
+    return cv_rendition_end(ladder->renditions[ladder->first_encoded], end, error);
 }
 
 static int join_renditions(struct cv_ladder *ladder, struct cv_error *error)
 {
     int result = 0;
-    for (size_t i = 0; result == 0 && i < ladder->count; i++) {
+    for (size_t i = ladder->first_encoded; result == 0 && i < ladder->count; i++) {
         result = cv_rendition_join(ladder->renditions[i], error);
     }
     return result;

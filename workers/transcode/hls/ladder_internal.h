@@ -4,6 +4,7 @@
 
 #include "common/media/media.h"
 
+#include "workers/transcode/hls/copy.h"
 #include "workers/transcode/hls/rendition.h"
 
 struct cv_ladder_track {
@@ -34,7 +35,9 @@ struct cv_ladder {
     struct cv_rendition
         *renditions[CV_LADDER_RENDITIONS_MAX]; /* largest first; NULL before the first picture */
     size_t count;
-    AVRational shape; /* of the source's pixels, as they are shown */
+    struct cv_copy *copy; /* the largest rendition, then no other has its place; NULL: none */
+    size_t first_encoded; /* the largest rendition that is encoded; may be `count` */
+    AVRational shape;     /* of the source's pixels, as they are shown */
     struct cv_sprites *sprites;
     struct cv_poster poster;
     struct cv_ladder_track sounds[CV_MEDIA_TRACKS_MAX]; /* as the source's tracks */
@@ -58,6 +61,24 @@ struct cv_ladder {
 
 /* Tells the caller of files that have become complete, and of playlists that name them early. */
 CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);
+
+/* The renditions of a ladder, largest first; 0 of a copied one: cv_ladder_plan_copied. */
+size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
+                       struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX]);
+
+/* The rendition that is copied; `codec` describes the source's stream. */
+CV_MUST_CHECK int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec,
+                                      struct cv_error *error);
+/* Shows the newest picture to the renditions that are encoded; without any, to those who make small
+ * pictures. */
+CV_MUST_CHECK int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks,
+                                        struct cv_error *error);
+/* Ends the copy at `end` ticks, or CV_LADDER_UNSUITABLE. */
+CV_MUST_CHECK int cv_ladder_end_copied(struct cv_ladder *ladder, int64_t end,
+                                       struct cv_error *error);
+
+/* One rendition's writer of segments; NULL before its first picture. */
+struct cv_segments *cv_ladder_segments(const struct cv_ladder *ladder, size_t rendition);
 
 /* One rendition's segments, whether they were made here or joined. */
 const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rendition);

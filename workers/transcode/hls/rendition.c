@@ -96,6 +96,30 @@ size_t cv_ladder_plan(int width, int height, const int *short_sides, size_t coun
     return planned;
 }
 
+size_t cv_ladder_plan_copied(int width, int height, const int *short_sides, size_t count,
+                             bool any_size,
+                             struct cv_rendition_size renditions[CV_LADDER_RENDITIONS_MAX])
+{
+    struct cv_rendition_size planned[CV_LADDER_RENDITIONS_MAX];
+    size_t all = cv_ladder_plan(width, height, short_sides, count, planned), kept = 0;
+    int64_t pixels = (int64_t)width * height;
+    bool is_planned = all > 0 && planned[0].width == width && planned[0].height == height;
+    const struct preset *own = NULL; /* the smallest that holds as many pixels */
+    for (size_t i = 0; i < CV_COUNT(presets); i++) {
+        own = presets[i].pixels >= pixels ? &presets[i] : own;
+    }
+    if (!own || (!is_planned && !any_size)) {
+        return 0;
+    }
+    renditions[kept++] = (struct cv_rendition_size){width, height, own->max_rate};
+    for (size_t i = 0; i < all && kept < CV_LADDER_RENDITIONS_MAX; i++) {
+        if ((int64_t)planned[i].width * planned[i].height * 100 <= pixels * NEARLY_PERCENT) {
+            renditions[kept++] = planned[i];
+        }
+    }
+    return kept;
+}
+
 /* ---- one rendition --------------------------------------------------------------------------- */
 
 enum {

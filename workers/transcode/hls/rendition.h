@@ -20,6 +20,12 @@ struct cv_rendition_size {
 size_t cv_ladder_plan(int width, int height, const int *short_sides, size_t count,
                       struct cv_rendition_size renditions[CV_LADDER_RENDITIONS_MAX]);
 
+/* The same with the source's own size as the largest one; 0: it is larger than all presets, or (without
+ * `any_size`) `short_sides` do not ask for it. */
+size_t cv_ladder_plan_copied(int width, int height, const int *short_sides, size_t count,
+                             bool any_size,
+                             struct cv_rendition_size renditions[CV_LADDER_RENDITIONS_MAX]);
+
 /* ---- encoding -------------------------------------------------------------------------------- */
 
 struct cv_rendition;

@@ -13,6 +13,7 @@ struct cv_segment_writer_params {
     const char *name;       /* of the rendition */
     struct cv_files *files; /* told of files besides the segments */
     bool goes_on;           /* the first segment follows one of another writer */
+    bool reordered;
     /* Called for each key picture as soon as it is known where it lies in the current segment. */
     int (*key)(void *opaque, int64_t pts, int64_t offset, int64_t size, struct cv_error *error);
     void *opaque;
@@ -230,8 +231,11 @@ static int write_head(struct mp4 *mp4, struct cv_error *error)
         return result;
     }
     cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    result = av_dict_set(&options, "movflags",
-                         "frag_custom+empty_moov+default_base_moof+cmaf+frag_discont", 0);
+    static const char *const flags = "frag_custom+empty_moov+default_base_moof+cmaf+frag_discont";
+    result = av_dict_set(&options, "movflags", flags, 0);
+    if (result >= 0 && mp4->params.reordered) {
+        result = av_dict_set(&options, "movflags", "+negative_cts_offsets", AV_DICT_APPEND);
+    }
     result = result < 0 ? result : av_dict_set(&options, "use_editlist", "0", 0);
     result = result < 0 ? result : avformat_write_header(mp4->muxer, &options);
     if (result < 0) {
@@ -289,6 +293,12 @@ static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
         return result;
     }
     offset = avio_tell(mp4->muxer->pb);
+    if (mp4->params.reordered) {
+        /* libavformat takes no picture that is shown before it is decoded; the muxer adds what lies
+         * between the first picture's two times to all decoding times. */
+        packet->dts -=
+            av_rescale_q(CV_HLS_REORDER_US, AV_TIME_BASE_Q, mp4->muxer->streams[0]->time_base);
+    }
     result = av_write_frame(mp4->muxer, packet);
     av_packet_unref(packet);
     if (result < 0) {
@@ -380,9 +390,15 @@ bool cv_segments_wants_global_header(enum cv_segment_format format)
     return writer_of(format)->global_header;
 }
 
-/* The three bytes behind the type of the sequence parameter set, wherever it lies in Annex B data. */
+/* The three bytes behind the type of the sequence parameter set, wherever it lies in Annex B data; a
+ * configuration record of MP4 begins with its version and them. */
 static void name_h264(struct cv_segments *segments, const uint8_t *data, int size)
 {
+    if (size > SPS_PROFILE_BYTES && data[0] == 1) {
+        (void)snprintf(segments->codec, sizeof(segments->codec), "avc1.%02X%02X%02X", data[1],
+                       data[2], data[3]);
+        return;
+    }
     for (int i = 0; i + 3 + SPS_PROFILE_BYTES < size; i++) {
         if (data[i] == 0 && data[i + 1] == 0 && data[i + 2] == 1 && (data[i + 3] & 31) == NAL_SPS) {
             (void)snprintf(segments->codec, sizeof(segments->codec), "avc1.%02X%02X%02X",
@@ -418,6 +434,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         .name = segments->name,
         .files = params->files,
         .goes_on = params->first > 0,
+        .reordered = params->reordered,
         .key = note_key,
         .opaque = segments,
     };

@@ -12,6 +12,8 @@ enum {
     CV_HLS_KEY_US = 2 * 1000 * 1000,     /* Apple's authoring rules: a key frame every 2 s */
     CV_HLS_SEGMENT_US = 4 * 1000 * 1000, /* two groups: quick seeks, few objects */
     CV_HLS_TAIL_US = 500 * 1000,         /* a shorter last segment joins the one before */
+    CV_HLS_TARGET_COPIED_S = 15,         /* groups of 10 s and a half, cut where 4 s are over */
+    CV_HLS_REORDER_US = 20 * 1000 * 1000,
     CV_HLS_TARGET_S = 5, /* a key frame comes half a second late at most, a tail is no longer */
 };
 
@@ -23,6 +25,8 @@ struct cv_segments_params {
     const AVCodecContext *codec; /* borrowed while opening */
     struct cv_files *files;      /* borrowed; told of each segment when it is final */
     size_t first;                /* number of the first segment; not 0: the middle of a stream */
+    bool reordered; /* fragmented MP4: pictures may be shown before they are decoded, by less than
+                       CV_HLS_REORDER_US */
 };
 
 CV_MUST_CHECK int cv_segments_new(const struct cv_segments_params *params,

@@ -25,8 +25,8 @@ struct cv_hls_summary {
  *   - every object that a playlist or the WebVTT names is there, every one that is there is named;
  *   - segments begin where the durations before them end (1 ms), with a key frame that is shown
  *     first and decoded no earlier (players shift what is); decoding times grow; sound has no gap and ends with the pictures;
- *   - all renditions show the same frames and have the same key frames, two seconds apart or (after
- *     a standing picture) half a second more;
+ *   - all renditions show the same frames and have the same key frames, at most ten seconds and a
+ *     half apart;
  *   - playlists of key frames: each range is one key frame, and none is left out;
  *   - CODECS, RESOLUTION, FRAME-RATE, BANDWIDTH and AVERAGE-BANDWIDTH say what is in the bits;
  *   - the poster is a JPEG; cues follow each other from 0 to the end and lie on their sheets.

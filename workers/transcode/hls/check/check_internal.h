@@ -72,6 +72,11 @@ struct cv_hls_map {
     size_t size;
 };
 
+/* Gives the packets of a segment the times that its fragments' tables say; false: the tables are broken,
+ * or are of other packets. */
+bool cv_hls_read_fragment_times(const struct cv_hls_map *map, const void *data, size_t size,
+                                struct cv_hls_packets *packets);
+
 /* ---- renditions ------------------------------------------------------------------------------ */
 
 /* What one media playlist was found to hold. */

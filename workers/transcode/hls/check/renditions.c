@@ -212,6 +212,10 @@ static int read_packets(const struct cv_hls_map *map, const void *data, size_t s
     } else {
         av_free(buffer);
     }
+    if (result == 0 && map->data && packets.is_video &&
+        !cv_hls_read_fragment_times(map, data, size, &packets)) {
+        packets.count = 0; /* what has no times is none */
+    }
     if (result == 0) {
         *ret_packets = packets;
         packets = (struct cv_hls_packets){0};
@@ -222,11 +226,11 @@ static int read_packets(const struct cv_hls_map *map, const void *data, size_t s
 /* ---- renditions ------------------------------------------------------------------------------ */
 
 enum {
-    TOLERANCE = 90,        /* ticks: 1 ms, of which EXTINF's digits take little */
-    SOUND_PACKET = 1920,   /* 1,024 samples */
-    SOUND_END = 2 * 1920,  /* the last packet is filled up with silence */
-    KEY_TICKS = 2 * 90000, /* the distance of key frames … */
-    KEY_LATE = 50000,      /* … and how late one may come when no picture is there */
+    TOLERANCE = 90,         /* ticks: 1 ms, of which EXTINF's digits take little */
+    SOUND_PACKET = 1920,    /* 1,024 samples */
+    SOUND_END = 2 * 1920,   /* the last packet is filled up with silence */
+    KEY_TICKS = 10 * 90000, /* the distance of key frames of a source that was copied … */
+    KEY_LATE = 50000,       /* … and how late one may come when no picture is there */
 };
 
 void cv_hls_rendition_deinit(struct cv_hls_rendition *rendition)

@@ -1,0 +1,98 @@
+/* A ladder whose largest rendition is the source's own: what sets it apart from others. */
+#include "workers/transcode/hls/ladder_internal.h"
+
+#include <limits.h>
+
+size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
+                       struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX])
+{
+    /* Below 720 the letters of a screen of 1080 cannot be read: docs/measurements.md. */
+    static const int readable[] = {1080, 720};
+    bool is_asked = params->short_side_count > 0, reads = params->for_reading && !is_asked;
+    const int *sides = reads ? readable : params->short_sides;
+    size_t count = reads ? CV_COUNT(readable) : params->short_side_count;
+    int width, height;
+    cv_shown_size(params->source, &width, &height);
+    return copied ? cv_ladder_plan_copied(width, height, sides, count, !is_asked, sizes)
+                  : cv_ladder_plan(width, height, sides, count, sizes);
+}
+
+bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
+                     int64_t bytes, char reason[CV_LADDER_REASON_SIZE])
+{
+    struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX];
+    bool has_size = cv_ladder_sizes(params, true, sizes) > 0;
+    const char *refusal = params->format != CV_SEGMENT_MP4 ? "segments of MPEG-TS are asked for"
+                          : !has_size                      ? "no rendition of its size is asked for"
+                                                           : NULL;
+    int max_rate = has_size ? sizes[0].max_rate : INT_MAX;
+    if (!cv_copy_suits(params->source, codec, bytes, max_rate, reason)) {
+        return false; /* what lies in the source comes before what was asked for */
+    }
+    if (refusal) {
+        (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", refusal);
+    }
+    return !refusal;
+}
+
+int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec,
+                        struct cv_error *error)
+{
+    char name[CV_LADDER_NAME_SIZE];
+    struct cv_copy_params params = {
+        .codec = codec,
+        .name = cv_ladder_names(ladder, 0, name).name,
+        .max_rate = ladder->sizes[0].max_rate,
+        .files = ladder->files,
+    };
+    return cv_copy_new(&params, &ladder->copy, error);
+}
+
+int cv_ladder_packet(void *opaque, const AVPacket *packet, int64_t pts_us, struct cv_error *error)
+{
+    struct cv_ladder *ladder = opaque;
+    return ladder->copy ? cv_copy_packet(ladder->copy, packet, pts_us, error) : 0;
+}
+
+const char *cv_ladder_refusal(const struct cv_ladder *ladder)
+{
+    const char *reason = ladder->copy ? cv_copy_refusal(ladder->copy) : NULL;
+    return reason ? reason : "";
+}
+
+void cv_ladder_refuse(struct cv_ladder *ladder, const char *reason)
+{
+    if (ladder->copy) {
+        cv_copy_refuse(ladder->copy, reason);
+    }
+}
+
+int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks, struct cv_error *error)
+{
+    bool is_key = cv_copy_frame(ladder->copy, ticks);
+    int64_t time_us = av_rescale(ticks, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
+    int result = cv_poster_offer(&ladder->poster, ladder->last, time_us, error);
+    if (result != 0 || cv_copy_refusal(ladder->copy)) {
+        return result;
+    }
+    if (ladder->first_encoded == ladder->count) {
+        return cv_sprites_show(ladder->sprites, ladder->last, time_us, error);
+    }
+    return cv_rendition_show(ladder->renditions[ladder->first_encoded], ladder->last, ticks, is_key,
+                             error);
+}
+
+int cv_ladder_end_copied(struct cv_ladder *ladder, int64_t end, struct cv_error *error)
+{
+    int result = cv_copy_finish(ladder->copy, end, error);
+    if (result != 0) {
+        return result;
+    }
+    if (cv_copy_refusal(ladder->copy)) {
+        return CV_LADDER_UNSUITABLE;
+    }
+    int64_t end_us = av_rescale(end, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
+    return ladder->first_encoded < ladder->count
+               ? 0
+               : cv_sprites_finish(ladder->sprites, end_us, error);
+}

@@ -1,0 +1,436 @@
+#include "workers/transcode/hls/copy.h"
+
+#include <string.h>
+
+enum {
+    PROFILE_BASELINE = 66,
+    PROFILE_MAIN = 77,
+    PROFILE_HIGH = 100,
+    CONSTRAINED = 0x40, /* constraint_set1_flag: no slices in any order, which browsers cannot */
+    LEVEL_MAX = 52,     /* what browsers and their hardware decode */
+    FRAME_RATE_MAX = 61,
+    MACROBLOCK = 16,
+    PEAK_TO_MEAN = 2,
+    GROUP_BYTES_MAX = 64 << 20, /* 10 s at 50 Mbit/s: what waits in memory */
+};
+
+/* How long a picture group may be: what a player fetches before it can switch or show a seek. */
+static const int64_t group_ticks_max = INT64_C(21) * CV_PLAYLIST_CLOCK / 2;
+
+struct picture {
+    AVPacket *packet;
+    int64_t ticks;
+};
+
+struct times {
+    int64_t *values;
+    size_t first, count, capacity;
+};
+
+struct cv_copy {
+    struct cv_h264_sets sets;
+    struct cv_segments *segments;
+    int max_rate;
+    struct picture *group; /* since the newest key picture, in decoding order */
+    size_t count, capacity;
+    int64_t group_bytes, frames;
+    int64_t end; /* a tick beyond the newest picture of the groups before */
+    bool has_begun;
+    struct times keys;     /* of groups whose key picture was not decoded yet */
+    struct times expected; /* of pictures of whole groups, in order, that were not decoded yet */
+    struct times decoded;  /* of decoded pictures whose group is not whole yet */
+    char reason[CV_LADDER_REASON_SIZE];
+};
+
+/* ---- what the header says -------------------------------------------------------------------- */
+
+/* Macroblocks of a picture, by the highest level that bears no more (ITU-T H.264 table A-1). */
+static int macroblocks_of(int level)
+{
+    static const struct {
+        int level, macroblocks;
+    } levels[] = {
+        {10, 99},   {20, 396},  {21, 792},  {30, 1620},  {31, 3600},
+        {32, 5120}, {41, 8192}, {42, 8704}, {50, 22080}, {LEVEL_MAX, 36864},
+    };
+    for (size_t i = 0; i < CV_COUNT(levels); i++) {
+        if (level <= levels[i].level) {
+            return levels[i].macroblocks;
+        }
+    }
+    return 0;
+}
+
+static const char *refuse_sets(const struct cv_h264_sets *sets, const AVCodecParameters *codec)
+{
+    int sequences = 0;
+    for (size_t i = 0; i < sets->count; i++) {
+        struct cv_h264_sps sps;
+        if (sets->sets[i].type != CV_H264_SPS) {
+            continue;
+        }
+        if (++sequences > 1 || !cv_h264_sps_read(&sets->sets[i], &sps)) {
+            return "its parameter sets are not those of one sequence";
+        }
+        bool known = sps.profile == PROFILE_MAIN || sps.profile == PROFILE_HIGH ||
+                     (sps.profile == PROFILE_BASELINE && (sps.constraints & CONSTRAINED));
+        if (!known || sps.chroma_format != 1 || sps.bit_depth != 8) {
+            return "browsers do not play its profile of H.264";
+        }
+        if (!sps.frames_only) {
+            return "it may have interlaced pictures";
+        }
+        int columns = (codec->width + MACROBLOCK - 1) / MACROBLOCK;
+        int rows = (codec->height + MACROBLOCK - 1) / MACROBLOCK;
+        if (columns * rows > macroblocks_of(sps.level)) {
+            return "its pictures do not fit its level of H.264";
+        }
+    }
+    return NULL;
+}
+
+static const char *refuse_picture(const struct cv_media_info *source,
+                                  const AVCodecParameters *codec)
+{
+    bool upright = source->rotation == 0 && !source->mirrored;
+    bool square = source->sample_aspect.num == source->sample_aspect.den;
+    bool indexed =
+        strcmp(source->container, "mov") == 0 || strcmp(source->container, "matroska") == 0;
+    if (codec->codec_id != AV_CODEC_ID_H264) {
+        return "it is not H.264";
+    }
+    if (!indexed) {
+        return "its container is neither MP4 nor Matroska";
+    }
+    if (codec->format != AV_PIX_FMT_YUV420P && codec->format != AV_PIX_FMT_YUVJ420P) {
+        return "its pictures are not 4:2:0 of 8 bits";
+    }
+    if (!upright || !square || source->interlaced || source->high_dynamic_range) {
+        return !upright             ? "its pictures have to be turned"
+               : !square            ? "its pixels are not square"
+               : source->interlaced ? "its pictures are interlaced"
+                                    : "its colours are those of high dynamic range";
+    }
+    if (source->width % 2 != 0 || source->height % 2 != 0) {
+        return "its sides are odd";
+    }
+    return source->frame_rate > FRAME_RATE_MAX ? "it has more than 60 pictures a second" : NULL;
+}
+
+bool cv_copy_suits(const struct cv_media_info *source, const AVCodecParameters *codec,
+                   int64_t bytes, int max_rate, char reason[CV_LADDER_REASON_SIZE])
+{
+    const char *refusal = refuse_picture(source, codec);
+    double rate = source->duration_us > 0
+                      ? 8.0 * (double)bytes * AV_TIME_BASE / (double)source->duration_us
+                      : 0;
+    cv_auto(cv_h264_sets_deinit) struct cv_h264_sets sets = {0};
+    if (!refusal && (source->duration_us <= 0 || rate > max_rate)) {
+        refusal = "it has more bits a second than a rendition of its size may";
+    }
+    if (!refusal && !cv_h264_sets_read(&sets, codec->extradata, (size_t)codec->extradata_size)) {
+        refusal = "its parameter sets cannot be read";
+    }
+    refusal = refusal ? refusal : refuse_sets(&sets, codec);
+    if (refusal) {
+        (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", refusal);
+    }
+    return !refusal;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void cv_copy_refuse(struct cv_copy *copy, const char *reason)
+{
+    if (copy->reason[0] == '\0') {
+        (void)snprintf(copy->reason, sizeof(copy->reason), "%s", reason);
+    }
+}
+
+const char *cv_copy_refusal(const struct cv_copy *copy)
+{
+    return copy->reason[0] ? copy->reason : NULL;
+}
+
+/* The stream as a writer of segments wants to know it: parameter sets written anew, and nothing else
+ * of the source's header but size and colours. */
+static int open_segments(struct cv_copy *copy, const struct cv_copy_params *params,
+                         struct cv_error *error)
+{
+    cv_auto(cv_av_codec_free) AVCodecContext *codec = avcodec_alloc_context3(NULL);
+    if (!codec) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
+    }
+    codec->codec_type = AVMEDIA_TYPE_VIDEO;
+    codec->codec_id = AV_CODEC_ID_H264;
+    codec->width = params->codec->width;
+    codec->height = params->codec->height;
+    codec->pix_fmt = params->codec->format;
+    codec->color_range = params->codec->color_range;
+    codec->colorspace = params->codec->color_space;
+    codec->color_primaries = params->codec->color_primaries;
+    codec->color_trc = params->codec->color_trc;
+    codec->sample_aspect_ratio = (AVRational){1, 1};
+    codec->time_base = (AVRational){1, CV_PLAYLIST_CLOCK};
+    int result = cv_h264_sets_write(&copy->sets, &codec->extradata, &codec->extradata_size, error);
+    struct cv_segments_params segments = {
+        .name = params->name,
+        .format = CV_SEGMENT_MP4,
+        .codec = codec,
+        .files = params->files,
+        .reordered = true,
+    };
+    return result ? result : cv_segments_new(&segments, &copy->segments, error);
+}
+
+int cv_copy_new(const struct cv_copy_params *params, struct cv_copy **ret_copy,
+                struct cv_error *error)
+{
+    cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
+    if (!copy || !cv_h264_sets_read(&copy->sets, params->codec->extradata,
+                                    (size_t)params->codec->extradata_size)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
+    }
+    copy->max_rate = params->max_rate;
+    copy->end = INT64_MIN;
+    int result = open_segments(copy, params, error);
+    if (result != 0) {
+        return result;
+    }
+    *ret_copy = cv_take(copy);
+    return 0;
+}
+
+static void forget_group(struct cv_copy *copy)
+{
+    for (size_t i = 0; i < copy->count; i++) {
+        av_packet_free(&copy->group[i].packet);
+    }
+    copy->count = 0;
+    copy->group_bytes = 0;
+}
+
+void cv_copy_free(struct cv_copy *copy)
+{
+    if (copy) {
+        forget_group(copy);
+        cv_segments_free(copy->segments);
+        cv_h264_sets_deinit(&copy->sets);
+        free(copy->group);
+        free(copy->keys.values);
+        free(copy->expected.values);
+        free(copy->decoded.values);
+        free(copy);
+    }
+}
+
+struct cv_segments *cv_copy_segments(struct cv_copy *copy)
+{
+    return copy->segments;
+}
+
+int64_t cv_copy_frames(const struct cv_copy *copy)
+{
+    return copy->frames;
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+static bool push(struct times *times, int64_t value)
+{
+    if (times->first > 0 && times->first == times->count) {
+        times->first = times->count = 0;
+    }
+    if (times->count == times->capacity) {
+        size_t capacity = times->capacity ? 2 * times->capacity : 256;
+        int64_t *more = reallocarray(times->values, capacity, sizeof(*more));
+        if (!more) {
+            return false;
+        }
+        times->values = more;
+        times->capacity = capacity;
+    }
+    times->values[times->count++] = value;
+    return true;
+}
+
+static bool is_empty(const struct times *times)
+{
+    return times->first == times->count;
+}
+
+/* Coded and decoded pictures, as far as both are known, have the same times. */
+static void compare(struct cv_copy *copy)
+{
+    struct times *expected = &copy->expected, *decoded = &copy->decoded;
+    while (!is_empty(expected) && !is_empty(decoded)) {
+        if (expected->values[expected->first++] != decoded->values[decoded->first++]) {
+            cv_copy_refuse(copy, "its coded pictures are not those that come of decoding it");
+        }
+    }
+}
+
+bool cv_copy_frame(struct cv_copy *copy, int64_t ticks)
+{
+    struct times *keys = &copy->keys;
+    bool is_key = !is_empty(keys) && keys->values[keys->first] == ticks;
+    keys->first += is_key;
+    if (!push(&copy->decoded, ticks)) {
+        cv_copy_refuse(copy, "there is no memory to compare its pictures");
+    }
+    compare(copy);
+    return is_key;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static int ascending(const void *one, const void *other)
+{
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
+/* Whether a segment that is complete holds more than is borne. */
+static bool is_too_dense(const struct cv_copy *copy)
+{
+    const struct cv_segment_list *list = cv_segments_list(copy->segments);
+    const struct cv_segment *last = list->count > 0 ? &list->segments[list->count - 1] : NULL;
+    return last && last->duration >= CV_PLAYLIST_CLOCK &&
+           8.0 * (double)last->bytes * CV_PLAYLIST_CLOCK / (double)last->duration >
+               (double)copy->max_rate * PEAK_TO_MEAN;
+}
+
+/* Writes the group, whose next one begins (or the presentation ends) at `end`. Pictures out of order
+ * are decoded at the times at which, in order, they would be shown: so a group is decoded no earlier
+ * than it is shown, which players count from, and each picture's offset from there may be negative.
+ */
+static int write_group(struct cv_copy *copy, const int64_t *sorted, struct cv_error *error)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < copy->count; i++) {
+        AVPacket *packet = copy->group[i].packet;
+        packet->pts = copy->group[i].ticks;
+        packet->dts = sorted[i];
+        packet->duration = 0;
+        packet->flags = i == 0 ? AV_PKT_FLAG_KEY : 0;
+        av_packet_free_side_data(packet);
+        copy->frames++;
+        result = cv_h264_repack(&copy->sets, packet, error);
+        result = result ? result : cv_segments_write(copy->segments, packet, error);
+    }
+    return result;
+}
+
+static int end_group(struct cv_copy *copy, int64_t end, struct cv_error *error)
+{
+    if (copy->count == 0) {
+        return 0;
+    }
+    cv_auto_free int64_t *sorted = calloc(copy->count, sizeof(*sorted));
+    bool good = sorted != NULL;
+    for (size_t i = 0; sorted && i < copy->count; i++) {
+        sorted[i] = copy->group[i].ticks;
+    }
+    if (sorted) {
+        qsort(sorted, copy->count, sizeof(*sorted), ascending);
+    }
+    for (size_t i = 0; good && i < copy->count; i++) {
+        good = push(&copy->expected, sorted[i]);
+    }
+    if (!good) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for coded pictures");
+    }
+    for (size_t i = 1; i < copy->count; i++) {
+        if (sorted[i] == sorted[i - 1]) {
+            cv_copy_refuse(copy, "two of its pictures have one time");
+        }
+    }
+    if (sorted[0] != copy->group[0].ticks || sorted[0] < copy->end) {
+        cv_copy_refuse(copy, "its groups of pictures are not closed");
+    }
+    if (end - sorted[0] > group_ticks_max) {
+        cv_copy_refuse(copy, "its key pictures are more than 10 seconds apart");
+    }
+    copy->end = sorted[copy->count - 1] + 1;
+    compare(copy);
+    int result = copy->reason[0] ? 0 : write_group(copy, sorted, error);
+    if (result == 0 && is_too_dense(copy)) {
+        cv_copy_refuse(copy, "it has more bits a second than a rendition of its size may");
+    }
+    forget_group(copy);
+    return result;
+}
+
+static const char *refuse_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
+                                 bool *ret_is_key)
+{
+    enum cv_h264_picture kind = cv_h264_look(&copy->sets, packet);
+    *ret_is_key = kind == CV_H264_PICTURE_IDR;
+    if (kind == CV_H264_PICTURE_BROKEN || (packet->flags & AV_PKT_FLAG_CORRUPT)) {
+        return "it is damaged";
+    }
+    if (kind == CV_H264_PICTURE_CHANGED) {
+        return "its parameter sets change";
+    }
+    if (packet->flags & AV_PKT_FLAG_DISCARD) {
+        return "an edit list leaves pictures out";
+    }
+    if (pts_us == AV_NOPTS_VALUE || pts_us < 0) {
+        return "its time stamps are not whole";
+    }
+    if (!copy->has_begun && !*ret_is_key) {
+        return "it does not begin with a key picture";
+    }
+    bool is_long = copy->group_bytes + packet->size > GROUP_BYTES_MAX;
+    return is_long && !*ret_is_key ? "its groups of pictures are too large" : NULL;
+}
+
+int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
+                   struct cv_error *error)
+{
+    bool is_key = false;
+    if (copy->reason[0]) {
+        return 0;
+    }
+    const char *refusal = refuse_packet(copy, packet, pts_us, &is_key);
+    if (refusal) {
+        cv_copy_refuse(copy, refusal);
+        return 0;
+    }
+    int64_t ticks = av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    ticks = copy->has_begun ? ticks : 0; /* the first picture stands from the beginning */
+    int result = is_key ? end_group(copy, ticks, error) : 0;
+    if (result != 0) {
+        return result;
+    }
+    if (copy->count == copy->capacity) {
+        size_t capacity = copy->capacity ? 2 * copy->capacity : 256;
+        struct picture *more = reallocarray(copy->group, capacity, sizeof(*more));
+        if (!more) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for coded pictures");
+        }
+        copy->group = more;
+        copy->capacity = capacity;
+    }
+    AVPacket *own = av_packet_clone(packet);
+    if (!own || (is_key && !push(&copy->keys, ticks))) {
+        av_packet_free(&own);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for coded pictures");
+    }
+    copy->group[copy->count++] = (struct picture){own, ticks};
+    copy->group_bytes += packet->size;
+    copy->has_begun = true;
+    return 0;
+}
+
+int cv_copy_finish(struct cv_copy *copy, int64_t end, struct cv_error *error)
+{
+    int result = end_group(copy, end, error);
+    if (!is_empty(&copy->expected) || !is_empty(&copy->decoded) || !is_empty(&copy->keys)) {
+        cv_copy_refuse(copy, "not all of its coded pictures can be decoded");
+    }
+    if (result != 0 || copy->reason[0]) {
+        return result;
+    }
+    return cv_segments_finish(copy->segments, end, error);
+}
