@@ -130,6 +130,35 @@ def test_a_bad_file_is_said_once(program, data, fixtures_dir):
     assert [json.loads(line)["name"] for line in output.splitlines()] == ["holiday.mp4"]
 
 
+def test_folders_and_standard_input(program, data, fixtures_dir):
+    folder = data.parent / "videos"
+    (folder / "more").mkdir(parents=True)
+    shutil.copy(fixtures_dir / "edge/portrait.mp4", folder / "one.mp4")
+    shutil.copy(fixtures_dir / "edge/odd_sized.mp4", folder / "more/two.mp4")
+    (folder / "notes.txt").write_text("no video")
+
+    def names(*arguments, **options):
+        done = subprocess.run([program("cortana"), "run", *arguments, "--json", "--no-page", "--data", data],
+                              env=environment_without_services(), capture_output=True, check=True, **options)
+        return [json.loads(line)["name"] for line in done.stdout.splitlines()]
+
+    assert names(folder) == ["one.mp4"]
+    assert sorted(names("-r", folder)) == ["one.mp4", "two.mp4"]
+    assert names("-", input=(fixtures_dir / "edge/variable_rate.mp4").read_bytes()) == ["stdin"]
+    listed = subprocess.run([program("cortana"), "videos", "--json", "--data", data], check=True,
+                            env=environment_without_services(), capture_output=True).stdout
+    assert sorted(json.loads(line)["name"] for line in listed.splitlines()) == ["one.mp4", "stdin", "two.mp4"]
+
+
+def test_colors_are_not_for_everyone(program, data, fixtures_dir, terminal):
+    command = f"{program('cortana')} run {fixtures_dir}/edge/portrait.mp4 --no-page --data {data}"
+    for environment, is_colored in (({}, True), ({"NO_COLOR": "1"}, False)):
+        window = terminal(80, 24, command, **environment)
+        wait_until(lambda window=window: "EXIT 0" in window.screen(), "the end", deadline=200)
+        assert ("\033[1m" in window.call("capture-pane", "-p", "-e")) == is_colored
+        window.close()
+
+
 def test_embedding_without_an_endpoint_stops_nothing(program, data, fixtures_dir):
     code, output, errors = finish(start(program, data, "embeddings", "use", "model", "--json"))
     assert code == 1  # there is no installation yet
