@@ -140,6 +140,22 @@ static void test_columns_are_split_and_words_are_not(void **state)
     expect_box(&lines.items[0].box, lines.items[0].box.x < 200 ? &left : &right, 2);
 }
 
+/* Where a list has dashes, a blank lies between one and its item; a dash further off is of another column. */
+static void test_a_dash_before_an_item_is_of_its_line(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, white);
+        struct ocr_box item = draw_text(&frame, "milk and bread", 120, 40, 18, black);
+        struct ocr_box dash = {item.x - (apart ? 60 : 28), 50, 9, 3};
+        fill_box(&frame, dash, black);
+        struct ocr_box whole = apart ? item : ocr_box_union(&dash, &item);
+        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        assert_int_equal(lines.count, 1);
+        expect_box(&lines.items[0].box, &whole, 2);
+    }
+}
+
 /* A tall emoji in front does not let a line reach over the gap between two columns. */
 static void test_an_emoji_does_not_join_columns(void **state)
 {
@@ -452,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_uneven_ground_has_no_faint_lines),
         cmocka_unit_test(test_sizes_from_small_to_large),
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
+        cmocka_unit_test(test_a_dash_before_an_item_is_of_its_line),
         cmocka_unit_test(test_an_emoji_does_not_join_columns),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),
         cmocka_unit_test(test_a_disc_before_two_lines_joins_neither),

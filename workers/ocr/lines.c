@@ -130,6 +130,18 @@ static void place(struct ocr_grouping *all, size_t item)
     all->line_of[item] = best;
 }
 
+/* Whether a dash stands before letters, as before the items of a list: then a blank may lie between. */
+static bool is_list_dash(const struct ocr_growing *small, const struct ocr_growing *large)
+{
+    const struct ocr_box *dash = &small->box, *text = &large->box;
+    int above = dash->y - text->y, below = ocr_bottom(text) - ocr_bottom(dash);
+
+    return small->glyphs == 1 && dash->width * 2 >= dash->height * 3 &&
+           dash->width <= large->tall && dash->height * 4 <= large->tall &&
+           above * 4 >= large->tall && below * 4 >= large->tall &&
+           text->x - ocr_right(dash) <= gap_limit(large->tall) && dash->x < text->x;
+}
+
 /* Whether two finished pieces are one line: same height and place, or a stray mark beside letters. */
 static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
 {
@@ -140,6 +152,9 @@ static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
     int height = large->box.height,
         overlap = ocr_min(ocr_bottom(&a->box), ocr_bottom(&b->box)) - ocr_max(a->box.y, b->box.y);
 
+    if (is_list_dash(small, large)) {
+        return true;
+    }
     if (small->box.height * 20 < large->tall * 9) {
         return small->box.width <= 3 * height && gap * 2 <= large->tall &&
                mark_fits(small->box.y, ocr_bottom(&small->box), large->box.y,
