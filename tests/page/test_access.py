@@ -24,7 +24,7 @@ SCREENS = {
     "job": ("/jobs/FAILED", ".error-box"), "run": ("/runs/RUN", ".graph"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
 }
 OPERATORS = {"queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"),
-             "failures": ("/failures", "h1"), "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "many": ("/jobs?state=failed", "tbody tr")}
+             "failures": ("/failures", "h1"), "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "audit": ("/audit", "h1"), "many": ("/jobs?state=failed", "tbody tr")}
 
 
 def examine(screen, place, theme, path, shown):

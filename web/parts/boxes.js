@@ -1,6 +1,8 @@
 /* Boxes around the text in the picture. They follow a line along its track, or from where it appeared to where it was
  * last. */
 
+const ROUNDED_MS = 0.5; // times of lines are rounded to ms, those of frames are not
+
 /** Where the track is at a time. @param {number[]} track t, x, y, dt, dx, dy, … @param {number} ms */
 function pointAt(track, ms) {
     let [t, x, y] = track;
@@ -67,7 +69,7 @@ class Boxes extends HTMLElement {
     at(ms) {
         this.now = ms;
         const [width, height] = this.#size;
-        const shown = width ? this.#lines.filter((line) => line.t_start <= ms && ms < line.t_end) : [];
+        const shown = width ? this.#lines.filter((line) => line.t_start <= ms + ROUNDED_MS && ms + ROUNDED_MS < line.t_end) : [];
         const ids = new Set(shown.map((line) => line.id));
         for (const [id, made] of this.#made) {
             if (!ids.has(id)) {

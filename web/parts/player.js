@@ -7,6 +7,7 @@ import './boxes.js';
 
 const JUMP_S = 10;
 const STEP_S = 5;
+const ROUNDED_MS = 0.5; // a frame's time is rounded to ms; the frame before it must not be shown in its place
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
 const MODES = ['hits', 'all', 'none'];
 const KEPT_S = 60; // of what was played, for going back
@@ -67,7 +68,7 @@ class Player extends Element {
             element.src = `${url}#t=${startMs / 1000}`;
         } else {
             await import('../vendor/hls.min.js');
-            this.hls = new globalThis.Hls({enableWorker: false, startPosition: startMs / 1000,
+            this.hls = new globalThis.Hls({enableWorker: false, startPosition: (startMs + ROUNDED_MS) / 1000,
                 backBufferLength: KEPT_S, capLevelToPlayerSize: true});
             this.hls.on('hlsError', (_, fault) => {
                 if (fault.fatal) {
@@ -155,7 +156,7 @@ class Player extends Element {
         const most = this.file?.duration_ms ?? 0;
         const wanted = Math.min(Math.max(ms, 0), most);
         if (this.video) {
-            this.video.currentTime = wanted / 1000;
+            this.video.currentTime = (wanted + ROUNDED_MS) / 1000;
         }
         this.show(wanted);
     }
