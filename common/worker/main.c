@@ -82,8 +82,13 @@ int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
         .poll_ms = 2000,
     };
     int code = CV_EXIT_DONE;
+    struct cv_error error;
     if (!parse(stage, argc, argv, &options, &code)) {
         return code;
+    }
+    if (stage->check && stage->check(&error) != 0) {
+        cv_log_error(&error, stage->name);
+        return CV_EXIT_STOP;
     }
     if (options.is_broker_host) {
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -154,6 +154,10 @@ struct cv_stage {
     int (*run)(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                struct cv_error *error);
 
+    /* Whether the settings are there without which no job could be done; asked at the start of each process, before it
+     * is shut in. NULL: there are none. */
+    int (*check)(struct cv_error *error);
+
     /* With CV_STAGE_NEEDS_NETWORK: the TCP port that run() will connect to, asked in the stage
      * process before it is shut in. All others but the database's and a name server's are closed
      * then. 0: none. */

@@ -34,6 +34,7 @@ def test_each_thing_lies_in_its_place(installed):
                  "bash-completion/completions/cortana", "zsh/site-functions/_cortana",
                  "fish/vendor_completions.d/cortana.fish", "doc/cortana-vision/docs/operations.md"):
         assert (share / path).stat().st_size > 100, path
+    assert all(page.stat().st_size > 500 for page in (share / "man/man8").iterdir())
     subprocess.run(["bash", "-n", share / "bash-completion/completions/cortana"], check=True)
     pages = [share / "man" / page for page in ("man1/cortana.1", "man1/cortana-clip.1", "man8/ocr-worker.8")]
     shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", *pages], capture_output=True, text=True, check=True,
