@@ -62,7 +62,8 @@ INPUTS = {
 
 
 @pytest.fixture
-def stage(program, store_dir):
+def stage(program, store_dir, monkeypatch):
+    monkeypatch.setenv("CORTANA_SEGMENTS", "ts")
     return Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
 
 
@@ -82,7 +83,7 @@ def largest(result, folder):
 def test_inputs(stage, tmp_path, name):
     extension, arguments, expected, sizes = INPUTS[name]
     source = make_clip(tmp_path / f"a.{extension}", arguments)
-    result, folder = transcode(stage, source)
+    result, folder = transcode(stage, source, renditions=[1080, 720, 480, 360])
     assert {key: result[key] for key in expected} == {
         key: pytest.approx(value, abs=0.05) if isinstance(value, float) else value
         for key, value in expected.items()}
@@ -137,7 +138,7 @@ def test_woven_half_pictures_become_whole(stage, tmp_path):
 
 def test_colours_are_named_alike_in_every_rendition(stage, tmp_path):
     source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=1280x720:r=5:d=1 -c:v libx264")
-    result, folder = transcode(stage, source)
+    result, folder = transcode(stage, source, renditions=[1080, 720, 480, 360])
     assert len(result["renditions"]) == 3
     for rendition in result["renditions"]:
         video = streams(folder / f"{rendition['name']}.m3u8")["video"]
