@@ -201,7 +201,7 @@ def test_a_key_that_is_none(gateway):
     (OPERATOR, {"role": "service"}, 403), (ADMIN, {"team_id": str(uuid.uuid4())}, 400), (SERVICE, {}, 400),
     (SERVICE, {"role": "service", "team_id": TEAM}, 400), (ADMIN, {"expires_at": "2020-01-01T00:00:00Z"}, 400),
     (ADMIN, {"addresses": "10.0.0.1/8"}, 400), (ADMIN, {"role": "root"}, 400), (ADMIN, {"name": ""}, 400),
-    (ADMIN, {"unknown": 1}, 400)])
+    (ADMIN, {"unknown": 1}, 400)], ids=map(str, range(12)))
 def test_keys_that_are_refused(gateway, bearer, wanted, status):
     answer = gateway.ask("/keys", bearer, "POST", {"name": "x", "role": "viewer", **wanted})
     assert check(answer, "POST", "/keys").status == status, answer.data
