@@ -22,6 +22,7 @@ enum value_type {
 enum handler {
     HANDLER_DATABASE, /* the SQL function of its name */
     HANDLER_DOCUMENT, /* the gateway, with the document */
+    HANDLER_PAGE,     /* the gateway, with the document as a page */
     HANDLER_SIGN_IN,  /* the SQL function, for the token in the body, which becomes a cookie */
     HANDLER_SIGN_OUT, /* the gateway */
     HANDLER_EVENTS,   /* the SQL function says what of, and the answer is a stream */
@@ -73,7 +74,9 @@ struct operation {
 extern const struct operation operations[];
 extern const size_t operation_count;
 extern const unsigned char openapi_document[];
-extern const size_t openapi_length; /* bytes */
+extern const size_t openapi_length;        /* bytes */
+extern const unsigned char openapi_page[]; /* the same for people, HTML */
+extern const size_t openapi_page_length;
 
 enum {
     ROUTE_NO_SUCH_PATH = 1,

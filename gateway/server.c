@@ -494,16 +494,14 @@ static void take_body(struct exchange *exchange, const char *data, size_t length
 
 static void answer_document(struct exchange *exchange)
 {
-    exchange->answer.body = malloc(openapi_length);
-    if (!exchange->answer.body) {
-        refuse(exchange, 503, "busy", "Try again", "out of memory");
-        return;
-    }
-    (void)memcpy(exchange->answer.body, openapi_document, openapi_length);
-    exchange->answer.length = openapi_length;
-    exchange->answer.status = 200;
-    (void)snprintf(exchange->answer.etag, sizeof(exchange->answer.etag), "\"%s-%zu\"", CV_VERSION,
-                   openapi_length);
+    struct answer *answer = &exchange->answer;
+    bool is_page = exchange->operation->handler == HANDLER_PAGE;
+    answer->fixed_body = is_page ? openapi_page : openapi_document;
+    answer->length = is_page ? openapi_page_length : openapi_length;
+    answer->content_type = is_page ? "text/html; charset=utf-8" : NULL;
+    answer->headers = json_pack("{s:s}", "Content-Security-Policy", "default-src 'none'");
+    answer->status = 200;
+    (void)snprintf(answer->etag, sizeof(answer->etag), "\"%s-%zu\"", CV_VERSION, answer->length);
 }
 
 /* A browser's EventSource has no other place for it. */
@@ -523,6 +521,7 @@ static bool answer_here(struct exchange *exchange)
     const struct admission *admission = exchange->server->params.admission;
     switch (exchange->operation->handler) {
     case HANDLER_DOCUMENT:
+    case HANDLER_PAGE:
         answer_document(exchange);
         break;
     case HANDLER_SIGN_IN:

@@ -6,6 +6,7 @@ usage: routes.py openapi.json OUTPUT.c
 The document is the one source: an operation that is not in it does not exist, and a parameter that it does not name is
 refused. What this script does not understand of a schema it refuses, so that no check is dropped without a word.
 """
+import html
 import json
 import pathlib
 import sys
@@ -59,6 +60,56 @@ def rules_of(document, operation):
             yield rule(name, member, "PLACE_BODY", resolve(document, schema), member in body["required"])
 
 
+def schema_words(schema):
+    """What a value is, in a few words."""
+    if "$ref" in schema:
+        return schema["$ref"].rsplit("/", 1)[1]
+    kind = schema.get("type", "")
+    words = [" or ".join(kind) if isinstance(kind, list) else schema.get("format", kind)]
+    words += [f"{word} {schema[name]}" for name, word in (("minimum", "from"), ("maximum", "to"), ("default", "else"))
+              if name in schema]
+    return ", ".join(words + ([" | ".join(schema["enum"])] if "enum" in schema else []))
+
+
+def page_of(document):
+    """The document as a page for people: HTML without a style or a script."""
+    def row(*cells):
+        return "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells) + "</tr>"
+
+    lines = ["<!DOCTYPE html><html lang=en><meta charset=utf-8><title>Cortana API</title><h1>Cortana API</h1>",
+             f"<p>{html.escape(document['info'].get('description', ''))} <a href={document['servers'][0]['url']}/openapi.json>",
+             "The OpenAPI document</a> says the same for programs."]
+    for path, methods in document["paths"].items():
+        for method in [key for key in methods if key in METHODS]:
+            operation = methods[method]
+            lines.append(f"<h2 id={operation['operationId']}><code>{method.upper()} {html.escape(path)}</code></h2>"
+                         f"<p>{html.escape(operation['summary'])}<table>")
+            lines += [row(each["name"], each["in"] + (", needed" if each.get("required") else ""), schema_words(each["schema"]),
+                          each.get("description", "")) for each in operation["parameters"]]
+            if "requestBody" in operation:
+                body = resolve(document, operation["requestBody"]["content"]["application/json"]["schema"])
+                lines += [row(name, "body" + (", needed" if name in body["required"] else ""),
+                              schema_words(resolve(document, schema)), schema.get("description", ""))
+                          for name, schema in body["properties"].items()]
+            lines += [row(status, "answer", ", ".join(schema_words(content.get("schema", {"type": kind})) for kind, content in
+                                                      response.get("content", {}).items()), response["description"])
+                      for status, response in operation["responses"].items() if status < "400"]
+            lines.append("</table>")
+    lines.append("<h1>What answers hold</h1>")
+    for name, schema in document["components"]["schemas"].items():
+        lines.append(f"<h2 id={name}>{name}</h2><table>")
+        lines += [row(member, schema_words(each), each.get("description", "")) for member, each in
+                  schema.get("properties", {}).items()]
+        lines.append("</table>")
+    return "\n".join(lines)
+
+
+def bytes_of(name, content):
+    lines = [f"const unsigned char {name}[] = {{"]
+    lines += ["    " + " ".join(f"{byte}," for byte in content[at:at + 20]) for at in range(0, len(content), 20)]
+    return lines + ["};"]
+
+
 def without_duplicates(members):
     """A member that stands twice is an error that json.loads() keeps silent about."""
     names = [name for name, _ in members]
@@ -95,9 +146,9 @@ def main(source, target):
     lines += ["const struct operation operations[] = {", *table, "};",
               f"const size_t operation_count = {len(table)};", ""]
     content = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    lines.append("const unsigned char openapi_document[] = {")
-    lines += ["    " + " ".join(f"{byte}," for byte in content[at:at + 20]) for at in range(0, len(content), 20)]
-    lines += ["};", f"const size_t openapi_length = {len(content)};", ""]
+    page = page_of(document).encode()
+    lines += bytes_of("openapi_document", content) + bytes_of("openapi_page", page)
+    lines += [f"const size_t openapi_length = {len(content)};", f"const size_t openapi_page_length = {len(page)};", ""]
     pathlib.Path(target).write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -1165,6 +1165,7 @@ INSERT INTO upkeep_tasks (name, description, every) VALUES
     ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour'),
     ('queue_history', 'what happened to jobs, by minute and by hour', '1 minute'),
     ('api_notes', 'what the HTTP API has noted of its callers and is not kept any longer', '1 hour'),
+    ('uploads', 'uploads that nobody has gone on with for a week', '1 hour'),
     ('search_words', 'words that no line holds any more', '1 day');
 
 INSERT INTO locks (name) VALUES ('upkeep');
@@ -1203,6 +1204,10 @@ BEGIN
             PERFORM prune_api_notes();
         WHEN 'queue_history' THEN
             PERFORM note_queue_history(coalesce(task.last_at, p_now), p_now);
+        WHEN 'uploads' THEN
+            PERFORM delete_video(u.id) FROM (
+                SELECT id FROM upload_sessions
+                WHERE completed_at IS NULL AND touched_at < p_now - interval '7 days' LIMIT 100) AS u;
         WHEN 'search_words' THEN
             PERFORM search_words_prune();
         ELSE

@@ -742,6 +742,9 @@ RETURN CASE p_wanted
     WHEN 'pending' THEN ARRAY['queued']
     WHEN 'processing' THEN ARRAY['processing', 'stopping', 'lost']
     WHEN 'running' THEN ARRAY['processing', 'stopping', 'lost']
+    WHEN 'starting' THEN ARRAY['processing', 'stopping', 'lost']
+    WHEN 'cancelled' THEN ARRAY['canceled']
+    WHEN 'skipped' THEN ARRAY['canceled']
     WHEN 'completed' THEN ARRAY['done']
     WHEN 'succeeded' THEN ARRAY['done']
     WHEN 'error' THEN ARRAY['failed']
@@ -1131,12 +1134,15 @@ CREATE TABLE cortana.upload_sessions (
     owner_id uuid,
     size bigint NOT NULL CHECK (size > 0),
     created_at timestamptz NOT NULL DEFAULT now(),
+    touched_at timestamptz NOT NULL DEFAULT now(),
     completed_at timestamptz
 );
 COMMENT ON TABLE cortana.upload_sessions IS
     'Uploads through the API, each with the id of the video that it makes. How many bytes have arrived is known by the store.';
 COMMENT ON COLUMN upload_sessions.owner_id IS 'Who uploads; null: the service.';
 COMMENT ON COLUMN upload_sessions.size IS 'Bytes that the whole upload has.';
+COMMENT ON COLUMN upload_sessions.touched_at IS
+    'When the last part came. Upkeep removes an open upload with its video a week later.';
 COMMENT ON COLUMN upload_sessions.completed_at IS 'When the scanner was told that it is complete; null: it is open.';
 CREATE INDEX upload_sessions_open ON cortana.upload_sessions (owner_id) WHERE completed_at IS NULL;
 ALTER TABLE cortana.upload_sessions ENABLE ROW LEVEL SECURITY;
@@ -1219,8 +1225,17 @@ LANGUAGE sql STABLE
 RETURN api.upload_answer((p ->> 'id')::uuid, 200);
 COMMENT ON FUNCTION api.upload IS 'GET /uploads/{id}: how far an upload is.';
 
+CREATE FUNCTION cortana.touch_upload(p_id uuid) RETURNS void
+LANGUAGE sql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    UPDATE upload_sessions SET touched_at = clock_timestamp()
+    WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service())
+$$;
+COMMENT ON FUNCTION cortana.touch_upload IS 'Notes that an upload of the caller''s goes on.';
+
 CREATE FUNCTION api.append_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
@@ -1229,6 +1244,7 @@ BEGIN
     IF answer.body ->> 'state' <> 'open' THEN
         RAISE EXCEPTION 'this upload is complete' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
+    PERFORM touch_upload((p ->> 'id')::uuid);
     RETURN answer;
 END
 $$;
@@ -1385,7 +1401,7 @@ REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.dele
 GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
     api.append_upload, api.upload, api.complete_upload, api.cancel_upload, api.upload_answer, api.delete_video,
     api.reprocess_video, api.reindex_video TO cortana_app;
-REVOKE ALL ON FUNCTION cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
+REVOKE ALL ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
+GRANT EXECUTE ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video TO cortana_app, service_role;

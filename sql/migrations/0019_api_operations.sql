@@ -413,7 +413,9 @@ BEGIN
     INTO found_rows, found_keys
     FROM (SELECT o.* FROM runs o
           WHERE (p ->> 'workflow' IS NULL OR o.workflow = p ->> 'workflow')
-            AND (p ->> 'status' IS NULL OR o.status = p ->> 'status')
+            AND (p ->> 'status' IS NULL
+                 OR o.status = replace(replace((api.job_states(p ->> 'status'))[1], 'queued', 'running'),
+                                       'processing', 'running'))
             AND (p ->> 'video' IS NULL OR o.video_id = (p ->> 'video')::uuid)
             AND (keys IS NULL OR (o.created_at, o.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
           ORDER BY o.created_at DESC, o.id DESC LIMIT wanted + 1) AS r;

@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import time
@@ -90,6 +91,10 @@ def test_the_document_is_served(gateway):
     answer = gateway.ask("/openapi.json")
     assert answer.status == 200 and answer.json == DOCUMENT
     assert gateway.ask("/openapi.json", If_None_Match=answer.headers["ETag"]).status == 304
+    page = gateway.ask("/docs")
+    assert page.status == 200 and page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert page.headers["Content-Security-Policy"] == "default-src 'none'" and "<script" not in page.data.decode()
+    assert all(f"<h2 id={operation['operationId']}>" in page.data.decode() for operation in OPERATIONS.values())
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/videos/", "//videos", "/videos/../me", "/videos/%2e%2e/me", "/me%00",
@@ -153,6 +158,31 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
         line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello")
         assert line in text or f"POST {path}" in MANUAL.read_text()
     place[1].run("DELETE FROM videos WHERE id IN (%s, %s) OR id IN (SELECT id FROM upload_sessions)", video, another)
+
+
+def test_the_table_of_other_names(gateway):
+    """Each operation and each field that it names is in the document, and each state is understood."""
+    text = MANUAL.read_text().partition("## Other names for the same\n")[2].partition("\n## ")[0]
+    operations, roles, states, fields = [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")][2:]
+        for table in text.split("\n\n|")[1:] for table in ["|" + table]]
+    for asked, here, *_ in operations:
+        named = re.findall(r"`([A-Z]+) (/[^`?]*)`", here)
+        assert named or here == "–", asked
+        assert [name for name in named if name not in OPERATIONS] == [], asked
+    assert len(operations) > 25 and len(roles) == 4
+    words = {word.strip() for words, _ in states for word in words.split(",")}
+    for word in words:
+        assert gateway.ask(f"/jobs?state={word}", OWNER).status == 200, word
+    for word in words - {"retry", "retrying", "dead_letter"}:
+        assert gateway.ask(f"/runs?status={word}", OWNER).status == 200, word
+    schemas = DOCUMENT["components"]["schemas"]
+    for asked, here in fields:
+        named = re.findall(r"`([A-Z][A-Za-z]+)\.([a-z_]+)`", here)
+        assert named, asked
+        for schema, member in named:
+            schema = schemas["AttemptList"]["properties"]["items"]["items"] if schema == "Attempt" else schemas[schema]
+            assert member in schema["properties"], (asked, member)
 
 
 # ---- who may see what ------------------------------------------------------------------------------

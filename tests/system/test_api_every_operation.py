@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jobs import Queue
 from test_api import OPERATIONS, check
 
-OF_THE_GATEWAY = {"openapi", "sign_in", "sign_out", "events"}  # test_api.py and test_api_events.py
+OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events"}  # test_api.py and test_api_events.py
 EXAMPLES = int(os.environ.get("CORTANA_API_EXAMPLES", "100"))  # drawn requests of each caller
 RANKS = ["viewer", "editor", "admin", "operator", "service"]
 # name: (rank, what they see of "own", "team" and "foreign", token)

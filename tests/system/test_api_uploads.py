@@ -196,3 +196,16 @@ def test_who_may_change_a_video(gateway, place):
             assert answer.status in statuses, (method, path, name, answer.data)
     assert gateway.ask(f"/videos/{videos['own']}", OWNER).status == 404
     assert place[1].value("SELECT count(*) FROM videos WHERE id = %s", videos["foreign"]) == 1
+
+
+def test_an_upload_that_nobody_goes_on_with_ends(gateway, place):
+    forgotten, young = begin(gateway), begin(gateway)
+    send(gateway, forgotten, 0, FILE[:PART])
+    place[1].run("UPDATE upload_sessions SET touched_at = touched_at - interval '8 days'")
+    assert send(gateway, young, 0, FILE[:PART]).status == 204  # it goes on
+    place[1].run("UPDATE upkeep_tasks SET due_at = CASE name WHEN 'uploads' THEN now() - interval '1 hour' ELSE 'infinity' END")
+    assert place[1].value("SELECT run_upkeep()") == "uploads"
+    assert gateway.ask(forgotten["location"], OWNER, base="").status == 404
+    assert gateway.ask(young["location"], OWNER, base="").json["offset"] == PART
+    assert place[1].value("SELECT count(*) FROM jobs WHERE job_type = 'object_remove' AND payload ->> 'video_id' = %s",
+                          forgotten["video_id"]) == 1

@@ -68,6 +68,7 @@ def library(program, database, sql, tmp_path):
 
 def test_all_objects_of_a_deleted_video_go(library):
     kept, gone, gone_too = library.add(), library.add(), library.add()
+    library.put(f"uploads/{gone}")  # what had come before its upload was given up
     library.remover()
     library.rows("DELETE FROM videos WHERE id = %s", gone)
     assert library.value("SELECT delete_video(%s)", gone_too) is True

@@ -7,6 +7,10 @@ import sys
 
 import psycopg2
 import pytest
+from api import Gateway, make_login, token
+from jobs import Queue
+from media_tools import make_clip, streams
+from pipeline import Pipeline
 from workers import Jobs, wait_until
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -57,3 +61,30 @@ def test_a_job_that_was_lost_is_not_settled(jobs, sql, monkeypatch):
     example.run(connection, *second)
     assert jobs.get(job_id)["status"] == "done"
     connection.close()
+
+
+def test_a_client_of_the_api(program, database, sql, store_dir, fixtures_dir, tmp_path):
+    """It uploads, waits, searches and cuts, against a gateway, a scanner and the pipeline's workers."""
+    make_login(Queue(sql))
+    film = tmp_path / "film.mp4"
+    make_clip(film, f"-ss 3 -i {fixtures_dir / 'subtitles.mp4'} -t 1.5 -r 12 -an -c:v libx264 -preset ultrafast")
+    pipeline = Pipeline(program, database, sql, store_dir, tmp_path, CORTANA_SETTLE_MS="100")
+    pipeline.start()
+    with subprocess.Popen([program("scanner-worker"), "--interval", "3600"], env=pipeline.environment) as scanner:
+        gateway = Gateway(program, database, tmp_path, STORE_URL=f"dir:{store_dir}")
+        try:
+            done = subprocess.run(
+                [sys.executable, EXAMPLES / "client.py", film, "harbour", tmp_path / "clip.mp4"],
+                env={**os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": token()}, text=True,
+                capture_output=True, check=False, timeout=240)
+            assert done.returncode == 0, done.stdout + done.stderr + str(pipeline.failures())
+            assert "Ines Carvalho, Harbour Master" in done.stdout
+            assert streams(tmp_path / "clip.mp4")["video"]["codec_name"] == "h264"
+            refused = subprocess.run([sys.executable, EXAMPLES / "client.py", EXAMPLES / "client.py", "x", "y"], env={
+                **os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": token()}, text=True,
+                capture_output=True, check=False, timeout=60)
+            assert refused.returncode == 1 and "no extension of a video" in refused.stderr
+        finally:
+            gateway.process.stop()
+            pipeline.stop()
+            scanner.terminate()

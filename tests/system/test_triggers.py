@@ -494,7 +494,7 @@ def test_upkeep_is_done_when_it_is_due(queue):
     month = queue.value("SELECT 'task_events_' || to_char(now() + interval '3 months', 'YYYY_MM')")
     queue.run(f"DROP TABLE {month}")
     assert sorted(upkeep(queue, now)) == ["api_notes", "event_partitions", "expired_leases", "queue_history",
-                                          "search_words", "sessions", "trigger_notes"]
+                                          "search_words", "sessions", "trigger_notes", "uploads"]
     assert queue.value("SELECT count(*) FROM interactive_sessions") == 0
     assert queue.status(job) == "queued", "nobody claims that type, and it is rescued and its retry due all the same"
     assert queue.value("SELECT count(*) FROM search_words") == 0
@@ -511,13 +511,13 @@ def test_one_does_the_upkeep_and_the_next_takes_over(queue, database):
     assert queue.value("SELECT run_upkeep()") is None, "one has the lock"
     leader.close()  # it dies with its transaction open
     wait_until(lambda: queue.value("SELECT run_upkeep(%s)", now), "the next one's turn")
-    assert len(upkeep(queue, now)) == 6
+    assert len(upkeep(queue, now)) == 7
 
 
 def test_a_task_that_fails_holds_up_no_other(queue):
     now = queue.value("SELECT now()")
     queue.run("INSERT INTO upkeep_tasks (name, description, every) VALUES ('a', 'unknown', '1 hour')")
-    assert len(upkeep(queue, now)) == 8
+    assert len(upkeep(queue, now)) == 9
     failed = queue.run("DELETE FROM upkeep_tasks WHERE last_error IS NOT NULL RETURNING name, last_error")
     assert failed == [{"name": "a", "last_error": "the upkeep task has no implementation"}]
 

@@ -57,6 +57,7 @@ int main(int argc, char **argv)
         {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*"},
         {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*"},
         {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_LINES "{video_id}/*"},
+        {CV_GRANT_WRITE, CV_KEYS_UPLOADS "{video_id}"},
         {0},
     };
     static const struct cv_stage stage = {

@@ -57,6 +57,10 @@ int cv_objects_remove_video(struct cv_store *store, const char *video_id, struct
             return result;
         }
     }
+    /* What has come of an upload that nobody has gone on with. */
+    cv_auto_free char *upload = NULL;
+    int result = cv_format(&upload, error, CV_KEYS_UPLOADS "%s", video_id);
+    result = result ? result : cv_store_delete(store, upload, error);
     *ret_removed = removed;
-    return 0;
+    return result;
 }
