@@ -47,6 +47,7 @@ static const struct {
     {"CORTANA_GRACE_MS", false},
     {"CORTANA_RENDITIONS", false},
     {"CORTANA_SEGMENTS", false},
+    {"CORTANA_COPY", false},
     {"CORTANA_PROGRESSIVE", false},
     {"CORTANA_SETTLE_MS", false},
     {"CORTANA_OWNER", false},

@@ -101,7 +101,7 @@ SELECT worker_id, count(*) AS attempts, count(*) FILTER (WHERE status = 'succeed
 FROM job_attempts
 WHERE finished_at > now() - interval '24 hours'
 GROUP BY worker_id;
-COMMENT ON VIEW worker_activity IS 'What each worker has done in the last 24 hours.';
+COMMENT ON VIEW worker_activity IS 'The attempts of each worker that ended in the last 24 hours.';
 REVOKE ALL ON worker_activity FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON worker_activity TO cortana_metrics, service_role;
 

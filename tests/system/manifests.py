@@ -89,7 +89,7 @@ def stages():
 def programs():
     """The binaries of workers/ that are installed."""
     return {name for path in (ROOT / "workers").glob("*/meson.build")
-            for name, rest in re.findall(r"^executable\('([^']+)'(.*?install: true)?", path.read_text(),
+            for name, rest in re.findall(r"^programs \+= executable\('([^']+)'(.*?install: true)?", path.read_text(),
                                          re.DOTALL | re.MULTILINE) if rest}
 
 

@@ -221,8 +221,7 @@ def test_a_stage_at_work_leaves_nothing_behind(library, fixtures_dir):
     video = str(uuid.uuid4())
     library.original(video, (fixtures_dir / "chat.mp4").read_bytes())
     library.run()
-    settings = {"CORTANA_LEASE_MS": 3000}
-    worker = library.workers.start("transcode-worker", **settings)
+    worker = library.workers.start("transcode-worker", CORTANA_LEASE_MS=3000, CORTANA_COPY=0)  # slow enough to be met
     library.remover()
     wait_until(lambda: library.rows("SELECT 1 FROM jobs WHERE video_id = %s AND progress > 0.1", video),
                "the transcode to be under way")
@@ -232,7 +231,7 @@ def test_a_stage_at_work_leaves_nothing_behind(library, fixtures_dir):
     assert library.value("SELECT delete_video(%s)", video)
     wait_until(lambda: library.of(video) == [], "the first removal")
     assert library.removal(video)["finished_at"] is None
-    library.put(f"videos/proxy/{video}/segment_00000.ts")  # what the stage would write
+    library.put(f"videos/proxy/{video}/segment_00000.m4s")  # what the stage would write
     os.kill(worker.pid, signal.SIGCONT)
     library.wait_until_removed(video)
     wait_until(lambda: not os.path.exists(f"/proc/{stage}"), "the stage to be stopped")

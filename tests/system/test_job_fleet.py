@@ -512,7 +512,7 @@ def test_counts_of_what_is_open(queue):
     assert (row["ready"], row["waiting"], row["running"], row["dead"], row["retrying"]) == (1, 1, 1, 1, 0)
     assert queue.run("SELECT error_type, jobs FROM job_failures") == [{"error_type": "NotAVideo", "jobs": 1}]
     (worker,) = queue.run("SELECT * FROM worker_activity")
-    assert (worker["attempts"], worker["failed"]) == (2, 1)
+    assert (worker["attempts"], worker["failed"]) == (1, 1)  # the other one runs
 
 
 def test_an_archived_month_comes_back_as_it_was(queue):

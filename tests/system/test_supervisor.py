@@ -150,7 +150,7 @@ def test_a_store_that_is_away_costs_no_job(jobs, workers):
 
 
 def test_large_payload_and_result_pass_through(jobs, workers):
-    text = "x" * (3 << 20)
+    text = "x" * (60 << 10)
     job_id = jobs.enqueue({"do": "succeed", "text": text, "summary": {}})
     workers.start()
     jobs.wait_for(job_id, "done")

@@ -222,7 +222,7 @@ def test_a_second_run_leaves_the_same_objects(stage, tmp_path, fixtures_dir):
 
 # Upright size, frames in the source, duration in seconds.
 AWKWARD = {
-    "SAR-2by3.mp4": ("640x360", 60, 2.020),
+    "SAR-2by3.mp4": ("427x360", 60, 2.020),
     "bbb_176x144_128kbps_15fps_h263.3gp": ("176x144", 15, 1.0),
     "bear-vp9-odd-dimensions.webm": ("161x121", 30, 1.001),
     "cover-h264-mjpeg.mp4": ("640x360", 60, 2.020),
@@ -260,7 +260,7 @@ def test_awkward_files(stage, fixtures_dir, name):
 
 def test_pixels_are_made_square(stage, fixtures_dir):
     result, path = transcode(stage, fixtures_dir / "awkward" / "SAR-2by3.mp4")
-    assert result["resolution"] == "640x360"
+    assert result["resolution"] == "427x360"
     assert [rendition["name"] for rendition in result["renditions"]] == ["426x360"]
     poster = streams(stage.store / result["s3_thumb_path"])["video"]
     assert (poster["width"], poster["height"]) == (426, 360)
