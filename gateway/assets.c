@@ -12,8 +12,10 @@ static const char policy[] =
     "trusted-types lit-html";
 
 /* First parts of the paths of screens; what is behind them is the page's own matter. */
-static const char *const screens[] = {"/videos",  "/upload",   "/jobs",      "/queues", "/runs",
-                                      "/workers", "/failures", "/schedules", "/audit",  "/keys"};
+static const char *const screens[] = {
+    "/videos",   "/upload",    "/jobs",     "/queues",      "/runs",      "/workers",
+    "/failures", "/schedules", "/webhooks", "/performance", "/resources", "/tenants",
+    "/rules",    "/workflows", "/commands", "/audit",       "/keys"};
 
 static const struct asset *find_file(const char *path, size_t length)
 {

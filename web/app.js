@@ -20,12 +20,22 @@ const screens = [
     [/^\/workers$/, 'workers', 'screen-workers'],
     [/^\/failures$/, 'failures', 'screen-failures'],
     [/^\/schedules$/, 'schedules', 'screen-schedules'],
+    [/^\/schedules\/([0-9a-f-]{36})$/, 'schedule', 'screen-schedule'],
+    [/^\/webhooks$/, 'webhooks', 'screen-webhooks'],
+    [/^\/webhooks\/([a-z][a-z0-9_.:-]*)$/, 'webhook', 'screen-webhook'],
+    [/^\/performance$/, 'performance', 'screen-performance'],
+    [/^\/resources$/, 'resources', 'screen-resources'],
+    [/^\/tenants$/, 'tenants', 'screen-tenants'],
+    [/^\/rules$/, 'rules', 'screen-rules'],
+    [/^\/workflows$/, 'workflows', 'screen-workflows'],
+    [/^\/workflows\/([a-z][a-z0-9_]*)$/, 'workflow', 'screen-workflow'],
+    [/^\/commands$/, 'commands', 'screen-commands'],
     [/^\/audit$/, 'audit', 'screen-audit'],
     [/^\/keys$/, 'keys', 'screen-keys'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];
 
-const WORK = /^\/(jobs|queues|runs|workers|failures|schedules|audit|keys)\b/;
+const WORK = /^\/(jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys)\b/;
 
 function applyTheme() {
     document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';

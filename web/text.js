@@ -94,6 +94,9 @@ export const timeOfDay = (time) => clockTime.format(time);
 export const day = (time) => date.format(new Date(time));
 /** @param {string} time RFC 3339 */
 export const moment = (time) => dateAndTime.format(new Date(time));
+/** @param {string} time RFC 3339 @param {string | null} zone of its clock; null: the reader's */
+export const momentIn = (time, zone) => new Intl.DateTimeFormat(language, {dateStyle: 'full', timeStyle: 'long', ...zone && {timeZone: zone}})
+    .format(new Date(time));
 /** @param {number} value */
 export const count = (value) => number.format(value);
 

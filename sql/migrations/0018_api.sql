@@ -770,7 +770,8 @@ COMMENT ON FUNCTION api.job_object IS 'A job as lists show it. Who works on it i
 
 CREATE FUNCTION api.job_matches(j jobs, p jsonb) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN (p ->> 'type' IS NULL OR j.job_type = p ->> 'type')
+RETURN (p -> 'ids' IS NULL OR p -> 'ids' ? j.id::text)
+   AND (p ->> 'type' IS NULL OR j.job_type = p ->> 'type')
    AND (p ->> 'state' IS NULL OR api.job_state(j) = ANY (api.job_states(p ->> 'state')))
    AND (p ->> 'run' IS NULL OR j.run_id = (p ->> 'run')::uuid)
    AND (p ->> 'source' IS NULL OR j.source = p ->> 'source')
@@ -780,7 +781,7 @@ RETURN (p ->> 'type' IS NULL OR j.job_type = p ->> 'type')
    AND (p ->> 'tenant' IS NULL OR j.tenant_id = (p ->> 'tenant')::uuid)
    AND (p ->> 'created_after' IS NULL OR j.created_at >= (p ->> 'created_after')::timestamptz)
    AND (p ->> 'created_before' IS NULL OR j.created_at < (p ->> 'created_before')::timestamptz);
-COMMENT ON FUNCTION api.job_matches IS 'Whether a job passes the filters of GET /jobs.';
+COMMENT ON FUNCTION api.job_matches IS 'Whether a job passes the filters of GET /jobs and POST /jobs/bulk.';
 
 CREATE FUNCTION api.tenant_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF jobs
 LANGUAGE sql STABLE

@@ -320,6 +320,11 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT f.* FROM (
         SELECT j.* FROM jobs j
+        WHERE api.is_service() AND p -> 'ids' IS NULL AND api.job_matches(j, p - 'priority')
+          AND (p ->> 'video' IS NULL OR j.video_id = (p ->> 'video')::uuid)
+        UNION ALL
+        SELECT j.* FROM (SELECT DISTINCT i::uuid AS id FROM jsonb_array_elements_text(p -> 'ids') AS i) AS chosen
+        JOIN jobs j USING (id)
         WHERE api.is_service() AND api.job_matches(j, p - 'priority')
           AND (p ->> 'video' IS NULL OR j.video_id = (p ->> 'video')::uuid)
         UNION ALL
@@ -358,11 +363,12 @@ BEGIN
     IF NOT api.is_admin() THEN
         RAISE EXCEPTION 'bulk operations are an admin''s' USING ERRCODE = 'insufficient_privilege';
     ELSIF p - 'action' - 'dry_run' - 'priority' = '{}' THEN
-        RAISE EXCEPTION 'a filter is needed: type, state, video, run, error, created_after or created_before'
+        RAISE EXCEPTION 'a filter is needed: ids, type, state, video, run, error, created_after or created_before'
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF (p ->> 'action' = 'priority') <> (p ? 'priority') THEN
         RAISE EXCEPTION 'priority is for the action priority, which needs it' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    PERFORM i::uuid FROM jsonb_array_elements_text(p -> 'ids') AS i; -- refuses what is no id
     SELECT count(*), array_agg(c.id ORDER BY c.created_at, c.id) INTO matched, chosen
     FROM api.bulk_candidates(p, most) AS c;
     SELECT coalesce(jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.id), '[]') INTO sample

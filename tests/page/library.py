@@ -92,6 +92,11 @@ def make_jobs(queue, videos, count=100000):
         cursor.execute("ANALYZE")
 
 
+ATTEMPTS = """INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, finished_at, status, cpu_seconds)
+    SELECT id, 1, 'reader-' || 1 + abs(hashtext(id::text)) %% 2, 1, started_at, finished_at,
+        (CASE status WHEN 'done' THEN 'succeeded' ELSE 'failed' END)::attempt_status,
+        extract(epoch FROM finished_at - started_at) * 0.8
+    FROM jobs WHERE status IN ('done', 'failed') AND started_at IS NOT NULL ON CONFLICT DO NOTHING"""
 FLEET = (("transcode", "press", 2, "running"), ("sample", "press", 2, "running"), ("ocr", "reader-1", 4, "running"),
          ("ocr", "reader-2", 4, "running"), ("segment_index", "press", 1, "running"), ("clip_generate", "attic", 2, "stopped"))
 
@@ -110,6 +115,19 @@ def make_fleet(queue, videos):
               " SELECT (ARRAY['transcode', 'ocr', 'sample'])[k], date_trunc('minute', now()) - n * interval '1 minute', 60,"
               "  n * 7 * k %% 11, n * 5 %% (13 - k) + 2, 0, CASE WHEN n %% 17 = k THEN 2 ELSE 0 END, 0"
               " FROM generate_series(1, 300) AS n, generate_series(1, 3) AS k")
+    for host, used in (("press", 61), ("reader-1", 87), ("reader-2", 93), ("attic", 12)):
+        queue.run("INSERT INTO disk_status_log (ts, host, path, total_bytes, free_bytes, used_percent, level) SELECT"
+                  " now() - n * interval '5 minutes', %s, '/var/tmp', 500000000000, 5000000000 * (100 - u.percent), u.percent, 'ok'"
+                  " FROM generate_series(60, 0, -1) AS n, LATERAL (SELECT greatest(%s - n / 4 - n %% 3, 1) AS percent) AS u",
+                  host, used)
+    queue.run("INSERT INTO nodes (name, host, job_types, wake_method, mac, woken_at) VALUES"
+              " ('attic', 'attic', '{clip_generate,ocr}', 'wol', '02:00:00:00:00:01', now() - interval '40 minutes')")
+    queue.run(ATTEMPTS)
+    queue.run("SELECT pause_tenant('0f0e0d0c-0000-4000-8000-0000000000ef', 'the invoice is open')")
+    queue.value("SELECT add_webhook('ours', 'https://example.com/hook')")
+    queue.run("INSERT INTO job_triggers (name, event, cron, time_zone, action, target) VALUES"
+              " ('nightly-cleaning', NULL, '30 2 * * *', 'Europe/Berlin', 'command', 'gc'),"
+              " ('tell-the-archive', 'video.ready', NULL, 'UTC', 'webhook', 'ours')")
     for n in range(9):
         queue.add("webhook")
         queue.fail(queue.claim_one("webhook"), ("Timeout", "Refused")[n // 6], retryable=False)

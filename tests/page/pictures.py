@@ -16,7 +16,12 @@ PATHS = {
     "jobs": ("/jobs", "tbody tr"), "jobs-failed": ("/jobs?state=failed&type=ocr", "tbody tr"),
     "job-failed": ("/jobs/FAILED", ".error-box"), "job-waiting": ("/jobs/WAITING", ".why-box"),
     "runs": ("/runs", "tbody tr"), "run": ("/runs/RUN", ".graph"), "workers": ("/workers", "tbody tr"),
-    "failures": ("/failures", "tbody tr"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
+    "failures": ("/failures", "tbody tr"), "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"),
+    "tenants": ("/tenants", "tbody tr"), "rules": ("/rules", "tbody tr"), "schedules": ("/schedules", "tbody tr"),
+    "schedule": ("/schedules/TRIGGER", ".where time"), "webhooks": ("/webhooks", "tbody tr"), "webhook": ("/webhooks/ours", "h2"),
+    "workflows": ("/workflows", ".graph"), "workflow": ("/workflows/video_pipeline", ".graph"),
+    "commands": ("/commands?run=gc", ".make"), "audit": ("/audit", "h1"), "keys": ("/keys", "h1"),
+    "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
 }
 
 
@@ -38,7 +43,7 @@ def main(folder, videos=200, jobs=100000, *names):
         screen = Screen(driver, place.url, bearer)
         job = "SELECT id::text FROM jobs WHERE job_type = %s AND status = %s AND (finished_at IS NULL OR scheduled_for IS NULL) LIMIT 1"
         known = {"FILM": place.film, "RUN": place.runs[0], "FAILED": place.queue.value(job, "ocr", "failed"),
-                 "WAITING": place.queue.value(job, "ocr", "queued")}
+                 "WAITING": place.queue.value(job, "ocr", "queued"), "TRIGGER": place.queue.value("SELECT id::text FROM job_triggers WHERE name = 'nightly-cleaning'")}
         for name, (path, shown) in PATHS.items():
             if names and name not in names:
                 continue

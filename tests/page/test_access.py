@@ -24,14 +24,20 @@ SCREENS = {
     "job": ("/jobs/FAILED", ".error-box"), "run": ("/runs/RUN", ".graph"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
 }
 OPERATORS = {"queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"),
-             "failures": ("/failures", "h1"), "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "audit": ("/audit", "h1"), "many": ("/jobs?state=failed", "tbody tr")}
+             "failures": ("/failures", "h1"), "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"),
+             "tenants": ("/tenants", "tbody tr"), "rules": ("/rules", "tbody tr"), "schedule": ("/schedules/TRIGGER", ".where time"),
+             "webhooks": ("/webhooks", "tbody tr"), "webhook": ("/webhooks/ours", ".state"), "workflows": ("/workflows", ".graph"),
+             "workflow": ("/workflows/video_pipeline", ".graph"), "commands": ("/commands?run=gc", ".make"),
+             "audit": ("/audit", "h1"), "many": ("/jobs?state=failed", "tbody tr")}
 
 
 def examine(screen, place, theme, path, shown):
     failed = place.queue.value("SELECT id::text FROM jobs WHERE status = 'failed' AND video_id = ANY (%s::uuid[]) LIMIT 1", place.videos)
+    trigger = place.queue.value("SELECT id::text FROM job_triggers WHERE name = 'nightly-cleaning'")
     screen.theme(theme)
     screen.resize(*(NARROW if theme == "dark" else WIDE))
-    screen.open(path.replace("FILM", place.film).replace("FAILED", failed).replace("RUN", place.runs[0]))
+    screen.open(path.replace("FILM", place.film).replace("FAILED", failed).replace("RUN", place.runs[0])
+                .replace("TRIGGER", trigger))
     screen.see(shown)
     screen.wait(lambda: not screen.all(".skeletons"), "all to be there")
     screen.script(AXE)

@@ -1,4 +1,8 @@
-"""What operators look at and change: queues, jobs in numbers, runs, workers, failures."""
+"""What operators look at and change: queues, jobs in numbers, runs, workers, failures, and the rules of all that."""
+
+import re
+
+from selenium.webdriver.common.keys import Keys
 
 
 def dead(place, number, error="NoSpeech"):
@@ -108,7 +112,134 @@ def test_a_schedule_says_when_before_it_is_made(operator, place):
     operator.see(".make button.main").click()
     row = operator.see("tbody tr", "weekly-look")
     assert "Workflow" in row.text
-    operator.see("tbody tr button", "Pause").click()
-    operator.see("tbody .badge", "Paused")
+    own = f"tbody tr[data-id='{row.get_attribute('data-id')}']"
+    operator.see(f"{own} button", "Pause").click()
+    operator.see(f"{own} .badge", "Paused")
     operator.see("tbody button[aria-label='Delete: weekly-look']").click()
     operator.wait(lambda: "weekly-look" not in operator.script("return document.body.innerText"), "it to go")
+
+
+def test_a_schedule_is_right_by_the_clocks_of_its_zone(operator, place):
+    """New York puts its clocks on in March: what is to happen at 2:30 happens at 3:00 or later that night."""
+    trigger = place.queue.value("INSERT INTO job_triggers (name, cron, time_zone, action, target) VALUES"
+                                " ('clocks', '30 2 * 3 sun', 'America/New_York', 'command', 'gc') RETURNING id::text")
+    operator.open(f"/schedules/{trigger}")
+    operator.see(".where time")
+    shown = [one.get_attribute("datetime") for one in operator.all(".where time")]
+    assert len(shown) == 10 and shown == sorted(shown)
+    assert {hour[11:13] for hour in shown} == {"06", "07"}, "2:30 is 7:30 UTC in winter and 6:30 in summer"
+    field = operator.see(".make input[name=cron]")
+    field.clear()
+    field.send_keys("0 4 * * *")
+    operator.see(".make button").click()
+    operator.see("cv-toasts p", "It is changed")
+    operator.wait(lambda: "4:00" in operator.see(".where").text, "the new times")
+    operator.see("button", "Delete").click()
+    operator.wait(lambda: not place.queue.value("SELECT count(*)::int FROM job_triggers WHERE id = %s::uuid", trigger), "it to go")
+    assert operator.driver.current_url.endswith("/schedules")
+
+
+def test_single_jobs_are_chosen(operator, place):
+    ids = [str(one) for one in dead(place, 4, "NoModel")]
+    operator.open("/jobs?type=embed&state=failed&error=NoModel")
+    operator.wait(lambda: len(operator.all("tbody tr")) == 4, "four jobs")
+    boxes = operator.all("tbody input[type=checkbox]")
+    boxes[0].click()
+    operator.see(".chosen", "1 chosen")
+    boxes[2].send_keys(Keys.SPACE)
+    operator.see(".chosen", "2 chosen")
+    chosen = {operator.all("tbody tr")[n].get_attribute("data-id") for n in (0, 2)}
+    operator.see(".chosen button", "Retry").click()
+    operator.see("dialog[open] button.main", "Retry 2 jobs").click()
+    operator.see("cv-toasts p", "2 jobs wait again")
+    waiting = place.queue.value("SELECT array_agg(id::text) FROM jobs WHERE id = ANY (%s::uuid[]) AND status = 'queued'", ids)
+    assert set(waiting) == chosen
+    operator.wait(lambda: len(operator.all("tbody tr")) == 2 and not operator.all(".chosen"), "the other two")
+    operator.see("thead input[type=checkbox]").click()
+    operator.see(".chosen", "2 chosen")
+    place.queue.run("SELECT cancel_job(id) FROM unnest(%s::uuid[]) AS id", ids)
+
+
+def test_a_webhook_shows_its_secret_and_its_deliveries(operator, place):
+    operator.open("/webhooks")
+    operator.see("form input[name=name]").send_keys("orders")
+    operator.see("form input[name=url]").send_keys("https://example.com/orders")
+    operator.see("form button.main").click()
+    secret = operator.see(".why-box code").text
+    assert secret.startswith("whsec_")
+    operator.see("tbody a", "orders").click()
+    operator.see("[data-state=empty]", "Nothing was delivered")
+    operator.see("button", "Send a test").click()
+    operator.see("tbody tr .badge", "Waiting")
+    operator.see("button", "Another secret").click()
+    operator.wait(lambda: operator.see(".why-box code").text != secret, "another secret")
+    operator.see("button", "Pause").click()
+    operator.see("h2 .badge", "Paused")
+    operator.see("button", "Delete").click()
+    operator.wait(lambda: operator.driver.current_url.endswith("/webhooks"), "the list")
+    assert not place.queue.value("SELECT count(*)::int FROM webhooks WHERE name = 'orders'")
+
+
+def test_a_rule_holds_at_once_and_a_wrong_one_is_not_taken(operator, place):
+    operator.open("/rules")
+    field = operator.see("tr[data-id=embed] input[name=max_running]")
+    field.send_keys("3", Keys.TAB)
+    operator.see("cv-toasts p", "The rule is changed")
+    assert place.queue.value("SELECT max_running FROM job_types WHERE name = 'embed'") == 3
+    urgent = operator.see("tr[data-id=embed] input[name=base_priority]")
+    urgent.clear()
+    urgent.send_keys("77", Keys.TAB)
+    assert place.queue.value("SELECT base_priority FROM job_types WHERE name = 'embed'") <= 10
+    place.queue.run("UPDATE job_types SET max_running = NULL WHERE name = 'embed'")
+
+
+def test_tenants_wait_and_go_on(operator, place):
+    operator.open("/tenants")
+    row = "tr[data-id='0f0e0d0c-0000-4000-8000-0000000000ef']"
+    operator.see(row, "the invoice is open")
+    operator.see(f"{row} button", "Go on").click()
+    operator.see("cv-toasts p", "go on")
+    assert not place.queue.value("SELECT count(*)::int FROM paused_tenants")
+    place.queue.run("SELECT pause_tenant('0f0e0d0c-0000-4000-8000-0000000000ef', 'the invoice is open')")
+    operator.see("tbody .number a").click()
+    operator.see(".chip", "of one tenant")
+    assert not operator.all(".filters .actions button"), "a change of many jobs knows no tenant"
+
+
+def test_performance_and_resources_are_numbers_of_the_database(operator, place):
+    operator.open("/performance?hours=720")
+    row = operator.see("tbody tr", "Reading the text")
+    attempts = place.queue.value("SELECT count(*)::int FROM ended_attempts a JOIN jobs j ON j.id = a.job_id WHERE j.job_type = 'ocr'")
+    assert f"{attempts:,}" in row.text
+    operator.see(".tabs a", "By worker").click()
+    operator.see("tbody td", "reader-2")
+    operator.open("/resources")
+    assert operator.see(".queue", "Originals").text.count(str(len(place.videos) + 1))
+
+
+def test_a_command_is_run_by_the_form_of_its_schema(operator, place):
+    operator.open("/commands?run=gc")
+    operator.see("article[data-id=gc] input[name=rows]").click()
+    operator.see("article[data-id=gc] input[name=min_age_hours]").send_keys("24")
+    operator.see("article[data-id=gc] .make button", "Run it").click()
+    operator.see("[data-state=queued] h1")
+    job = re.search("[0-9a-f-]{36}", operator.driver.current_url).group()
+    assert place.queue.value("SELECT payload -> 'args' FROM jobs WHERE id = %s::uuid", job) == {"rows": True, "min_age_hours": 24}
+    place.queue.run("SELECT cancel_job(%s::uuid)", job)
+
+
+def test_a_workflow_is_checked_while_it_is_written(operator, place):
+    operator.open("/workflows")
+    operator.see("h2 a", "reindex").click()
+    field = operator.see("textarea.code")
+    steps = field.get_attribute("value")
+    field.send_keys(Keys.CONTROL, Keys.END)
+    field.send_keys("x")
+    operator.see("[role=status] .fault")
+    assert operator.see("button.main", "Use this version").get_attribute("disabled")
+    field.send_keys(Keys.BACKSPACE)
+    operator.see("[role=status] .faint", "The same steps")
+    operator.script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", field,
+                    steps.replace('"ocr"', '"nothing"', 1))
+    operator.see("[role=status] .fault")
+    operator.see(".stages li", "in use")

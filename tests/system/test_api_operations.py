@@ -103,6 +103,20 @@ def test_a_bulk_action_is_counted_first_and_stays_within_the_tenant(gateway, que
     assert canceled["changed"] == done["changed"] and "queued" not in {queue.status(job) for job in mine}
 
 
+def test_chosen_jobs_are_those_of_the_caller(gateway, queue, library):
+    mine = [str(fail_one(queue, library.videos["own"], "Chosen")) for _ in range(2)]
+    theirs = str(fail_one(queue, library.videos["foreign"], "Chosen"))
+    body = {"action": "retry", "ids": [mine[0], theirs, mine[0]], "dry_run": True}
+    counted = ask(gateway, ADMIN, "POST", "/jobs/bulk", body).json
+    assert counted["matched"] == 1 and [job["id"] for job in counted["sample"]] == mine[:1]
+    assert ask(gateway, SERVICE, "POST", "/jobs/bulk", body).json["matched"] == 2
+    assert ask(gateway, SERVICE, "POST", "/jobs/bulk", {**body, "type": "ocr"}).json["matched"] == 0
+    assert ask(gateway, SERVICE, "POST", "/jobs/bulk", {**body, "ids": []}).json["matched"] == 0
+    assert ask(gateway, SERVICE, "POST", "/jobs/bulk", {**body, "ids": ["no id"]}).status == 400
+    assert ask(gateway, ADMIN, "POST", "/jobs/bulk", {**body, "dry_run": False}).json["changed"] == 1
+    assert (queue.status(mine[0]), queue.status(mine[1]), queue.status(theirs)) == ("queued", "failed", "failed")
+
+
 @pytest.mark.parametrize("caller, body, status", [
     ("owner", {"action": "cancel", "type": "ocr"}, 403), ("viewer", {"action": "cancel", "type": "ocr"}, 403),
     ("nobody", {"action": "cancel", "type": "ocr"}, 401), ("own word", {"action": "cancel", "type": "ocr"}, 403),

@@ -22,13 +22,15 @@ function row(points, value, {after, before, step_seconds: step}) {
     return all;
 }
 
-/** A small line without words. @param {any[]} points @param {any} stretch of the answer */
-export function spark(points, stretch) {
-    const all = row(points, (point) => point.done, stretch);
-    const most = Math.max(...all, 1);
-    const path = all.map((value, n) => `${n ? 'L' : 'M'}${(n / Math.max(all.length - 1, 1) * 100).toFixed(1)} ${(23 - 21 * value / most).toFixed(1)}`).join('');
+/** A small line without words. @param {number[]} values at least one @param {number} [top] the value at the upper edge */
+export function line(values, top = Math.max(...values, 1)) {
+    const path = values.map((value, n) => `${n ? 'L' : 'M'}${(n / Math.max(values.length - 1, 1) * 100).toFixed(1)} ${
+        (23 - 21 * value / top).toFixed(1)}`).join('');
     return html`<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true"><path d=${path}/></svg>`;
 }
+
+/** What was done over time. @param {any[]} points @param {any} stretch of the answer */
+export const spark = (points, stretch) => line(row(points, (point) => point.done, stretch));
 
 /** What was made, done and failed, of all types together. @param {any} history the answer of GET /stats/throughput */
 export function throughput(history) {

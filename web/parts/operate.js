@@ -4,33 +4,30 @@ import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
 import {failure, skeleton} from './states.js';
+import {say} from './toast.js';
 import {t} from '../text.js';
 
-const PLACES = ['/queues', '/jobs', '/runs', '/workers', '/failures', '/schedules', '/audit', '/keys'];
+const PLACES = ['/queues', '/jobs', '/runs', '/workers', '/failures', '/performance', '/resources', '/tenants', '/rules', '/schedules',
+    '/webhooks', '/workflows', '/commands', '/audit', '/keys'];
 const TENANTS = ['/jobs', '/runs']; // what everybody may look at
-const ADMINS = [...TENANTS, '/schedules', '/audit', '/keys'];
+const ADMINS = [...TENANTS, '/schedules', '/webhooks', '/workflows', '/commands', '/audit', '/keys'];
 const SETTLE_MS = 1000; // between two looks while things change
 
 let role = '';
-let known = null; // operations of the API, by path
-
-/** Whether the API has an operation; an older one has not all of them. @param {string} path */
-export const hasOperation = (path) => path in (known ?? {});
 
 /** Asks once what the caller may see. */
 export async function learnPlaces() {
-    const [me, api] = await Promise.all([who(), known ?? ask('/openapi.json').then((document) => document.paths)]);
-    [role, known] = [me.role, api];
+    ({role} = await who());
     return role;
 }
+
+/** Whether the caller is the service itself, which alone says what programs and workflows there are. */
+export const isService = () => role === 'service';
 
 /** Whether the caller looks after everything. */
 export const isOperator = () => role === 'service' || role === 'operator';
 
-function mayGo(path) {
-    const isThere = {'/schedules': '/triggers', '/audit': '/audit', '/keys': '/keys'}[path];
-    return (!isThere || hasOperation(isThere)) && (isOperator() || (role === 'admin' ? ADMINS : TENANTS).includes(path));
-}
+const mayGo = (path) => isOperator() || (role === 'admin' ? ADMINS : TENANTS).includes(path);
 
 /** The way from one of these screens to the others. */
 export const places = () => {
@@ -74,6 +71,19 @@ export class Overview extends Element {
 
     onAddress() {
         this.load();
+    }
+
+    /** Does something by the API, says that it is done or why not, and looks again. @returns {Promise<any>} null: refused */
+    async act(path, method, body, key) {
+        let answer = null;
+        try {
+            answer = await ask(path, {method, body}) ?? {};
+            say(t(key));
+        } catch (problem) {
+            say(problem.text, 'bad');
+        }
+        await this.load();
+        return answer;
     }
 
     async load() {

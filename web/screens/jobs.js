@@ -12,7 +12,8 @@ import '../parts/bulk.js';
 
 const STATES = ['', 'processing', 'queued', 'retry', 'failed', 'done', 'canceled'];
 const WITHIN = ['', '1', '24', '168']; // hours
-const FILTERS = ['state', 'type', 'video', 'run', 'error', 'within'];
+const FILTERS = ['state', 'type', 'video', 'run', 'error', 'within', 'worker', 'tenant'];
+const ONLY_SHOWN = ['worker', 'tenant']; // filters of the list that changes of many jobs do not have
 const WATCHED = 40; // running jobs whose progress is followed
 const SETTLE_MS = 1000; // before the counts are asked for again
 
@@ -23,6 +24,8 @@ class JobsScreen extends Element {
     types = [];
     counts = new Map(); // state → number, of the type that is chosen
     fresh = new Map(); // jobs that were made since
+    chosen = new Set(); // ids of jobs that something is to be done to
+    last = ''; // the one that was chosen last
 
     connectedCallback() {
         this.end = watchEnd(() => this.pages.items.length && this.pages.more());
@@ -31,6 +34,7 @@ class JobsScreen extends Element {
         this.onAddress();
         who().then((me) => {
             this.mayMany = ['service', 'operator', 'admin'].includes(me.role);
+            this.update();
         }, () => null); // the list says what is wrong
         Promise.all([ask('/job-types'), learnPlaces()]).then(([answer]) => {
             this.types = answer.items;
@@ -56,6 +60,7 @@ class JobsScreen extends Element {
         const key = location.search;
         document.title = `${t('nav.jobs')} · cortana`;
         this.fresh.clear();
+        this.chosen.clear();
         if (isRepeated || this.key === key) {
             this.pages.again();
         } else {
@@ -117,8 +122,25 @@ class JobsScreen extends Element {
         this.live.topics(['tenant', ...running.map((job) => `job:${job.id}`)]);
     }
 
+    /** One more or less; with the shift key all between it and the one before. */
+    choose(event, id) {
+        const ids = this.pages.items.map((job) => job.id);
+        const [from, to] = [ids.indexOf(this.last), ids.indexOf(id)].sort((a, b) => a - b);
+        for (const one of event.shiftKey && from >= 0 ? ids.slice(from, to + 1) : [id]) {
+            this.chosen[event.target.checked ? 'add' : 'delete'](one);
+        }
+        this.last = id;
+        this.update();
+    }
+
+    chooseAll(isChosen) {
+        this.chosen = new Set(isChosen ? this.pages.items.map((job) => job.id) : []);
+        this.update();
+    }
+
     row(job) {
-        return html`<tr data-id=${job.id}><td><span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
+        return html`<tr data-id=${job.id}><td>${this.mayMany ? html`<input type="checkbox" .checked=${this.chosen.has(job.id)} aria-label="${t('jobs.choose')}: ${
+                typeName(job.job_type)}, ${ago(job.created_at)}" @click=${(event) => this.choose(event, job.id)}>` : nothing}<span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
             <td><a href="/jobs/${job.id}">${typeName(job.job_type)}</a>
             ${job.error?.message ? html`<small class="why" dir="auto">${job.error.message}</small>`
                 : job.state === 'processing' ? html`<progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
@@ -141,13 +163,21 @@ class JobsScreen extends Element {
     /** What may be done to all that the filter shows. */
     many() {
         const wishes = this.wishes();
-        if (!this.mayMany || !Object.keys(wishes).length || !this.pages.items.length) {
+        const isShownOnly = ONLY_SHOWN.some((name) => wishes[name]);
+        if (!this.mayMany || isShownOnly || !Object.keys(wishes).length || !this.pages.items.length) {
             return nothing;
         }
         const open = (action) => html`<button @click=${() => this.querySelector('cv-bulk').open(action, wishes)}>${t(`bulk.${action}`)}</button>`;
         const {state} = wishes;
         return html`<span class="actions">${!state || ['failed', 'canceled', 'retry'].includes(state) ? open('retry') : nothing}
             ${!state || OPEN.includes(state) ? open('cancel') : nothing}</span>`;
+    }
+
+    /** What may be done to those that are chosen. */
+    few() {
+        const open = (action) => html`<button @click=${() => this.querySelector('cv-bulk').open(action, {ids: [...this.chosen]})}>${t(`job.${action}`)}</button>`;
+        return this.chosen.size ? html`<p class="fresh chosen" role="status"><span>${t('jobs.chosen', {n: this.chosen.size})}</span>${open('retry')}${open('cancel')}
+            <button class="plain" @click=${() => this.chooseAll(false)}>${t('jobs.choose.none')}</button></p>` : nothing;
     }
 
     choice(key, name, options) {
@@ -161,7 +191,7 @@ class JobsScreen extends Element {
         return html`<div class="filters">${this.choice('job.type', 'type', [['', t('state.all')], ...this.types.map((type) => (
                 [type.name, `${typeName(type.name)}${type.paused_at ? ` (${t('job.paused')})` : ''}`]))])}
             ${this.choice('job.within', 'within', WITHIN.map((hours) => [hours, t(`job.within.${hours || 'any'}`)]))}
-            ${chip('video', 'job.video.one')}${chip('run', 'job.run.one')}<span class="gap"></span>${this.many()}</div>`;
+            ${chip('video', 'job.video.one')}${chip('run', 'job.run.one')}${chip('worker', 'job.worker.one')}${chip('tenant', 'job.tenant.one')}<span class="gap"></span>${this.many()}</div>`;
     }
 
     view() {
@@ -170,7 +200,8 @@ class JobsScreen extends Element {
             <nav class="tabs" aria-label=${t('jobs.filter')}>${STATES.map((name) => this.tab(name))}</nav>
             ${this.filters()}
             ${this.fresh.size ? html`<p class="fresh"><button @click=${() => this.showFresh()}>${t('jobs.fresh', {n: this.fresh.size})}</button></p>` : nothing}
-            ${items.length ? html`<table data-state="shown"><thead><tr><th>${t('job.state')}</th><th>${t('job.type')}</th>
+            ${items.length ? html`${this.few()}<table data-state="shown"><thead><tr><th>${this.mayMany ? html`<input type="checkbox" aria-label=${t('jobs.choose.all')} .checked=${
+                    this.chosen.size >= items.length} @click=${(event) => this.chooseAll(event.target.checked)}>` : nothing}${t('job.state')}</th><th>${t('job.type')}</th>
                 <th>${t('job.created')}</th><th>${t('job.waited')}</th><th>${t('job.ran')}</th><th>${t('job.attempt')}</th></tr></thead>
                 <tbody>${items.map((job) => this.row(job))}</tbody></table>` : nothing}
             ${problem ? failure(problem, () => this.pages.more()) : nothing}

@@ -1,37 +1,16 @@
 /* One run: its steps as a graph from left to right, and the same as a list. */
-import {html, nothing, svg} from '../vendor/lit-html.js';
+import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
+import {graph} from '../parts/graph.js';
 import {failure, skeleton, typeName} from '../parts/states.js';
 import {say} from '../parts/toast.js';
 import {count, moment, span, t} from '../text.js';
 
-const WIDTH = 190; // of a step, pixels
-const HEIGHT = 62;
-const GAP_X = 56;
-const GAP_Y = 20;
 const SETTLE_MS = 500; // between two looks while jobs change
 const PARTS = 12; // of a step that are listed
 const WORST = ['failed', 'lost', 'processing', 'stopping', 'retry', 'queued', 'canceled', 'done']; // a step's state is its worst part's
-
-/** Where each step stands: one column behind the last of those that it needs. */
-export function layers(steps) {
-    const column = new Map();
-    const depth = (key, seen = new Set()) => {
-        if (!column.has(key) && !seen.has(key)) {
-            const before = steps.find((step) => step.key === key)?.depends_on ?? [];
-            column.set(key, Math.max(-1, ...before.map((one) => depth(one, new Set([...seen, key])))) + 1);
-        }
-        return column.get(key) ?? 0;
-    };
-    const rows = [];
-    return new Map(steps.map(({key}) => {
-        const x = depth(key);
-        rows[x] = (rows[x] ?? -1) + 1;
-        return [key, {x: x * (WIDTH + GAP_X), y: rows[x] * (HEIGHT + GAP_Y)}];
-    }));
-}
 
 class RunScreen extends Element {
     connectedCallback() {
@@ -96,20 +75,6 @@ class RunScreen extends Element {
         return `${t(`state.${job.state}`)}${job.state === 'processing' ? ` ${Math.round(job.progress * 100)} %` : took}`;
     }
 
-    graph(steps) {
-        const at = layers(steps);
-        const places = [...at.values()];
-        const [width, height] = [Math.max(...places.map(({x}) => x)) + WIDTH, Math.max(...places.map(({y}) => y)) + HEIGHT];
-        const edge = (from, to) => svg`<path class="edge" d="M${from.x + WIDTH} ${from.y + HEIGHT / 2}C${from.x + WIDTH + GAP_X / 2} ${
-            from.y + HEIGHT / 2} ${to.x - GAP_X / 2} ${to.y + HEIGHT / 2} ${to.x} ${to.y + HEIGHT / 2}"/>`;
-        return html`<div class="scroll" tabindex="0" role="region" aria-label=${t('run.graph')}><svg class="graph" width=${width + 4}
-            height=${height + 4} viewBox="-2 -2 ${width + 4} ${height + 4}" aria-hidden="true">
-            ${steps.flatMap((step) => (step.depends_on ?? []).filter((key) => at.has(key)).map((key) => edge(at.get(key), at.get(step.key))))}
-            ${steps.map((step) => svg`<g class=${step.state} transform="translate(${at.get(step.key).x} ${at.get(step.key).y})">
-                <rect width=${WIDTH} height=${HEIGHT} rx="12"/><text x="14" y="26">${typeName(step.job_type ?? step.key)}</text>
-                <text class="small" x="14" y="46">${this.said(step)}</text></g>`)}</svg></div>`;
-    }
-
     view() {
         const {run, problem} = this;
         if (problem || !run) {
@@ -125,7 +90,7 @@ class RunScreen extends Element {
                 span(Date.parse(run.finished_at) - Date.parse(run.created_at))}</span>` : nothing}
             ${run.video_id ? html`<a href="/videos/${run.video_id}">${t('run.video')}</a>` : nothing}
             <a href="/jobs?run=${run.id}">${t('run.jobs', {n: run.jobs.length})}</a></p>
-            ${steps.length ? this.graph(steps) : nothing}
+            ${steps.length ? graph(steps, (step) => this.said(step), run.workflow) : nothing}
             <ol class="stages">${steps.map((step) => html`<li data-state=${step.state}>${step.jobs.length === 1
                 ? html`<a href="/jobs/${step.jobs[0].id}"><b>${typeName(step.job_type ?? step.key)}</b></a>`
                 : html`<b>${typeName(step.job_type ?? step.key)}</b>`} <span class="faint">${this.said(step)} ${step.jobs[0]?.error?.message ?? ''}</span>

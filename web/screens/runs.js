@@ -31,7 +31,7 @@ class RunsScreen extends Element {
             return;
         }
         this.pages?.stop();
-        this.pages = new Pages('/runs', {status: queried('status'), limit: 50}, () => this.update());
+        this.pages = new Pages('/runs', {status: queried('status'), workflow: queried('workflow'), limit: 50}, () => this.update());
         this.pages.start();
         this.update();
     }
@@ -66,7 +66,7 @@ class RunsScreen extends Element {
         const {items, isAsked, isLoading, next, problem} = this.pages;
         return html`<div class="page"><div class="heading"><h1>${t('nav.runs')}</h1></div>${places()}
             <nav class="tabs" aria-label=${t('runs.filter')}>${STATUSES.map((status) => html`<a
-                href=${status ? `/runs?status=${status}` : '/runs'} aria-current=${status === queried('status') ? 'true' : nothing}>${
+                href="/runs?${new URLSearchParams({...status && {status}, ...queried('workflow') && {workflow: queried('workflow')}})}" aria-current=${status === queried('status') ? 'true' : nothing}>${
                 t(`run.${status || 'all'}`)}</a>`)}</nav>
             ${items.length ? html`<table data-state="shown"><thead><tr><th>${t('job.state')}</th><th>${t('run.workflow')}</th>
                 <th>${t('job.created')}</th><th>${t('job.ran')}</th><th>${t('job.video')}</th></tr></thead>
