@@ -7,12 +7,9 @@
 #include <jpeglib.h>
 #include <libavutil/pixdesc.h>
 #include <setjmp.h>
+#include <simde/x86/sse2.h>
 #include <stdio.h>
 #include <string.h>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 /* libjpeg reports a failure by calling back, and the call may not return. */
 struct failure {
@@ -191,7 +188,6 @@ static uint8_t clip(int value)
     return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)value;
 }
 
-#if defined(__SSE2__)
 enum { LANES = 8 };
 
 /* The lanes do the same sums as the plain loops; every factor is far below 8, so it fits a word. */
@@ -233,7 +229,6 @@ static void store_clipped(uint8_t *target, __m128i words)
 {
     _mm_storel_epi64((__m128i *)target, _mm_packus_epi16(words, words));
 }
-#endif
 
 /* A row of luma. With `halved`, each chroma sample belongs to two of luma. */
 static void luma_row(const struct jpeg_colour *colour, const uint8_t *y, const uint8_t *cb,
@@ -241,14 +236,12 @@ static void luma_row(const struct jpeg_colour *colour, const uint8_t *y, const u
 {
     const struct jpeg_colour c = *colour;
     int x = 0;
-#if defined(__SSE2__)
     const __m128i y_cb = factors(c.luma_scale, c.y_cb), cr_half = factors(c.y_cr, HALF);
     for (; x + LANES <= width; x += LANES) {
         __m128i blue = halved ? load_doubled(cb + x / 2, MIDDLE) : load_words(cb + x, MIDDLE);
         __m128i red = halved ? load_doubled(cr + x / 2, MIDDLE) : load_words(cr + x, MIDDLE);
         store_clipped(out + x, weigh(load_words(y + x, c.luma_offset), blue, red, y_cb, cr_half));
     }
-#endif
     for (; x < width; x++) {
         int at = halved ? x / 2 : x;
         int sum = c.luma_scale * (y[x] - c.luma_offset) + c.y_cb * (cb[at] - MIDDLE) +
@@ -263,7 +256,6 @@ static void chroma_row(const struct jpeg_colour *colour, const uint8_t *cb, cons
 {
     const struct jpeg_colour c = *colour;
     int x = 0;
-#if defined(__SSE2__)
     const __m128i zero = _mm_setzero_si128(), middle = _mm_set1_epi16(MIDDLE);
     const __m128i cb_1 = factors(0, c.cb_cb), cb_2 = factors(c.cb_cr, HALF);
     const __m128i cr_1 = factors(0, c.cr_cb), cr_2 = factors(c.cr_cr, HALF);
@@ -272,7 +264,6 @@ static void chroma_row(const struct jpeg_colour *colour, const uint8_t *cb, cons
         store_clipped(out_cb + x, _mm_add_epi16(weigh(zero, blue, red, cb_1, cb_2), middle));
         store_clipped(out_cr + x, _mm_add_epi16(weigh(zero, blue, red, cr_1, cr_2), middle));
     }
-#endif
     for (; x < width; x++) {
         int blue = cb[x] - MIDDLE, red = cr[x] - MIDDLE;
         out_cb[x] = clip(((c.cb_cb * blue + c.cb_cr * red + HALF) >> FIXED_BITS) + MIDDLE);
@@ -475,7 +466,6 @@ enum { PIXEL = 4 }; /* bytes of a pixel as libjpeg writes it here: red, green, b
 /* Weights of BT.601 in 256ths. */
 enum { RED_SHARE = 77, GREEN_SHARE = 150, BLUE_SHARE = 29, SHARE_HALF = 128, SHARE_BITS = 8 };
 
-#if defined(__SSE2__)
 /* One byte of each of 8 pixels, as words. */
 static __m128i pick(__m128i low, __m128i high, int shift)
 {
@@ -488,7 +478,6 @@ static void store_bytes(uint8_t *target, __m128i words)
 {
     _mm_storel_epi64((__m128i *)target, _mm_packus_epi16(words, words));
 }
-#endif
 
 /* A row of pixels into the four planes at `at`. */
 static void take_row(const uint8_t *pixels, struct cv_jpeg_picture *picture, size_t at)
@@ -496,7 +485,6 @@ static void take_row(const uint8_t *pixels, struct cv_jpeg_picture *picture, siz
     uint8_t *red = picture->plane[0] + at, *green = picture->plane[1] + at;
     uint8_t *blue = picture->plane[2] + at, *luma = picture->plane[3] + at;
     int x = 0;
-#if defined(__SSE2__)
     for (; x + 8 <= picture->width; x += 8) {
         const __m128i *words = (const __m128i *)(const void *)(pixels + (ptrdiff_t)x * PIXEL);
         __m128i low = _mm_loadu_si128(words), high = _mm_loadu_si128(words + 1);
@@ -510,7 +498,6 @@ static void take_row(const uint8_t *pixels, struct cv_jpeg_picture *picture, siz
         store_bytes(blue + x, b);
         store_bytes(luma + x, sum);
     }
-#endif
     for (; x < picture->width; x++) {
         const uint8_t *pixel = pixels + (ptrdiff_t)x * PIXEL;
         red[x] = pixel[0];

@@ -1,9 +1,7 @@
 #include "workers/ocr/emoji_cells.h"
 
+#include <simde/x86/sse2.h>
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 enum {
     POINTS = 2, /* samples a side of a cell: a cell is one to four pixels */
@@ -113,7 +111,6 @@ double ocr_cells_energy(const float *cells, int count, const uint8_t paper[3])
 
 /* Adds the squared differences of one cell, channel by channel: three sums that do not wait for each
  * other. Both forms compute the same numbers. */
-#if defined(__SSE2__)
 struct sums {
     __m128 at; /* the fourth is of no meaning */
 };
@@ -139,26 +136,6 @@ static inline float total(const struct sums *sums)
     _mm_storeu_ps(at, sums->at);
     return at[0] + at[1] + at[2];
 }
-#else
-struct sums {
-    float at[3];
-};
-
-static inline void add_cell(struct sums *sums, const uint8_t *emoji, const float *cell,
-                            const struct paper *paper)
-{
-    float bare = (255 - (float)emoji[3]) * SHARE;
-    for (int c = 0; c < 3; c++) {
-        float away = (float)emoji[c] + bare * paper->level[c] - cell[c];
-        sums->at[c] += away * away;
-    }
-}
-
-static inline float total(const struct sums *sums)
-{
-    return sums->at[0] + sums->at[1] + sums->at[2];
-}
-#endif
 
 double ocr_cells_distance(const uint8_t *emoji, const float *cells, int side,
                           const uint8_t paper[3], double enough)

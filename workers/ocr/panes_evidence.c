@@ -1,10 +1,7 @@
 #include "workers/ocr/panes_evidence.h"
 
+#include <simde/x86/sse2.h>
 #include <string.h>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 enum {
     PIXEL_CHANGED = 40, /* levels: ink became paper, or other content */
@@ -55,17 +52,12 @@ static inline struct proof judge(const struct cell_rows *rows)
  * paper. */
 static inline bool proves_nothing(const struct cell_rows *rows)
 {
-#if defined(__SSE2__)
     __m128i now = _mm_loadl_epi64((const __m128i *)rows->after);
     __m128i then = _mm_loadl_epi64((const __m128i *)rows->before);
     __m128i came = _mm_loadl_epi64((const __m128i *)rows->source_before);
     __m128i both = _mm_unpacklo_epi64(then, came);
     __m128i sums = _mm_sad_epu8(_mm_unpacklo_epi64(now, now), both);
     return _mm_cvtsi128_si32(sums) < PIXEL_CHANGED && _mm_extract_epi16(sums, 4) < PIXEL_CHANGED;
-#else
-    (void)rows;
-    return false;
-#endif
 }
 
 /* Content that left its place and is found where it went to was seen to move there, too. */

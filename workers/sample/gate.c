@@ -55,7 +55,6 @@ void gate_deinit(struct gate *gate)
     gate->changed = NULL;
 }
 
-#if defined(__SSE2__)
 enum {
     PAIR = 2 * GATE_BLOCK, /* pixels of one load */
     PAIRS = 4,             /* side by side, so that a cache line is fetched once */
@@ -98,7 +97,6 @@ static inline void sad_pairs(const struct stripe *a, const struct stripe *b, int
         sad[2 * i + 1] = (uint16_t)_mm_extract_epi16(sum[i], 4);
     }
 }
-#endif
 
 /* SAD of the blocks of the block row at `y`, from every `step`-th of its rows, from `first` on. */
 static void sad_rows(const struct plane *a, const struct plane *b, int y, int first, int step,
@@ -108,7 +106,6 @@ static void sad_rows(const struct plane *a, const struct plane *b, int y, int fi
     int rows = first < height ? (height - first + step - 1) / step : 0;
     int x = 0;
     y += first;
-#if defined(__SSE2__)
     struct stripe left = stripe_at(a, y, step), right = stripe_at(b, y, step);
     for (; x + PAIRS * PAIR <= a->width; x += PAIRS * PAIR) {
         sad_pairs(&left, &right, x, rows, PAIRS, sad + x / GATE_BLOCK);
@@ -116,7 +113,6 @@ static void sad_rows(const struct plane *a, const struct plane *b, int y, int fi
     for (; x + PAIR <= a->width; x += PAIR) {
         sad_pairs(&left, &right, x, rows, 1, sad + x / GATE_BLOCK);
     }
-#endif
     for (; x < a->width; x += GATE_BLOCK) {
         int count = a->width - x < GATE_BLOCK ? a->width - x : GATE_BLOCK;
         uint32_t sum = 0;

@@ -1,12 +1,9 @@
 /* An 8-bit plane of a picture, and what can be asked of two of them cheaply. */
 #pragma once
 
+#include <simde/x86/sse2.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 struct plane {
     const uint8_t *data; /* borrowed */

@@ -35,14 +35,12 @@ static int32_t run_sad(const uint8_t *p, const uint8_t *q, int count)
 {
     int i = 0;
     int32_t sum = 0;
-#if defined(__SSE2__)
     __m128i total = _mm_setzero_si128();
     for (; i + 16 <= count; i += 16) {
         total = _mm_add_epi32(total, _mm_sad_epu8(_mm_loadu_si128((const __m128i *)(p + i)),
                                                   _mm_loadu_si128((const __m128i *)(q + i))));
     }
     sum = _mm_cvtsi128_si32(total) + _mm_cvtsi128_si32(_mm_srli_si128(total, 8));
-#endif
     return sum + (int32_t)bytes_sum(p + i, q + i, count - i);
 }
 
@@ -268,7 +266,6 @@ bool scroll_match_near(const struct scroll_profile *reference, const struct scro
            search(&full, place - NEAR, place + NEAR, ret_shift) <= COST_LIMIT;
 }
 
-#if defined(__SSE2__)
 /* A block's row at x, y and the one below it. */
 static inline __m128i two_rows(const struct plane *plane, int x, int y)
 {
@@ -276,7 +273,6 @@ static inline __m128i two_rows(const struct plane *plane, int x, int y)
     return _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)upper),
                               _mm_loadl_epi64((const __m128i *)(upper + plane->stride)));
 }
-#endif
 
 /* SAD of a block against the better of two origins, pixel by pixel: a pixel that stayed or one that
  * came along with the shift, so that furniture and its rim are explained too. */
@@ -285,7 +281,6 @@ static int best_of_two(const struct plane *reference, const struct plane *curren
 {
     int width = current->width - x < GATE_BLOCK ? current->width - x : GATE_BLOCK;
     int height = current->height - y < GATE_BLOCK ? current->height - y : GATE_BLOCK;
-#if defined(__SSE2__)
     if (width == GATE_BLOCK && height == GATE_BLOCK) {
         __m128i total = _mm_setzero_si128();
         for (int row = 0; row < GATE_BLOCK; row += 2) {
@@ -299,7 +294,6 @@ static int best_of_two(const struct plane *reference, const struct plane *curren
         }
         return _mm_cvtsi128_si32(total) + _mm_extract_epi16(total, 4);
     }
-#endif
     int sum = 0;
     for (int row = 0; row < height; row++) {
         const uint8_t *c = plane_at(current, x, y + row);
@@ -320,7 +314,6 @@ static bool is_flat(const struct plane *plane, int x, int y, int threshold)
     int width = plane->width - x < GATE_BLOCK ? plane->width - x : GATE_BLOCK;
     int height = plane->height - y < GATE_BLOCK ? plane->height - y : GATE_BLOCK;
     uint32_t variation = 0;
-#if defined(__SSE2__)
     if (width == GATE_BLOCK && height == GATE_BLOCK) {
         const __m128i all_but_last = _mm_set_epi32(0x00ffffff, -1, 0x00ffffff, -1);
         __m128i total = _mm_setzero_si128();
@@ -331,7 +324,6 @@ static bool is_flat(const struct plane *plane, int x, int y, int threshold)
         }
         return _mm_cvtsi128_si32(total) + _mm_extract_epi16(total, 4) < threshold / 2;
     }
-#endif
     for (int row = 0; row < height; row++) {
         const uint8_t *p = plane_at(plane, x, y + row);
         variation += bytes_sum(p, p + 1, width - 1);

@@ -12,7 +12,6 @@ enum {
  * than both. An edge between two surfaces is neither, however sharp. */
 enum { STROKE_THIN = 3, STROKE_WIDE = 8, STROKE_CONTRAST = 20 };
 
-#if defined(__SSE2__)
 /* 8 pixels of one picture, and beside them the 8 at the same place of the other. */
 static __m128i load_both(const uint8_t *a, const uint8_t *b)
 {
@@ -46,27 +45,6 @@ static int strokes_differing(const uint8_t *a, const uint8_t *b)
     __m128i sum = _mm_sad_epu8(ones, zero);
     return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4);
 }
-#else
-static unsigned strokes(const uint8_t *p)
-{
-    unsigned mask = 0;
-    for (int i = 0; i < GATE_BLOCK; i++, p++) {
-        bool ridge =
-            (p[0] - p[-STROKE_THIN] > STROKE_CONTRAST && p[0] - p[STROKE_THIN] > STROKE_CONTRAST) ||
-            (p[0] - p[-STROKE_WIDE] > STROKE_CONTRAST && p[0] - p[STROKE_WIDE] > STROKE_CONTRAST);
-        bool valley =
-            (p[-STROKE_THIN] - p[0] > STROKE_CONTRAST && p[STROKE_THIN] - p[0] > STROKE_CONTRAST) ||
-            (p[-STROKE_WIDE] - p[0] > STROKE_CONTRAST && p[STROKE_WIDE] - p[0] > STROKE_CONTRAST);
-        mask |= (unsigned)!ridge << i | (unsigned)!valley << (i + GATE_BLOCK);
-    }
-    return mask;
-}
-
-static int strokes_differing(const uint8_t *a, const uint8_t *b)
-{
-    return __builtin_popcount(strokes(a) ^ strokes(b));
-}
-#endif
 
 bool strokes_differ(const struct plane *a, const struct plane *b, int x, int y, int sad)
 {
