@@ -13,20 +13,14 @@ int cli_workers_list(struct cli_call *call, struct cv_error *error)
         {"state", "STATE"},         {"job_types", "JOBS"},  {"load", "RUNNING"},
         {"silent_ms", "LAST SEEN"}, {"version", "VERSION"}, {"worker", "WORKER"},
     };
-    int result = cli_open(call, error);
     /* What has been silent for a day is dead, whatever it said last. */
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT *, id AS worker, running || '/' || slots AS load,"
-                               " silent_seconds * 1000 AS silent_ms FROM worker_overview"
-                               " WHERE $1::boolean OR (state <> 'stopped'"
-                               " AND last_seen > now() - interval '1 day')"
-                               " ORDER BY state = 'stopped', job_types, id",
-                               cli_given(call, "all") ? "true" : "false");
-    if (result == 0) {
-        cli_note(call, "no worker runs");
-    }
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, "no worker runs", error,
+                    "SELECT *, id AS worker, running || '/' || slots AS load,"
+                    " silent_seconds * 1000 AS silent_ms FROM worker_overview"
+                    " WHERE $1::boolean OR (state <> 'stopped'"
+                    " AND last_seen > now() - interval '1 day')"
+                    " ORDER BY state = 'stopped', job_types, id",
+                    cli_given(call, "all") ? "true" : "false");
 }
 
 /* A worker by its id or the beginning of one. */
@@ -135,17 +129,14 @@ int cli_rules_list(struct cli_call *call, struct cv_error *error)
         {"most", "MAX"},         {"most_per_tenant", "TENANT"},
         {"time_limit", "LIMIT"}, {"note", "NOTE"},
     };
-    int result = cli_open(call, error);
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT *, CASE WHEN put_off_while_interactive THEN 'put off'"
-                               " WHEN interactive_adjustment <> 0 THEN interactive_adjustment::text"
-                               " END AS interactive, coalesce(max_running::text, '-') AS most,"
-                               " coalesce(max_running_per_tenant::text, '-') AS most_per_tenant,"
-                               " CASE WHEN paused_at IS NOT NULL"
-                               " THEN concat_ws(': ', 'paused', pause_reason) END AS note"
-                               " FROM job_types ORDER BY name");
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, NULL, error,
+                    "SELECT *, CASE WHEN put_off_while_interactive THEN 'put off'"
+                    " WHEN interactive_adjustment <> 0 THEN interactive_adjustment::text"
+                    " END AS interactive, coalesce(max_running::text, '-') AS most,"
+                    " coalesce(max_running_per_tenant::text, '-') AS most_per_tenant,"
+                    " CASE WHEN paused_at IS NOT NULL"
+                    " THEN concat_ws(': ', 'paused', pause_reason) END AS note"
+                    " FROM job_types ORDER BY name");
 }
 
 int cli_rules_set(struct cli_call *call, struct cv_error *error)
@@ -174,17 +165,11 @@ int cli_hosts_list(struct cli_call *call, struct cv_error *error)
         {"name", "HOST"},    {"budget", "CPU BUDGET"}, {"disk_level", "DISK"},
         {"percent", "FULL"}, {"ago_ms", "LOOKED AT"},
     };
-    int result = cli_open(call, error);
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT *, coalesce(cpu_budget::text, '-') AS budget,"
-                               " round(disk_used_percent::numeric) || ' %' AS percent,"
-                               " (extract(epoch FROM clock_timestamp() - disk_checked_at) * 1000)"
-                               "::bigint AS ago_ms FROM hosts ORDER BY name");
-    if (result == 0) {
-        cli_note(call, "no worker has been seen on any host");
-    }
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, "no worker has been seen on any host", error,
+                    "SELECT *, coalesce(cpu_budget::text, '-') AS budget,"
+                    " round(disk_used_percent::numeric) || ' %' AS percent,"
+                    " (extract(epoch FROM clock_timestamp() - disk_checked_at) * 1000)"
+                    "::bigint AS ago_ms FROM hosts ORDER BY name");
 }
 
 int cli_hosts_set(struct cli_call *call, struct cv_error *error)
@@ -206,22 +191,14 @@ int cli_nodes_list(struct cli_call *call, struct cv_error *error)
         {"name", "NODE"},  {"state", "STATE"},  {"wake_method", "WAKE"},
         {"types", "JOBS"}, {"ago_ms", "WOKEN"}, {"call", "BY"},
     };
-    int result = cli_open(call, error);
-    result =
-        result
-            ? result
-            : CLI_LIST(call, columns, error,
-                       "SELECT n.*, array_to_string(n.job_types, ',') AS types,"
-                       " (extract(epoch FROM clock_timestamp() - woken_at) * 1000)::bigint"
-                       " AS ago_ms, coalesce(n.mac, array_to_string(n.script, ' ')) AS call,"
-                       " CASE WHEN NOT n.is_enabled THEN 'off' WHEN EXISTS (SELECT FROM workers w"
-                       " WHERE w.host = n.host AND w.state = 'running'"
-                       " AND w.last_seen > clock_timestamp() - interval '5 minutes')"
-                       " THEN 'awake' ELSE 'asleep' END AS state FROM nodes n ORDER BY name");
-    if (result == 0) {
-        cli_note(call, "there are no nodes; see cortana nodes add --help");
-    }
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, "there are no nodes; see cortana nodes add --help", error,
+                    "SELECT n.*, array_to_string(n.job_types, ',') AS types,"
+                    " (extract(epoch FROM clock_timestamp() - woken_at) * 1000)::bigint"
+                    " AS ago_ms, coalesce(n.mac, array_to_string(n.script, ' ')) AS call,"
+                    " CASE WHEN NOT n.is_enabled THEN 'off' WHEN EXISTS (SELECT FROM workers w"
+                    " WHERE w.host = n.host AND w.state = 'running'"
+                    " AND w.last_seen > clock_timestamp() - interval '5 minutes')"
+                    " THEN 'awake' ELSE 'asleep' END AS state FROM nodes n ORDER BY name");
 }
 
 int cli_nodes_add(struct cli_call *call, struct cv_error *error)

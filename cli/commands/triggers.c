@@ -42,15 +42,15 @@ static int list(struct cli_call *call, const struct cli_column *columns, size_t 
                 struct cv_error *error)
 {
     const char *const parameters[] = {is_schedule(call) ? "true" : "false"};
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cli_list(call, columns, count,
-                               "SELECT *, to_char(next_at AT TIME ZONE time_zone,"
-                               " 'YYYY-MM-DD HH24:MI') AS next, action || ' ' || target AS what,"
-                               " (extract(epoch FROM clock_timestamp() - last_at) * 1000)::bigint"
-                               " AS ago_ms, " STATE " FROM trigger_overview"
-                               " WHERE (cron IS NOT NULL) = $1::boolean ORDER BY name",
-                               1, parameters, error);
+    const struct cli_listing listing = {
+        columns, count,
+        "SELECT *, to_char(next_at AT TIME ZONE time_zone,"
+        " 'YYYY-MM-DD HH24:MI') AS next, action || ' ' || target AS what,"
+        " (extract(epoch FROM clock_timestamp() - last_at) * 1000)::bigint"
+        " AS ago_ms, " STATE " FROM trigger_overview"
+        " WHERE (cron IS NOT NULL) = $1::boolean ORDER BY name",
+        1, parameters};
+    int result = cli_show(call, &listing, NULL, error);
     return result < 0 ? result : warn_if_nobody_fires(call, error);
 }
 
@@ -75,18 +75,15 @@ int cli_triggers_list(struct cli_call *call, struct cv_error *error)
 int cli_schedules_next(struct cli_call *call, struct cv_error *error)
 {
     static const struct cli_column columns[] = {{"here", "NEXT"}, {"zone", "ZONE"}, {"utc", "UTC"}};
-    int result = cli_open(call, error);
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT to_char(i AT TIME ZONE z, 'Dy YYYY-MM-DD HH24:MI') AS here,"
-                               " to_char(i AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS utc,"
-                               " z AS zone FROM (SELECT coalesce(max(cron), $1) AS cron,"
-                               " coalesce(max(time_zone), $2, 'UTC') AS time_zone"
-                               " FROM job_triggers WHERE name = $1 AND cron IS NOT NULL) AS t,"
-                               " check_time_zone(t.time_zone) AS z,"
-                               " next_crons(t.cron, z, " NEXT_COUNT ") AS i",
-                               call->arguments[0], cli_value(call, "zone"));
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, NULL, error,
+                    "SELECT to_char(i AT TIME ZONE z, 'Dy YYYY-MM-DD HH24:MI') AS here,"
+                    " to_char(i AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS utc,"
+                    " z AS zone FROM (SELECT coalesce(max(cron), $1) AS cron,"
+                    " coalesce(max(time_zone), $2, 'UTC') AS time_zone"
+                    " FROM job_triggers WHERE name = $1 AND cron IS NOT NULL) AS t,"
+                    " check_time_zone(t.time_zone) AS z,"
+                    " next_crons(t.cron, z, " NEXT_COUNT ") AS i",
+                    call->arguments[0], cli_value(call, "zone"));
 }
 
 int cli_triggers_show(struct cli_call *call, struct cv_error *error)
@@ -128,13 +125,10 @@ int cli_schedules_upkeep(struct cli_call *call, struct cv_error *error)
         {"name", "TASK"},    {"every", "EVERY"}, {"ago_ms", "AGO"},
         {"took_ms", "TOOK"}, {"state", "WHAT"},
     };
-    int result = cli_open(call, error);
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT *, (extract(epoch FROM clock_timestamp() - last_at) * 1000)"
-                               "::bigint AS ago_ms, coalesce('failed: ' || last_error, description)"
-                               " AS state FROM upkeep_tasks ORDER BY name");
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, NULL, error,
+                    "SELECT *, (extract(epoch FROM clock_timestamp() - last_at) * 1000)"
+                    "::bigint AS ago_ms, coalesce('failed: ' || last_error, description)"
+                    " AS state FROM upkeep_tasks ORDER BY name");
 }
 
 /* ---- changing -------------------------------------------------------------------------------- */

@@ -231,23 +231,16 @@ int cli_embeddings_list(struct cli_call *call, struct cv_error *error)
 {
     static const struct cli_column columns[] = {
         {"name", "MODEL"}, {"dimensions", "NUMBERS"}, {"texts", "TEXTS"}, {"note", ""}};
-    int result = cli_open(call, error);
-    result =
-        result ? result
-               : CLI_LIST(call, columns, error,
-                          "SELECT coalesce(m.name, step #>> '{params,model}') AS name,"
-                          " m.dimensions, (SELECT count(*) FROM text_embeddings e"
-                          " WHERE e.model = m.name) AS texts,"
-                          " CASE WHEN step IS NOT NULL THEN 'in the pipeline' END AS note"
-                          " FROM embedding_models m FULL JOIN (SELECT"
-                          " jsonb_array_elements(steps) AS step FROM workflows"
-                          " WHERE name = 'video_pipeline' AND is_active) AS w"
-                          " ON step ->> 'job_type' = 'embed' AND step #>> '{params,model}' = m.name"
-                          " WHERE m.name IS NOT NULL OR step ->> 'job_type' = 'embed' ORDER BY 1");
-    if (result == 0) {
-        cli_note(call, "no text is embedded; see cortana embeddings --help");
-    }
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, "no text is embedded; see cortana embeddings --help", error,
+                    "SELECT coalesce(m.name, step #>> '{params,model}') AS name,"
+                    " m.dimensions, (SELECT count(*) FROM text_embeddings e"
+                    " WHERE e.model = m.name) AS texts,"
+                    " CASE WHEN step IS NOT NULL THEN 'in the pipeline' END AS note"
+                    " FROM embedding_models m FULL JOIN (SELECT"
+                    " jsonb_array_elements(steps) AS step FROM workflows"
+                    " WHERE name = 'video_pipeline' AND is_active) AS w"
+                    " ON step ->> 'job_type' = 'embed' AND step #>> '{params,model}' = m.name"
+                    " WHERE m.name IS NOT NULL OR step ->> 'job_type' = 'embed' ORDER BY 1");
 }
 
 /* "embeddings use MODEL" and "embeddings off". */

@@ -337,14 +337,15 @@ int cli_open(struct cli_call *call, struct cv_error *error)
     return result ? result : cli_session_open(&call->session, &params, error);
 }
 
-int cli_list(struct cli_call *call, const struct cli_column *columns, size_t count, const char *sql,
-             size_t parameter_count, const char *const *parameters, struct cv_error *error)
+int cli_list(struct cli_call *call, const struct cli_listing *listing, struct cv_error *error)
 {
     cv_auto_free char *lines = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        call->json ? cv_format(&lines, error, "SELECT to_json(q) AS line FROM (%s) AS q", sql) : 0;
-    struct cv_db_statement statement = {lines ? lines : sql, parameter_count, parameters};
+    int result = call->json ? cv_format(&lines, error, "SELECT to_json(q) AS line FROM (%s) AS q",
+                                        listing->sql)
+                            : 0;
+    struct cv_db_statement statement = {lines ? lines : listing->sql, listing->parameter_count,
+                                        listing->parameters};
     result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
     if (result) {
         return result;
@@ -352,9 +353,20 @@ int cli_list(struct cli_call *call, const struct cli_column *columns, size_t cou
     if (call->json) {
         cli_print_lines(rows);
     } else if (cv_db_rows(rows) > 0) {
-        cli_print_table(rows, columns, count);
+        cli_print_table(rows, listing->columns, listing->count);
     }
     return cv_db_rows(rows);
+}
+
+int cli_show(struct cli_call *call, const struct cli_listing *listing, const char *none,
+             struct cv_error *error)
+{
+    int result = cli_open(call, error);
+    result = result ? result : cli_list(call, listing, error);
+    if (result == 0 && none) {
+        cli_note(call, "%s", none);
+    }
+    return result < 0 ? result : CLI_EXIT_OK;
 }
 
 int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error,

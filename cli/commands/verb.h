@@ -123,17 +123,35 @@ CV_MUST_CHECK int cli_load_settings(const struct cli_call *call, struct cv_error
 /* Opens what the verb's row names: call->session. */
 CV_MUST_CHECK int cli_open(struct cli_call *call, struct cv_error *error);
 
-/* The rows of `sql` as a table, or as JSON Lines with --json. `columns` are of the table; JSON has every column of the
- * rows. Returns their number, or a failure. */
-CV_MUST_CHECK int cli_list(struct cli_call *call, const struct cli_column *columns, size_t count,
-                           const char *sql, size_t parameter_count, const char *const *parameters,
+/* A query whose rows are told: as a table of `columns`, or as JSON Lines with --json, which has every column of the rows. */
+struct cli_listing {
+    const struct cli_column *columns;
+    size_t count;
+    const char *sql;
+    size_t parameter_count;
+    const char *const *parameters;
+};
+
+/* Returns the number of rows, or a failure. */
+CV_MUST_CHECK int cli_list(struct cli_call *call, const struct cli_listing *listing,
                            struct cv_error *error);
 
-/* cli_list with the parameters in place; `columns` is an array. */
-#define CLI_LIST(call, columns, error, sql, ...)                                      \
-    cli_list(call, columns, CV_COUNT(columns), sql,                                   \
-             sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1, \
-             (const char *const[]){NULL, ##__VA_ARGS__} + 1, error)
+/* A verb that is one list: opens, lists, and notes `none` (unless it is NULL) where there are no rows. Returns
+ * CLI_EXIT_OK or a failure. */
+CV_MUST_CHECK int cli_show(struct cli_call *call, const struct cli_listing *listing,
+                           const char *none, struct cv_error *error);
+
+/* A listing with its parameters, all of them texts, in place; `columns` is an array. */
+#define CLI_LISTING(columns, sql, ...)                                               \
+    &(const struct cli_listing)                                                      \
+    {                                                                                \
+        columns, CV_COUNT(columns), sql,                                             \
+            sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1, \
+            (const char *const[]){NULL, ##__VA_ARGS__} + 1                           \
+    }
+#define CLI_LIST(call, columns, error, ...) cli_list(call, CLI_LISTING(columns, __VA_ARGS__), error)
+#define CLI_SHOW(call, columns, none, error, ...) \
+    cli_show(call, CLI_LISTING(columns, __VA_ARGS__), none, error)
 
 /* What has been done, as a sentence; with --json as `object` in one line. Takes `object` (NULL: no memory,
  * which is told as a failure). Returns CLI_EXIT_OK or a failure. */

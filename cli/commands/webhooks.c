@@ -10,14 +10,11 @@ int cli_webhooks_list(struct cli_call *call, struct cv_error *error)
 {
     static const struct cli_column columns[] = {
         {"name", "WEBHOOK"}, {"url", "URL"}, {"events", "EVENTS"}, {"state", "LAST"}};
-    int result = cli_open(call, error);
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT *, CASE WHEN disabled_at IS NOT NULL"
-                               " THEN concat_ws(': ', 'off', disabled_reason)"
-                               " ELSE concat_ws(': ', last_status, last_error) END AS state"
-                               " FROM webhook_overview ORDER BY name");
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, NULL, error,
+                    "SELECT *, CASE WHEN disabled_at IS NOT NULL"
+                    " THEN concat_ws(': ', 'off', disabled_reason)"
+                    " ELSE concat_ws(': ', last_status, last_error) END AS state"
+                    " FROM webhook_overview ORDER BY name");
 }
 
 /* The secret alone on standard output, so that it can be piped; what it is for beside it. */

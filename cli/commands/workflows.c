@@ -21,12 +21,9 @@ static const struct cli_column run_columns[] = {
 
 int cli_runs_list(struct cli_call *call, struct cv_error *error)
 {
-    int result = cli_open(call, error);
-    result = result ? result
-                    : CLI_LIST(call, run_columns, error,
-                               "SELECT *," RUN_NOTE " FROM run_overview"
-                               " ORDER BY status <> 'running', created_at DESC LIMIT 50");
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, run_columns, NULL, error,
+                    "SELECT *," RUN_NOTE " FROM run_overview"
+                    " ORDER BY status <> 'running', created_at DESC LIMIT 50");
 }
 
 /* A run by its id or the beginning of one. */
@@ -155,14 +152,11 @@ int cli_workflows_list(struct cli_call *call, struct cv_error *error)
         {"name", "WORKFLOW"},   {"version", "VERSION"},         {"steps", "STEPS"},
         {"running", "RUNNING"}, {"description", "DESCRIPTION"},
     };
-    int result = cli_open(call, error);
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT name, version, jsonb_array_length(steps) AS steps,"
-                               " description, (SELECT count(*) FROM runs r WHERE r.workflow = name"
-                               " AND r.status = 'running') AS running"
-                               " FROM workflows WHERE is_active ORDER BY name");
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, NULL, error,
+                    "SELECT name, version, jsonb_array_length(steps) AS steps,"
+                    " description, (SELECT count(*) FROM runs r WHERE r.workflow = name"
+                    " AND r.status = 'running') AS running"
+                    " FROM workflows WHERE is_active ORDER BY name");
 }
 
 /* Prints the column `text` of the one row that `sql` finds for `name`. */
@@ -233,14 +227,10 @@ int cli_commands_list(struct cli_call *call, struct cv_error *error)
                                                 {"for_whom", "FOR"},
                                                 {"time_limit", "LIMIT"},
                                                 {"description", "WHAT IT DOES"}};
-    int result = cli_open(call, error);
-    result = result
-                 ? result
-                 : CLI_LIST(call, columns, error,
-                            "SELECT *, CASE WHEN NOT is_enabled THEN 'nobody' WHEN is_public THEN"
-                            " 'applications' ELSE 'operators' END AS for_whom"
-                            " FROM job_definitions ORDER BY key");
-    return result < 0 ? result : CLI_EXIT_OK;
+    return CLI_SHOW(call, columns, NULL, error,
+                    "SELECT *, CASE WHEN NOT is_enabled THEN 'nobody' WHEN is_public THEN"
+                    " 'applications' ELSE 'operators' END AS for_whom"
+                    " FROM job_definitions ORDER BY key");
 }
 
 int cli_commands_show(struct cli_call *call, struct cv_error *error)

@@ -12,6 +12,8 @@ import uuid
 import psycopg2
 import psycopg2.extras
 import pytest
+from api import Library, make_login
+from fault_proxy import FaultProxy
 from jobs import Queue
 from s3_server import S3Server
 from workers import STAGE_SCHEMA, Jobs, Workers
@@ -226,6 +228,41 @@ def workers(program, database, tmp_path):
     started = Workers(program, database, tmp_path)
     yield started
     started.end()
+
+
+@pytest.fixture(scope="module")
+def place(shared_cluster):
+    """(url, queue) of a database for the whole module, with the login of the HTTP API."""
+    name = shared_cluster.create_database()
+    connection = shared_cluster.connect(name)
+    queue = Queue(connection)
+    make_login(queue)
+    yield shared_cluster.url(name), queue
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def library(place):
+    return Library(place[1])
+
+
+@pytest.fixture
+def cortana(program, database, store_dir):
+    """Runs the command line on the fresh database and a store in a directory."""
+    def call(*arguments):
+        return subprocess.run([program("cortana"), *map(str, arguments)], text=True, capture_output=True,
+                              env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}"},
+                              stdin=subprocess.DEVNULL, timeout=60, check=False)
+
+    return call
+
+
+@pytest.fixture
+def proxy(s3_server):
+    """What stands between the S3 server and its clients."""
+    own = FaultProxy(s3_server.port)
+    yield own
+    own.close()
 
 
 @pytest.fixture(scope="module")

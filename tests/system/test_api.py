@@ -13,8 +13,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import (ALICE, BOB, DOCUMENT, SECRET, TEAM, Gateway, Key, Library, base64url, claims, make_login,
-                 sign_hs256, token)
+from api import ALICE, BOB, DOCUMENT, SECRET, TEAM, Gateway, Key, base64url, claims, make_login, sign_hs256, token
 from api_matrix import CALLERS, LISTS, OF_A_JOB, OF_A_VIDEO, SIGNED_OUT, expected, sees
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,22 +24,6 @@ OPERATIONS = {(method.upper(), path): operation for path, methods in DOCUMENT["p
               for method, operation in methods.items()}
 OWNER = CALLERS["owner"]
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "docs" / "api.md"
-
-
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    """(url, queue) of a database for the whole module."""
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
-
-
-@pytest.fixture(scope="module")
-def library(place):
-    return Library(place[1])
 
 
 @pytest.fixture(scope="module")

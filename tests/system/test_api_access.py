@@ -6,30 +6,14 @@ import threading
 import uuid
 
 import pytest
-from api import ALICE, SECRET, TEAM, Gateway, Key, Library, make_login, token
+from api import ALICE, SECRET, TEAM, Gateway, Key, token
 from api_matrix import CALLERS
-from jobs import Queue
 from probing import port_of, scrape
 from test_api import check
 from workers import Worker, wait_until
 
 ADMIN, SERVICE = CALLERS["admin"], CALLERS["service"]
 OPERATOR = token(app_metadata={"cortana_role": "operator"})
-
-
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
-
-
-@pytest.fixture(scope="module")
-def library(place):
-    return Library(place[1])
 
 
 @pytest.fixture(scope="module")

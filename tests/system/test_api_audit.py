@@ -5,9 +5,8 @@ import json
 import uuid
 
 import pytest
-from api import ALICE, BOB, MATE, TEAM, Gateway, Library, make_login, token
+from api import ALICE, BOB, MATE, TEAM, Gateway, token
 from api_matrix import CALLERS
-from jobs import Queue
 from test_api import check
 from workers import wait_until
 
@@ -15,23 +14,8 @@ ADMIN, OWNER, SERVICE = CALLERS["admin"], CALLERS["owner"], CALLERS["service"]
 
 
 @pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
-
-
-@pytest.fixture(scope="module")
 def queue(place):
     return place[1]
-
-
-@pytest.fixture(scope="module")
-def library(queue):
-    return Library(queue)
 
 
 @pytest.fixture(scope="module")

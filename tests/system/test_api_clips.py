@@ -7,27 +7,11 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, DOCUMENT, TEAM, Gateway, Library, make_login, token
-from jobs import Queue
+from api import ALICE, DOCUMENT, TEAM, Gateway, token
 
 OWNER = token(app_metadata={"team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
 BYTES = b"the bytes of a clip"
-
-
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
-
-
-@pytest.fixture(scope="module")
-def library(place):
-    return Library(place[1])
 
 
 @pytest.fixture(scope="module")

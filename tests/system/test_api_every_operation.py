@@ -9,7 +9,7 @@ import urllib.parse
 import uuid
 
 import pytest
-from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, Library, make_login, token
+from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, make_login, token
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from jobs import Queue
@@ -106,11 +106,6 @@ def place(shared_cluster):
               " report_disk('host-1', '/tmp', 100, 50)")
     yield shared_cluster.url(name), queue
     connection.close()
-
-
-@pytest.fixture(scope="module")
-def library(place):
-    return Library(place[1])
 
 
 @pytest.fixture(scope="module")

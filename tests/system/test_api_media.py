@@ -11,8 +11,7 @@ import urllib.request
 import uuid
 
 import pytest
-from api import ALICE, BOB, SECRET, TEAM, Gateway, make_login, token
-from jobs import Queue
+from api import ALICE, BOB, SECRET, TEAM, Gateway, token
 from s3_server import S3Server
 from store_client import StoreClient
 
@@ -55,16 +54,6 @@ class Shop:
                                        (2000, {"crop_pack": f"lines/{video}/0.pack", "crop_bytes": 9, "crop_offset": len(PACK)}))]))
             self.lines[name] = [str(row["id"]) for row in queue.run(
                 "SELECT id FROM segments WHERE video_id = %s ORDER BY t_start", video)]
-
-
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,31 +5,16 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, Library, make_login, token
+from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, token
 from api_matrix import CALLERS, OF_A_RUN, OF_ADMINS, OF_THE_SERVICE, SIGNED_OUT, sees
-from jobs import Queue
 
 ADMIN, SERVICE, EDITOR = CALLERS["admin"], CALLERS["service"], CALLERS["owner"]
 OTHER_ADMIN = token(sub=BOB, app_metadata={"cortana_role": "admin"})
 
 
 @pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    make_login(Queue(connection))
-    yield shared_cluster.url(name), Queue(connection)
-    connection.close()
-
-
-@pytest.fixture(scope="module")
 def queue(place):
     return place[1]
-
-
-@pytest.fixture(scope="module")
-def library(queue):
-    return Library(queue)
 
 
 @pytest.fixture(scope="module")

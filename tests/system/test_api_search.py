@@ -6,21 +6,10 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, Library, make_login, token
-from jobs import Queue
+from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, Library, token
 
 OWNER = token(app_metadata={"team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
-
-
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
 
 
 @pytest.fixture(scope="module")

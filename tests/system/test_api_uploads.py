@@ -8,8 +8,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, DOCUMENT, TEAM, Gateway, Library, make_login, token
-from jobs import Queue
+from api import ALICE, DOCUMENT, TEAM, Gateway, Library, token
 from s3_server import S3Server
 from store_client import StoreClient
 
@@ -18,16 +17,6 @@ VIEWER = token(app_metadata={"cortana_role": "viewer", "team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
 FILE = random.Random(4).randbytes(3_000_000)
 PART = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
 
 
 @pytest.fixture(scope="module")

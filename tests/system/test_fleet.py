@@ -19,16 +19,6 @@ def jobs(jobs, sql):
     return jobs
 
 
-@pytest.fixture
-def cortana(program, database, store_dir):
-    def call(*arguments):
-        return subprocess.run([program("cortana"), *map(str, arguments)], text=True, capture_output=True,
-                              env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}"},
-                              stdin=subprocess.DEVNULL, timeout=60, check=False)
-
-    return call
-
-
 # ---- workers ---------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,6 @@
 """Ended jobs go to the store and come back as they were; what anything still rests on stays."""
 
 import json
-import os
-import subprocess
 
 import psycopg2
 import pytest
@@ -19,16 +17,6 @@ def types(queue):
     queue.run("""INSERT INTO workflows (name, steps) VALUES ('two', '[
         {"key": "first", "job_type": "work"},
         {"key": "second", "job_type": "other", "depends_on": ["first"]}]')""")
-
-
-@pytest.fixture
-def cortana(program, database, store_dir):
-    def call(*arguments):
-        return subprocess.run([program("cortana"), *map(str, arguments)], text=True, capture_output=True,
-                              env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}"},
-                              stdin=subprocess.DEVNULL, timeout=60, check=False)
-
-    return call
 
 
 def everything(queue):

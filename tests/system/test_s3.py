@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 
 import pytest
-from fault_proxy import FaultProxy
 from s3_server import ACCESS_KEY, SECRET_KEY
 from store_client import StoreClient, StoreError
 from workers import wait_until
@@ -29,13 +28,6 @@ def bucket(request, s3_server, program):
     assert client.bucket(method="PUT", subresource="")["status"] == 200
     client.close_process()
     return name
-
-
-@pytest.fixture
-def proxy(s3_server):
-    own = FaultProxy(s3_server.port)
-    yield own
-    own.close()
 
 
 @pytest.fixture

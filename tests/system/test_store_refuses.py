@@ -8,7 +8,6 @@ import os
 import subprocess
 
 import pytest
-from fault_proxy import FaultProxy
 from pipeline import Pipeline
 from probing import port_of, wait_ready, wait_reason
 from scanning import Scanning
@@ -20,13 +19,6 @@ COUNT = int(os.environ.get("CORTANA_REFUSED_JOBS", "8"))
 QUICK = {"CORTANA_STORE_PROBE_MS": 100, "CORTANA_DISK_WATCH_MS": 100, "S3_ATTEMPTS": 2,
          "S3_STALL_TIMEOUT_S": 2}
 BUCKET = "refuses"
-
-
-@pytest.fixture
-def proxy(s3_server):
-    own = FaultProxy(s3_server.port)
-    yield own
-    own.close()
 
 
 @pytest.fixture
