@@ -1,7 +1,7 @@
 /* Clips, cut by clip_generate jobs. */
 #pragma once
 
-#include "cli/commands/verb.h"
+#include "cli/commands/tell.h"
 
 struct cli_clip {
     const char *video_id;

@@ -3,7 +3,7 @@
 
 #include "common/export/export.h"
 
-#include "cli/commands/verb.h"
+#include "cli/commands/tell.h"
 
 /* Writes the video's text to `path`, whole or not at all ("-": standard output). */
 CV_MUST_CHECK int cli_export_file(struct cv_db *db, const char *video_id,

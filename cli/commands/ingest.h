@@ -1,7 +1,7 @@
 /* Videos on their way in: known by their bytes, stored, enqueued. */
 #pragma once
 
-#include "cli/commands/verb.h"
+#include "cli/commands/tell.h"
 
 enum cli_video_state { CLI_VIDEO_NEW, CLI_VIDEO_RESUMED, CLI_VIDEO_KNOWN, CLI_VIDEO_AGAIN };
 

@@ -3,7 +3,7 @@
 
 #include "common/queue/queue.h"
 
-#include "cli/commands/verb.h"
+#include "cli/commands/tell.h"
 
 /* A job by its id or the first letters of one; CLI_EXIT_USAGE when there are too few of them. */
 CV_MUST_CHECK int cli_find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],

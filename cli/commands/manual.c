@@ -70,8 +70,7 @@ static void print_value_case(void *opaque, const struct cli_option *option)
     }
 }
 
-/* The part that bash and zsh have in common; each defines _cortana_words, _cortana_files and _cortana_folders. */
-static void print_shell_cases(FILE *file)
+static void print_verb_cases(FILE *file)
 {
     (void)fputs("_cortana_values() { # the verb, the option in front of the word\n"
                 "    case \"$1 $2\" in\n",
@@ -110,7 +109,14 @@ static void print_shell_cases(FILE *file)
                                                                 : ":",
                       verb->words ? verb->words : "", verb->words ? "'" : "");
     }
-    (void)fputs("    esac\n}\n\n_cortana_groups() { # a group's verbs; fails when it is none\n"
+    (void)fputs("    esac\n}\n\n", file);
+}
+
+/* The part that bash and zsh have in common; each defines _cortana_words, _cortana_files and _cortana_folders. */
+static void print_shell_cases(FILE *file)
+{
+    print_verb_cases(file);
+    (void)fputs("_cortana_groups() { # a group's verbs; fails when it is none\n"
                 "    case \"$1\" in\n",
                 file);
     for (size_t i = 0; i < cli_group_count; i++) {

@@ -1,7 +1,7 @@
 /* What `cortana run` is given: files, folders, URLs, standard input; as files with a name for people. */
 #pragma once
 
-#include "cli/commands/verb.h"
+#include "cli/commands/tell.h"
 
 enum cli_source_kind { CLI_SOURCE_FILE, CLI_SOURCE_URL, CLI_SOURCE_INPUT };
 

@@ -1,6 +1,7 @@
 #include "cli/commands/verb.h"
 
 #include "cli/commands/commands.h"
+#include "cli/commands/tell.h"
 
 #include <string.h>
 
@@ -312,7 +313,7 @@ static int check_arguments(const struct cli_call *call)
     return 0;
 }
 
-/* ---- what commands share --------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* An installation starts the migration together with the database, which may take this long to
  * answer: the image of PostgreSQL makes its cluster at the first start. */
@@ -335,101 +336,6 @@ int cli_open(struct cli_call *call, struct cv_error *error)
     };
     int result = cli_load_settings(call, error);
     return result ? result : cli_session_open(&call->session, &params, error);
-}
-
-int cli_list(struct cli_call *call, const struct cli_listing *listing, struct cv_error *error)
-{
-    cv_auto_free char *lines = NULL;
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = call->json ? cv_format(&lines, error, "SELECT to_json(q) AS line FROM (%s) AS q",
-                                        listing->sql)
-                            : 0;
-    struct cv_db_statement statement = {lines ? lines : listing->sql, listing->parameter_count,
-                                        listing->parameters};
-    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
-    if (result) {
-        return result;
-    }
-    if (call->json) {
-        cli_print_lines(rows);
-    } else if (cv_db_rows(rows) > 0) {
-        cli_print_table(rows, listing->columns, listing->count);
-    }
-    return cv_db_rows(rows);
-}
-
-int cli_show(struct cli_call *call, const struct cli_listing *listing, const char *none,
-             struct cv_error *error)
-{
-    int result = cli_open(call, error);
-    result = result ? result : cli_list(call, listing, error);
-    if (result == 0 && none) {
-        cli_note(call, "%s", none);
-    }
-    return result < 0 ? result : CLI_EXIT_OK;
-}
-
-int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error,
-             const char *format, ...)
-{
-    cv_auto(json_decref) json_t *given = object;
-    if (!given) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the answer");
-    }
-    if (call->json) {
-        cv_auto_free char *text = json_dumps(given, JSON_COMPACT);
-        if (!text) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the answer");
-        }
-        (void)puts(text);
-        return CLI_EXIT_OK;
-    }
-    if (!call->quiet) {
-        va_list arguments;
-        va_start(arguments, format);
-        (void)vprintf(format, arguments);
-        va_end(arguments);
-        (void)putchar('\n');
-    }
-    return CLI_EXIT_OK;
-}
-
-int cli_change(struct cli_call *call, const char *sql, const char *name, const char *more,
-               const char *thing, const char *done, struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    const char *parameters[] = {name, more};
-    struct cv_db_statement statement = {sql, more ? 2 : 1, parameters};
-    int result = cli_open(call, error);
-    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
-    if (result == 0 && cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing, name);
-    }
-    return result ? result
-                  : cli_tell(call, json_pack("{s:s, s:s}", thing, name, "outcome", done), error,
-                             "%s %s", name, done);
-}
-
-void cli_put_failure(const struct cli_call *call, const char *type, const char *message)
-{
-    json_t *object =
-        call->json ? json_pack("{s:{s:s*, s:s}}", "error", "type", type, "message", message) : NULL;
-    cv_auto_free char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    cli_put(stderr, line ? line : message);
-    (void)fputc('\n', stderr);
-}
-
-void cli_note(const struct cli_call *call, const char *format, ...)
-{
-    if (call->json || call->quiet) {
-        return;
-    }
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    (void)fputc('\n', stderr);
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */

@@ -2,7 +2,7 @@
  * exit status (0 or more) or a failure that is printed for it. */
 #pragma once
 
-#include "cli/commands/verb.h"
+#include "cli/commands/tell.h"
 
 typedef int cli_action(struct cli_call *call, struct cv_error *error);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/commands/ingest.h"
-#include "cli/commands/verb.h"
+#include "cli/commands/tell.h"
 
 /* Waits until no video of the list is on its way any more; *ret_failed counts those that failed. A failure is told at
  * once. A database that is away for a while is waited for, and a local one started again. */

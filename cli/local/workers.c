@@ -91,52 +91,70 @@ static int make_secret_setting(const struct cli_session *session, char **ret_set
     return result ? result : cv_format(ret_setting, error, "CORTANA_JWT_SECRET_FILE=%s", path);
 }
 
+/* What a worker finds in its environment besides the command's own. */
+struct environment {
+    char *database, *store, *scratch, *secret;
+    char grace[64], owner[64];
+};
+
+static void environment_deinit(struct environment *environment)
+{
+    free(environment->database);
+    free(environment->store);
+    free(environment->scratch);
+    free(environment->secret);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct environment, environment_deinit)
+
+static int fill_environment(struct environment *environment, const struct cli_session *session,
+                            const struct cli_worker_process *worker, struct cv_error *error)
+{
+    const char *login = is_gateway(worker)   ? session->gateway_url
+                        : session->fleet_url ? session->fleet_url
+                                             : session->database_url;
+    /* Whoever presses Ctrl-C does not wait for an hour's transcode: the job is given back. */
+    (void)snprintf(environment->grace, sizeof(environment->grace), "CORTANA_GRACE_MS=%s",
+                   cv_env("CORTANA_GRACE_MS", "500"));
+    (void)snprintf(environment->owner, sizeof(environment->owner), "CORTANA_OWNER=%s",
+                   session->owner_id);
+    int result = cv_format(&environment->database, error, "DATABASE_URL=%s", login);
+    result =
+        result ? result : cv_format(&environment->store, error, "STORE_URL=%s", session->store_url);
+    result = result ? result : make_secret_setting(session, &environment->secret, error);
+    return result ? result
+                  : cv_format(&environment->scratch, error, "CORTANA_SCRATCH=%s/scratch",
+                              session->installation.directory);
+}
+
+static int open_log(const struct cli_session *session, const char *name, int *ret_log,
+                    struct cv_error *error)
+{
+    char path[PATH_MAX + 64];
+    (void)snprintf(path, sizeof(path), "%s/log/%s.log", session->installation.directory, name);
+    *ret_log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+    return *ret_log < 0 ? cv_fail_errno(error, errno, "write %s", path) : 0;
+}
+
 static int start_worker(struct cli_workers *workers, struct cli_worker_process *worker,
                         struct cv_error *error)
 {
     char program[PATH_MAX];
-    int result = cv_find_program(worker->name, program, sizeof(program), error);
-    if (result) {
-        return result;
-    }
-    const struct cli_session *session = workers->session;
-    char path[PATH_MAX + 64];
-    (void)snprintf(path, sizeof(path), "%s/log/%s.log", session->installation.directory,
-                   worker->name);
-    cv_auto_fd int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (log < 0) {
-        return cv_fail_errno(error, errno, "write %s", path);
-    }
     char slots[16];
-    (void)snprintf(slots, sizeof(slots), "%d", worker->slots);
-    cv_auto_free char *database = NULL;
-    cv_auto_free char *store = NULL;
-    cv_auto_free char *scratch = NULL;
-    cv_auto_free char *secret = NULL;
-    const char *login = session->fleet_url ? session->fleet_url : session->database_url;
-    if (is_gateway(worker)) {
-        login = session->gateway_url;
-    }
-    result = cv_format(&database, error, "DATABASE_URL=%s", login);
-    result = result ? result : cv_format(&store, error, "STORE_URL=%s", session->store_url);
-    result = result ? result : make_secret_setting(session, &secret, error);
-    result = result ? result
-                    : cv_format(&scratch, error, "CORTANA_SCRATCH=%s/scratch",
-                                session->installation.directory);
+    cv_auto_fd int log = -1;
+    cv_auto(environment_deinit) struct environment own = {0};
+    int result = cv_find_program(worker->name, program, sizeof(program), error);
+    result = result ? result : open_log(workers->session, worker->name, &log, error);
+    result = result ? result : fill_environment(&own, workers->session, worker, error);
     if (result) {
         return result;
     }
-    /* Whoever presses Ctrl-C does not wait for an hour's transcode: the job is given back. */
-    char grace[64];
-    (void)snprintf(grace, sizeof(grace), "CORTANA_GRACE_MS=%s", cv_env("CORTANA_GRACE_MS", "500"));
-    /* One address cannot be for all of them. */
-    char owner[64];
-    (void)snprintf(owner, sizeof(owner), "CORTANA_OWNER=%s", session->owner_id);
+    (void)snprintf(slots, sizeof(slots), "%d", worker->slots);
     const char *const environment[] = {
         "CORTANA_CONFIG=", /* a server's settings are not this installation's */
-        database, store, scratch, grace, "CORTANA_LISTEN=", owner,
+        own.database, own.store, own.scratch, own.grace, own.owner,
+        "CORTANA_LISTEN=", /* one address cannot be for all of them */
         /* the gateway's: the installation's own, and nobody else's */
-        secret, "CORTANA_JWT_SECRET=", "CORTANA_JWKS_FILE=", "CORTANA_JWT_ISSUER=",
+        own.secret, "CORTANA_JWT_SECRET=", "CORTANA_JWKS_FILE=", "CORTANA_JWT_ISSUER=",
         "CORTANA_JWT_AUDIENCE=", NULL};
     const char *const worker_argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
     const char *const service_argv[] = {program, worker->service, NULL};

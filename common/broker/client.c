@@ -509,15 +509,15 @@ static int list_objects(struct cv_store *store, const char *prefix, const char *
     return result ? result : read_list(of_store(store), &reply, ret_list, error);
 }
 
-static int transfer(struct cv_store *store, const char *from, const char *to, const char *if_etag,
-                    struct cv_object_info *ret_info, struct cv_error *error)
+static int move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                struct cv_object_info *ret_info, struct cv_error *error)
 {
     (void)store;
     (void)from;
     (void)to;
     (void)if_etag;
     (void)ret_info;
-    return not_for_stages("copy or move objects", error);
+    return not_for_stages("move objects", error);
 }
 
 static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
@@ -551,8 +551,8 @@ static void close_store(struct cv_store *base)
  * are read from files. */
 #define COMMON_FUNCTIONS                                                                      \
     .close = close_store, .head = head_object, .open_reader = open_reader, .put = put_object, \
-    .delete = delete_object, .delete_many = delete_many, .copy = transfer, .move = transfer,  \
-    .list = list_objects, .presign = presign, .set_cancel = set_cancel
+    .delete = delete_object, .delete_many = delete_many, .move = move, .list = list_objects,  \
+    .presign = presign, .set_cancel = set_cancel
 
 static const struct cv_store_backend remote_backend = {
     COMMON_FUNCTIONS,     .get = get_object,      .get_begin = get_begin, .get_end = get_end,

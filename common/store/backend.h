@@ -71,8 +71,6 @@ struct cv_store_backend {
     /* At most CV_STORE_PAGE_MAX keys; NULL: one by one. */
     int (*delete_many)(struct cv_store *store, const char *const *keys, size_t count,
                        struct cv_error *error);
-    int (*copy)(struct cv_store *store, const char *from, const char *to, const char *if_etag,
-                struct cv_object_info *ret_info, struct cv_error *error);
     int (*move)(struct cv_store *store, const char *from, const char *to, const char *if_etag,
                 struct cv_object_info *ret_info, struct cv_error *error);
     /* At most one of `start_after` and `continuation` is given. */

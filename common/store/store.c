@@ -286,13 +286,8 @@ int cv_store_delete_many(struct cv_store *store, const char *const *keys, size_t
     return first;
 }
 
-typedef int transfer_function(struct cv_store *store, const char *from, const char *to,
-                              const char *if_etag, struct cv_object_info *ret_info,
-                              struct cv_error *error);
-
-static int transfer(transfer_function *function, struct cv_store *store, const char *from,
-                    const char *to, const char *if_etag, struct cv_object_info *ret_info,
-                    struct cv_error *error)
+int cv_store_move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+                  struct cv_object_info *ret_info, struct cv_error *error)
 {
     int result = cv_store_check_key(from, error);
     result = result ? result : cv_store_check_key(to, error);
@@ -303,23 +298,11 @@ static int transfer(transfer_function *function, struct cv_store *store, const c
         return cv_fail(error, CV_ERROR_INVALID_KEY, "cannot put %s in its own place", from);
     }
     struct cv_object_info info;
-    result = cv_store_judge(function(store, from, to, if_etag, &info, error), error);
+    result = cv_store_judge(store->backend->move(store, from, to, if_etag, &info, error), error);
     if (result == 0 && ret_info) {
         *ret_info = info;
     }
     return result;
-}
-
-int cv_store_copy(struct cv_store *store, const char *from, const char *to, const char *if_etag,
-                  struct cv_object_info *ret_info, struct cv_error *error)
-{
-    return transfer(store->backend->copy, store, from, to, if_etag, ret_info, error);
-}
-
-int cv_store_move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
-                  struct cv_object_info *ret_info, struct cv_error *error)
-{
-    return transfer(store->backend->move, store, from, to, if_etag, ret_info, error);
 }
 
 int cv_store_presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,

@@ -126,14 +126,11 @@ CV_MUST_CHECK int cv_store_delete(struct cv_store *store, const char *key, struc
 CV_MUST_CHECK int cv_store_delete_many(struct cv_store *store, const char *const *keys,
                                        size_t count, struct cv_error *error);
 
-/* Copies or moves an object with its type and metadata; what lies at `to` is replaced. With
+/* Moves an object with its type and metadata; what lies at `to` is replaced. With
  * `if_etag` (may be NULL) only while the object at `from` has that ETag: else CV_STORE_CHANGED and
  * nothing is done. CV_STORE_NOT_FOUND is an outcome. `ret_info` (may be NULL) is of the new object;
  * its ETag may differ from the old one's. A move on S3 is a copy and a delete: when it fails, the
  * object may lie at both places, and moving it again ends that. */
-CV_MUST_CHECK int cv_store_copy(struct cv_store *store, const char *from, const char *to,
-                                const char *if_etag, struct cv_object_info *ret_info,
-                                struct cv_error *error);
 CV_MUST_CHECK int cv_store_move(struct cv_store *store, const char *from, const char *to,
                                 const char *if_etag, struct cv_object_info *ret_info,
                                 struct cv_error *error);

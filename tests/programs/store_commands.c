@@ -150,28 +150,17 @@ static int call_delete_many(const json_t *call, json_t *answer, struct cv_error 
     return cv_store_delete_many(store, keys, count, error);
 }
 
-static int transfer(const json_t *call, json_t *answer, bool moves, struct cv_error *error)
+static int call_move(const json_t *call, json_t *answer, struct cv_error *error)
 {
     struct cv_object_info info;
     const char *from = text_of(call, "from");
     const char *to = text_of(call, "to");
     const char *if_etag = text_of(call, "if_etag");
-    int result = moves ? cv_store_move(store, from, to, if_etag, &info, error)
-                       : cv_store_copy(store, from, to, if_etag, &info, error);
+    int result = cv_store_move(store, from, to, if_etag, &info, error);
     if (result == 0) {
         add_info(answer, &info);
     }
     return result;
-}
-
-static int call_copy(const json_t *call, json_t *answer, struct cv_error *error)
-{
-    return transfer(call, answer, false, error);
-}
-
-static int call_move(const json_t *call, json_t *answer, struct cv_error *error)
-{
-    return transfer(call, answer, true, error);
 }
 
 static int call_list(const json_t *call, json_t *answer, struct cv_error *error)
@@ -360,12 +349,11 @@ static const struct {
     const char *name;
     int (*function)(const json_t *call, json_t *answer, struct cv_error *error);
 } calls[] = {
-    {"head", call_head},     {"get", call_get},           {"range", call_range},
-    {"put", call_put},       {"delete", call_delete},     {"delete_many", call_delete_many},
-    {"copy", call_copy},     {"move", call_move},         {"list", call_list},
-    {"upload", call_upload}, {"download", call_download}, {"presign", call_presign},
-    {"bucket", call_bucket}, {"open", call_open},         {"read", call_read},
-    {"close", call_close},
+    {"head", call_head},         {"get", call_get},         {"range", call_range},
+    {"put", call_put},           {"delete", call_delete},   {"delete_many", call_delete_many},
+    {"move", call_move},         {"list", call_list},       {"upload", call_upload},
+    {"download", call_download}, {"presign", call_presign}, {"bucket", call_bucket},
+    {"open", call_open},         {"read", call_read},       {"close", call_close},
 };
 
 static int do_call(const json_t *call, json_t *answer, struct cv_error *error)

@@ -111,9 +111,9 @@ def test_all_calls_work_with_an_authority_of_one_s_own(connect, proxy, authority
     assert head["sha256"] == sha256(b"text") and head["metadata"] == {"owner": "me"}
     store.open(key="big")
     assert store.read(length=BIG)["sha256"] == sha256(data)
-    assert store.copy(**{"from": "k é+", "to": "copy"})["result"] == 0
-    assert store.keys() == ["big", "copy", "k é+"]
-    url = store.presign(key="copy", method="GET")["url"]
+    assert store.move(**{"from": "k é+", "to": "moved"})["result"] == 0
+    assert store.keys() == ["big", "moved"]
+    url = store.presign(key="moved", method="GET")["url"]
     assert url.startswith("https://")
     fetched = subprocess.run(["curl", "-sS", "-f", "--cacert", authority.file, url], text=True,
                              capture_output=True, check=True)

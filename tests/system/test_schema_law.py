@@ -1,8 +1,13 @@
 """What every object of the schema has to keep to. The lists come from the catalogue, so that a new
 object cannot be forgotten."""
 
+import collections
+import pathlib
+import re
+
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMAS = "('public'::regnamespace, 'cortana'::regnamespace, 'api'::regnamespace)"
 OWN = f"""{{0}} IN {SCHEMAS} AND NOT EXISTS (
     SELECT FROM pg_depend d WHERE d.objid = {{1}} AND d.deptype = 'e')"""
@@ -36,6 +41,10 @@ PUBLIC_TYPES = ["job_status", "job_type", "video_status"]
 # run below the path of the function that calls them, and for nobody but the service.
 INHERIT_THE_PATH = """take_upkeep lease_jobs claim_room fair_sequence end_attempt check_job_size check_payload
     set_status""".split()
+
+
+# Called by migrations of later releases (ARCHITECTURE.md, "Rolling updates").
+UNUSED_YET = ["require_program"]
 
 
 def names(queue, statement, *parameters):
@@ -81,12 +90,48 @@ def objects_without_a_comment(queue):
         WHERE nspname IN ('cortana', 'api') AND obj_description(oid, 'pg_namespace') IS NULL""")
 
 
+def words_that_are_used():
+    """Every word of the migrations besides comments and rights, each time it occurs, and of the programs."""
+    words = []
+    for path in sorted((ROOT / "sql" / "migrations").glob("*.sql")):
+        statements = re.sub(r"^(COMMENT ON|GRANT|REVOKE)\b.*?;$|--.*?$", "", path.read_text(), flags=re.M | re.S)
+        words += re.findall(r"\w+", statements)
+    for folder in ("cli", "common", "gateway", "workers"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".c", ".h", ".json", ".sql"):
+                words += re.findall(r"\w+", path.read_text())
+    return words
+
+
+def objects_that_nothing_uses(queue):
+    """Objects outside of `public` that no other object and no program names."""
+    used = words_that_are_used()
+    counts = collections.Counter(used)
+    return [name for name in names(queue, f"""
+        SELECT DISTINCT proname AS name FROM pg_proc p
+        WHERE {OWN.format('p.pronamespace', 'p.oid')} AND pronamespace IN ('cortana'::regnamespace, 'api'::regnamespace)
+        UNION SELECT relname FROM pg_class c
+        WHERE {OWN.format('c.relnamespace', 'c.oid')} AND relnamespace = 'cortana'::regnamespace
+          AND relkind IN ('r', 'p', 'v', 'm') AND NOT relispartition""")
+            if counts[name] < 2]
+
+
 def test_every_function_names_its_path(queue):
     assert functions_off_the_path(queue) == []
 
 
 def test_every_object_has_a_comment(queue):
     assert objects_without_a_comment(queue) == []
+
+
+def test_every_object_is_used(queue):
+    assert objects_that_nothing_uses(queue) == UNUSED_YET
+
+
+def test_an_object_that_nothing_uses_is_seen(queue):
+    queue.run("CREATE FUNCTION cortana.forgotten_function() RETURNS int LANGUAGE sql RETURN 1")
+    queue.run("CREATE TABLE cortana.forgotten_table ()")
+    assert set(objects_that_nothing_uses(queue)) == {"forgotten_function", "forgotten_table", *UNUSED_YET}
 
 
 def test_only_what_applications_use_lies_in_public(queue):

@@ -66,7 +66,20 @@ static void parameter_sets_are_read_and_written(void **state)
     assert_memory_equal(again.sets[0].data, sps, sizeof(sps));
     assert_memory_equal(again.sets[1].data, pps, sizeof(pps));
 
-    /* Every shorter record, and every record with one byte changed, is read or refused. */
+    av_free(record);
+    cv_h264_sets_deinit(&again);
+    cv_h264_sets_deinit(&sets);
+}
+
+/* Every shorter record, and every record with one byte changed. */
+static void damaged_sets_are_read_or_refused(void **state)
+{
+    (void)state;
+    struct cv_error error;
+    struct cv_h264_sets sets = read_sets();
+    uint8_t *record = NULL;
+    int size = 0;
+    assert_int_equal(cv_h264_sets_write(&sets, &record, &size, &error), 0);
     for (int length = 0; length < size; length++) {
         struct cv_h264_sets part;
         uint8_t *exact = malloc((size_t)length + 1);
@@ -92,7 +105,6 @@ static void parameter_sets_are_read_and_written(void **state)
         }
     }
     av_free(record);
-    cv_h264_sets_deinit(&again);
     cv_h264_sets_deinit(&sets);
 }
 
@@ -199,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameter_sets_are_read_and_written),
+        cmocka_unit_test(damaged_sets_are_read_or_refused),
         cmocka_unit_test(sets_of_one_name_are_refused),
         cmocka_unit_test(packets_are_told_apart_and_repacked),
         cmocka_unit_test(the_front_that_is_kept_has_no_holes),

@@ -106,63 +106,64 @@ struct group_file {
     const char *path, *text;
 };
 
+static const struct {
+    const char *membership;
+    struct group_file files[6];
+    double cpus;
+    int64_t memory;
+} containers[] = {
+    /* nothing known, nothing bounded */
+    {"", {{0}}, 0, 0},
+    {"0::/\n", {{"cpu.max", "max 100000\n"}, {"memory.max", "max\n"}}, 0, 0},
+    {"rubbish\n0::no/path\n:::\n", {{"cpu.max", "x"}}, 0, 0},
+    /* version 2: in a container, whose group is the root that it sees */
+    {"0::/\n", {{"cpu.max", "150000 100000\n"}, {"memory.max", "536870912\n"}}, 1.5, 512 << 20},
+    /* and a service of the machine, bounded by its own group and the one above */
+    {"0::/a.slice/b.service\n",
+     {{"a.slice/cpu.max", "100000 100000"},
+      {"a.slice/memory.max", "1073741824"},
+      {"a.slice/b.service/cpu.max", "400000 100000"},
+      {"a.slice/b.service/memory.max", "max"}},
+     1,
+     1 << 30},
+    /* the path that the machine sees is not there in a container without a namespace */
+    {"0::/kubepods/pod1/x\n", {{"cpu.max", "50000 100000"}}, 0.5, 0},
+    {"0::/../escape\n", {{"cpu.max", "50000 100000"}}, 0, 0},
+    /* version 1: a tree for each, "no limit" as a large number and as -1 */
+    {"5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n",
+     {{"cpu,cpuacct/docker/x/cpu.cfs_quota_us", "200000"},
+      {"cpu,cpuacct/docker/x/cpu.cfs_period_us", "100000"},
+      {"memory/memory.limit_in_bytes", "9223372036854771712"},
+      {"memory/docker/x/memory.limit_in_bytes", "268435456"}},
+     2,
+     256 << 20},
+    {"5:cpu:/\n4:memory:/\n",
+     {{"cpu/cpu.cfs_quota_us", "-1"},
+      {"cpu/cpu.cfs_period_us", "100000"},
+      {"memory/memory.limit_in_bytes", "9223372036854771712"}},
+     0,
+     0},
+    /* both, side by side */
+    {"4:memory:/x\n0::/y\n",
+     {{"memory/x/memory.limit_in_bytes", "268435456"}, {"unified/y/cpu.max", "300000 100000"}},
+     3,
+     256 << 20},
+};
+
 static void test_bounds_of_a_container(void **state)
 {
     (void)state;
-    static const struct {
-        const char *membership;
-        struct group_file files[6];
-        double cpus;
-        int64_t memory;
-    } cases[] = {
-        /* nothing known, nothing bounded */
-        {"", {{0}}, 0, 0},
-        {"0::/\n", {{"cpu.max", "max 100000\n"}, {"memory.max", "max\n"}}, 0, 0},
-        {"rubbish\n0::no/path\n:::\n", {{"cpu.max", "x"}}, 0, 0},
-        /* version 2: in a container, whose group is the root that it sees */
-        {"0::/\n", {{"cpu.max", "150000 100000\n"}, {"memory.max", "536870912\n"}}, 1.5, 512 << 20},
-        /* and a service of the machine, bounded by its own group and the one above */
-        {"0::/a.slice/b.service\n",
-         {{"a.slice/cpu.max", "100000 100000"},
-          {"a.slice/memory.max", "1073741824"},
-          {"a.slice/b.service/cpu.max", "400000 100000"},
-          {"a.slice/b.service/memory.max", "max"}},
-         1,
-         1 << 30},
-        /* the path that the machine sees is not there in a container without a namespace */
-        {"0::/kubepods/pod1/x\n", {{"cpu.max", "50000 100000"}}, 0.5, 0},
-        {"0::/../escape\n", {{"cpu.max", "50000 100000"}}, 0, 0},
-        /* version 1: a tree for each, "no limit" as a large number and as -1 */
-        {"5:cpu,cpuacct:/docker/x\n4:memory:/docker/x\n",
-         {{"cpu,cpuacct/docker/x/cpu.cfs_quota_us", "200000"},
-          {"cpu,cpuacct/docker/x/cpu.cfs_period_us", "100000"},
-          {"memory/memory.limit_in_bytes", "9223372036854771712"},
-          {"memory/docker/x/memory.limit_in_bytes", "268435456"}},
-         2,
-         256 << 20},
-        {"5:cpu:/\n4:memory:/\n",
-         {{"cpu/cpu.cfs_quota_us", "-1"},
-          {"cpu/cpu.cfs_period_us", "100000"},
-          {"memory/memory.limit_in_bytes", "9223372036854771712"}},
-         0,
-         0},
-        /* both, side by side */
-        {"4:memory:/x\n0::/y\n",
-         {{"memory/x/memory.limit_in_bytes", "268435456"}, {"unified/y/cpu.max", "300000 100000"}},
-         3,
-         256 << 20},
-    };
-    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+    for (size_t i = 0; i < CV_COUNT(containers); i++) {
         char root[] = "/tmp/cv-cgroup-XXXXXX", membership[100];
         assert_non_null(mkdtemp(root));
-        write_file(root, "membership", cases[i].membership);
-        for (size_t j = 0; j < CV_COUNT(cases[i].files) && cases[i].files[j].path; j++) {
-            write_file(root, cases[i].files[j].path, cases[i].files[j].text);
+        write_file(root, "membership", containers[i].membership);
+        for (size_t j = 0; j < CV_COUNT(containers[i].files) && containers[i].files[j].path; j++) {
+            write_file(root, containers[i].files[j].path, containers[i].files[j].text);
         }
         struct cv_cgroup group;
         (void)snprintf(membership, sizeof(membership), "%s/membership", root);
         cv_cgroup_read(root, membership, &group);
-        if (group.cpus != cases[i].cpus || group.memory_bytes != cases[i].memory) {
+        if (group.cpus != containers[i].cpus || group.memory_bytes != containers[i].memory) {
             fail_msg("case %zu: %.2f CPUs, %lld bytes", i, group.cpus,
                      (long long)group.memory_bytes);
         }

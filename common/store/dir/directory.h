@@ -22,9 +22,3 @@ struct cv_directory_store {
 };
 
 /* The backend's calls. */
-CV_MUST_CHECK int cv_directory_copy(struct cv_store *store, const char *from, const char *to,
-                                    const char *if_etag, struct cv_object_info *ret_info,
-                                    struct cv_error *error);
-CV_MUST_CHECK int cv_directory_move(struct cv_store *store, const char *from, const char *to,
-                                    const char *if_etag, struct cv_object_info *ret_info,
-                                    struct cv_error *error);

@@ -317,7 +317,6 @@ static const struct cv_store_backend backend = {
     .put_stop = cv_s3_put_stop,
     .delete = cv_s3_delete,
     .delete_many = delete_many,
-    .copy = cv_s3_copy,
     .move = cv_s3_move,
     .list = cv_s3_list,
     .presign = presign,

@@ -134,50 +134,39 @@ static int copy_in_parts(const struct copying *copying, struct cv_object_info *r
     return result;
 }
 
-int cv_s3_copy(struct cv_store *store, const char *from, const char *to, const char *if_etag,
-               struct cv_object_info *ret_info, struct cv_error *error)
+static int copy(const struct copying *copying, struct cv_object_info *ret_info,
+                struct cv_error *error)
 {
-    cv_auto(copying_deinit) struct copying copying = {
-        .store = cv_s3_of(store), .from = from, .to = to};
-    int result = cv_s3_head(store, from, &copying.info, &copying.metadata, error);
-    if (result) {
-        return result;
+    if (copying->info.size > COPY_MAX) {
+        return copy_in_parts(copying, ret_info, error);
     }
-    if (if_etag && strcmp(if_etag, copying.info.etag) != 0) {
-        return CV_STORE_CHANGED;
-    }
-    if (copying.info.size > COPY_MAX) {
-        result = copy_in_parts(&copying, ret_info, error);
-    } else {
-        result = copy_whole(&copying, error);
-        result = result ? result : cv_s3_head(store, to, ret_info, NULL, error);
-        if (result == CV_STORE_NOT_FOUND) {
-            return cv_fail(error, CV_ERROR_CONFLICT, "%s was deleted while it was written", to);
-        }
-    }
-    if (result == CV_STORE_CHANGED && !if_etag) {
-        return cv_fail(error, CV_ERROR_CONFLICT, "%s was overwritten while it was copied", from);
-    }
-    return result;
+    int result = copy_whole(copying, error);
+    result =
+        result ? result : cv_s3_head(&copying->store->store, copying->to, ret_info, NULL, error);
+    return result == CV_STORE_NOT_FOUND
+               ? cv_fail(error, CV_ERROR_CONFLICT, "%s was deleted while it was written",
+                         copying->to)
+               : result;
 }
 
 int cv_s3_move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
                struct cv_object_info *ret_info, struct cv_error *error)
 {
-    struct cv_object_info before;
+    cv_auto(copying_deinit) struct copying copying = {
+        .store = cv_s3_of(store), .from = from, .to = to};
     struct cv_object_info after;
     struct cv_object_info copied;
-    int result = cv_s3_head(store, from, &before, NULL, error);
-    if (result == 0 && if_etag && strcmp(if_etag, before.etag) != 0) {
+    int result = cv_s3_head(store, from, &copying.info, &copying.metadata, error);
+    if (result == 0 && if_etag && strcmp(if_etag, copying.info.etag) != 0) {
         return CV_STORE_CHANGED;
     }
-    result = result ? result : cv_s3_copy(store, from, to, before.etag, &copied, error);
+    result = result ? result : copy(&copying, &copied, error);
     if (result) {
         return result;
     }
     /* What came in while it was copied must not be lost. */
     result = cv_s3_head(store, from, &after, NULL, error);
-    if (result == 0 && strcmp(before.etag, after.etag) != 0) {
+    if (result == 0 && strcmp(copying.info.etag, after.etag) != 0) {
         return CV_STORE_CHANGED;
     }
     result = result == 0 ? cv_s3_delete(store, from, error) : result;

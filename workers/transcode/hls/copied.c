@@ -6,7 +6,8 @@
 size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
                        struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX])
 {
-    /* Below 720 the letters of a screen of 1080 cannot be read: docs/measurements.md. */
+    /* Estimated: below 720 the small letters of a screen of 1080 have few pixels left. How well renditions are read
+     * was not measured. */
     static const int readable[] = {1080, 720};
     bool is_asked = params->short_side_count > 0, reads = params->for_reading && !is_asked;
     const int *sides = reads ? readable : params->short_sides;
