@@ -51,6 +51,7 @@ class App extends Element {
         addEventListener('cv-away', () => this.setAway(true));
         addEventListener('cv-back', () => this.setAway(false));
         addEventListener('cv-live', ({detail: isLive}) => {
+            this.dataset.live = isLive;
             this.lostAt = isLive ? null : this.lostAt ?? new Date();
             if (isLive && this.isAway) {
                 this.isAway = false;

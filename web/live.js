@@ -116,6 +116,7 @@ async function read(topics = wanted()) {
     stream = null;
     opened = text;
     if (!topics.length) {
+        tellAll('live', {isLive: true}); // nothing is shown that could be out of date
         return;
     }
     const own = stream = new AbortController();
@@ -148,17 +149,18 @@ async function read(topics = wanted()) {
         return; // another one was opened meanwhile
     }
     stream = null;
+    const isRefused = status === 404 || status === 403; // for one of the topics
     if (status === 401) {
         await ask('/me').catch(() => null); // asks the reader to sign in
-    } else if (status === 404 || status === 403) {
+    } else if (isRefused) {
         topics = await onlyThere(topics.filter((topic) => status === 404 || topic.includes(':')));
     }
     const isCut = status !== 200;
-    if (isCut) {
+    if (isCut && !isRefused) {
         tellAll('live', {isLive: false});
     }
     clearTimeout(next);
-    next = setTimeout(() => read(status === 404 || status === 403 ? topics : wanted()), isCut ? wait * (0.5 + Math.random()) : 100);
+    next = setTimeout(() => read(isRefused ? topics : wanted()), isCut ? wait * (0.5 + Math.random()) : 100);
     wait = isCut ? Math.min(wait * 2, WAIT_LONGEST_MS) : WAIT_MS;
 }
 

@@ -60,12 +60,12 @@ def make_library(queue, owner, videos=200, lines=40, seed=7):
     return [add_video(queue, dice, number, owner, lines) for number in range(videos)]
 
 
-JOBS = """INSERT INTO jobs (job_type, status, video_id, max_retries, is_ready, payload, attempt, created_at, started_at,
+JOBS = """INSERT INTO jobs (job_type, status, video_id, max_retries, is_ready, payload, attempt, created_at, ready_at, started_at,
         finished_at, progress, locked_by, locked_until, progress_message, scheduled_for, retry_count, result)
     SELECT made.job_type, made.status::job_status, made.video_id, 3, made.status = 'queued',
         CASE WHEN made.status = 'failed' THEN jsonb_build_object('error', jsonb_build_object('type', made.error,
             'message', made.message), 'original_payload', made.payload) ELSE made.payload END,
-        (made.status <> 'queued')::int, made.at, CASE WHEN made.status <> 'queued' THEN made.at + made.wait END,
+        (made.status <> 'queued')::int, made.at, made.at, CASE WHEN made.status <> 'queued' THEN made.at + made.wait END,
         CASE WHEN made.status IN ('done', 'failed', 'canceled') THEN made.at + made.wait + made.took END,
         CASE made.status WHEN 'done' THEN 1 WHEN 'processing' THEN (made.n * 17 % 90) / 100.0 ELSE 0 END,
         CASE WHEN made.status = 'processing' THEN 'worker-' || made.n % 6 END,

@@ -58,6 +58,7 @@ export class Overview extends Element {
         document.title = `${t(this.title)} · cortana`;
         this.update();
         await learnPlaces().catch(() => null); // the lists say what is wrong
+        this.update();
         this.again = whenQuiet(() => this.load(), SETTLE_MS);
         if (isOperator()) {
             this.live = listen([this.topic], () => this.again());

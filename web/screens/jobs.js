@@ -14,6 +14,7 @@ const STATES = ['', 'processing', 'queued', 'retry', 'failed', 'done', 'canceled
 const WITHIN = ['', '1', '24', '168']; // hours
 const FILTERS = ['state', 'type', 'video', 'run', 'error', 'within', 'worker', 'tenant'];
 const ONLY_SHOWN = ['worker', 'tenant']; // filters of the list that changes of many jobs do not have
+const FRESH_MAX = 200; // new jobs that are kept until somebody wants to see them
 const WATCHED = 40; // running jobs whose progress is followed
 const SETTLE_MS = 1000; // before the counts are asked for again
 
@@ -23,7 +24,7 @@ const took = (job) => job.started_at
 class JobsScreen extends Element {
     types = [];
     counts = new Map(); // state → number, of the type that is chosen
-    fresh = new Map(); // jobs that were made since
+    fresh = new Map(); // jobs that were made since, the first ones
     chosen = new Set(); // ids of jobs that something is to be done to
     last = ''; // the one that was chosen last
 
@@ -94,7 +95,9 @@ class JobsScreen extends Element {
         if (isShown) {
             this.pages.items = this.pages.items.map((job) => job.id === data.id ? data : job);
         } else if (this.isWanted(data) && this.pages.isAsked && (data.created_at > (this.pages.items[0]?.created_at ?? ''))) {
-            this.fresh.set(data.id, data);
+            if (this.fresh.has(data.id) || this.fresh.size < FRESH_MAX) {
+                this.fresh.set(data.id, data);
+            }
         }
         this.countLater();
         this.update();
@@ -106,7 +109,11 @@ class JobsScreen extends Element {
     }
 
     showFresh() {
-        this.pages.items = [...[...this.fresh.values()].reverse(), ...this.pages.items];
+        if (this.fresh.size >= FRESH_MAX) {
+            this.pages.again(); // there may be more than are kept
+        } else {
+            this.pages.items = [...[...this.fresh.values()].reverse(), ...this.pages.items];
+        }
         this.fresh.clear();
         scrollTo(0, 0);
         this.update();
@@ -199,7 +206,7 @@ class JobsScreen extends Element {
         return html`<div class="page"><div class="heading"><h1>${t('nav.jobs')}</h1></div>${places()}
             <nav class="tabs" aria-label=${t('jobs.filter')}>${STATES.map((name) => this.tab(name))}</nav>
             ${this.filters()}
-            ${this.fresh.size ? html`<p class="fresh"><button @click=${() => this.showFresh()}>${t('jobs.fresh', {n: this.fresh.size})}</button></p>` : nothing}
+            ${this.fresh.size ? html`<p class="fresh"><button @click=${() => this.showFresh()}>${t(this.fresh.size < FRESH_MAX ? 'jobs.fresh' : 'jobs.fresh.many', {n: this.fresh.size})}</button></p>` : nothing}
             ${items.length ? html`${this.few()}<table data-state="shown"><thead><tr><th>${this.mayMany ? html`<input type="checkbox" aria-label=${t('jobs.choose.all')} .checked=${
                     this.chosen.size >= items.length} @click=${(event) => this.chooseAll(event.target.checked)}>` : nothing}${t('job.state')}</th><th>${t('job.type')}</th>
                 <th>${t('job.created')}</th><th>${t('job.waited')}</th><th>${t('job.ran')}</th><th>${t('job.attempt')}</th></tr></thead>

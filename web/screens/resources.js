@@ -38,7 +38,7 @@ class ResourcesScreen extends Overview {
             ${this.fact('resource.database', size(database.bytes), t('resource.database.text'))}
             ${this.fact('resource.cpus', budget ? t('resource.cpus.of', {used: weight, n: budget}) : count(weight),
                 `${t('resource.jobs', {n: jobs})}${isInteractive ? ` ${t('resource.interactive')}` : ''}`)}</ul>
-            ${running.length ? html`<section><h2 class="next">${t('resource.running')}</h2><ul class="names">${running.map((one) => html`<li><a class="chip"
+            ${running.length ? html`<section><h2 class="next">${t('resource.running')}</h2><ul class="chips">${running.map((one) => html`<li><a class="chip"
                 href="/jobs?type=${one.job_type}&state=processing">${typeName(one.job_type)} <b>${count(one.jobs)}</b></a></li>`)}</ul></section>` : nothing}
             ${this.shares(t('resource.tenants'), 'tenant', store.tenants.map((one) => (
                 {name: one.tenant_id ?? t('tenant.nobody'), bytes: one.original_bytes ?? 0, number: one.videos})))}

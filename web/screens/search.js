@@ -179,14 +179,15 @@ class SearchScreen extends Element {
                 this.update();
             }}>${t('facets')}</button>
             ${items.length ? html`<button class="plain" @click=${() => saveHits(this.pages.query)}><cv-icon name="download"></cv-icon>${t('export')}</button>` : nothing}
-            <label class="faint">${t('sort')} <select @change=${(event) => goQuery({sort: event.target.value})}>${SORTS.map((sort) => html`<option
-                value=${sort} ?selected=${(queried('sort') || SORTS[0]) === sort}>${t(`sort.${sort}`)}</option>`)}</select></label></div>`;
+            ${items.length ? html`<label class="faint">${t('sort')} <select @change=${(event) => goQuery({sort: event.target.value})}>${SORTS.map((sort) => html`<option
+                value=${sort} ?selected=${(queried('sort') || SORTS[0]) === sort}>${t(`sort.${sort}`)}</option>`)}</select></label>` : nothing}</div>`;
     }
 
     results() {
         const {items, isAsked, isLoading, next, problem, first} = this.pages;
         const query = queried('q');
-        return html`<div class="page finding">
+        const isPlain = !items.length && !isLoading && !Object.keys(NARROWING).some(queried); // there is nothing to narrow down
+        return html`<div class="page finding ${isPlain ? 'plain' : ''}">
             <h1 class="unseen">${t('results.of', {query})}</h1>
             ${facetList(first, this.isFiltering)}<div class="list">${this.chips(query)}${this.head()}
             <div class="results" data-state=${isAsked ? 'shown' : 'loading'}>

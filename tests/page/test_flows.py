@@ -1,0 +1,166 @@
+"""What people go through on several screens: an expired token, a role that may only look, two tabs, paper, and hours of live work."""
+
+import base64
+import os
+import re
+import time
+
+import pytest
+from api import token
+from selenium.webdriver.common.keys import Keys
+
+MINUTES = float(os.environ.get("CORTANA_PAGE_MINUTES", "0.1"))  # of live work; 480 are a working day
+HEAP_GROWTH_MAX, GATEWAY_GROWTH_MAX = 10 << 20, 16 << 20  # bytes
+WARM_CHANGES = 10  # before the first look at the memory
+SCREENS = ["/", "/videos", "/videos/FILM", "/jobs", "/jobs?state=failed", "/jobs/FAILED", "/runs", "/runs/RUN"]
+EVERYWHERE = [*SCREENS, "/?q=bridge", "/queues", "/workers", "/failures", "/performance", "/resources", "/tenants", "/rules", "/schedules",
+              "/schedules/TRIGGER", "/webhooks", "/webhooks/ours", "/workflows", "/workflows/reindex", "/commands", "/audit", "/keys"]
+CHANGES = re.compile("Retry|Cancel|Restart|Upload|Make|Delete|Read the lines|Process all|Pause|Drain|Revoke|Run it")
+
+BREAK = """window.real ??= window.fetch;
+    window.fetch = (url, wishes) => /\\/api\\/v1\\/(me|session|events)/.test(url) || !String(url).startsWith('/api/v1') ? window.real(url, wishes)
+        : Promise.resolve(new Response(JSON.stringify({type: '/problems/broken', status: 500, title: 'This service has a defect',
+            detail: 'nothing is there', instance: 'r-17'}), {status: 500, headers: {'Content-Type': 'application/problem+json'}}));"""
+COUNT = """window.streams = 0;
+    const real = window.fetch;
+    window.fetch = (url, wishes) => {
+        window.streams += String(url).startsWith('/api/v1/events') ? 1 : 0;
+        return real(url, wishes);
+    };"""
+GO = "history.pushState({}, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'));"
+
+
+def named(place, path):
+    value = place.queue.value
+    for word, known in (("FILM", place.film), ("RUN", place.runs[0]),
+                        ("FAILED", "SELECT id::text FROM jobs WHERE status = 'failed' AND video_id = ANY (%s::uuid[]) LIMIT 1"),
+                        ("TRIGGER", "SELECT id::text FROM job_triggers WHERE %s::uuid[] IS NOT NULL LIMIT 1")):
+        if word in path:
+            path = path.replace(word, value(known, place.videos) if known.startswith("SELECT") else known)
+    return path
+
+
+def test_a_token_that_expires_loses_nothing_that_was_typed(operator, place):
+    operator.open("/schedules")
+    operator.see("button", "New schedule").click()
+    for name, value in (("name", "typed-before"), ("cron", "0 5 * * *"), ("target", "video_pipeline")):
+        operator.see(f".make input[name={name}]").send_keys(value)
+    operator.wait(lambda: len(operator.all(".make time")) == 10, "the next ten times")
+    operator.driver.delete_all_cookies()
+    operator.see(".make button.main").click()
+    operator.see("dialog[open] input[name=token]").send_keys(operator.token, Keys.ENTER)
+    operator.see("tbody tr", "typed-before")
+    place.queue.run("DELETE FROM job_triggers WHERE name = 'typed-before'")
+
+
+def test_who_may_only_look_sees_no_button_that_would_be_refused(screen, place):
+    screen.token = token(exp=2000000000, app_metadata={"cortana_role": "viewer"})
+    for number, path in enumerate(SCREENS):
+        if number:
+            screen.script(GO, named(place, path))
+        else:
+            screen.open(path)
+        screen.wait(lambda: screen.script("return document.querySelector('main').innerText.length > 20") and
+                    not screen.all(".skeletons"), path)
+        offered = screen.script("return [...document.querySelectorAll('main button:enabled')].filter((one) => one.offsetParent)"
+                                ".map((one) => one.innerText)")
+        assert not [text for text in offered if CHANGES.search(text)], path
+
+
+@pytest.mark.parametrize("names", [EVERYWHERE[0::2], EVERYWHERE[1::2]], ids=["even", "odd"])
+def test_every_screen_says_that_it_failed_and_recovers(operator, place, names):
+    operator.open("/keys")
+    operator.see("form")
+    for path in names:
+        operator.script(BREAK)
+        operator.script(GO, "/nothing")
+        operator.see("screen-missing", "no such page")
+        operator.script(GO, named(place, path))
+        failed = operator.see(".state[data-state=failed]", "nothing is there")
+        assert "r-17" in failed.text, path
+        operator.script("window.fetch = window.real")
+        operator.see(".state[data-state=failed] button").click()
+        operator.wait(lambda: not operator.all(".state[data-state=failed]") and not operator.all(".skeletons"), f"{path} to recover")
+
+
+def test_two_tabs_share_one_stream_and_the_other_takes_over(operator, place):
+    driver = operator.driver
+    made = [driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": COUNT})["identifier"]]
+    operator.open("/jobs?type=webhook")
+    first = driver.current_window_handle
+    operator.wait(lambda: operator.script("return window.streams") > 0, "the first tab's stream")
+    driver.switch_to.new_window("tab")
+    second = driver.current_window_handle
+    try:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": COUNT})
+        driver.get(f"{operator.url}/jobs?type=webhook")
+        operator.wait(lambda: operator.all("table") or operator.all("[data-state=empty]"), "the list")
+        job = place.queue.add("webhook")
+        operator.see(".fresh button", "new job").click()
+        operator.see(f"tr[data-id='{job}']")
+        assert operator.script("return window.streams") == 0, "the second tab hears by the first one"
+        driver.switch_to.window(first)
+        driver.get("about:blank")
+        driver.switch_to.window(second)
+        operator.wait(lambda: operator.script("return window.streams") > 0, "the second tab's own stream")
+        place.queue.run("SELECT cancel_job(%s)", job)
+        operator.see(f"tr[data-id='{job}'] .badge", "Canceled")
+    finally:
+        driver.switch_to.window(second)
+        driver.close()
+        driver.switch_to.window(first)
+        driver.get(f"{operator.url}/robots.txt")
+        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made[0]})
+
+
+def test_paper_shows_lists_without_buttons(screen, place):
+    for path, shown in (("/?q=bridge", ".hit"), (f"/videos/{place.film}?q=harbour", "cv-transcript li")):
+        screen.open(path)
+        screen.see(shown)
+        screen.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        try:
+            assert screen.all(shown)[0].is_displayed()
+            kept = [one.tag_name for one in screen.all("header, button:not(.at), nav, input, select, video, dialog") if one.is_displayed()]
+            assert kept == []
+            pdf = base64.b64decode(screen.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
+            assert pdf.startswith(b"%PDF") and b"/Page" in pdf
+        finally:
+            screen.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def heap(driver):
+    driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+    return driver.execute_cdp_cmd("Runtime.getHeapUsage", {})["usedSize"]
+
+
+def resident(process):
+    with open(f"/proc/{process.pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_live_work_does_not_fill_the_memory(operator, place, record_property):
+    operator.open("/jobs?type=webhook")
+    operator.see("tbody tr")
+    operator.see("cv-app[data-live=true]")
+    shown = place.queue.add("webhook")
+    operator.see(".fresh button", "new job").click()
+    operator.see(f"tr[data-id='{shown}']")
+
+    def change():
+        place.queue.run("SELECT cancel_job(%s), cancel_job(%s)", shown, place.queue.add("webhook"))
+        operator.see(f"tr[data-id='{shown}'] .badge", "Canceled")
+        place.queue.run("SELECT retry_job(%s)", shown)
+        operator.see(f"tr[data-id='{shown}'] .badge", "Waiting")
+
+    for _ in range(WARM_CHANGES):
+        change()
+    before = heap(operator.driver), resident(place.gateway.process)
+    end = time.monotonic() + MINUTES * 60
+    changes = 0
+    while time.monotonic() < end or changes < 5:
+        change()
+        changes += 1
+    after = heap(operator.driver), resident(place.gateway.process)
+    record_property("memory", f"{changes} changes: tab {before[0]} to {after[0]}, gateway {before[1]} to {after[1]} bytes")
+    print(f"{changes} changes: tab {before[0]} to {after[0]}, gateway {before[1]} to {after[1]} bytes")
+    assert after[0] - before[0] < HEAP_GROWTH_MAX and after[1] - before[1] < GATEWAY_GROWTH_MAX
