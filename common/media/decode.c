@@ -621,6 +621,11 @@ int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us, struct cv_error
     }
 }
 
+bool cv_can_seek(const struct cv_media_info *info)
+{
+    return strcmp(info->container, "mov") == 0 || strcmp(info->container, "matroska") == 0;
+}
+
 int cv_decoder_find_end(struct cv_decoder *decoder, int64_t *ret_end_us, struct cv_error *error)
 {
     struct cv_input *input = decoder->input;

@@ -44,3 +44,6 @@ struct cv_media_info {
 /* The size that players show the source at: pixels made square, as containers and players reckon it
  * (the coded rows are kept, the columns follow the aspect). */
 void cv_shown_size(const struct cv_media_info *info, int *ret_width, int *ret_height);
+
+/* Containers with an index: what is found at a time does not depend on what was read before. */
+bool cv_can_seek(const struct cv_media_info *info);

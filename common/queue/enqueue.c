@@ -43,6 +43,17 @@ int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_job *job, const
         job->id, cv_queue_number(job->token).text, job_type, text);
 }
 
+int cv_queue_continue(struct cv_db *db, const struct cv_job *job, const json_t *payload,
+                      struct cv_error *error)
+{
+    cv_auto_free char *text = NULL;
+    int result = cv_queue_dump(payload, &text, error);
+    return result ? result
+                  : cv_queue_run(db, error,
+                                 "SELECT continue_step($1::uuid, $2::bigint, $3::jsonb) AS outcome",
+                                 job->id, cv_queue_number(job->token).text, text);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 int cv_queue_start_run(struct cv_db *db, const struct cv_run_params *params,

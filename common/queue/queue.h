@@ -82,6 +82,12 @@ CV_MUST_CHECK int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_j
                                              const char *job_type, const json_t *payload,
                                              struct cv_error *error);
 
+/* For a stage that has done a part of its work: another job of the same step goes on with `payload`. What waits for
+ * `job` gets a part of its own for what that one will hand on. Fails for a job that belongs to no run. CV_LEASE_LOST
+ * is an outcome. */
+CV_MUST_CHECK int cv_queue_continue(struct cv_db *db, const struct cv_job *job,
+                                    const json_t *payload, struct cv_error *error);
+
 struct cv_run_params {
     const char *workflow;
     const char *video_id; /* NULL: none */

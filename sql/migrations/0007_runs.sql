@@ -1,7 +1,7 @@
 -- Runs of workflows. A run is created with all its jobs. The payload of a step is composed when all jobs that the
 -- step depends on are done; a step that fans out then becomes several jobs.
 
-CREATE FUNCTION cortana.step_payload(p_run runs, p_step jsonb) RETURNS jsonb
+CREATE FUNCTION cortana.step_payload(p_run runs, p_step jsonb, p_depends_on uuid[]) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
@@ -21,7 +21,7 @@ BEGIN
     END IF;
     FOR handed IN
         SELECT o.payload FROM jobs j JOIN job_outputs o ON o.job_id = j.id
-        WHERE j.run_id = p_run.id AND j.step = ANY (parents) AND o.job_type = p_step ->> 'job_type'
+        WHERE j.id = ANY (p_depends_on) AND j.run_id = p_run.id AND o.job_type = p_step ->> 'job_type'
         ORDER BY array_position(parents, j.step), j.part
     LOOP
         payload := payload || handed;
@@ -52,8 +52,8 @@ END
 $$;
 COMMENT ON FUNCTION cortana.step_payload IS
     'Composes the payload of a step whose parents are done: the defaults of the step, the input of the run (only '
-    'for steps without parents), the payloads that its parents hand on to its job type, and the parameters of the '
-    'step. A later one overrides the members of those before it.';
+    'for steps without parents), the payloads that the jobs it depends on hand on to its job type, and the parameters '
+    'of the step. A later one overrides the members of those before it.';
 
 CREATE FUNCTION cortana.begin_step(p_job_id uuid) RETURNS void
 LANGUAGE plpgsql
@@ -68,6 +68,7 @@ DECLARE
     members text[];
     entries int;
     size int;
+    last_part int;
     parts jsonb[];
     others uuid[];
 BEGIN
@@ -75,7 +76,7 @@ BEGIN
     SELECT * INTO run FROM runs WHERE id = job.run_id;
     SELECT s INTO definition FROM workflows w, jsonb_array_elements(w.steps) AS s
     WHERE w.name = run.workflow AND w.version = run.version AND s ->> 'key' = job.step;
-    full_payload := step_payload(run, definition);
+    full_payload := step_payload(run, definition, job.depends_on);
 
     IF definition ? 'fan_out' THEN
         members := ARRAY(SELECT m FROM jsonb_array_elements_text(definition #> '{fan_out,over}') AS m
@@ -97,12 +98,13 @@ BEGIN
                   GROUP BY part) AS chunks;
             PERFORM check_payload(part, job.video_id) FROM unnest(parts) AS part;
             full_payload := parts[1];
+            SELECT max(part) INTO last_part FROM jobs WHERE run_id = job.run_id AND step = job.step;
             WITH made AS (
                 INSERT INTO jobs (job_type, video_id, payload, priority, sequence, correlation_id,
                                   tenant_id, run_id, step, part, exclusive, max_retries, is_ready,
                                   has_dependents)
                 SELECT job.job_type, job.video_id, p.payload, job.priority, job.sequence,
-                       job.correlation_id, job.tenant_id, job.run_id, job.step, p.number - 1,
+                       job.correlation_id, job.tenant_id, job.run_id, job.step, last_part + p.number - 1,
                        job.exclusive, job.max_retries, true, job.has_dependents
                 FROM unnest(parts) WITH ORDINALITY AS p (payload, number) WHERE p.number > 1
                 RETURNING id
@@ -321,6 +323,54 @@ COMMENT ON FUNCTION hand_on IS
     'Hands a payload on to the next stage, in the transaction that completes the job. In a run, the later steps of '
     'that job type get it; without a run, a job of that type is enqueued. Returns false if the lease is lost.';
 
+CREATE FUNCTION continue_step(p_job_id uuid, p_token bigint, p_payload jsonb) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    job jobs;
+    waiter jobs;
+    rest uuid;
+    other uuid;
+BEGIN
+    SELECT * INTO job FROM jobs
+    WHERE id = p_job_id AND lease_token = p_token AND status = 'processing' FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF job.run_id IS NULL THEN
+        RAISE EXCEPTION 'a job that belongs to no run cannot be continued by another one'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave "part_seconds" out of its payload.';
+    END IF;
+    PERFORM check_payload(p_payload, job.video_id);
+    INSERT INTO jobs (job_type, video_id, payload, priority, sequence, correlation_id, tenant_id, run_id, step, part,
+                      exclusive, max_retries, is_ready, has_dependents)
+    SELECT job.job_type, job.video_id, p_payload, job.priority, job.sequence, job.correlation_id, job.tenant_id,
+           job.run_id, job.step, 1 + max(j.part), job.exclusive, job.max_retries, true, true
+    FROM jobs j WHERE j.run_id = job.run_id AND j.step = job.step
+    RETURNING id INTO rest;
+    FOR waiter IN SELECT * FROM jobs
+                  WHERE run_id = job.run_id AND status <> 'done' AND unmet_dependencies > 0
+                    AND depends_on @> ARRAY[job.id] ORDER BY id FOR UPDATE LOOP
+        INSERT INTO jobs (job_type, video_id, priority, sequence, correlation_id, tenant_id, run_id, step, part,
+                          exclusive, max_retries, has_dependents, depends_on)
+        SELECT waiter.job_type, waiter.video_id, waiter.priority, waiter.sequence, waiter.correlation_id,
+               waiter.tenant_id, waiter.run_id, waiter.step, 1 + max(j.part), waiter.exclusive, waiter.max_retries,
+               waiter.has_dependents, array_replace(waiter.depends_on, job.id, rest)
+        FROM jobs j WHERE j.run_id = waiter.run_id AND j.step = waiter.step
+        RETURNING id INTO other;
+        UPDATE jobs SET depends_on = depends_on || other, unmet_dependencies = unmet_dependencies + 1
+        WHERE run_id = job.run_id AND status <> 'done' AND depends_on @> ARRAY[waiter.id];
+    END LOOP;
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION continue_step IS
+    'For a stage that hands on what it has done so far: adds another job of the same step, which goes on with this '
+    'payload, in the transaction that completes the job. Each step that waits for the job gets a part of its own for '
+    'what the other job will hand on, and what waits for such a step waits for all of its parts. Returns false if '
+    'the lease is lost.';
+
 CREATE FUNCTION restart_run(p_run_id uuid) RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -364,8 +414,8 @@ COMMENT ON FUNCTION cancel_run IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION start_run, hand_on, restart_run, cancel_run FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION start_run, hand_on, continue_step, restart_run, cancel_run FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION start_run, restart_run, cancel_run TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.step_payload, cortana.begin_step, cortana.fair_run_sequence,
-    cortana.settle_runs, hand_on TO service_role;
+    cortana.settle_runs, hand_on, continue_step TO service_role;

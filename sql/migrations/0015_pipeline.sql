@@ -4,12 +4,12 @@ INSERT INTO workflows (name, version, description, steps) VALUES
     ('video_pipeline', 1, 'an original to text and search, and at the same time to playback', '[
         {"key": "transcode", "job_type": "transcode",
          "params": {"s3_original_path": "{{video.s3_original_path}}"}},
-        {"key": "sample", "job_type": "sample",
+        {"key": "sample", "job_type": "sample", "defaults": {"part_seconds": 600},
          "params": {"s3_original_path": "{{video.s3_original_path}}"}},
         {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
         {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]'),
     ('video_text', 1, 'an original to text and search, without playback', '[
-        {"key": "sample", "job_type": "sample",
+        {"key": "sample", "job_type": "sample", "defaults": {"part_seconds": 600},
          "params": {"s3_original_path": "{{video.s3_original_path}}"}},
         {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
         {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');

@@ -12,8 +12,11 @@ SELECT DISTINCT ON (j.video_id, j.step)
            AS running_ms
 FROM jobs j
 WHERE j.exclusive AND j.video_id IS NOT NULL
-ORDER BY j.video_id, j.step, j.sequence DESC, j.created_at DESC, j.id;
-COMMENT ON VIEW pipeline_stages IS 'The newest job of each stage of each video.';
+ORDER BY j.video_id, j.step, j.sequence DESC,
+         CASE WHEN j.run_id IS NOT NULL
+              THEN array_position('{processing,failed,queued,canceled}'::job_status[], j.status) END,
+         j.created_at DESC, j.id;
+COMMENT ON VIEW pipeline_stages IS 'The newest job of each stage of each video; of a stage with several parts, one that is at work, failed or waits.';
 REVOKE ALL ON pipeline_stages FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON pipeline_stages TO authenticated, service_role;
 

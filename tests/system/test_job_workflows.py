@@ -142,6 +142,59 @@ def test_fan_out_and_fan_in(queue):
     assert (row["status"], row["jobs"]) == ("done", 5)
 
 
+def test_a_step_that_goes_on_hands_each_part_to_a_job_of_its_own(queue):
+    define(queue, [{"key": "watch", "job_type": "work"},
+                   {"key": "read", "job_type": "other", "depends_on": ["watch"],
+                    "fan_out": {"over": ["items"], "size": 2}},
+                   {"key": "join", "job_type": "work", "depends_on": ["read"]}])
+    run_id = start(queue, run_input={"k": "v"})
+
+    def watch(items, next_payload=None):
+        job = queue.claim_one("work")
+        queue.run("BEGIN")
+        assert queue.call("hand_on", job, "other", json.dumps({"items": items})) is True
+        assert next_payload is None or queue.call("continue_step", job, json.dumps(next_payload)) is True
+        assert queue.call("complete_job", job, "{}") is True
+        queue.run("COMMIT")
+        return job
+
+    first = watch([1, 2, 3], {"from": 3})
+    assert queue.call("continue_step", first, "{}") is False, "the lease has ended"
+    assert [work(queue, job_type="other")["payload"]["items"] for _ in range(2)] == [[1, 2], [3]]
+    assert queue.claim("other") == [], "the rest is not there yet"
+    second = watch([4], {"from": 4})
+    assert (second["step"], second["part"], second["payload"]) == ("watch", 1, {"from": 3})
+    watch([5, 6, 7])
+    assert queue.claim("work") == [], "what joins them waits for all parts"
+    rest = [work(queue, job_type="other")["payload"]["items"] for _ in range(3)]
+    assert sorted(rest) == [[4], [5, 6], [7]]
+    assert work(queue)["step"] == "join" and run_row(queue, run_id)["status"] == "done"
+    parts = queue.run("SELECT part FROM jobs WHERE step = 'read' ORDER BY part")
+    assert len(parts) == len({row["part"] for row in parts}) == 5
+
+
+def test_a_canceled_reader_gets_its_parts_all_the_same(queue):
+    define(queue, [{"key": "watch", "job_type": "work"}, {"key": "read", "job_type": "other", "depends_on": ["watch"]},
+                   {"key": "join", "job_type": "work", "depends_on": ["read"]}])
+    run_id = start(queue)
+    reader = step(queue, run_id, "read")["id"]
+    assert queue.value("SELECT cancel_job(%s)", reader) == "canceled"
+    job = queue.claim_one("work")
+    assert queue.call("continue_step", job, "{}") is True and queue.call("complete_job", job, "{}") is True
+    work(queue)
+    assert work(queue, job_type="other")["part"] == 1
+    assert queue.value("SELECT retry_job(%s)", reader) == "queued"
+    assert work(queue, job_type="other")["part"] == 0
+    assert work(queue)["step"] == "join" and run_row(queue, run_id)["status"] == "done"
+
+
+def test_only_a_job_of_a_run_goes_on(queue):
+    queue.add("work")
+    job = queue.claim_one("work")
+    with pytest.raises(psycopg2.errors.InvalidParameterValue, match="belongs to no run"):
+        queue.call("continue_step", job, "{}")
+
+
 @pytest.mark.parametrize("handed, parts", [
     ({"items": []}, 1), ({"items": [1, 2]}, 1), ({"items": [1, 2, 3]}, 2), ({"items": "no list"}, 1), ({}, 1)])
 def test_fan_out_over_little_or_nothing_is_one_job(queue, handed, parts):

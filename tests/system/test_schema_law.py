@@ -25,7 +25,7 @@ PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_pro
     complete_job complete_jobs fail_job release_job settle_canceled_job record_artifacts cancel_job
     retry_job retry_failed_jobs report_worker report_disk touch_session pause_type resume_type
     pause_tenant resume_tenant drain_worker cancel_jobs set_priority why_job nodes_to_wake start_run
-    restart_run cancel_run hand_on change_workflow jobs_to_archive export_jobs drop_archived_jobs
+    restart_run cancel_run hand_on continue_step change_workflow jobs_to_archive export_jobs drop_archived_jobs
     restore_jobs event_partitions_before export_events drop_archived_events restore_events
     define_command run_command plan_command json_schema_fault emit_event scheduler_tick fire_now
     next_cron next_crons add_webhook rotate_webhook disable_webhook enable_webhook send_webhook

@@ -205,8 +205,16 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
         " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
         " AND other.job_type = j.job_type AND other.step || '/' || other.part = s.detected_by))";
 
+    /* Where `sample` hands on a long video in parts, each is searchable at once. segment_index merges them when all are
+     * there. */
+    static const char *const publish =
+        "SELECT refresh_search_materialized(j.video_id) FROM jobs j WHERE j.id = $1::uuid"
+        " AND EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id AND other.step = j.step"
+        " AND other.part <> j.part AND other.status <> 'done' AND other.depends_on IS NOT NULL)";
+
     int outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);
-    return outcome ? outcome : cv_db_run(db, NULL, error, insert, job->video_id, rows, job->id);
+    outcome = outcome ? outcome : cv_db_run(db, NULL, error, insert, job->video_id, rows, job->id);
+    return outcome ? outcome : cv_db_run(db, NULL, error, publish, job->id);
 }
 
 /* Where the lines are kept that were read, in place of those of earlier runs. */

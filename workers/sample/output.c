@@ -15,9 +15,9 @@ enum {
 };
 
 int output_init(struct output *output, struct cv_stage_context *context, const char *video_id,
-                struct cv_error *error)
+                int64_t from_ms, struct cv_error *error)
 {
-    *output = (struct output){context, video_id, json_array(), json_array(), -1};
+    *output = (struct output){context, video_id, json_array(), json_array(), -1, from_ms};
     if (!output->frames || !output->lists) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of frames");
     }
@@ -176,14 +176,8 @@ static bool is_list(const struct output *output, const char *key)
 }
 
 /* Is there a kept frame at that key? The list is sorted by time; so are the questions not. */
-static bool is_kept(const struct output *output, const char *key, size_t prefix_length)
+static bool is_kept(const struct output *output, const char *key, int64_t time_ms)
 {
-    char *end;
-    errno = 0;
-    int64_t time_ms = strtoll(key + prefix_length, &end, 10);
-    if (errno != 0) {
-        return false;
-    }
     size_t low = 0;
     size_t high = json_array_size(output->frames);
     while (low < high) {
@@ -202,7 +196,20 @@ static bool is_kept(const struct output *output, const char *key, size_t prefix_
     return false;
 }
 
-static int remove_others(struct output *output, struct cv_error *error)
+/* Whether an object lies at a time from the beginning of this part to `until_ms`. What has no time (what `ocr` remembers)
+ * is the first part's to remove: while others are looked at, `ocr` is at work on those before. */
+static bool is_within(const struct output *output, const char *name, int64_t until_ms,
+                      int64_t *ret_time_ms)
+{
+    char *end;
+    errno = 0;
+    *ret_time_ms = strtoll(name, &end, 10);
+    bool has_time = errno == 0 && end > name && *end == '.';
+    return has_time ? *ret_time_ms >= output->from_ms && *ret_time_ms < until_ms
+                    : output->from_ms == 0;
+}
+
+static int remove_others(struct output *output, int64_t until_ms, struct cv_error *error)
 {
     struct cv_store *store = cv_stage_store(output->context);
     cv_auto_free char *prefix = NULL;
@@ -217,7 +224,9 @@ static int remove_others(struct output *output, struct cv_error *error)
         }
         for (size_t i = 0; i < page.count; i++) {
             const char *key = page.entries[i].key;
-            if (!is_kept(output, key, strlen(prefix)) && !is_list(output, key)) {
+            int64_t time_ms = 0;
+            if (is_within(output, key + strlen(prefix), until_ms, &time_ms) &&
+                !is_kept(output, key, time_ms) && !is_list(output, key)) {
                 result = cv_store_delete(store, key, error);
                 if (result != 0) {
                     return result;
@@ -231,7 +240,7 @@ static int remove_others(struct output *output, struct cv_error *error)
     return result;
 }
 
-int output_finish(struct output *output, int64_t end_us, struct cv_error *error)
+int output_finish(struct output *output, int64_t end_us, bool is_last, struct cv_error *error)
 {
     int64_t end_ms = output_ms(end_us);
     if (end_ms <= output->last_ms) {
@@ -239,7 +248,7 @@ int output_finish(struct output *output, int64_t end_us, struct cv_error *error)
     }
     int result = close_last(output, end_ms, end_ms, error);
     result = result ? result : put_lists(output, error);
-    return result ? result : remove_others(output, error);
+    return result ? result : remove_others(output, is_last ? INT64_MAX : end_ms, error);
 }
 
 static void discard(struct output *output, const char *key)

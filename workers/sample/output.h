@@ -15,10 +15,11 @@ struct output {
     json_t *frames;
     json_t *lists;   /* keys of the lists of frames */
     int64_t last_ms; /* of the last kept frame; -1: none */
+    int64_t from_ms; /* where this part of the video begins; 0: it is the first */
 };
 
 CV_MUST_CHECK int output_init(struct output *output, struct cv_stage_context *context,
-                              const char *video_id, struct cv_error *error);
+                              const char *video_id, int64_t from_ms, struct cv_error *error);
 void output_deinit(struct output *output);
 CV_DEFINE_CLEANUP_ADDRESS(struct output, output_deinit)
 
@@ -26,8 +27,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct output, output_deinit)
 CV_MUST_CHECK int output_keep(void *output, const struct sampler_frame *frame,
                               struct cv_error *error);
 
-/* Closes the last frame's time on screen, stores the lists of frames, and removes what other runs left in the store. */
-CV_MUST_CHECK int output_finish(struct output *output, int64_t end_us, struct cv_error *error);
+/* Closes the last frame's time on screen, stores the lists of frames, and removes what other runs left in the store:
+ * of this part of the video, and, where it is the last one, of all that is behind it. */
+CV_MUST_CHECK int output_finish(struct output *output, int64_t end_us, bool is_last,
+                                struct cv_error *error);
 
 /* Removes what this run has put; failures are ignored, a later run removes the rest. */
 void output_discard(struct output *output);

@@ -5,16 +5,33 @@
 #include "workers/sample/output.h"
 #include "workers/sample/sampler.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const double TARGET_FPS = 10, TARGET_FPS_LOW = 0.1, TARGET_FPS_HIGH = 60;
 static const double DEDUPE_THRESHOLD = 0.95;
 
+/* The first part of a long video lasts this share of the longest, so that its text is found soon; each one after it as
+ * long as all before it together. */
+enum { FIRST_PART_SHARE = 10, PART_SECONDS_MAX = 24 * 60 * 60 };
+
 struct job {
     const char *video_id;
     const char *original;
+    int64_t part_ms; /* the longest part; 0: the video is looked at in one */
+    int64_t from_ms; /* where this part begins, at a key frame */
     struct sampler_params params;
 };
+
+static int read_part(const json_t *payload, struct job *job, struct cv_error *error)
+{
+    int64_t seconds = 0;
+    int result =
+        cv_payload_int_or(payload, "part_seconds", 0, 0, PART_SECONDS_MAX, &seconds, error);
+    job->part_ms = seconds * 1000;
+    return result ? result
+                  : cv_payload_int_or(payload, "from_ms", 0, 0, INT32_MAX, &job->from_ms, error);
+}
 
 static int read_payload(const json_t *payload, struct job *ret_job, struct cv_error *error)
 {
@@ -30,27 +47,67 @@ static int read_payload(const json_t *payload, struct job *ret_job, struct cv_er
         result = cv_payload_double_or(payload, "dedupe_threshold", DEDUPE_THRESHOLD, 0, 1,
                                       &ret_job->params.dedupe_threshold, error);
     }
-    return result;
+    return result ? result : read_part(payload, ret_job, error);
 }
 
 struct totals {
     int64_t source_frames;
     int64_t end_us; /* of the last frame */
+    bool is_last;   /* the video ends there */
 };
 
+/* From when on this part may end, at a key frame, from which the next one is decoded; INT64_MAX: it goes to the end of
+ * the video, because that is near, or nobody knows where it is. */
+static int64_t earliest_end(const struct job *job, const struct cv_media_info *info)
+{
+    int64_t least = job->part_ms / FIRST_PART_SHARE;
+    int64_t length = job->from_ms > least ? job->from_ms : least;
+    int64_t end_ms = job->from_ms + (length < job->part_ms ? length : job->part_ms);
+    bool is_cut =
+        job->part_ms > 0 && cv_can_seek(info) && end_ms + least <= output_ms(info->duration_us);
+    return is_cut ? end_ms : INT64_MAX;
+}
+
+/* Goes to the key frame at which this part begins and reads it. Where an index leads elsewhere, everything before is
+ * decoded. */
+static int find_start(struct cv_decoder *decoder, int64_t from_ms, struct cv_video_frame *ret_frame,
+                      struct cv_error *error)
+{
+    int result = 0;
+    for (int i = 0; i < 2; i++) {
+        /* The key frame's time was rounded, perhaps down. */
+        result =
+            from_ms > 0 ? cv_decoder_seek(decoder, i == 0 ? (from_ms + 1) * 1000 : 0, error) : 0;
+        while (result == 0 && (result = cv_decoder_next(decoder, ret_frame, error)) == 0) {
+            int64_t time_ms = output_ms(ret_frame->pts_us);
+            if (time_ms == from_ms || (time_ms > from_ms && (i == 1 || from_ms == 0))) {
+                return 0;
+            }
+            if (time_ms > from_ms) {
+                break;
+            }
+        }
+        if (result < 0) {
+            return result;
+        }
+    }
+    return result;
+}
+
 static int sample_frames(struct cv_stage_context *context, struct cv_decoder *decoder,
-                         struct sampler *sampler, struct totals *totals, struct cv_error *error)
+                         const struct job *job, struct sampler *sampler, struct totals *totals,
+                         struct cv_error *error)
 {
     int64_t duration_us = cv_decoder_info(decoder)->duration_us;
-    for (;;) {
-        struct cv_video_frame frame;
-        int result = cv_decoder_next(decoder, &frame, error);
-        if (result == CV_DECODER_END) {
+    int64_t end_ms = earliest_end(job, cv_decoder_info(decoder));
+    struct cv_video_frame frame;
+    int result = find_start(decoder, job->from_ms, &frame, error);
+    for (; result == 0; result = cv_decoder_next(decoder, &frame, error)) {
+        if (frame.key_frame && output_ms(frame.pts_us) >= end_ms) {
+            totals->end_us = frame.pts_us;
             return sampler_finish(sampler, error);
         }
-        if (result == 0) {
-            result = sampler_push(sampler, frame.picture, frame.pts_us, error);
-        }
+        result = sampler_push(sampler, frame.picture, frame.pts_us, error);
         if (result != 0) {
             return result;
         }
@@ -60,6 +117,8 @@ static int sample_frames(struct cv_stage_context *context, struct cv_decoder *de
             cv_stage_progress(context, (double)frame.pts_us / (double)duration_us, "sample");
         }
     }
+    totals->is_last = result == CV_DECODER_END;
+    return totals->is_last ? sampler_finish(sampler, error) : result;
 }
 
 static int sample_all(struct cv_stage_context *context, struct cv_decoder *decoder,
@@ -69,10 +128,10 @@ static int sample_all(struct cv_stage_context *context, struct cv_decoder *decod
     cv_auto(sampler_free) struct sampler *sampler = NULL;
     int result = sampler_new(&job->params, output_keep, output, &sampler, error);
     if (result == 0) {
-        result = sample_frames(context, decoder, sampler, totals, error);
+        result = sample_frames(context, decoder, job, sampler, totals, error);
     }
     if (result == 0) {
-        result = output_finish(output, totals->end_us, error);
+        result = output_finish(output, totals->end_us, totals->is_last, error);
     }
     if (result != 0) {
         output_discard(output);
@@ -104,7 +163,7 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
         return result;
     }
     cv_auto(output_deinit) struct output output;
-    result = output_init(&output, context, job.video_id, error);
+    result = output_init(&output, context, job.video_id, job.from_ms, error);
     if (result != 0) {
         return result;
     }
@@ -114,11 +173,14 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
         return result;
     }
     const struct cv_media_info *info = cv_decoder_info(decoder);
-    *ret_result = json_pack(
-        "{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I}", "video_id", job.video_id, "frames", output.frames,
-        "frame_paths", output.lists, "width", info->width, "height", info->height, "duration_ms",
-        (json_int_t)output_ms(totals.end_us), "source_frames", (json_int_t)totals.source_frames,
-        "damaged_frames", (json_int_t)cv_decoder_damaged_frames(decoder));
+    int64_t end_ms = output_ms(totals.end_us);
+    *ret_result = json_pack("{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I,s:o*}", "video_id", job.video_id,
+                            "frames", output.frames, "frame_paths", output.lists, "width",
+                            info->width, "height", info->height, "duration_ms",
+                            (json_int_t)(totals.is_last ? end_ms : output_ms(info->duration_us)),
+                            "source_frames", (json_int_t)totals.source_frames, "damaged_frames",
+                            (json_int_t)cv_decoder_damaged_frames(decoder), "goes_on_ms",
+                            totals.is_last ? NULL : json_integer(end_ms));
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
 }
 
@@ -170,11 +232,12 @@ static int pass_on(const json_t *payload, const char *name, json_t *fallback, js
     return 0;
 }
 
-/* The frames in place of those that an earlier run kept. */
-static int note_frames(struct cv_db *db, const char *video_id, const json_t *list,
+/* The frames in place of those that an earlier run kept, from the beginning of this part on. */
+static int note_frames(struct cv_db *db, const char *video_id, int64_t from_ms, const json_t *list,
                        struct cv_error *error)
 {
-    static const char *const clear = "DELETE FROM kept_frames WHERE video_id = $1::uuid";
+    static const char *const clear =
+        "DELETE FROM kept_frames WHERE video_id = $1::uuid AND t_start >= $2::bigint";
     static const char *const insert =
         "INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key)"
         " SELECT $1::uuid, t_ms, t_start, t_end, key FROM jsonb_to_recordset($2::jsonb)"
@@ -194,7 +257,9 @@ static int note_frames(struct cv_db *db, const char *video_id, const json_t *lis
     if (!text) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
     }
-    int result = cv_db_run(db, NULL, error, clear, video_id);
+    char from[24];
+    (void)snprintf(from, sizeof(from), "%" PRId64, from_ms);
+    int result = cv_db_run(db, NULL, error, clear, video_id, from);
     return result ? result : cv_db_run(db, NULL, error, insert, video_id, text);
 }
 
@@ -227,9 +292,11 @@ static int note_source(struct cv_db *db, const char *video_id, const json_t *res
     }
     char resolution[32], duration[24], fps[32];
     double seconds = (double)numbers[2] / 1e3;
+    const json_t *next = json_object_get(result, "goes_on_ms");
+    double seen = next ? json_number_value(next) / 1e3 : seconds;
     (void)snprintf(resolution, sizeof(resolution), "%dx%d", (int)numbers[0], (int)numbers[1]);
     (void)snprintf(duration, sizeof(duration), "%.3f", seconds);
-    (void)snprintf(fps, sizeof(fps), "%.3f", seconds > 0 ? (double)numbers[3] / seconds : 0);
+    (void)snprintf(fps, sizeof(fps), "%.3f", seen > 0 ? (double)numbers[3] / seen : 0);
     return cv_db_run(db, NULL, error,
                      "UPDATE videos SET resolution = coalesce(resolution, $2),"
                      " duration = coalesce(duration, $3::float8), fps = coalesce(fps, $4::float8)"
@@ -237,11 +304,33 @@ static int note_source(struct cv_db *db, const char *video_id, const json_t *res
                      video_id, resolution, duration, fps);
 }
 
+/* The next part is another job's, while `ocr` reads this one. */
+static int go_on(struct cv_db *db, const struct cv_job *job, int64_t from_ms, const json_t *result,
+                 struct cv_error *error)
+{
+    const json_t *next = json_object_get(result, "goes_on_ms");
+    if (!next) {
+        return 0;
+    }
+    if (!json_is_integer(next) || json_integer_value(next) <= from_ms ||
+        json_integer_value(next) > INT32_MAX) {
+        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no usable \"goes_on_ms\"");
+    }
+    cv_auto(json_decref) json_t *payload = json_copy(job->payload);
+    if (!payload || json_object_set(payload, "from_ms", (json_t *)next) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the next part's job");
+    }
+    return cv_queue_continue(db, job, payload, error);
+}
+
 static int commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error)
 {
     const char *video_id;
+    int64_t from_ms = 0;
     int status = cv_payload_uuid(job->payload, "video_id", &video_id, error);
+    status = status ? status
+                    : cv_payload_int_or(job->payload, "from_ms", 0, 0, INT32_MAX, &from_ms, error);
     if (status != 0) {
         return status;
     }
@@ -251,8 +340,9 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     }
     json_t *lists = json_object_get(result, "frame_paths");
     status = check_lists(lists, video_id, error);
-    status = status ? status : note_frames(db, video_id, frames, error);
+    status = status ? status : note_frames(db, video_id, from_ms, frames, error);
     status = status ? status : note_source(db, video_id, result, error);
+    status = status ? status : go_on(db, job, from_ms, result, error);
     if (status != 0) {
         return status;
     }

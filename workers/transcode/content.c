@@ -18,11 +18,6 @@ enum {
  * was drawn 0.19. */
 static const double flat_min = 0.5, mild_max = 0.1;
 
-bool transcode_can_seek(const struct cv_media_info *info)
-{
-    return strcmp(info->container, "mov") == 0 || strcmp(info->container, "matroska") == 0;
-}
-
 static int range_of(const AVFrame *picture, int x, int y)
 {
     int least = UINT8_MAX, most = 0;
@@ -96,7 +91,7 @@ int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel
     int result = cv_decoder_open(source, &params, &decoder, error);
     if (result == 0) {
         const struct cv_media_info *info = cv_decoder_info(decoder);
-        bool can_look = transcode_can_seek(info) && info->duration_us > 0;
+        bool can_look = cv_can_seek(info) && info->duration_us > 0;
         result = can_look ? look(decoder, flat, mild, error) : CV_DECODER_END;
     }
     if (result != 0) {

@@ -121,7 +121,7 @@ static int find_planned(struct cv_decoder *decoder, int64_t bytes, int64_t split
     int64_t planned_us =
         info->duration_us / AV_TIME_BASE < held_s ? info->duration_us : held_s * AV_TIME_BASE;
     int64_t end_us = 0;
-    if (transcode_can_seek(info) && planned_us > split_us) {
+    if (cv_can_seek(info) && planned_us > split_us) {
         int result = cv_decoder_find_end(decoder, &end_us, error);
         if (result < 0) {
             return result;
@@ -144,7 +144,7 @@ static json_t *chunks_to_json(const struct cv_media_info *info, int64_t duration
         length_us = (least_us / CV_LADDER_CHUNK_US + 1) * CV_LADDER_CHUNK_US;
     }
     int64_t count = (duration_us + length_us / 2) / length_us;
-    if (!transcode_can_seek(info) || duration_us <= split_us || count < 2) {
+    if (!cv_can_seek(info) || duration_us <= split_us || count < 2) {
         return list;
     }
     for (int64_t i = 0; list && i < count; i++) {

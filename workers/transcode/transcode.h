@@ -58,9 +58,6 @@ CV_MUST_CHECK int transcode_commit(struct cv_db *db, const struct cv_job *job, c
 CV_MUST_CHECK int transcode_read_request(const json_t *payload, struct transcode_request *request,
                                          struct cv_error *error);
 
-/* Containers with an index: what is found at a time does not depend on what was read before. */
-bool transcode_can_seek(const struct cv_media_info *info);
-
 /* Whether a source, in a container with an index, is the recording of a screen, on which small letters
  * have to stay readable. What cannot be looked at is none. */
 CV_MUST_CHECK int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel,
