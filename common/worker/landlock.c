@@ -39,31 +39,10 @@ struct port_rule { /* struct landlock_net_port_attr */
     (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK | \
      LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-/* What the libraries of a stage read while it works. */
-static const char *const readable[] = {
-    "/usr",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/etc/ld.so.cache", /* a library that is loaded late */
-    "/etc/fonts",
-    "/etc/localtime",
-    "/etc/ssl/openssl.cnf",
-    "/proc/self", /* as it is now: this process */
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-    "/proc/stat",
-    "/sys/devices/system/cpu",
-    "/sys/devices/system/node",
-};
-/* … and of one that resolves names and checks certificates. */
-static const char *const readable_with_network[] = {
-    "/etc/resolv.conf", "/etc/hosts",           "/etc/nsswitch.conf",   "/etc/host.conf",
-    "/etc/gai.conf",    "/etc/services",        "/etc/protocols",       "/etc/ssl",
-    "/etc/pki",         "/etc/ca-certificates", "/run/systemd/resolve",
-};
-static const char *const usable_devices[] = {
-    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
+struct rules {
+    int ruleset;
+    uint64_t handled;
+    struct cv_error *error;
 };
 
 static int allow(int ruleset, const char *path, uint64_t rights, struct cv_error *error)
@@ -88,47 +67,15 @@ static int allow(int ruleset, const char *path, uint64_t rights, struct cv_error
     return 0;
 }
 
-static int allow_paths(int ruleset, const char *const *paths, size_t count, uint64_t rights,
-                       struct cv_error *error)
+static int allow_path(void *opaque, const char *path, enum cv_sandbox_use use)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        r = allow(ruleset, paths[i], rights, error);
-    }
-    return r;
-}
-
-/* Directories named in a list "A:B:C" from the environment. */
-static int allow_listed(int ruleset, const char *variable, struct cv_error *error)
-{
-    cv_auto_free char *list = strdup(cv_env(variable, ""));
-    if (!list) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the sandbox");
-    }
-    char *rest = NULL;
-    for (char *path = strtok_r(list, ":", &rest); path; path = strtok_r(NULL, ":", &rest)) {
-        int r = allow(ruleset, path, RIGHTS_READ, error);
-        if (r < 0) {
-            return r;
-        }
-    }
-    return 0;
-}
-
-static int allow_files(int ruleset, const struct cv_sandbox *sandbox, uint64_t handled,
-                       struct cv_error *error)
-{
-    uint64_t all = handled & (RIGHTS_READ | RIGHTS_WRITE | RIGHT_TRUNCATE);
-    uint64_t use = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE;
-    int r = allow(ruleset, sandbox->scratch, all, error);
-    r = r < 0 ? r : allow_paths(ruleset, readable, CV_COUNT(readable), RIGHTS_READ, error);
-    r = r < 0 ? r : allow_paths(ruleset, usable_devices, CV_COUNT(usable_devices), use, error);
-    if (r == 0 && (sandbox->families & CV_SANDBOX_INET)) {
-        r = allow_paths(ruleset, readable_with_network, CV_COUNT(readable_with_network),
-                        RIGHTS_READ, error);
-    }
-    r = r < 0 ? r : allow_listed(ruleset, "TESSDATA_PREFIX", error);
-    return r < 0 ? r : allow_listed(ruleset, "CORTANA_READ_PATHS", error);
+    const struct rules *rules = opaque;
+    static const uint64_t rights[] = {
+        [CV_SANDBOX_READ] = RIGHTS_READ,
+        [CV_SANDBOX_DEVICE] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
+        [CV_SANDBOX_WRITE] = RIGHTS_READ | RIGHTS_WRITE | RIGHT_TRUNCATE,
+    };
+    return allow(rules->ruleset, path, rights[use] & rules->handled, rules->error);
 }
 
 static int allow_port(int ruleset, uint16_t port, struct cv_error *error)
@@ -174,7 +121,11 @@ int cv_landlock_enter(const struct cv_sandbox *sandbox, unsigned *layers, struct
     if (ruleset < 0) {
         return cv_fail_errno(error, errno, "sandbox: landlock_create_ruleset");
     }
-    int r = allow_files(ruleset, sandbox, attributes.files, error);
+    struct rules rules = {ruleset, attributes.files, error};
+    int r = cv_sandbox_each_path(sandbox, allow_path, &rules);
+    if (r == CV_SANDBOX_NO_MEMORY) {
+        r = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the sandbox");
+    }
     if (r == 0 && abi >= ABI_PORTS && (sandbox->families & CV_SANDBOX_INET)) {
         r = allow_ports(ruleset, sandbox, error);
     }

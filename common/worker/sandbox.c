@@ -4,9 +4,11 @@
 #include "common/worker/sandbox.h"
 
 #include "common/worker/landlock.h"
+#include "common/worker/mounts.h"
 #include "common/worker/sanitizer.h"
 #include "common/worker/system_calls.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
@@ -40,6 +42,25 @@ static bool set_aside_root(struct rlimit *before)
     return setresuid(COUNTED_USER, (uid_t)-1, (uid_t)-1) == 0;
 }
 
+static void tell_kernel(const char *path, const char *text)
+{
+    cv_auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
+        return; /* the root of its own will be missing, and named so */
+    }
+}
+
+/* Files can be made in a user namespace's own file systems by users that it knows: this one, as itself. */
+static void name_user(uid_t user, gid_t group)
+{
+    char line[64];
+    tell_kernel("/proc/self/setgroups", "deny");
+    (void)snprintf(line, sizeof(line), "%u %u 1", user, user);
+    tell_kernel("/proc/self/uid_map", line);
+    (void)snprintf(line, sizeof(line), "%u %u 1", group, group);
+    tell_kernel("/proc/self/gid_map", line);
+}
+
 /* A user namespace makes the others possible without privileges; where it is refused (a container's
  * own filter, a setting of the machine), root can do without it. In a user namespace of its own, a
  * process' threads are counted by themselves, so that their number can be bounded. */
@@ -47,7 +68,9 @@ static void separate(const struct cv_sandbox *sandbox, unsigned *layers)
 {
     int at_end = 0; /* a change of credentials may take it away */
     (void)prctl(PR_GET_PDEATHSIG, &at_end, 0, 0, 0);
-    int wanted = CLONE_NEWIPC | CLONE_NEWUTS | (sandbox->families ? 0 : CLONE_NEWNET);
+    int wanted = CLONE_NEWIPC | CLONE_NEWUTS | (sandbox->families ? 0 : CLONE_NEWNET | CLONE_NEWNS);
+    uid_t user = geteuid();
+    gid_t group = getegid();
     struct rlimit threads = {THREADS_MAX, THREADS_MAX}, before;
     bool is_set_aside = !CV_UNDER_SANITIZER && set_aside_root(&before);
     bool has_user = unshare(CLONE_NEWUSER | wanted) == 0;
@@ -56,6 +79,12 @@ static void separate(const struct cv_sandbox *sandbox, unsigned *layers)
     }
     if (has_user || unshare(wanted) == 0) {
         *layers |= CV_SANDBOX_NAMESPACES;
+    }
+    if (has_user) {
+        name_user(user, group);
+    }
+    if ((*layers & CV_SANDBOX_NAMESPACES) && !sandbox->families) {
+        cv_mounts_enter(sandbox, layers);
     }
     (void)prctl(PR_SET_PDEATHSIG, at_end, 0, 0, 0);
     if (has_user && !CV_UNDER_SANITIZER) {
@@ -127,6 +156,8 @@ int cv_sandbox_try(const struct cv_sandbox *sandbox, unsigned *ret_layers, struc
     struct trial trial = {.result = -1};
     pid_t pid = fork();
     if (pid == 0) {
+        /* As a stage is; a worker is not, and could not name its user to the kernel. */
+        (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         trial.result = cv_sandbox_enter(sandbox, &trial.layers, &trial.error);
         _exit(write(to, &trial, sizeof(trial)) == (ssize_t)sizeof(trial) ? 0 : 1);
     }
@@ -153,8 +184,8 @@ void cv_sandbox_describe(unsigned layers, char text[CV_SANDBOX_TEXT_SIZE])
         const char *name;
     } names[] = {
         {CV_SANDBOX_PRIVILEGES, "privileges"}, {CV_SANDBOX_NAMESPACES, "namespaces"},
-        {CV_SANDBOX_FILES, "files"},           {CV_SANDBOX_CALLS, "system calls"},
-        {CV_SANDBOX_PORTS, "ports"},
+        {CV_SANDBOX_MOUNTS, "mounts"},         {CV_SANDBOX_FILES, "files"},
+        {CV_SANDBOX_CALLS, "system calls"},    {CV_SANDBOX_PORTS, "ports"},
     };
     size_t length = 0;
     text[0] = '\0';

@@ -322,9 +322,10 @@ def test_a_stage_is_shut_in(jobs, workers, tmp_path, program):
     found = jobs.results(job_id)[0]["result"]
     assert found["database_url"] is None
     assert not {"PGPASSWORD", "API_TOKEN"} & set(found["environment"])
-    assert found["parent_environment"] == "EACCES"
-    assert (found["write_scratch"], found["write_outside"]) == ("worked", "EACCES")
-    assert (found["read_system"], found["read_outside"]) == ("worked", "EACCES")
+    # In a root of its own there is no such file, and none can be made.
+    for outside_of_it in ("parent_environment", "write_outside", "read_outside"):
+        assert found[outside_of_it] in ("EACCES", "ENOENT", "EROFS"), outside_of_it
+    assert (found["write_scratch"], found["read_system"]) == ("worked", "worked")
     assert (found["socket_inet"], found["socket_unix"]) == ("EACCES", "EACCES")
     assert (found["kill_parent"], found["ptrace_parent"]) == ("EPERM", "EPERM")
     assert found["exec"] == "EPERM"
