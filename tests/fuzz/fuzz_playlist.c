@@ -1,6 +1,7 @@
 /* The check of HLS over objects that anybody may have written. The input is several objects, parted by
  * lines of four equals signs, in the order of `names`; they lie in a store in memory. */
 #include "common/store/backend.h"
+
 #include "workers/transcode/hls/check/check.h"
 
 #include <stdlib.h>
