@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -17,12 +18,13 @@ sys.path.insert(0, str(HERE.parent / "system"))
 
 from manifests import of_kind, quantity, template_of  # noqa: E402
 
-# What means nothing where there is one node and no API: who runs it, where, and who may see it.
+# What means nothing where there is one node and no API: who runs it, where, and who may see it. (`lifecycle` neither: there is
+# no proxy that could learn late that a pod goes.)
 CLUSTER_FIELDS = {"serviceAccountName", "automountServiceAccountToken", "enableServiceLinks", "priorityClassName",
                   "topologySpreadConstraints", "restartPolicy"}
 POD_FIELDS = CLUSTER_FIELDS | {"containers", "volumes", "securityContext", "terminationGracePeriodSeconds"}
 CONTAINER_FIELDS = {"name", "image", "imagePullPolicy", "command", "args", "env", "envFrom", "ports", "resources",
-                    "securityContext", "startupProbe", "livenessProbe", "readinessProbe", "volumeMounts"}
+                    "securityContext", "startupProbe", "livenessProbe", "readinessProbe", "volumeMounts", "lifecycle"}
 PIDS = 512  # a kubelet's usual bound of processes in a pod
 
 
@@ -93,6 +95,7 @@ class Node:
         podman("network", "create", self.network)
         self.gateway = podman("network", "inspect", "--format", "{{(index .Subnets 0).Gateway}}", self.network)
         self.count = 0
+        self.secrets = []
 
     def pin_bridge(self):
         """A bridge has the lowest address among its ports', so it changes when a pod goes, and the others lose
@@ -126,6 +129,16 @@ class Node:
                 raise ValueError(f"unknown source of a variable: {kind}")
         return values
 
+    def write_secret(self, documents, source):
+        """A folder with the files of a volume made of a Secret."""
+        folder = tempfile.TemporaryDirectory(prefix="cv-secret-")
+        self.secrets.append(folder)
+        os.chmod(folder.name, 0o755)
+        values = self.values(documents, "Secret", source["secretName"])
+        for item in source["items"]:
+            (pathlib.Path(folder.name) / item["path"]).write_text(values[item["key"]])
+        return folder.name
+
     def start(self, documents, document):
         """Runs a pod of a Deployment, Job or CronJob."""
         spec = template_of(document)["spec"]
@@ -143,10 +156,13 @@ class Node:
                    "--log-driver", "k8s-file"]
         command += [f"--cap-drop={capability}" for capability in container["securityContext"]["capabilities"]["drop"]]
         command += [f"--add-host={host}:{self.gateway}" for host in self.hosts]
-        volumes = {volume["name"]: volume["emptyDir"] for volume in spec.get("volumes", [])}
+        volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
         for mount in container.get("volumeMounts", []):
-            if volumes[mount["name"]].get("medium") == "Memory":
-                size = int(quantity(volumes[mount["name"]]["sizeLimit"]))
+            volume = volumes[mount["name"]]
+            if "secret" in volume:
+                command += ["--volume", f"{self.write_secret(documents, volume['secret'])}:{mount['mountPath']}:ro"]
+            elif volume["emptyDir"].get("medium") == "Memory":
+                size = int(quantity(volume["emptyDir"]["sizeLimit"]))
                 command += ["--tmpfs", f"{mount['mountPath']}:size={size},mode=1777"]
             else:
                 command += ["--volume", f"{mount['mountPath']}"]  # a volume of its own, of the image's owner
@@ -164,6 +180,8 @@ class Node:
     def remove(self):
         for pod in self.started:
             pod.remove()
+        for folder in self.secrets:
+            folder.cleanup()
         podman("network", "rm", "--force", self.network, check=False)
 
 
@@ -180,11 +198,13 @@ class Scaler:
 
     def wanted(self):
         scaled = {d["spec"]["scaleTargetRef"]["name"]: d["spec"] for d in of_kind(self.documents, "ScaledObject")}
+        least = {d["spec"]["scaleTargetRef"]["name"]: d["spec"]["minReplicas"]
+                 for d in of_kind(self.documents, "HorizontalPodAutoscaler")}
         found = {}
         for document in of_kind(self.documents, "Deployment"):
             name = document["metadata"]["name"]
             if name not in scaled:
-                found[name] = document["spec"]["replicas"]
+                found[name] = document["spec"].get("replicas", least.get(name))
                 continue
             spec, (trigger,) = scaled[name], scaled[name]["triggers"]
             value = self.query(trigger["metadata"]["query"])

@@ -361,7 +361,7 @@ def compare(system):
 
 def scale_to_nothing(system):
     system.wait(lambda: not system.scaler.leaving and {n: len(p) for n, p in system.scaler.pods.items() if p}
-                == {"scheduler": 2, "clip-generate": 1}, "all but what stays to be gone")
+                == {"scheduler": 2, "gateway": 2, "clip-generate": 1}, "all but what stays to be gone")
     ends = {pod.name: code for pod, code in system.scaler.ended}
     say(f"  ended otherwise than told: {ends}")
     left = podman("ps", "--all", "--format", "{{.Names}} {{.Status}}", "--filter", f"name=cv-{system.run}-")

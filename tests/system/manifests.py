@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OVERLAYS = ("dev", "prod")
 # Made by whoever installs, not by the manifests (docs/operations.md).
 OUTSIDE = {"dev": set(), "prod": {"cortana-store", "cortana-database", "cortana-database-owner",
-                                  "cortana-database-metrics"}}
+                                  "cortana-database-metrics", "cortana-gateway"}}
 # A stage's supervisor, and the small files of /tmp, beside what the stage may use itself.
 SUPERVISOR_BYTES = 256 << 20
 # After its grace a worker stops its stages, gives jobs back and says goodbye.
@@ -87,8 +87,8 @@ def stages():
 
 
 def programs():
-    """The binaries of workers/ that are installed."""
-    return {name for path in (ROOT / "workers").glob("*/meson.build")
+    """The binaries of workers/ and gateway/ that are installed."""
+    return {name for path in [*(ROOT / "workers").glob("*/meson.build"), ROOT / "gateway/meson.build"]
             for name, rest in re.findall(r"^programs \+= executable\('([^']+)'(.*?install: true)?", path.read_text(),
                                          re.DOTALL | re.MULTILINE) if rest}
 
@@ -150,6 +150,8 @@ class Lint:
                 self.reference(document, "Secret", ref["name"], ref["key"])
         for document in of_kind(self.documents, "CronJob"):
             self.cron_job(document)
+        for document in of_kind(self.documents, "Ingress"):
+            self.ingress(document)
         self.selectors()
         self.migration()
         self.network()
@@ -215,7 +217,8 @@ class Lint:
                 source = variable.get("valueFrom", {}).get(ref)
                 if source:
                     self.reference(document, kind, source["name"], source["key"])
-            self.need(document, "value" not in variable or not re.search(r"://[^/]*:[^/]*@|SECRET|PASSWORD", variable["name"] + variable["value"]),
+            self.need(document, "value" not in variable or variable["name"].endswith("_FILE")
+                      or not re.search(r"://[^/]*:[^/]*@|SECRET|PASSWORD", variable["name"] + variable["value"]),
                       f"{variable['name']} is a secret in plain text")
         for source in container.get("envFrom", []):
             for kind, ref in (("Secret", "secretRef"), ("ConfigMap", "configMapRef")):
@@ -245,7 +248,12 @@ class Lint:
             self.need(document, any(d["spec"]["scaleTargetRef"]["name"] == name
                                     for d in of_kind(self.documents, "ScaledObject")), "nothing scales it")
         else:
-            self.need(document, document["spec"].get("replicas", 0) >= 2, "is not there twice")
+            scalers = [d["spec"] for d in of_kind(self.documents, "HorizontalPodAutoscaler")
+                       if d["spec"]["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}]
+            replicas = [its.get("minReplicas", 1) for its in scalers]
+            if "replicas" in document["spec"]:
+                replicas.append(document["spec"]["replicas"])
+            self.need(document, len(replicas) == 1 and replicas[0] >= 2, "is not there twice, or two say how often")
 
     def stage(self, document, container, environment, spec):
         stage = self.stages.get(container["command"][0])
@@ -296,6 +304,21 @@ class Lint:
         for rule in spec["jobTemplate"]["spec"].get("podFailurePolicy", {}).get("rules", []):
             name = rule.get("onExitCodes", {}).get("containerName")
             self.need(document, name in (None, template_of(document)["spec"]["containers"][0]["name"]), f"no container {name}")
+
+    def ingress(self, document):
+        """Each of its ways leads by a Service to a port of a pod, and a policy lets it in."""
+        for path in (path for rule in document["spec"]["rules"] for path in rule["http"]["paths"]):
+            service, port = path["backend"]["service"]["name"], path["backend"]["service"]["port"]["name"]
+            targets = [(d["spec"]["selector"], p["targetPort"]) for d in of_kind(self.documents, "Service") for p in d["spec"]["ports"]
+                       if (d["metadata"]["name"], p["name"]) == (service, port)]
+            ways = [(d, target) for selector, target in targets for d in self.makers if selects({"matchLabels": selector}, labels_of(d))
+                    and target in {p["name"] for c in template_of(d)["spec"]["containers"] for p in c.get("ports", [])}]
+            self.need(document, len(ways) == 1, f"{service}:{port} leads to {len(ways)} kinds of pods")
+            for pod, target in ways:
+                self.need(document, any(p.get("port") == target for d in of_kind(self.documents, "NetworkPolicy")
+                                        if d["spec"]["podSelector"] and selects(d["spec"]["podSelector"], labels_of(pod))
+                                        for rule in d["spec"].get("ingress", []) for p in rule.get("ports", [])),
+                          f"no policy lets it in to {target}")
 
     def selectors(self):
         pods = [labels_of(document) for document in self.makers]

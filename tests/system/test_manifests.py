@@ -11,6 +11,7 @@ import uuid
 import psycopg2
 import pytest
 import yaml
+from api import Gateway, make_login, token
 from conftest import migrate, run_sql
 from manifests import (OVERLAYS, ROOT, lint, of_kind, programs, render, schema_problems,
                        template_of)
@@ -122,6 +123,12 @@ FAULTS = {
         template_of(find(d, "Deployment", "ocr"))["spec"].update(priorityClassName="cortana-interactive"), "priority"),
     "a schedule of six fields": lambda d: (
         spec(d, "CronJob", "scanner").update(schedule="* * * * * *"), "schedule"),
+    "a gateway that is there once": lambda d: (
+        spec(d, "HorizontalPodAutoscaler", "gateway").update(minReplicas=1), "is not there twice"),
+    "replicas beside a scaler": lambda d: (spec(d, "Deployment", "gateway").update(replicas=2), "two say how often"),
+    "an Ingress to nowhere": lambda d: (
+        spec(d, "Ingress", "gateway")["rules"][0]["http"]["paths"][0]["backend"]["service"].update(name="api"), "leads to 0 kinds"),
+    "a gateway that nobody may reach": lambda d: (drop(d, "NetworkPolicy", "gateway"), "no policy lets it in"),
     "an account that is not there": lambda d: (drop(d, "ServiceAccount", "ocr"), "no ServiceAccount ocr"),
 }
 
@@ -240,8 +247,21 @@ def test_dashboard_can_be_read(tools, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
+def numbers_of_a_gateway(program, database, queue, tmp_path):
+    """After a request that it answered, one that it refused, and one too many."""
+    make_login(queue)
+    (tmp_path / "api").mkdir()
+    gateway = Gateway(program, database, tmp_path / "api", CORTANA_API_RATES="read=0,write=0,search=0.01:1,failure=0,note=0.01:1")
+    try:
+        statuses = [gateway.ask(*request).status for request in [("/me", "nobody's")] * 2 + [("/search?q=x", token())] * 2]
+        assert statuses == [401, 401, 200, 429]
+        return scrape(port_of(gateway.process))
+    finally:
+        gateway.end()
+
+
 def test_numbers_that_are_asked_for_are_exported(program, database, queue, tmp_path):
-    """A real worker, after a job that failed for good, shows every metric with the labels that are used."""
+    """A real worker, after a job that failed for good, and a gateway show every metric with the labels that are used."""
     store = tmp_path / "store"
     store.mkdir()
     workers = Workers(program, database, tmp_path)
@@ -257,11 +277,12 @@ def test_numbers_that_are_asked_for_are_exported(program, database, queue, tmp_p
         asked = {name for text in expressions().values() for name in re.findall(r"cortana_\w+", text)}
         wait_until(lambda: scrape(port).total("cortana_fleet_jobs", job_type="clip_generate", status="dead") == 1,
                    "the fleet's numbers")
-        numbers = scrape(port)
+        ours, gateways = scrape(port), numbers_of_a_gateway(program, database, queue, tmp_path)
+        names = ours.names() | gateways.names()
         # The store's disk has numbers of its own where it is another one than the scratch folder's.
         asked.discard("cortana_store_disk_level")
-        assert asked <= numbers.names(), asked - numbers.names()
-        labels = {(name, key) for name, its in numbers for key, _ in its}
+        assert asked <= names, asked - names
+        labels = {(name, key) for numbers in (ours, gateways) for name, its in numbers for key, _ in its}
         for where, text in expressions().items():
             for name, body in re.findall(r"(cortana_\w+)\{([^}]*)\}", text):
                 for key in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", body):

@@ -1,0 +1,203 @@
+"""The examples of proxies in front of the gateway, as they stand in docs/examples, but for names, ports and certificates."""
+
+import http.client
+import json
+import os
+import random
+import re
+import socket
+import ssl
+import subprocess
+import time
+import uuid
+
+import pytest
+from api import ALICE, Gateway, make_login, run_openssl, token
+from conftest import ROOT
+from jobs import Queue
+from workers import wait_until
+
+NAME = "cortana.example.com"
+CLIENT, LIAR = "127.0.0.2", "203.0.113.9"
+FILE = random.Random(8).randbytes(8 * 1024 * 1024 + 5)  # a part as large as allowed, and a small one
+PART = 8 * 1024 * 1024
+SEGMENT = FILE[:300_000]
+
+NGINX = """
+daemon off; pid {place}/pid; error_log stderr; worker_processes 1;
+events {{ }}
+http {{
+    access_log {place}/access.log; client_body_temp_path {place}/body; proxy_temp_path {place}/proxy;
+    fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;
+    {site}
+}}
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def replace(text, changes):
+    for old, new in changes.items():
+        assert re.search(old, text, re.M), f"the example has no {old}"
+        text = re.sub(old, new, text, flags=re.M)
+    return text
+
+
+class Proxy:
+    """One of the examples, run over a certificate of its own."""
+
+    def __init__(self, kind, tools, place, gateway_port):
+        self.place, self.port, plain = place, free_port(), free_port()
+        run_openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{place}/key", "-out", f"{place}/cert", "-days", "2",
+                    "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}")
+        if kind == "nginx":
+            site = replace((ROOT / "docs/examples/nginx.conf").read_text(), {
+                r"127\.0\.0\.1:8080;": f"127.0.0.1:{gateway_port};", "listen 443": f"listen 127.0.0.1:{self.port}",
+                "listen 80": f"listen 127.0.0.1:{plain}", "/etc/ssl/certs/cortana.pem": f"{place}/cert",
+                "/etc/ssl/private/cortana.key": f"{place}/key"})
+            (place / "conf").write_text(NGINX.format(place=place, site=site))
+            command = [tools / "nginx", "-p", place, "-e", "stderr", "-c", place / "conf"]
+        else:
+            site = replace((ROOT / "docs/examples/Caddyfile").read_text(), {
+                r"127\.0\.0\.1:8080 {": f"127.0.0.1:{gateway_port} {{",
+                f"^{NAME} {{": f"{NAME}:{self.port} {{\n\tbind 127.0.0.1\n\ttls {place}/cert {place}/key\n"})
+            (place / "conf").write_text(f"{{\n\tadmin off\n\tauto_https disable_redirects\n\tgrace_period 1s\n}}\n{site}")
+            command = [tools / "caddy", "run", "--adapter", "caddyfile", "--config", place / "conf"]
+        self.trust = ssl.create_default_context(cafile=f"{place}/cert")
+        with open(place / "log", "w") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "HOME": str(place)})
+        wait_until(self.answers, "the proxy to answer")
+
+    def answers(self):
+        assert self.process.poll() is None, (self.place / "log").read_text()
+        try:
+            return self.ask("GET", "/api/v1/openapi.json").status == 200
+        except OSError:
+            return False
+
+    def open(self, method, path, body=None, **headers):
+        """The answer's head; what follows is read as it comes."""
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=60, source_address=(CLIENT, 0))
+        connection = http.client.HTTPConnection(NAME, self.port)
+        connection.sock = self.trust.wrap_socket(raw, server_hostname=NAME)
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, {"X-Forwarded-For": LIAR, **headers})
+        return connection.getresponse()
+
+    def ask(self, method, path, body=None, **headers):
+        answer = self.open(method, path, body, **headers)
+        answer.data = answer.read()
+        return answer
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def place(shared_cluster):
+    name = shared_cluster.create_database()
+    connection = shared_cluster.connect(name)
+    queue = Queue(connection)
+    make_login(queue)
+    yield shared_cluster.url(name), queue
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def gateway(program, place, store, tmp_path_factory):
+    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--behind-proxy", "--per-address", "0",
+                      "--trusted-proxies", "127.0.0.1", STORE_URL=f"dir:{store}")
+    yield started
+    assert started.process.stop() == 0
+
+
+@pytest.fixture(scope="module", params=["nginx", "caddy"])
+def proxy(request, build_dir, gateway, tmp_path_factory):
+    subprocess.run([ROOT / "scripts/proxy_programs", build_dir / "tools"], check=True)
+    started = Proxy(request.param, build_dir / "tools", tmp_path_factory.mktemp(request.param), gateway.port)
+    yield started
+    started.end()
+
+
+def test_events_come_as_they_happen(proxy, place):
+    queue = place[1]
+    video = queue.value("INSERT INTO videos (owner_id, original_name, s3_original_path) VALUES (%s, 'a.mp4', 'x') RETURNING id", ALICE)
+    job = queue.add("transcode", video_id=video)
+    stream = proxy.open("GET", f"/api/v1/events?topics=job:{job}", Authorization=f"Bearer {token()}")
+    assert (stream.status, stream.headers["Content-Type"].split(";")[0]) == (200, "text/event-stream")
+
+    def wait_for(word):
+        began = time.monotonic()
+        for line in stream:
+            if word in line:
+                return time.monotonic() - began
+        raise AssertionError(f"the stream has ended without {word}")
+
+    wait_for(b"event: ready")
+    queue.run("SELECT cancel_job(%s)", job)
+    assert wait_for(b'"canceled"') < 15  # it is not held back until there is a bufferful, or the end
+    stream.close()
+
+
+def test_a_range_of_a_video(proxy, place, store):
+    video = str(uuid.uuid4())
+    place[1].run("INSERT INTO videos (id, owner_id, original_name, s3_original_path, s3_proxy_path, status)"
+                 " VALUES (%s, %s, 'a.mp4', %s, %s, 'ready')", video, ALICE, f"videos/original/{video}/master.mp4",
+                 f"videos/proxy/{video}/index.m3u8")
+    segment = store / f"videos/proxy/{video}/v0/segment_0.m4s"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(SEGMENT)
+    grant = json.loads(proxy.ask("POST", f"/api/v1/videos/{video}/grant", Authorization=f"Bearer {token()}").data)
+    path = f"{grant['base_url']}videos/proxy/{video}/v0/segment_0.m4s"
+    part = proxy.ask("GET", path, Range="bytes=1000-1999")
+    assert (part.status, part.data) == (206, SEGMENT[1000:2000])
+    assert part.headers["Content-Range"] == f"bytes 1000-1999/{len(SEGMENT)}"
+    assert proxy.ask("GET", path).data == SEGMENT
+    if (proxy.place / "access.log").exists():
+        assert grant["base_url"] not in (proxy.place / "access.log").read_text()
+
+
+def test_an_upload_in_the_largest_parts(proxy, store):
+    bearer = f"Bearer {token()}"
+    made = proxy.ask("POST", "/api/v1/uploads", json.dumps({"name": "film.mp4", "size": len(FILE)}), Authorization=bearer,
+                     Content_Type="application/json")
+    assert made.status == 201, made.data
+    upload = json.loads(made.data)
+    for offset in (0, PART):
+        answer = proxy.ask("PATCH", upload["location"], FILE[offset:offset + PART], Authorization=bearer, Tus_Resumable="1.0.0",
+                           Content_Type="application/offset+octet-stream", Upload_Offset=str(offset))
+        assert answer.status == 204, answer.data
+    assert (store / f"videos/original/{upload['video_id']}/master.mp4").read_bytes() == FILE
+
+
+def test_the_address_is_the_clients(proxy, place):
+    """What a client writes into X-Forwarded-For itself is not believed."""
+    answer = proxy.ask("GET", "/api/v1/me", Authorization="Bearer nobody's")
+    assert answer.status == 401
+    noted = wait_until(lambda: place[1].run("SELECT host(address) AS address FROM cortana.audit_log WHERE request_id = %s",
+                                            answer.headers["X-Request-Id"]), "its line in the audit log")
+    assert [row["address"] for row in noted] == [CLIENT]
+
+
+def test_a_change_by_cookie(proxy):
+    """Its Origin has to be the site that the browser sees, port and all."""
+    signed_in = proxy.ask("POST", "/api/v1/session", json.dumps({"token": token()}), Content_Type="application/json",
+                          Origin=f"https://{NAME}:{proxy.port}")
+    assert signed_in.status == 200, signed_in.data
+    cookie = signed_in.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-cortana=") and "Secure" in cookie
+    body = json.dumps({"cron": "0 3 * * *", "time_zone": "UTC"})
+    for origin, status in ((f"https://{NAME}:{proxy.port}", 200), ("https://evil.example", 403)):
+        answer = proxy.ask("POST", "/api/v1/triggers/preview", body, Content_Type="application/json", Origin=origin,
+                           Cookie=cookie.split(";")[0], X_Cortana="1")
+        assert answer.status == status, answer.data
