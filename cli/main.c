@@ -75,7 +75,7 @@ int main(int argc, char **argv)
         status = cli_main(argc, argv, cancel);
     }
     (void)fflush(stdout);
-    /* A reader that has seen enough (| head) is no failure. */
+    /* A reader that has seen enough (| head) is not a failure. */
     if (output_error != 0 && output_error != EPIPE) {
         (void)fprintf(stderr, "cortana: the output could not be written: %s\n",
                       strerror(output_error));

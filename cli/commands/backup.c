@@ -207,9 +207,10 @@ static int read_index(struct backup *backup, bool *ret_has_objects, struct cv_er
         json_unpack(index, "{s:s, s:s, s:b}", "database", &database, "list", &list, "has_objects",
                     &has_objects) != 0 ||
         strchr(database, '/') || strchr(list, '/')) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s is no backup, or was never finished: there is no good backup.json in it",
-                       backup->directory);
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "%s is not a backup, or was never finished: there is no good backup.json in it",
+            backup->directory);
     }
     (void)snprintf(backup->dump, sizeof(backup->dump), "%s/%s", backup->directory, database);
     (void)snprintf(backup->list, sizeof(backup->list), "%s/%s", backup->directory, list);

@@ -241,7 +241,7 @@ static int read_request(struct cli_call *call, struct cli_clip *clip)
     }
     for (int i = 1; i <= times; i++) {
         if (!cli_parse_time(call->arguments[i], i == 1 ? &clip->t_start : &clip->t_end)) {
-            return cli_usage(call, "'%s' is no time: 3.4 (seconds), 0:03.4, 1m2s or 3400ms",
+            return cli_usage(call, "'%s' is not a time: 3.4 (seconds), 0:03.4, 1m2s or 3400ms",
                              call->arguments[i]);
         }
     }

@@ -97,7 +97,7 @@ static int set_all(struct cli_call *call, const char *table, const char *key,
         }
         if (!setting || !equals) {
             const char *near = cli_did_you_mean(names.data ? names.data : "", name);
-            return cli_usage(call, "'%s' is no setting: NAME=VALUE with one of %s%s%s%s", text,
+            return cli_usage(call, "'%s' is not a setting: NAME=VALUE with one of %s%s%s%s", text,
                              names.data ? names.data : "", near[0] ? "; did you mean " : "", near,
                              near[0] ? "?" : "");
         }
@@ -225,7 +225,7 @@ int cli_nodes_add(struct cli_call *call, struct cv_error *error)
     }
     if (result && strncmp(cv_db_sqlstate(call->session.db), "23", 2) == 0) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       mac ? "'%s' is no hardware address like 00:11:22:aa:bb:cc"
+                       mac ? "'%s' is not a hardware address like 00:11:22:aa:bb:cc"
                            : "'%s' is no absolute path of a program",
                        mac ? mac : script);
     }

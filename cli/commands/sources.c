@@ -253,9 +253,7 @@ static void remove_folder(const char *folder)
 }
 
 int cli_source_open(const struct cli_source *source, const char *folder, struct cv_cancel *cancel,
-                    int (*take)(void *opaque, const char *path, const char *name,
-                                struct cv_error *error),
-                    void *opaque, struct cv_error *error)
+                    cli_source_take *take, void *opaque, struct cv_error *error)
 {
     const char *slash = strrchr(source->place, '/');
     char own[PATH_MAX + 32];

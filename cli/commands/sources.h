@@ -24,10 +24,11 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cli_sources, cli_sources_deinit)
 CV_MUST_CHECK int cli_sources_find(struct cli_sources *sources, char **arguments, int count,
                                    bool recursive, struct cv_error *error);
 
+typedef int cli_source_take(void *opaque, const char *path, const char *name,
+                            struct cv_error *error);
+
 /* Calls `take` for each file that a source is: one, or as many as yt-dlp fetches for a URL. What had to be fetched lies below
  * `folder` and is removed afterwards. */
 CV_MUST_CHECK int cli_source_open(const struct cli_source *source, const char *folder,
-                                  struct cv_cancel *cancel,
-                                  int (*take)(void *opaque, const char *path, const char *name,
-                                              struct cv_error *error),
-                                  void *opaque, struct cv_error *error);
+                                  struct cv_cancel *cancel, cli_source_take *take, void *opaque,
+                                  struct cv_error *error);

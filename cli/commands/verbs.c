@@ -234,7 +234,7 @@ static const struct cli_option schedules_add_options[] = {
 };
 
 static const struct cli_option zone_options[] = {
-    {"zone", 0, "ZONE", "of an expression that is no schedule's name (UTC)", 0, NULL},
+    {"zone", 0, "ZONE", "of an expression that is not a schedule's name (UTC)", 0, NULL},
     NO_MORE,
 };
 

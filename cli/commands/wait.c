@@ -22,7 +22,7 @@ static const struct {
     enum cv_error_type type;
     const char *advice;
 } advices[] = {
-    {CV_ERROR_NOT_A_VIDEO, "it is no video that FFmpeg can read; cortana delete forgets it"},
+    {CV_ERROR_NOT_A_VIDEO, "it is not a video that FFmpeg can read; cortana delete forgets it"},
     {CV_ERROR_UNSUPPORTED_MEDIA, "cortana delete forgets it"},
     {CV_ERROR_DISK_FULL, "make room, then run it again"},
     {CV_ERROR_CONFIGURATION, "see cortana doctor"},
@@ -157,7 +157,7 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
                     text.failed ? name : text.data);
 }
 
-/* Whether another stage of the same video was told to have failed in the same way: what is no video is none for both
+/* Whether another stage of the same video was told to have failed in the same way: what is not a video is none for both
  * stages that read the original. */
 static bool is_told(const struct watch *watch, const struct cv_db_result *rows, int row)
 {

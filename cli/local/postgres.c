@@ -345,7 +345,7 @@ static bool is_server_of(pid_t pid, const char *data)
            process.st_dev == directory.st_dev && process.st_ino == directory.st_ino;
 }
 
-/* Looks whether it runs; fills `postmaster` and `socket`. What a crash left behind is no server. */
+/* Looks whether it runs; fills `postmaster` and `socket`. What a crash left behind is not a server. */
 static bool is_running(struct cli_postgres *postgres)
 {
     postgres->postmaster = 0;
@@ -513,7 +513,7 @@ int cli_postgres_url(const struct cli_postgres *postgres, enum cli_role role, ch
     return cv_buffer_take(&url, ret_url, error);
 }
 
-/* Makes the roles where they are missing. The owner of the schema is no superuser: it makes the roles
+/* Makes the roles where they are missing. The owner of the schema is not a superuser: it makes the roles
  * that the migrations grant to, so that it may grant to them and from them. */
 static int make_roles(const struct cli_postgres *postgres, struct cv_db *db, struct cv_error *error)
 {

@@ -306,7 +306,7 @@ static int check_file(const struct server *server, int fd, size_t *ret_size, str
     if (!S_ISREG(status.st_mode) || status.st_dev != server->scratch_device || flags < 0 ||
         (flags & O_PATH)) {
         return cv_fail(error, CV_ERROR_INVALID_KEY,
-                       "what is to be stored is no file of the scratch directory");
+                       "what is to be stored is not a file of the scratch directory");
     }
     *ret_size = (size_t)status.st_size;
     return 0;
@@ -547,7 +547,7 @@ static const char *fault_of_head(const struct server *server, const struct reque
     const struct cv_wire_request *head = &request->head;
     bool is_put = head->operation == CV_WIRE_PUT || head->operation == CV_WIRE_PUT_BEGIN;
     if (head->magic != CV_WIRE_MAGIC || head->operation >= CV_WIRE_OPERATION_COUNT) {
-        return "it is no request";
+        return "it is not a request";
     }
     if (!server->store && head->operation != CV_WIRE_HELLO) {
         return "the store is not open";

@@ -36,7 +36,7 @@ static int read_vector(const json_t *vector, float *values, size_t dimensions,
     for (size_t i = 0; i < dimensions; i++) {
         const json_t *number = json_array_get(vector, i);
         if (!json_is_number(number)) {
-            return cv_fail(error, CV_ERROR_SERVER, "a vector holds something that is no number");
+            return cv_fail(error, CV_ERROR_SERVER, "a vector holds something that is not a number");
         }
         double value = json_number_value(number);
         square += value * value;

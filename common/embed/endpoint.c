@@ -40,7 +40,7 @@ static int read_url(struct cv_embedder *embedder, struct cv_error *error)
                 curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
                 (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
     if (!good) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "EMBED_URL is no http or https URL");
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "EMBED_URL is not an http or https URL");
     }
     if (curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,

@@ -27,7 +27,7 @@ struct cv_http_networks {
     size_t count;
 };
 
-/* Reads "10.0.0.0/8,fd00::/8,127.0.0.1"; false when one of them is no network. "" is the empty list. */
+/* Reads "10.0.0.0/8,fd00::/8,127.0.0.1"; false when one of them is not a network. "" is the empty list. */
 CV_MUST_CHECK bool cv_http_networks_parse(const char *text, struct cv_http_networks *ret_networks);
 
 /* Adds the address that an operator has written as a URL's host ("10.1.2.3", "::1"), or the loopback

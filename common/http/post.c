@@ -202,7 +202,7 @@ static int explain(const struct exchange *exchange, CURLcode code, struct cv_err
                        (long long)exchange->request->timeout_ms);
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "it is no http or https URL: %s",
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "it is not an http or https URL: %s",
                        curl_easy_strerror(code));
     case CURLE_OUT_OF_MEMORY:
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");

@@ -26,7 +26,7 @@ struct cv_decoder_params {
     bool square;              /* pixels are made square (cv_shown_size), after turning */
 };
 
-/* Opens the best video stream. What is no video, has no picture, or cannot be decoded here fails
+/* Opens the best video stream. What is not a video, has no picture, or cannot be decoded here fails
  * with CV_ERROR_NOT_A_VIDEO, CV_ERROR_UNSUPPORTED_MEDIA (codec named), CV_ERROR_DECODE or
  * CV_ERROR_LIMIT_EXCEEDED. Borrows what `source` points to. */
 CV_MUST_CHECK int cv_decoder_open(const struct cv_byte_source *source,

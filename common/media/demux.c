@@ -81,7 +81,7 @@ static void pick(struct cv_input *input)
     }
 }
 
-/* Text of the container as one that fits between quotes; what is no UTF-8 is left out. */
+/* Text of the container as one that fits between quotes; what is not UTF-8 is left out. */
 static void clean_text(const AVStream *stream, const char *key, char *text, size_t size)
 {
     const AVDictionaryEntry *entry = av_dict_get(stream->metadata, key, NULL, 0);

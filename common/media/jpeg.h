@@ -24,7 +24,7 @@ struct cv_jpeg_picture {
 };
 
 /* Reads a JPEG of any origin; one with more than `area_max` pixels at a half, a quarter or an
- * eighth of its sides. CV_ERROR_DECODE when it is none, or is damaged in any place;
+ * eighth of its sides. CV_ERROR_DECODE when it is not a JPEG, or is damaged in any place;
  * CV_ERROR_LIMIT_EXCEEDED when a side is longer than CV_MEDIA_SIDE_MAX. */
 CV_MUST_CHECK int cv_jpeg_read(const void *data, size_t size, int area_max,
                                struct cv_jpeg_picture *ret_picture, struct cv_error *error);

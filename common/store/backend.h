@@ -79,7 +79,7 @@ struct cv_store_backend {
                 struct cv_error *error);
     int (*presign)(struct cv_store *store, const char *key, const char *method, int64_t seconds,
                    char **ret_url, struct cv_error *error);
-    /* NULL: the store is no bucket. */
+    /* NULL: the store is not a bucket. */
     int (*bucket_request)(struct cv_store *store, const char *method, const char *subresource,
                           const char *body, int *ret_status, char **ret_body,
                           struct cv_error *error);

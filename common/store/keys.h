@@ -82,7 +82,7 @@ struct cv_inbox_key {
 enum cv_inbox_verdict {
     CV_INBOX_VIDEO = 0,
     CV_INBOX_OTHER = 1,    /* no video by its extension: nobody's business here */
-    CV_INBOX_NO_OWNER = 2, /* its first folder is no UUID */
+    CV_INBOX_NO_OWNER = 2, /* its first folder is not a UUID */
 };
 
 enum cv_inbox_verdict cv_inbox_read(const char *key, struct cv_inbox_key *ret_key);

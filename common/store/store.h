@@ -153,7 +153,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_object_list, cv_object_list_deinit)
 
 /* One page (up to `limit` entries, 1…CV_STORE_PAGE_MAX) of the keys that start with `prefix` (may be
  * ""), in byte order. `continuation` is NULL for the first page; with a continuation a page may be
- * short or empty and not be the last. What is no key by the rules above (folders that a console has
+ * short or empty and not be the last. What is not a key by the rules above (folders that a console has
  * made, "a//b") is left out. The list is initialised here. */
 CV_MUST_CHECK int cv_store_list(struct cv_store *store, const char *prefix,
                                 const char *continuation, size_t limit,
@@ -182,7 +182,7 @@ CV_MUST_CHECK int cv_store_expire_job_logs(struct cv_store *store, int64_t days,
 
 /* A request to the bucket itself, in S3's own language: `subresource` is "" (make it, look at it),
  * "lifecycle", "cors", "versioning" …, `body` NULL or XML. *ret_status is the server's answer (200,
- * 404, 501 …), *ret_body its text (free() it). CV_STORE_UNSUPPORTED for a store that is no bucket. */
+ * 404, 501 …), *ret_body its text (free() it). CV_STORE_UNSUPPORTED for a store that is not a bucket. */
 CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store, const char *method,
                                           const char *subresource, const char *body,
                                           int *ret_status, char **ret_body, struct cv_error *error);

@@ -202,7 +202,7 @@ static bool normalize_number(const pcre2_code *code, pcre2_match_data *match, co
     return cv_number_normalize(&parts, out);
 }
 
-/* The normal form of text[start, end), or *ret_normalized NULL when it is no entity after all. */
+/* The normal form of text[start, end), or *ret_normalized NULL when it is not an entity after all. */
 static int normalize_value(const struct cv_entity_extractor *extractor, size_t which,
                            const char *text, size_t start, size_t end, char **ret_normalized,
                            struct cv_error *error)

@@ -11,7 +11,7 @@ struct cv_cgroup {
 #define CV_CGROUP_ROOT "/sys/fs/cgroup"
 #define CV_CGROUP_MEMBERSHIP "/proc/self/cgroup"
 
-/* Reads both, of version 1 or 2; what cannot be read is no bound. */
+/* Reads both, of version 1 or 2; what cannot be read is not a bound. */
 void cv_cgroup_read(const char *root, const char *membership, struct cv_cgroup *ret_group);
 
 /* CPUs that affinity and the group allow this process, rounded up; at least 1. */

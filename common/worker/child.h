@@ -104,7 +104,7 @@ void cv_child_pump(struct cv_child *child);
 /* Takes note of the exit; true once it has happened. */
 bool cv_child_reap(struct cv_child *child);
 
-/* Stops listening: what holds the pipes open after the exit is no stage of ours. */
+/* Stops listening: what holds the pipes open after the exit is not a stage of ours. */
 void cv_child_hang_up(struct cv_child *child);
 
 /* Exited, and all that it has written has been read. */

@@ -71,18 +71,13 @@ int cv_stage_note_program(struct cv_stage_context *context, const struct cv_prog
     return 0;
 }
 
-static const char *const kind_names[] = {
-    [CV_ARTIFACT_INPUT] = "input",
-    [CV_ARTIFACT_OUTPUT] = "output",
-    [CV_ARTIFACT_LOG] = "log",
-};
-
-int cv_stage_artifact(struct cv_stage_context *context, enum cv_artifact_kind kind, const char *key,
-                      const struct cv_object_info *info, struct cv_error *error)
+/* Notes an object that the job read or wrote (`kind`: "input", "output"); becomes a row of task_artifacts at commit. */
+static int note_artifact(struct cv_stage_context *context, const char *kind, const char *key,
+                         const struct cv_object_info *info, struct cv_error *error)
 {
-    json_t *row = json_pack("{s:s, s:s, s:I, s:s, s:s*}", "kind", kind_names[kind], "key", key,
-                            "size", (json_int_t)info->size, "content_type", info->content_type,
-                            "checksum", info->sha256[0] ? info->sha256 : NULL);
+    json_t *row = json_pack("{s:s, s:s, s:I, s:s, s:s*}", "kind", kind, "key", key, "size",
+                            (json_int_t)info->size, "content_type", info->content_type, "checksum",
+                            info->sha256[0] ? info->sha256 : NULL);
     if (!row || json_array_append_new(context->artifacts, row) != 0) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory noting the object %s", key);
     }
@@ -103,7 +98,7 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
     if (r != 0) {
         return r < 0 ? r : missing_object(context->store, key, error);
     }
-    r = cv_stage_artifact(context, CV_ARTIFACT_INPUT, key, cv_store_reader_info(reader), error);
+    r = note_artifact(context, "input", key, cv_store_reader_info(reader), error);
     if (r < 0) {
         return r;
     }
@@ -114,7 +109,7 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
 static int note_output(void *opaque, const char *key, const struct cv_object_info *info,
                        struct cv_error *error)
 {
-    return cv_stage_artifact(opaque, CV_ARTIFACT_OUTPUT, key, info, error);
+    return note_artifact(opaque, "output", key, info, error);
 }
 
 static int open_uploads(struct cv_stage_context *context, struct cv_error *error)
@@ -152,7 +147,7 @@ int cv_stage_put_file(struct cv_stage_context *context, const char *key, const c
     struct cv_object_info info;
     int r = cv_stage_uploads_wait(context, error);
     r = r < 0 ? r : cv_store_put_file(context->store, key, path, &params, &info, error);
-    return r < 0 ? r : cv_stage_artifact(context, CV_ARTIFACT_OUTPUT, key, &info, error);
+    return r < 0 ? r : note_artifact(context, "output", key, &info, error);
 }
 
 int cv_stage_put(struct cv_stage_context *context, const char *key, const void *data, size_t size,
@@ -162,7 +157,7 @@ int cv_stage_put(struct cv_stage_context *context, const char *key, const void *
     struct cv_object_info info;
     int r = cv_stage_uploads_wait(context, error);
     r = r < 0 ? r : cv_store_put(context->store, key, data, size, &params, &info, error);
-    return r < 0 ? r : cv_stage_artifact(context, CV_ARTIFACT_OUTPUT, key, &info, error);
+    return r < 0 ? r : note_artifact(context, "output", key, &info, error);
 }
 
 void cv_stage_context_deinit(struct cv_stage_context *context)

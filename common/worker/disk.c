@@ -4,7 +4,7 @@
 
 enum { WARNING_PERCENT = 85, CRITICAL_PERCENT = 90, EMERGENCY_PERCENT = 95 };
 
-enum cv_disk_level cv_disk_level(int64_t total_bytes, int64_t free_bytes)
+static enum cv_disk_level level_of(int64_t total_bytes, int64_t free_bytes)
 {
     double used = total_bytes > 0 ? 100 * (1 - (double)free_bytes / (double)total_bytes) : 0;
     return used >= EMERGENCY_PERCENT  ? CV_DISK_EMERGENCY
@@ -28,6 +28,6 @@ int cv_disk_look(const char *path, struct cv_disk *ret_disk, struct cv_error *er
     /* What root alone may fill counts as used: a stage is not root. */
     int64_t total = (int64_t)status.f_blocks * (int64_t)status.f_frsize;
     int64_t free_bytes = (int64_t)status.f_bavail * (int64_t)status.f_frsize;
-    *ret_disk = (struct cv_disk){total, free_bytes, cv_disk_level(total, free_bytes)};
+    *ret_disk = (struct cv_disk){total, free_bytes, level_of(total, free_bytes)};
     return 0;
 }

@@ -16,7 +16,5 @@ struct cv_disk {
 /* Of the file system that `path` is on. */
 CV_MUST_CHECK int cv_disk_look(const char *path, struct cv_disk *ret_disk, struct cv_error *error);
 
-enum cv_disk_level cv_disk_level(int64_t total_bytes, int64_t free_bytes);
-
 /* "ok", "warning", "critical", "emergency". */
 const char *cv_disk_level_name(enum cv_disk_level level);

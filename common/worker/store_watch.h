@@ -25,7 +25,7 @@ struct cv_store_news {
 CV_MUST_CHECK int cv_store_watch_start(const struct cv_store_watch_params *params,
                                        struct cv_store_watch **ret_watch, struct cv_error *error);
 
-/* Ends a probe that is under way, and the thread. NULL is no watch. */
+/* Ends a probe that is under way, and the thread. NULL is allowed. */
 void cv_store_watch_stop(struct cv_store_watch *watch);
 
 /* Asks for a probe that begins after this moment; returns the question's number, 1 or more. */

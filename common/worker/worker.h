@@ -74,13 +74,6 @@ struct cv_program_end {
 CV_MUST_CHECK int cv_stage_note_program(struct cv_stage_context *context,
                                         const struct cv_program_end *end, struct cv_error *error);
 
-enum cv_artifact_kind { CV_ARTIFACT_INPUT, CV_ARTIFACT_OUTPUT, CV_ARTIFACT_LOG };
-
-/* Notes an object that the job read or wrote; becomes a row of task_artifacts at commit. */
-CV_MUST_CHECK int cv_stage_artifact(struct cv_stage_context *context, enum cv_artifact_kind kind,
-                                    const char *key, const struct cv_object_info *info,
-                                    struct cv_error *error);
-
 /* Opens an original of the payload: a reader, with the missing object turned into the permanent
  * error that names the key, and noted as an input artifact. */
 CV_MUST_CHECK int cv_stage_open_input(struct cv_stage_context *context, const char *key,

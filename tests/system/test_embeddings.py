@@ -117,7 +117,7 @@ def test_what_was_embedded_is_kept_when_the_attempt_fails(library, one_server, w
     (200, {"data": []}, 75, "first vector has 0 numbers"),
     (200, {"embeddings": [[1, 2]]}, 75, "gives 0 numbers for text 1"),
     (200, {"embeddings": [[1, 2], [1, 2, 3]]}, 75, "gives 3 numbers for text 1"),
-    (200, {"embeddings": [[1, "x"], [1, 2]]}, 75, "no number"),
+    (200, {"embeddings": [[1, "x"], [1, 2]]}, 75, "not a number"),
     (200, {"embeddings": [[0, 0], [1, 2]]}, 75, "has no length"),
     (200, b'{"embeddings": [[1e308, 1e308], [1, 2]]}', 75, "has no length"),
 ])
@@ -142,8 +142,8 @@ def test_a_redirect_gets_no_key(library, one_server, workers):
 
 
 @pytest.mark.parametrize("url, words", [
-    (None, "EMBED_URL is not set"), ("ftp://127.0.0.1/x", "no http or https URL"),
-    ("http://user:pass@127.0.0.1/x", "a user's name"), ("nonsense", "EMBED_URL is no http")])
+    (None, "EMBED_URL is not set"), ("ftp://127.0.0.1/x", "not an http or https URL"),
+    ("http://user:pass@127.0.0.1/x", "a user's name"), ("nonsense", "EMBED_URL is not an http")])
 def test_a_worker_without_an_endpoint_claims_nothing(workers, queue, url, words):
     job = queue.add("embed", {"video_id": str(queue.video()), "model": MODEL})
     worker = workers.start("embed-worker", EMBED_URL=url)

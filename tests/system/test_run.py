@@ -121,7 +121,7 @@ def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program,
     first = start(program, data, "run", bad)
     code, output, errors = finish(first)
     assert code == 1 and len(re.findall("text.mp4: (transcode|sample) failed: ", errors)) == 1, output + errors
-    assert "it is no video that FFmpeg can read" in errors
+    assert "it is not a video that FFmpeg can read" in errors
     assert "NotAVideo" not in errors and "videos/original" not in errors
     killed = start(program, data, "run", bad)
     wait_until(lambda: (data / "postgres/data/postmaster.pid").exists() or killed.poll() is not None,

@@ -160,7 +160,7 @@ def test_hostile_names(scanning):
 
 def test_a_note_that_is_no_id_is_ignored(scanning):
     video = scanning.original(owner_id="../../etc/passwd", team_id="'; --")
-    assert "is no UUID" in scanning.run()
+    assert "is not a UUID" in scanning.run()
     assert scanning.video(video)["owner_id"] is None and len(scanning.transcodes(video)) == 1
 
 
@@ -326,7 +326,7 @@ def test_hostile_envelopes_are_survived(scanning):
     bad = hostile_events()
     good = nested(3, json.dumps(event_bridge(f"videos/original/{video}/master.mp4")))
     log = scanning.run("--events", text="\n".join([*odd, *bad, good]), expect=65)
-    assert log.count("no notification of a store") == len(bad) + 1  # and the one with a NUL
+    assert log.count("not a notification of a store") == len(bad) + 1  # and the one with a NUL
     assert set(scanning.videos()) == {video} and scanning.uploads() == []
 
 
@@ -438,7 +438,7 @@ def test_hostile_notifications_are_survived(scanning):
            '{"Records": [{"eventName": "ObjectCreated:Put", "s3": {"object": {"key": ["a"]}}}]}']
     text = "\n".join([*bad, *odd, good])
     log = scanning.run("--events", text=text, expect=65)
-    assert log.count("no notification of a store") + log.count("longer than") == len(bad)
+    assert log.count("not a notification of a store") + log.count("longer than") == len(bad)
     assert set(scanning.videos()) == {video} and len(scanning.transcodes()) == 1
     assert scanning.uploads() == []
 

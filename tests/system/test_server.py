@@ -66,7 +66,7 @@ def test_a_lost_disk_comes_back_from_the_backup(cortana, fixtures_dir, tmp_path)
 
     assert "is not empty" in cortana("restore", safe, "--data", new, status=1)
     (safe / "backup.json").unlink()
-    assert "is no backup, or was never finished" in cortana("restore", safe, "--data", tmp_path / "other", status=1)
+    assert "is not a backup, or was never finished" in cortana("restore", safe, "--data", tmp_path / "other", status=1)
 
 
 # ---- setup and upgrade ---------------------------------------------------------------------------

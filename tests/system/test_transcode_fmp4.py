@@ -95,7 +95,7 @@ def test_the_check_finds_a_wrong_head(both, tmp_path):
     data = segment.read_bytes()
     segment.write_bytes(data + b"\0\0\0\x08free")
     findings, _ = stage.findings()
-    assert any("no run of moof and mdat" in line for line in findings)
+    assert any("not a run of moof and mdat" in line for line in findings)
     segment.write_bytes(data)
     stage.check_output()
 

@@ -111,11 +111,11 @@ static void test_removal_takes_all_and_no_more(void **state)
     for (size_t i = 0; i < CV_COUNT(keys); i++) {
         assert_int_equal(cv_store_put(store, keys[i], "x", 1, NULL, NULL, &error), 0);
     }
-    int64_t removed = 0;
-    assert_int_equal(cv_objects_remove_video(store, ID, NULL, NULL, NULL, &removed, &error), 0);
-    assert_int_equal(removed, 6);
-    assert_int_equal(cv_objects_remove_video(store, ID, NULL, NULL, NULL, &removed, &error), 0);
-    assert_int_equal(removed, 0);
+    struct cv_objects_removal removal = {.store = store};
+    assert_int_equal(cv_objects_remove_video(&removal, ID, &error), 0);
+    assert_int_equal(removal.removed, 6);
+    assert_int_equal(cv_objects_remove_video(&removal, ID, &error), 0);
+    assert_int_equal(removal.removed, 6);
     assert_int_equal(cv_store_head(store, keys[6], NULL, &error), 0);
     assert_int_equal(cv_store_head(store, keys[7], NULL, &error), 0);
     assert_int_equal(cv_store_delete_many(store, keys + 6, 2, &error), 0);

@@ -244,7 +244,8 @@ static void rates_are_measured(void **state)
     struct cv_playlist_variant variant = {"640x360", "avc1.64001F", 640, 360, 30, &list};
     struct cv_playlist_sound sound = {"sound", "", "", "mp4a.40.2", &list};
     char *text = NULL;
-    int result = cv_playlist_multivariant(&variant, 1, &sound, 1, 4, true, &text, &error);
+    const struct cv_playlist_index index = {&variant, 1, &sound, 1, 4, true};
+    int result = cv_playlist_multivariant(&index, &text, &error);
     check_text(result, text,
                "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n"
                "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"Sound\",DEFAULT=YES,"

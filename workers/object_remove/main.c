@@ -15,16 +15,18 @@ static int remove_objects(struct cv_stage_context *context, const json_t *payloa
                           json_t **ret_result, struct cv_error *error)
 {
     const char *video_id = NULL;
-    int64_t removed = 0;
+    struct cv_objects_removal removal = {
+        .store = cv_stage_store(context),
+        .cancel = cv_stage_cancel(context),
+        .progress = report_progress,
+        .opaque = context,
+    };
     int result = cv_payload_uuid(payload, "video_id", &video_id, error);
-    result = result ? result
-                    : cv_objects_remove_video(cv_stage_store(context), video_id,
-                                              cv_stage_cancel(context), report_progress, context,
-                                              &removed, error);
+    result = result ? result : cv_objects_remove_video(&removal, video_id, error);
     if (result != 0) {
         return result;
     }
-    *ret_result = json_pack("{s:I}", "removed", (json_int_t)removed);
+    *ret_result = json_pack("{s:I}", "removed", (json_int_t)removal.removed);
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
 }
 
@@ -40,7 +42,7 @@ static int settle(struct cv_db *db, const struct cv_job *job, const json_t *resu
         return outcome;
     }
     if (!json_is_integer(removed) || json_integer_value(removed) < 0) {
-        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "result: \"removed\" is no count");
+        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "result: \"removed\" is not a count");
     }
     (void)snprintf(count, sizeof(count), "%lld", (long long)json_integer_value(removed));
     return cv_db_run(db, NULL, error,

@@ -15,13 +15,13 @@ static int remove_page(struct cv_store *store, const struct cv_object_list *list
 
 /* From the first page again after each removal: what is gone is not listed again, and the last look
  * is the proof. A page may be empty and not be the last. */
-static int remove_prefix(struct cv_store *store, const char *prefix, struct cv_cancel *cancel,
-                         cv_objects_progress *progress, void *opaque, int64_t *removed,
+static int remove_prefix(struct cv_objects_removal *removal, const char *prefix,
                          struct cv_error *error)
 {
+    struct cv_store *store = removal->store;
     cv_auto_free char *continuation = NULL;
     for (int look = 0; look < LOOKS_MAX; look++) {
-        if (cv_cancel_level(cancel) >= CV_CANCEL_ABORT) {
+        if (cv_cancel_level(removal->cancel) >= CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while removing %s", prefix);
         }
         cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
@@ -35,24 +35,21 @@ static int remove_prefix(struct cv_store *store, const char *prefix, struct cv_c
         if (result != 0) {
             return cv_fail_context(error, result, "remove %s", prefix);
         }
-        *removed += (int64_t)list.count;
-        if (progress) {
-            progress(opaque, *removed);
+        removal->removed += (int64_t)list.count;
+        if (removal->progress) {
+            removal->progress(removal->opaque, removal->removed);
         }
     }
     return cv_fail(error, CV_ERROR_CONFLICT, "somebody goes on writing to %s", prefix);
 }
 
-int cv_objects_remove_video(struct cv_store *store, const char *video_id, struct cv_cancel *cancel,
-                            cv_objects_progress *progress, void *opaque, int64_t *ret_removed,
+int cv_objects_remove_video(struct cv_objects_removal *removal, const char *video_id,
                             struct cv_error *error)
 {
-    int64_t removed = 0;
     for (int place = 0; place < CV_OBJECT_PLACE_COUNT; place++) {
         cv_auto_free char *prefix = NULL;
         int result = cv_object_folder((enum cv_object_place)place, video_id, &prefix, error);
-        result = result ? result
-                        : remove_prefix(store, prefix, cancel, progress, opaque, &removed, error);
+        result = result ? result : remove_prefix(removal, prefix, error);
         if (result != 0) {
             return result;
         }
@@ -60,7 +57,5 @@ int cv_objects_remove_video(struct cv_store *store, const char *video_id, struct
     /* What has come of an upload that nobody has gone on with. */
     cv_auto_free char *upload = NULL;
     int result = cv_format(&upload, error, CV_KEYS_UPLOADS "%s", video_id);
-    result = result ? result : cv_store_delete(store, upload, error);
-    *ret_removed = removed;
-    return result;
+    return result ? result : cv_store_delete(removal->store, upload, error);
 }

@@ -20,7 +20,7 @@ struct reading {
     bool is_readable;
 };
 
-/* "a%20b+c" as S3 writes keys in events; false for what is no key. */
+/* "a%20b+c" as S3 writes keys in events; false for what is not a key. */
 static bool decode_key(const char *text, size_t length, char key[CV_STORE_KEY_MAX + 1])
 {
     size_t count = 0;
@@ -221,7 +221,8 @@ int scanner_read_notification(const struct scanner_notification *notification, b
     };
     int result = event ? take_event(&reading, event, error) : 0;
     if (result == 0 && !reading.is_readable) {
-        cv_log(CV_LOG_WARN, "an event of %zu bytes is no notification of a store (%s), ignoring it",
+        cv_log(CV_LOG_WARN,
+               "an event of %zu bytes is not a notification of a store (%s), ignoring it",
                notification->length, event ? "in no form that is known" : reason.text);
     }
     *ret_readable = reading.is_readable;

@@ -17,6 +17,6 @@ struct scanner_notification {
     void *opaque;
 };
 
-/* *ret_readable is false for what is no notification, wholly or in a part; that is logged. */
+/* *ret_readable is false for what is not a notification, wholly or in a part; that is logged. */
 CV_MUST_CHECK int scanner_read_notification(const struct scanner_notification *notification,
                                             bool *ret_readable, struct cv_error *error);

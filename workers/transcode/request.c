@@ -44,7 +44,7 @@ static int read_short_sides(const json_t *payload, struct transcode_request *req
         return read_environment(request, error);
     }
     if (!json_is_array(list) || json_array_size(list) == 0) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is no list of heights",
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is not a list of heights",
                        key);
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -85,7 +85,8 @@ static int read_flag(const json_t *payload, const char *key, const char *variabl
     const json_t *value = json_object_get(payload, key);
     if (value && !json_is_null(value)) {
         if (!json_is_boolean(value)) {
-            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is no boolean", key);
+            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is not a boolean",
+                           key);
         }
         *ret_flag = json_is_true(value);
         return 0;

@@ -19,7 +19,7 @@ enum {
 static int fail_chunks(struct cv_error *error)
 {
     return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                   "payload: \"chunks\" is no list of {number, from, until}");
+                   "payload: \"chunks\" is not a list of {number, from, until}");
 }
 
 static int read_chunk(const json_t *value, struct cv_ladder_chunk *chunk, struct cv_error *error)
@@ -91,22 +91,6 @@ int transcode_read_split(const json_t *payload, struct transcode_request *reques
         cv_payload_int(payload, "split_seconds", SPLIT_MIN_S, SPLIT_MAX_S, &seconds, error);
     request->split_us = result ? 0 : seconds * AV_TIME_BASE;
     return result;
-}
-
-/* ---- opening --------------------------------------------------------------------------------- */
-
-static int open_decoder(struct cv_stage_context *context, const struct transcode_request *request,
-                        const struct cv_decoder_params *params, struct cv_store_reader **ret_reader,
-                        struct cv_byte_source *source, struct cv_decoder **ret_decoder,
-                        struct cv_error *error)
-{
-    int result = cv_stage_open_input(context, request->original, ret_reader, error);
-    if (result != 0) {
-        return result;
-    }
-    *source = cv_store_reader_source(*ret_reader);
-    result = cv_decoder_open(source, params, ret_decoder, error);
-    return result ? cv_fail_context(error, result, "%s", request->original) : 0;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -187,22 +171,21 @@ static json_t *renditions_to_json(const struct transcode_request *request, bool 
 int transcode_run_plan(struct cv_stage_context *context, const struct transcode_request *request,
                        json_t **ret_result, struct cv_error *error)
 {
-    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    struct cv_byte_source source;
-    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    struct cv_decoder_params params = {.threads = 1, .cancel = cv_stage_cancel(context)};
-    int result = open_decoder(context, request, &params, &reader, &source, &decoder, error);
+    cv_auto(transcode_input_close) struct transcode_input input = {0};
+    const struct cv_decoder_params params = {.threads = 1, .cancel = cv_stage_cancel(context)};
+    int result = transcode_input_open(context, request, &params, &input, error);
     int64_t planned_us = 0;
-    result =
-        result ? result : find_planned(decoder, source.size, request->split_us, &planned_us, error);
+    result = result ? result
+                    : find_planned(input.decoder, input.source.size, request->split_us, &planned_us,
+                                   error);
     bool is_screen = false;
     if (result == 0 && request->short_side_count == 0) {
-        result = transcode_look(&source, cv_stage_cancel(context), &is_screen, error);
+        result = transcode_look(&input.source, cv_stage_cancel(context), &is_screen, error);
     }
     if (result != 0) {
         return result;
     }
-    const struct cv_media_info *info = cv_decoder_info(decoder);
+    const struct cv_media_info *info = cv_decoder_info(input.decoder);
     json_t *object = json_pack("{s:f, s:s, s:o, s:o}", "duration", (double)info->duration_us / 1e6,
                                "segments", request->format == CV_SEGMENT_MP4 ? "fmp4" : "ts",
                                "renditions", renditions_to_json(request, is_screen), "chunks",
@@ -240,50 +223,45 @@ static int put_note(struct transcode_publisher *publisher, const struct cv_ladde
                                    "application/json", error);
 }
 
-static int encode_chunk(struct cv_stage_context *context, const struct transcode_request *request,
-                        const char *directory, struct transcode_publisher *publisher,
-                        struct transcode_meter *meter, struct cv_error *error)
+static int encode_chunk(const struct transcode_work *work, struct transcode_meter *meter,
+                        struct cv_error *error)
 {
-    enum { ENCODE_TO_DECODE = 4 };
-    const struct cv_ladder_chunk *chunk = &request->chunks[0];
-    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    struct cv_byte_source source;
-    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    struct cv_decoder_params params = {
-        .threads = 1 + cv_stage_threads(context) / ENCODE_TO_DECODE,
-        .cancel = cv_stage_cancel(context),
+    const struct cv_ladder_chunk *chunk = &work->request->chunks[0];
+    const struct cv_decoder_params params = {
+        .threads = 1 + cv_stage_threads(work->context) / TRANSCODE_ENCODE_TO_DECODE,
+        .cancel = cv_stage_cancel(work->context),
         .sound = chunk->until_us == INT64_MAX, /* the last picture may have to wait for its end */
         .all_sound = true,
         .whole = true,
     };
-    int result = open_decoder(context, request, &params, &reader, &source, &decoder, error);
+    cv_auto(transcode_input_close) struct transcode_input input = {0};
+    int result = transcode_input_open(work->context, work->request, &params, &input, error);
     if (result == 0 && chunk->from_us > 0) {
-        result = cv_decoder_seek(decoder, chunk->from_us - PREROLL_US, error);
+        result = cv_decoder_seek(input.decoder, chunk->from_us - PREROLL_US, error);
     }
     if (result != 0) {
         return result;
     }
-    struct cv_ladder_params ladder_params =
-        transcode_ladder_params(context, request, directory, decoder, publisher);
+    struct cv_ladder_params ladder_params = transcode_ladder_params(work, input.decoder);
     ladder_params.chunk = chunk;
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     cv_auto_free char *text = NULL;
     result = cv_ladder_new(&ladder_params, &ladder, error);
-    result = result ? result : transcode_convert(context, decoder, ladder, chunk, meter, error);
+    result = result ? result
+                    : transcode_convert(work->context, input.decoder, ladder, chunk, meter, error);
     result = result ? result : cv_ladder_finish_chunk(ladder, &text, error);
-    return result
-               ? result
-               : put_note(publisher, chunk, meter, cv_decoder_damaged_frames(decoder), text, error);
+    return result ? result
+                  : put_note(work->publisher, chunk, meter,
+                             cv_decoder_damaged_frames(input.decoder), text, error);
 }
 
-int transcode_run_chunk(struct cv_stage_context *context, const struct transcode_request *request,
-                        const char *directory, struct transcode_publisher *publisher,
-                        json_t **ret_result, struct cv_error *error)
+int transcode_run_chunk(const struct transcode_work *work, json_t **ret_result,
+                        struct cv_error *error)
 {
     struct transcode_meter meter = {0};
-    int result = request->chunk_count > 0
-                     ? encode_chunk(context, request, directory, publisher, &meter, error)
-                     : 0; /* a short video: who joins makes the whole */
+    const struct transcode_request *request = work->request;
+    int result = request->chunk_count > 0 ? encode_chunk(work, &meter, error)
+                                          : 0; /* a short video: who joins makes the whole */
     if (result != 0) {
         return cv_fail_context(error, result, "%s", request->original);
     }
@@ -352,26 +330,23 @@ static int put_poster(struct transcode_publisher *publisher, int chunk, struct c
                                             "image/jpeg", error);
 }
 
-int transcode_run_join(struct cv_stage_context *context, const struct transcode_request *request,
-                       const char *directory, struct transcode_publisher *publisher,
-                       struct transcode_report *report, struct cv_error *error)
+int transcode_run_join(const struct transcode_work *work, struct transcode_report *report,
+                       struct cv_error *error)
 {
-    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    struct cv_byte_source source;
-    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    struct cv_decoder_params params = {
+    const struct transcode_request *request = work->request;
+    const struct cv_decoder_params params = {
         .threads = 1,
-        .cancel = cv_stage_cancel(context),
+        .cancel = cv_stage_cancel(work->context),
         .sound = true,
         .all_sound = true,
         .sound_alone = true,
     };
-    int result = open_decoder(context, request, &params, &reader, &source, &decoder, error);
+    cv_auto(transcode_input_close) struct transcode_input input = {0};
+    int result = transcode_input_open(work->context, request, &params, &input, error);
     if (result != 0) {
         return result;
     }
-    struct cv_ladder_params ladder_params =
-        transcode_ladder_params(context, request, directory, decoder, publisher);
+    struct cv_ladder_params ladder_params = transcode_ladder_params(work, input.decoder);
     ladder_params.threads = 1;
     ladder_params.joins = true;
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
@@ -379,18 +354,20 @@ int transcode_run_join(struct cv_stage_context *context, const struct transcode_
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};
     result = cv_ladder_new(&ladder_params, &ladder, error);
     for (size_t i = 0; result == 0 && i < request->chunk_count; i++) {
-        result = join_chunk(publisher, ladder, (int)i, &meter, &report->damaged_frames, error);
+        result =
+            join_chunk(work->publisher, ladder, (int)i, &meter, &report->damaged_frames, error);
     }
-    result = result ? result : transcode_convert(context, decoder, ladder, &range, &none, error);
+    result = result ? result
+                    : transcode_convert(work->context, input.decoder, ladder, &range, &none, error);
     result = result ? result : cv_ladder_finish(ladder, &report->summary, error);
-    result = result ? result : put_poster(publisher, cv_ladder_poster_chunk(ladder), error);
+    result = result ? result : put_poster(work->publisher, cv_ladder_poster_chunk(ladder), error);
     if (result != 0) {
         return cv_fail_context(error, result, "%s", request->original);
     }
     (void)snprintf(report->encoded_because, sizeof(report->encoded_because),
                    "it is encoded in pieces");
     transcode_conclude(&meter, report);
-    report->info = *cv_decoder_info(decoder);
-    report->truncated = cv_decoder_is_cut_off(decoder);
+    report->info = *cv_decoder_info(input.decoder);
+    report->truncated = cv_decoder_is_cut_off(input.decoder);
     return 0;
 }

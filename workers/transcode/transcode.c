@@ -7,7 +7,6 @@
 enum {
     ESTIMATE_MS = 3000,   /* an estimate stands this long */
     JITTER_US = 3 * 1000, /* containers that count milliseconds round by one either way */
-    ENCODE_TO_DECODE = 4, /* decoding is the lesser part; more threads for it cost CPU alone */
     MEAN_TO_SPREAD = 10,  /* intervals a tenth off the mean: a variable rate */
 };
 
@@ -108,94 +107,105 @@ int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decod
     }
 }
 
-struct cv_ladder_params transcode_ladder_params(struct cv_stage_context *context,
-                                                const struct transcode_request *request,
-                                                const char *directory,
-                                                const struct cv_decoder *decoder,
-                                                struct transcode_publisher *publisher)
+int transcode_input_open(struct cv_stage_context *context, const struct transcode_request *request,
+                         const struct cv_decoder_params *params, struct transcode_input *input,
+                         struct cv_error *error)
+{
+    int result = cv_stage_open_input(context, request->original, &input->reader, error);
+    if (result != 0) {
+        return result;
+    }
+    input->source = cv_store_reader_source(input->reader);
+    result = cv_decoder_open(&input->source, params, &input->decoder, error);
+    return result ? cv_fail_context(error, result, "%s", request->original) : 0;
+}
+
+void transcode_input_close(struct transcode_input *input)
+{
+    cv_decoder_close(input->decoder);
+    cv_store_reader_close(input->reader);
+    *input = (struct transcode_input){0};
+}
+
+struct cv_ladder_params transcode_ladder_params(const struct transcode_work *work,
+                                                const struct cv_decoder *decoder)
 {
     return (struct cv_ladder_params){
-        .directory = directory,
+        .directory = work->directory,
         .source = cv_decoder_info(decoder),
-        .cancel = cv_stage_cancel(context),
-        .threads = cv_stage_threads(context),
-        .short_sides = request->short_sides,
-        .short_side_count = request->short_side_count,
-        .format = request->format,
+        .cancel = cv_stage_cancel(work->context),
+        .threads = cv_stage_threads(work->context),
+        .short_sides = work->request->short_sides,
+        .short_side_count = work->request->short_side_count,
+        .format = work->request->format,
         .finished = transcode_publisher_take,
-        .opaque = publisher,
+        .opaque = work->publisher,
     };
 }
 
 /* A ladder for the whole of an original. Unless report->encoded_because says why not,
  * the original's own pictures are its largest rendition, or it says so now. */
-static int open_ladder(struct cv_stage_context *context, const struct transcode_request *request,
-                       const char *directory, struct transcode_publisher *publisher,
-                       struct cv_decoder *decoder, const struct cv_byte_source *source,
+static int open_ladder(const struct transcode_work *work, const struct transcode_input *input,
                        struct transcode_report *report, struct cv_ladder **ret_ladder,
                        struct cv_error *error)
 {
-    struct cv_cancel *cancel = cv_stage_cancel(context);
+    const struct transcode_request *request = work->request;
     int result = 0;
     if (request->short_side_count == 0) {
-        result = transcode_look(source, cancel, &report->is_screen, error);
+        result = transcode_look(&input->source, cv_stage_cancel(work->context), &report->is_screen,
+                                error);
     }
-    struct cv_ladder_params params =
-        transcode_ladder_params(context, request, directory, decoder, publisher);
+    struct cv_ladder_params params = transcode_ladder_params(work, input->decoder);
     params.for_reading = report->is_screen;
-    const AVCodecParameters *codec = cv_decoder_codec(decoder);
+    const AVCodecParameters *codec = cv_decoder_codec(input->decoder);
     if (!request->copies) {
         (void)snprintf(report->encoded_because, sizeof(report->encoded_because),
                        "copying is switched off");
     }
     if (!report->encoded_because[0] &&
-        cv_ladder_suits(&params, codec, source->size, report->encoded_because)) {
+        cv_ladder_suits(&params, codec, input->source.size, report->encoded_because)) {
         params.copied = codec;
     }
     if (result == 0 && request->progressive) {
-        result = transcode_publisher_is_first(publisher, &params.progressive, error);
+        result = transcode_publisher_is_first(work->publisher, &params.progressive, error);
     }
     result = result ? result : cv_ladder_new(&params, ret_ladder, error);
     if (result == 0 && params.copied) {
-        cv_decoder_set_watch(decoder, cv_ladder_packet, *ret_ladder);
+        cv_decoder_set_watch(input->decoder, cv_ladder_packet, *ret_ladder);
     }
     return result;
 }
 
-/* Decodes the original and writes all files into `directory`; tells the publisher of them.
+/* Decodes the original and writes all files into the work's directory; tells the publisher of them.
  * CV_LADDER_UNSUITABLE: the original's own pictures turned out not to be fit for players, and
  * report->encoded_because says why. */
-static int encode(struct cv_stage_context *context, const struct transcode_request *request,
-                  const char *directory, struct transcode_publisher *publisher,
-                  struct transcode_report *report, struct cv_error *error)
+static int encode(const struct transcode_work *work, struct transcode_report *report,
+                  struct cv_error *error)
 {
-    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_stage_open_input(context, request->original, &reader, error);
-    if (result != 0) {
-        return result;
-    }
-    struct cv_byte_source source = cv_store_reader_source(reader);
-    struct cv_decoder_params params = {
-        .threads = 1 + cv_stage_threads(context) / ENCODE_TO_DECODE,
-        .cancel = cv_stage_cancel(context),
+    const struct cv_decoder_params params = {
+        .threads = 1 + cv_stage_threads(work->context) / TRANSCODE_ENCODE_TO_DECODE,
+        .cancel = cv_stage_cancel(work->context),
         .sound = true,
         .all_sound = true,
         .whole = true,
     };
-    cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
+    cv_auto(transcode_input_close) struct transcode_input input = {0};
+    int result = transcode_input_open(work->context, work->request, &params, &input, error);
+    if (result != 0) {
+        return result;
+    }
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
-    result = cv_decoder_open(&source, &params, &decoder, error);
-    result = result ? result
-                    : open_ladder(context, request, directory, publisher, decoder, &source, report,
-                                  &ladder, error);
+    result = open_ladder(work, &input, report, &ladder, error);
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};
     struct transcode_meter meter = {0};
-    result = result ? result : transcode_convert(context, decoder, ladder, &range, &meter, error);
+    result = result
+                 ? result
+                 : transcode_convert(work->context, input.decoder, ladder, &range, &meter, error);
     if (result == 0) {
         transcode_conclude(&meter, report);
-        report->info = *cv_decoder_info(decoder);
-        report->damaged_frames = cv_decoder_damaged_frames(decoder);
-        report->truncated = cv_decoder_is_cut_off(decoder);
+        report->info = *cv_decoder_info(input.decoder);
+        report->damaged_frames = cv_decoder_damaged_frames(input.decoder);
+        report->truncated = cv_decoder_is_cut_off(input.decoder);
         if (report->damaged_frames > 0 || report->truncated) {
             cv_ladder_refuse(ladder, report->truncated ? "it is cut off" : "it is damaged");
         }
@@ -206,7 +216,7 @@ static int encode(struct cv_stage_context *context, const struct transcode_reque
                        cv_ladder_refusal(ladder));
         return result;
     }
-    return result ? cv_fail_context(error, result, "%s", request->original) : 0;
+    return result ? cv_fail_context(error, result, "%s", work->request->original) : 0;
 }
 
 static int run_request(struct cv_stage_context *context, const struct transcode_request *request,
@@ -226,19 +236,20 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
     cv_auto(transcode_publisher_free) struct transcode_publisher *publisher = NULL;
     struct transcode_report report = {0};
     result = transcode_publisher_new(context, request->video_id, &publisher, error);
+    struct transcode_work work = {context, request, directory, publisher};
     if (result == 0 && request->split == TRANSCODE_CHUNK) {
-        result = transcode_run_chunk(context, request, directory, publisher, ret_result, error);
+        result = transcode_run_chunk(&work, ret_result, error);
     } else if (result == 0 && request->chunk_count > 0) {
-        result = transcode_run_join(context, request, directory, publisher, &report, error);
+        result = transcode_run_join(&work, &report, error);
     } else if (result == 0) {
-        result = encode(context, request, directory, publisher, &report, error);
+        result = encode(&work, &report, error);
         if (result == CV_LADDER_UNSUITABLE) {
             cv_log(CV_LOG_INFO, "the largest rendition is encoded: %s", report.encoded_because);
             transcode_publisher_discard(publisher);
             transcode_publisher_free(cv_take(publisher));
             result = transcode_publisher_new(context, request->video_id, &publisher, error);
-            result =
-                result ? result : encode(context, request, directory, publisher, &report, error);
+            work.publisher = publisher;
+            result = result ? result : encode(&work, &report, error);
         }
     }
     if (result != 0 && publisher && request->split != TRANSCODE_JOIN) {

@@ -14,7 +14,11 @@ enum transcode_split {
     TRANSCODE_JOIN,  /* makes one of all; the whole, when the plan has split nothing */
 };
 
-enum { TRANSCODE_CHUNKS_MAX = 500 }; /* the list of them is a payload, which has 64 KiB */
+enum {
+    TRANSCODE_CHUNKS_MAX = 500, /* the list of them is a payload, which has 64 KiB */
+    /* Threads of encoding for each of decoding, which is the lesser part: more cost CPU alone. */
+    TRANSCODE_ENCODE_TO_DECODE = 4,
+};
 
 /* What is asked for, by the payload or else by the environment. */
 struct transcode_request {
@@ -65,30 +69,46 @@ CV_MUST_CHECK int transcode_look(const struct cv_byte_source *source, struct cv_
 
 struct transcode_publisher;
 
+/* One run of the stage; everything is borrowed. */
+struct transcode_work {
+    struct cv_stage_context *context;
+    const struct transcode_request *request;
+    const char *directory; /* where the ladder writes its files */
+    struct transcode_publisher *publisher;
+};
+
+/* An opened original. */
+struct transcode_input {
+    struct cv_store_reader *reader;
+    struct cv_byte_source source;
+    struct cv_decoder *decoder;
+};
+
+/* Opens the request's original. transcode_input_close() takes one that is half opened, too. */
+CV_MUST_CHECK int transcode_input_open(struct cv_stage_context *context,
+                                       const struct transcode_request *request,
+                                       const struct cv_decoder_params *params,
+                                       struct transcode_input *input, struct cv_error *error);
+void transcode_input_close(struct transcode_input *input);
+CV_DEFINE_CLEANUP_ADDRESS(struct transcode_input, transcode_input_close)
+
 /* A stretch of the original into a ladder: frames are measured from `from_us` to `until_us`. */
 CV_MUST_CHECK int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decoder,
                                     struct cv_ladder *ladder, const struct cv_ladder_chunk *range,
                                     struct transcode_meter *meter, struct cv_error *error);
 /* What the ladders of a whole, of a chunk and of a join have in common. Everything is borrowed. */
-struct cv_ladder_params transcode_ladder_params(struct cv_stage_context *context,
-                                                const struct transcode_request *request,
-                                                const char *directory,
-                                                const struct cv_decoder *decoder,
-                                                struct transcode_publisher *publisher);
+struct cv_ladder_params transcode_ladder_params(const struct transcode_work *work,
+                                                const struct cv_decoder *decoder);
 /* Writes the figures of a meter into a report. */
 void transcode_conclude(const struct transcode_meter *meter, struct transcode_report *report);
 
-/* The parts of a split job; `publisher` is new. */
+/* The parts of a split job; the work's publisher is new. */
 CV_MUST_CHECK int transcode_run_plan(struct cv_stage_context *context,
                                      const struct transcode_request *request, json_t **ret_result,
                                      struct cv_error *error);
-CV_MUST_CHECK int transcode_run_chunk(struct cv_stage_context *context,
-                                      const struct transcode_request *request,
-                                      const char *directory, struct transcode_publisher *publisher,
-                                      json_t **ret_result, struct cv_error *error);
-CV_MUST_CHECK int transcode_run_join(struct cv_stage_context *context,
-                                     const struct transcode_request *request, const char *directory,
-                                     struct transcode_publisher *publisher,
+CV_MUST_CHECK int transcode_run_chunk(const struct transcode_work *work, json_t **ret_result,
+                                      struct cv_error *error);
+CV_MUST_CHECK int transcode_run_join(const struct transcode_work *work,
                                      struct transcode_report *report, struct cv_error *error);
 
 /* Deep values of a payload, read with it. */

@@ -20,7 +20,7 @@ static struct cv_directory_store *of_store(struct cv_store *store)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Opens an object's file; CV_STORE_NOT_FOUND also for what is no regular file. */
+/* Opens an object's file; CV_STORE_NOT_FOUND also for what is not a regular file. */
 static int open_object(const struct cv_directory_store *directory, const char *key, int *ret_fd,
                        struct stat *ret_status, struct cv_error *error)
 {

@@ -205,7 +205,7 @@ static bool classify(int fd, const struct dirent *entry, bool *ret_is_directory)
     return type == DT_DIR || type == DT_REG;
 }
 
-/* Whether this entry belongs to the listing; what is no key (made by hand) does not. */
+/* Whether this entry belongs to the listing; what is not a key (made by hand) does not. */
 static bool is_wanted(const struct walk *walk, int fd, const struct dirent *entry,
                       bool *ret_is_directory)
 {

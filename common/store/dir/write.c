@@ -366,7 +366,7 @@ static int64_t modified_ns(const struct stat *status)
     return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
 }
 
-int64_t cv_directory_modified_ms(const struct stat *status)
+static int64_t modified_ms(const struct stat *status)
 {
     return (int64_t)status->st_mtim.tv_sec * 1000 + status->st_mtim.tv_nsec / 1000000;
 }
@@ -405,7 +405,7 @@ void cv_directory_read_info(int fd, const struct stat *status, const char *key,
 {
     *info = (struct cv_object_info){
         .size = status->st_size,
-        .modified_ms = cv_directory_modified_ms(status),
+        .modified_ms = modified_ms(status),
     };
     char noted[160];
     char expected[160];

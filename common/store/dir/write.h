@@ -33,5 +33,3 @@ CV_MUST_CHECK int cv_directory_write_metadata(int fd, const struct cv_metadata *
                                               struct cv_error *error);
 CV_MUST_CHECK int cv_directory_read_metadata(int fd, struct cv_metadata *metadata,
                                              struct cv_error *error);
-
-int64_t cv_directory_modified_ms(const struct stat *status);

@@ -44,7 +44,7 @@ enum cv_s3_remedy {
     CV_S3_RENEW,        /* with new credentials, once */
 };
 
-/* An answer that is no success: `body` is the error's XML, if any. Fills `error`. */
+/* An answer that is not a success: `body` is the error's XML, if any. Fills `error`. */
 enum cv_s3_remedy cv_s3_answer_failure(const struct cv_s3_answer *answer, const char *body,
                                        size_t size, struct cv_error *error);
 

@@ -49,7 +49,7 @@ static int read_name(struct cv_s3_config *config, const char *url, struct cv_err
     }
     if (!is_bucket_name(config->bucket)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "'%s' is no name of a bucket: use s3://BUCKET or s3://BUCKET/PREFIX",
+                       "'%s' is not the name of a bucket: use s3://BUCKET or s3://BUCKET/PREFIX",
                        config->bucket);
     }
     const char *prefix = name[length] == '/' ? name + length + 1 : "";
@@ -67,7 +67,7 @@ static int read_region(struct cv_s3_config *config, struct cv_error *error)
     region = region ? region : cv_env("AWS_DEFAULT_REGION", "us-east-1");
     if (region[strspn(region,
                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")]) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "S3_REGION is no name of a region");
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "S3_REGION is not the name of a region");
     }
     return cv_format(&config->region, error, "%s", region);
 }

@@ -165,7 +165,7 @@ static int check_order(const char *before, size_t length, const char *key, struc
                    before, key);
 }
 
-/* Decodes the keys, takes the store's prefix off and drops what is no key of ours. */
+/* Decodes the keys, takes the store's prefix off and drops what is not a key of ours. */
 static int finish_keys(struct page *page, const struct position *position, struct cv_error *error)
 {
     struct cv_object_list *list = page->list;
@@ -240,7 +240,7 @@ static int read_page(struct page *page, const char *text, size_t length, struct 
 {
     int result = cv_s3_xml_read(text, length, read_element, page, error);
     if (result == 0 && !page->is_whole) {
-        result = cv_fail(error, CV_ERROR_CONNECTION, "the server's answer is no list");
+        result = cv_fail(error, CV_ERROR_CONNECTION, "the server's answer is not a list");
     }
     return result;
 }

@@ -13,7 +13,7 @@ struct cv_s3_list_answer {
 };
 
 /* Reads a page. A list that goes in circles, or whose keys are out of order, is CV_ERROR_SERVER; text that
- * is no list is CV_ERROR_CONNECTION. `ret_list` is empty before, and the caller's to deinit whatever
+ * is not a list is CV_ERROR_CONNECTION. `ret_list` is empty before, and the caller's to deinit whatever
  * happens. */
 CV_MUST_CHECK int cv_s3_list_read(const struct cv_s3_list_answer *answer,
                                   struct cv_object_list *ret_list, struct cv_error *error);

@@ -100,7 +100,7 @@ int cv_s3_xml_read(const char *text, size_t length, cv_s3_xml_element *element, 
         return reading.result;
     }
     return whole ? 0
-                 : cv_fail(error, CV_ERROR_CONNECTION, "the server's answer is no whole XML (%s)",
+                 : cv_fail(error, CV_ERROR_CONNECTION, "the server's answer is not whole XML (%s)",
                            XML_ErrorString(XML_GetErrorCode(parser)));
 }
 

@@ -8,7 +8,7 @@
 typedef int cv_s3_xml_element(void *opaque, const char *path, const char *text,
                               struct cv_error *error);
 
-/* Text that is no whole document is CV_ERROR_CONNECTION: an answer that was cut short or mangled on
+/* Text that is not a whole document is CV_ERROR_CONNECTION: an answer that was cut short or mangled on
  * its way. */
 CV_MUST_CHECK int cv_s3_xml_read(const char *text, size_t length, cv_s3_xml_element *element,
                                  void *opaque, struct cv_error *error);

@@ -222,9 +222,15 @@ static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictu
         sound = describe_sound(ladder, 0);
         sound.list = sound_list;
     }
+    const struct cv_playlist_index index = {
+        .variants = &variant,
+        .count = 1,
+        .sounds = &sound,
+        .sound_count = ladder->sound_count > 0,
+        .target = target_of(ladder),
+    };
     cv_auto_free char *text = NULL;
-    int result = cv_playlist_multivariant(&variant, 1, &sound, ladder->sound_count > 0,
-                                          target_of(ladder), false, &text, error);
+    int result = cv_playlist_multivariant(&index, &text, error);
     return result ? result
                   : cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
                                                strlen(text), error);
@@ -316,10 +322,10 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
         result = write_media(ladder, cv_segments_list(segments), cv_segments_names(segments),
                              target, error);
     }
+    const struct cv_playlist_index index = {variants, count, sounds, (size_t)ladder->sound_count,
+                                            target,   true};
     cv_auto_free char *text = NULL;
-    result = result ? result
-                    : cv_playlist_multivariant(variants, count, sounds, (size_t)ladder->sound_count,
-                                               target, true, &text, error);
+    result = result ? result : cv_playlist_multivariant(&index, &text, error);
     result = result ? result : write_text(ladder, "index.m3u8", text, error);
     return result ? result : cv_ladder_tell(ladder, error);
 }

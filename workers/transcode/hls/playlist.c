@@ -335,14 +335,16 @@ static size_t first_variant(const struct cv_playlist_variant *variants, size_t c
     return first;
 }
 
-int cv_playlist_multivariant(const struct cv_playlist_variant *variants, size_t count,
-                             const struct cv_playlist_sound *sounds, size_t sound_count, int target,
-                             bool key_frames, char **ret_text, struct cv_error *error)
+int cv_playlist_multivariant(const struct cv_playlist_index *index, char **ret_text,
+                             struct cv_error *error)
 {
+    const struct cv_playlist_variant *variants = index->variants;
+    const size_t count = index->count;
+    const int target = index->target;
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_buffer_printf(&text, "#EXTM3U\n#EXT-X-VERSION:%d\n#EXT-X-INDEPENDENT-SEGMENTS\n", VERSION);
-    cv_playlist_sound_lines(&text, sounds, sound_count);
-    struct sound_rates sound = most_of(sounds, sound_count, target);
+    cv_playlist_sound_lines(&text, index->sounds, index->sound_count);
+    struct sound_rates sound = most_of(index->sounds, index->sound_count, target);
     size_t first = first_variant(variants, count, target);
     stream_line(&text, &variants[first], &sound, target);
     for (size_t i = 0; i < count; i++) {
@@ -350,7 +352,7 @@ int cv_playlist_multivariant(const struct cv_playlist_variant *variants, size_t 
             stream_line(&text, &variants[i], &sound, target);
         }
     }
-    for (size_t i = 0; key_frames && i < count; i++) {
+    for (size_t i = 0; index->key_frames && i < count; i++) {
         key_frame_line(&text, &variants[i]);
     }
     return cv_buffer_take(&text, ret_text, error);

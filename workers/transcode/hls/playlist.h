@@ -88,10 +88,16 @@ struct cv_playlist_sound {
 void cv_playlist_sound_lines(struct cv_buffer *text, const struct cv_playlist_sound *sounds,
                              size_t count);
 
-/* The multivariant playlist of `variants`, largest first; no `sounds`: silent. The first that it
- * names is what players begin with: the best that a telephone's connection carries. Without
- * `key_frames` it names no playlists of key frames. */
-CV_MUST_CHECK int cv_playlist_multivariant(const struct cv_playlist_variant *variants, size_t count,
-                                           const struct cv_playlist_sound *sounds,
-                                           size_t sound_count, int target, bool key_frames,
-                                           char **ret_text, struct cv_error *error);
+struct cv_playlist_index {
+    const struct cv_playlist_variant *variants; /* largest first */
+    size_t count;
+    const struct cv_playlist_sound *sounds;
+    size_t sound_count; /* 0: silent */
+    int target;         /* seconds of the longest segment */
+    bool key_frames;    /* playlists of key frames are named, too */
+};
+
+/* The multivariant playlist. The first variant that it names is what players begin with: the best that a
+ * telephone's connection carries. */
+CV_MUST_CHECK int cv_playlist_multivariant(const struct cv_playlist_index *index, char **ret_text,
+                                           struct cv_error *error);

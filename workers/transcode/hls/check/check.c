@@ -84,7 +84,7 @@ int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *te
                       struct cv_hls_media *media, struct cv_error *error)
 {
     if (!after(text, "#EXTM3U\n")) {
-        cv_hls_tell(checker, name, "is no playlist");
+        cv_hls_tell(checker, name, "is not a playlist");
     }
     struct cv_hls_entry entry = {0};
     char *rest = NULL;

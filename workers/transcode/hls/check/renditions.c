@@ -174,7 +174,7 @@ static const char *check_boxes(const void *data, size_t size, bool is_head)
             return "the head has more than its moov";
         }
         if (!is_head && (expects_data ? !is_box(box, "mdat") : !is_box(box, "moof"))) {
-            return "is no run of moof and mdat";
+            return "is not a run of moof and mdat";
         }
         expects_data = is_box(box, "moof");
         is_first = false;
@@ -184,7 +184,7 @@ static const char *check_boxes(const void *data, size_t size, bool is_head)
 }
 
 /* Takes MPEG-TS apart, or a segment of an MP4; times are counted from the presentation's start. What
- * cannot be taken apart is no failure, but leaves fewer packets. */
+ * cannot be taken apart is not a failure, but leaves fewer packets. */
 static int read_packets(const struct cv_hls_map *map, const void *data, size_t size,
                         struct cv_hls_packets *ret_packets, struct cv_error *error)
 {
@@ -332,7 +332,7 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
     *ret_bits = 8.0 * (double)size;
     *ret_frames = (double)packets.count;
     if (packets.count == 0 || packets.streams != 1 || packets.is_video != is_video) {
-        cv_hls_tell(checker, entry->name, "is no segment with one stream of %s",
+        cv_hls_tell(checker, entry->name, "is not a segment with one stream of %s",
                     is_video ? "pictures" : "sound");
         return 0;
     }
