@@ -1,15 +1,34 @@
 #include "gateway/assets.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* Scripts, styles and pictures come from here alone. Pictures and sound may also be made by the page itself (blob:),
- * which is how hls.js hands segments to the player. lit-html is the one that may make nodes of texts. */
-static const char policy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
-    "media-src 'self' blob:; connect-src 'self'; font-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
-    "trusted-types lit-html";
+enum { POLICY_SIZE = 1400, ORIGIN_SIZE = 300 };
+
+/* Scripts and styles come from here alone. Pictures and sound may also be made by the page itself (blob:), which is how
+ * hls.js hands segments to the player, and come from a bucket, to which uploads go. lit-html is the one that may make
+ * nodes of texts. */
+static char policy[POLICY_SIZE];
+
+void assets_start(const char *bucket_url)
+{
+    char origin[ORIGIN_SIZE] = "";
+    const char *host = bucket_url ? strstr(bucket_url, "://") : NULL;
+    if (host) {
+        size_t length = (size_t)(host - bucket_url) + 3 + strcspn(host + 3, "/?#;, ");
+        if (length + 2 <= sizeof(origin)) {
+            (void)snprintf(origin, sizeof(origin), " %.*s", (int)length, bucket_url);
+        }
+    }
+    (void)snprintf(
+        policy, sizeof(policy),
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:%s; "
+        "media-src 'self' blob:%s; connect-src 'self'%s; font-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+        "trusted-types lit-html",
+        origin, origin, origin);
+}
 
 /* First parts of the paths of screens; what is behind them is the page's own matter. */
 static const char *const screens[] = {

@@ -17,6 +17,10 @@ struct asset {
 extern const struct asset assets[];
 extern const size_t asset_count;
 
+/* Makes the policy under which browsers run the page; before any request. `bucket_url`: any URL of the bucket that
+ * browsers are sent to, whose origin they may use beside this one; NULL: there is none. */
+void assets_start(const char *bucket_url);
+
 /* Answers a request for a file of the page, or for one of its screens, which all are index.html: the script in it
  * reads the address. Returns whether the path is one; then exchange->answer is filled. Other methods than GET and HEAD
  * are refused. */

@@ -1,6 +1,7 @@
 /* api-gateway: the HTTP API. */
 #include "common/daemon/daemon.h"
 
+#include "gateway/assets.h"
 #include "gateway/media.h"
 #include "gateway/server.h"
 
@@ -167,6 +168,20 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]:", 6) == 0;
 }
 
+/* Browsers play from a bucket and send uploads to it. A store that cannot be opened now is opened, and complained of,
+ * by the first request that needs it. */
+static void start_page(void)
+{
+    enum { SECONDS = 1 }; /* nobody uses this URL */
+    cv_auto(cv_store_close) struct cv_store *store = NULL;
+    cv_auto_free char *url = NULL;
+    struct cv_error error;
+    bool is_bucket =
+        cv_store_open(NULL, &store, &error) == 0 &&
+        cv_store_presign(store, CV_KEYS_INBOX "any", "PUT", SECONDS, &url, &error) == 0;
+    assets_start(is_bucket ? url : NULL);
+}
+
 static int start_server(struct gateway *gateway, const struct options *options,
                         struct cv_error *error)
 {
@@ -197,6 +212,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
                    (long long)options->max_clients, (long long)needed, (long long)files.rlim_cur);
         }
     }
+    start_page();
     int result = server_start(&params, &gateway->server, error);
     if (result != 0) {
         return result;

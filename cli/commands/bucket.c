@@ -175,6 +175,31 @@ static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error 
     return fail_answer("set the lifecycle rules", status, answer, error);
 }
 
+/* Browsers follow signed URLs to the bucket: to play, and to send uploads. What a URL allows is in its signature, so that
+ * any page may try. A bucket that has rules for other sites keeps them. */
+static int set_sites(struct cv_store *store, struct cv_error *error)
+{
+    static const char rules[] =
+        "<CORSConfiguration "
+        "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><CORSRule><ID>" RULE_ID
+        "page</ID><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</"
+        "AllowedMethod><AllowedMethod>HEAD"
+        "</AllowedMethod><AllowedMethod>PUT</AllowedMethod><AllowedHeader>*</"
+        "AllowedHeader><ExposeHeader>"
+        "ETag</ExposeHeader><MaxAgeSeconds>3600</MaxAgeSeconds></CORSRule></CORSConfiguration>";
+    int status = 0;
+    cv_auto_free char *present = NULL;
+    cv_auto_free char *answer = NULL;
+    int result = cv_store_bucket_request(store, "GET", "cors", NULL, &status, &present, error);
+    if (result != 0 || status != HTTP_NOT_FOUND) {
+        return result; /* there are some, or the server answers every site */
+    }
+    result = cv_store_bucket_request(store, "PUT", "cors", rules, &status, &answer, error);
+    return result != 0 || is_success(status) || knows_no_rules(status)
+               ? result
+               : fail_answer("let browsers use the bucket", status, answer, error);
+}
+
 /* Folders show people where things go; the store makes and removes them as it needs them. */
 static int make_folders(struct cv_store *store, struct cv_error *error)
 {
@@ -195,6 +220,7 @@ int cv_bucket_init(struct cv_store *store, int64_t clip_days, bool *ret_created,
         *ret_created = false;
         return result ? result : (int)CV_BUCKET_IS_DIRECTORY;
     }
+    result = result ? result : set_sites(store, error);
     result = result ? result : set_rules(store, clip_days, error);
     if (result >= 0) {
         *ret_created = created;

@@ -9,7 +9,7 @@ enum cv_bucket_rules {
     CV_BUCKET_IS_DIRECTORY = 2,  /* a directory store: folders were made */
 };
 
-/* Makes the bucket where it is missing, and sets its lifecycle rules (unfinished multipart uploads,
- * clips); rules that are not ours stay. */
+/* Makes the bucket where it is missing, lets browsers use signed URLs of it (CORS), and sets its lifecycle
+ * rules (unfinished multipart uploads, clips); rules that are not ours stay. */
 CV_MUST_CHECK int cv_bucket_init(struct cv_store *store, int64_t clip_days, bool *ret_created,
                                  struct cv_error *error);

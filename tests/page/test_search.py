@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import pytest
+from api import Gateway
 from film import CROP
 from selenium.webdriver.common.keys import Keys
 
@@ -41,6 +42,20 @@ def test_screens_are_one_document_with_a_policy(place, path):
     policy = answer.headers["Content-Security-Policy"]
     assert answer.status == 200 and data == (WEB / "index.html").read_bytes()
     assert "script-src 'self';" in policy and "unsafe" not in policy
+
+
+def test_a_buckets_origin_is_in_the_policy_and_nothing_else(place, program, shared_cluster, tmp_path):
+    bucket = {"STORE_URL": "s3://films/ours", "S3_ENDPOINT": "http://127.0.0.1:9999", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "none"}
+    gateway = Gateway(program, shared_cluster.url(place.name), tmp_path, "--connections", "1", **bucket)
+    try:
+        connection = gateway.connect()
+        connection.request("GET", "/")
+        policy = dict(part.strip().split(" ", 1) for part in connection.getresponse().headers["Content-Security-Policy"].split(";"))
+    finally:
+        gateway.end()
+    for name in ("img-src", "media-src", "connect-src"):
+        assert policy[name].split()[-1] == "http://127.0.0.1:9999", name
+    assert policy["script-src"] == policy["style-src"] == "'self'"
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/app.jsx", "/app", "/../gateway/main.c", "/vendor/README.md", "/style",

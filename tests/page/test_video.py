@@ -75,7 +75,7 @@ def test_lines_follow_until_one_scrolls(screen, place):
     screen.script("document.querySelector('cv-player').seek(5000)")
     screen.wait(lambda: "another line" in screen.see("cv-transcript li.now:not(.found)").text, "the line of the moment")
     assert not screen.all(".follow")
-    screen.wait(lambda: screen.script("const list = document.querySelector('cv-transcript ol'); list.scrollTop = 0;"
+    screen.wait(lambda: screen.script("const list = document.querySelector('cv-transcript .lines'); list.scrollTop = 0;"
                                       "list.dispatchEvent(new Event('scroll')); return !!document.querySelector('.follow')"),
                 "the offer to follow again")
     screen.see(".follow").click()

@@ -76,6 +76,18 @@ def test_a_bucket_gets_its_rules_and_keeps_those_of_others(scanning):
     assert "<Days>7</Days>" in rules() and "<Days>30</Days>" not in rules()
 
 
+def test_browsers_may_use_a_bucket_and_other_sites_rules_stay(scanning):
+    def sites():
+        return scanning.client.bucket(method="GET", subresource="cors")["body"]
+
+    assert "<AllowedOrigin>*</AllowedOrigin>" in sites() and "<AllowedMethod>PUT</AllowedMethod>" in sites()
+    theirs = ("<CORSConfiguration><CORSRule><AllowedOrigin>https://example.org</AllowedOrigin>"
+              "<AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>")
+    assert scanning.client.bucket(method="PUT", subresource="cors", body=theirs)["status"] == 200
+    scanning.run("bucket", "init", name="cortana")
+    assert "https://example.org" in sites() and "<AllowedOrigin>*</AllowedOrigin>" not in sites()
+
+
 def test_a_part_of_a_bucket_has_rules_and_notifications_of_its_own(scanning, client):
     scanning.bucket += "/a&b"
     scanning.client = client(scanning.bucket)

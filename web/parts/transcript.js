@@ -1,5 +1,5 @@
 /* The lines of a video by time. Follows the playback, until one scrolls. */
-import {html, nothing} from '../vendor/lit-html.js';
+import {html, noChange, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {clock, t} from '../text.js';
@@ -7,6 +7,7 @@ import {empty, failure, skeleton} from './states.js';
 import {copy} from './toast.js';
 
 const PAGE = 5000; // lines asked for at once
+const PART = 100; // lines that are laid out together
 const UNSURE = 0.8;
 const OWN_SCROLL_MS = 700; // how long a scroll that we began may take
 const TYPING_MS = 120;
@@ -26,6 +27,7 @@ export class Transcript extends Element {
     isFollowing = true;
     now = -1; // ms
     #ownScrollUntil = 0;
+    #drawn = []; // what the lines were drawn of
     #newest = null; // the line that became current last
 
     /** @param {string} video */
@@ -76,7 +78,7 @@ export class Transcript extends Element {
 
     /** Scrolls its own list, never the page. */
     follow(isWanted = this.isFollowing) {
-        const list = this.querySelector('ol');
+        const list = this.querySelector('.lines');
         if (!isWanted || !this.#newest || !list) {
             return;
         }
@@ -120,7 +122,21 @@ export class Transcript extends Element {
         copy(lines.map((line) => `${clock(line.t_start)}\t${line.text}`).join('\n'), t('transcript.copied', {n: lines.length}));
     }
 
+    /** The lines in parts, each of which the browser lays out when it comes into view; drawn when they are others. */
+    parts(shown) {
+        const drawn = [this.lines, this.wanted, this.hits];
+        if (drawn.every((one, n) => one === this.#drawn[n])) {
+            return noChange;
+        }
+        this.#drawn = drawn;
+        return Array.from({length: Math.ceil(shown.length / PART)}, (_, n) => html`<ol class="part">${
+            shown.slice(n * PART, (n + 1) * PART).map((line) => this.line(line))}</ol>`);
+    }
+
     view() {
+        if (this.problem || !this.lines?.length) {
+            this.#drawn = [];
+        }
         if (this.problem) {
             return failure(this.problem, () => this.load(this.video));
         }
@@ -136,8 +152,8 @@ export class Transcript extends Element {
             <button class="plain" title=${t('transcript.copy')} aria-label=${t('transcript.copy')}
                 @click=${() => this.copyAll(shown)}><cv-icon name="copy"></cv-icon></button></div>
             <p class="faint" role="status">${t('hits', {n: shown.length})}</p>
-            <ol @scroll=${() => this.onScroll()} tabindex="0" aria-label=${t('transcript')}>
-                ${shown.map((line) => this.line(line))}</ol>
+            <div class="lines" @scroll=${() => this.onScroll()} tabindex="0" role="region" aria-label=${t('transcript')}>
+                ${this.parts(shown)}</div>
             ${this.isFollowing || this.now < 0 ? nothing : html`<button class="follow" @click=${() => this.goOn()}>
                 <cv-icon name="down"></cv-icon>${t('transcript.follow')}</button>`}`;
     }

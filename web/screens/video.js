@@ -92,6 +92,7 @@ class VideoScreen extends Element {
         this.update();
         try {
             this.video = await ask(`/videos/${this.id_}`);
+            this.mayHavePlayer = !!this.video.poster_url; // its place is kept, so that nothing jumps
             document.title = `${titleOf(this.video)} · cortana`;
         } catch (problem) {
             this.problem = problem;
@@ -117,6 +118,8 @@ class VideoScreen extends Element {
 
     async loadPlayer() {
         const grant = await ask(`/videos/${this.id_}/grant`, {method: 'POST'}).catch(() => null);
+        this.mayHavePlayer = !!grant?.playlist;
+        this.update();
         if (grant?.playlist && this.isConnected && !this.hasPlayer) {
             this.hasPlayer = true;
             this.update();
@@ -270,7 +273,7 @@ class VideoScreen extends Element {
         if (!video) {
             return html`<div class="page">${skeleton('row', 4)}</div>`;
         }
-        return html`<div class="page watch ${this.hasPlayer ? 'with-player' : ''}"><div class="left">
+        return html`<div class="page watch ${this.mayHavePlayer ? 'with-player' : ''}"><div class="left">
             <cv-player @cv-time=${(event) => this.onTime(event.detail)}
                 @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)}></cv-player>
             ${this.hasPlayer ? html`<cv-clips @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)} @cv-mark=${() => {
