@@ -331,6 +331,11 @@ static void put_verb(FILE *file, const struct cli_verb *verb)
     (void)fprintf(file, "%s%s[OPTION…]\n.SH DESCRIPTION\n", verb->arguments,
                   verb->arguments[0] ? " " : "");
     put_roff(file, verb->text ? verb->text : verb->summary);
+    const char *login = cli_login_text(verb);
+    if (login) {
+        (void)fputs(".PP\n", file);
+        put_roff(file, login);
+    }
     (void)fputs(".SH OPTIONS\n", file);
     cli_each_option(verb, put_man_option, file);
     (void)fputs(".SH EXIT STATUS\n0 done, 1 failed or nothing found, 64 wrong usage, 130 "

@@ -360,6 +360,16 @@ static void print_option(void *opaque, const struct cli_option *option)
     cli_put_wrapped(file, option->help, OPTION_COLUMN, OPTION_COLUMN, HELP_COLUMNS);
 }
 
+const char *cli_login_text(const struct cli_verb *verb)
+{
+    static const char *const texts[] = {
+        [CLI_LOGIN_OPERATOR] = "Login: a member of cortana_worker or service_role, as those of the "
+                               "fleet and of upkeep are.",
+        [CLI_LOGIN_OWNER] = "Login: the owner of the schema.",
+    };
+    return verb->local ? NULL : texts[verb->login];
+}
+
 /* Prints the help of a verb, of a group, of all. */
 static void print_verb_help(FILE *file, const struct cli_verb *verb)
 {
@@ -369,6 +379,11 @@ static void print_verb_help(FILE *file, const struct cli_verb *verb)
     if (verb->text) {
         (void)fputc('\n', file);
         cli_put_wrapped(file, verb->text, 0, 0, HELP_COLUMNS);
+    }
+    const char *login = cli_login_text(verb);
+    if (login) {
+        (void)fputc('\n', file);
+        cli_put_wrapped(file, login, 0, 0, HELP_COLUMNS);
     }
     (void)fputs("\nOptions:\n", file);
     cli_each_option(verb, print_option, file);

@@ -69,6 +69,9 @@ struct cli_group {
     const char *text; /* may be NULL */
 };
 
+/* Which login of the database a command wants, as a sentence; NULL: none, or that of a local installation. */
+const char *cli_login_text(const struct cli_verb *verb);
+
 extern const struct cli_verb cli_verbs[];
 extern const size_t cli_verb_count;
 extern const struct cli_group cli_groups[];

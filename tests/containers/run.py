@@ -109,7 +109,7 @@ class System:
                               stdout=subprocess.PIPE).stdout
         documents = [d for d in yaml.safe_load_all(text) if d]
         for job in of_kind(documents, "Job"):
-            job["metadata"]["name"] = f"migrate-{tag}"  # an overlay of an overlay: named by its base
+            job["metadata"]["name"] = f"migrate-{tag}".replace(".", "-")  # an overlay of an overlay: named by its base
         for config in of_kind(documents, "ConfigMap"):
             if "CORTANA_SCRATCH" in config["data"]:
                 config["data"]["CORTANA_LEASE_MS"] = "10000"
@@ -330,7 +330,7 @@ def disturbed_run(system):
 def roll(system):
     """The newer version: its migration first, then its pods in place of the old ones, which end by themselves."""
     system.documents = system.render(NEW)
-    code, log = system.run_job("Job", f"migrate-{NEW}")
+    code, log = system.run_job("Job", f"migrate-{NEW}".replace(".", "-"))
     assert code == 0, log
     old = [pod for pods in system.scaler.pods.values() for pod in pods]
     busy = system.query(AT_WORK)

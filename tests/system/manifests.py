@@ -333,7 +333,7 @@ class Lint:
         own = {c["image"] for d in self.makers for c in template_of(d)["spec"]["containers"] if "cortana-vision" in c["image"]}
         for job in jobs:
             tag = template_of(job)["spec"]["containers"][0]["image"].rpartition(":")[2]
-            self.need(job, job["metadata"]["name"] == f"migrate-{tag}", f"is not named by its version, {tag}")
+            self.need(job, job["metadata"]["name"] == f"migrate-{tag}".replace(".", "-"), f"is not named by its version, {tag}")
             self.need(job, len(own) == 1, f"more than one image: {sorted(own)}")
         for document in self.makers:
             owner = "cortana-database-owner" in json.dumps(template_of(document))

@@ -15,7 +15,7 @@ READERS = ["search coffee", "jobs", "jobs list", "rules", "workers", "runs", "wo
            "commands", "hosts", "nodes", "videos", "gc", "doctor"]
 ARGUMENTS = {"reindex": '{"all": true}'}
 NO_HIT = 1
-RETRY = 75
+RETRY, STOP = 75, 78
 
 
 def login_options(role):
@@ -69,6 +69,15 @@ def test_the_fleet_does_not_migrate(call, fleet):
         psycopg2.connect(fleet).cursor().execute("CREATE TABLE public.t ()")
 
 
+def test_help_says_which_login_a_command_wants(call):
+    for command in READERS + ["clip", "jobs retry", "reindex"]:
+        text = " ".join(call("cortana", *[word for word in command.split() if word != "coffee"], "--help").stdout.split())
+        assert "Login: a member of cortana_worker or service_role" in text or "COMMAND --help" in text, (command, text)
+    for command in ("migrate", "backup"):
+        assert "Login: the owner of the schema" in call("cortana", command, "--help").stdout, command
+    assert "Login:" not in call("cortana", "token", "--help").stdout
+
+
 def test_a_migration_waits_for_its_database(program, cluster, tmp_path):
     name = cluster.create_database()
     cluster.stop()
@@ -93,3 +102,12 @@ def test_a_scanner_that_comes_before_the_schema_is_started_again(program, shared
     finally:
         run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
     assert done.returncode == RETRY and "run cortana migrate" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("wrong", [{"S3_SECRET_ACCESS_KEY": "wrong"}, {"S3_ACCESS_KEY_ID": "nobody"}, {"STORE_URL": "s3://nowhere"}])
+def test_a_scanner_with_a_wrong_key_is_not_started_again(program, fleet, s3_server, wrong):
+    """The status that the podFailurePolicy of its CronJob takes for a failure for good."""
+    environment = {**os.environ, "DATABASE_URL": fleet, **s3_server.environment("nowhere"), **wrong}
+    done = subprocess.run([program("scanner-worker")], text=True, capture_output=True, check=False, timeout=60,
+                          stdin=subprocess.DEVNULL, env=environment)
+    assert done.returncode == STOP and "the object store answers" in done.stderr, (done.returncode, done.stderr)

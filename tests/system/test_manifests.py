@@ -109,7 +109,7 @@ FAULTS = {
         template_of(find(d, "Deployment", "ocr"))["spec"]["securityContext"].update(runAsUser=0), "may be root"),
     "an image that moves": lambda d: (container(d, "ocr").update(image="r/cortana-vision:latest"), "fixed tag"),
     "another version": lambda d: (
-        container(d, "migrate-0.1.0", "Job").update(image="r/cortana-vision:0.2.0"), "not named by its version"),
+        container(d, "migrate-0-1-0", "Job").update(image="r/cortana-vision:0.2.0"), "not named by its version"),
     "the owner's connection": lambda d: (
         container(d, "ocr")["env"].append({"name": "O", "valueFrom": {"secretKeyRef": {
             "name": "cortana-database-owner", "key": "url"}}}), "migration's alone"),

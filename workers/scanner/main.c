@@ -117,10 +117,23 @@ static int check_schema(struct scanner *scanner, struct cv_error *error)
     return result == CV_QUEUE_SCHEMA ? cv_fail(error, CV_ERROR_SERVER, "%s", reason) : result;
 }
 
+/* Whether the store can be read. A key, a right or a bucket that is wrong stays wrong when whoever runs this tries again at
+ * once; where the scanner looks again and again it waits until that has changed. */
+static int probe_once(struct scanner *scanner, struct cv_error *error)
+{
+    int result = cv_store_probe(scanner->store, CV_STORE_READ, error);
+    if (result < 0 &&
+        (error->type == CV_ERROR_AUTHENTICATION || error->type == CV_ERROR_AUTHORIZATION ||
+         error->type == CV_ERROR_CONFIGURATION)) {
+        error->verdict = CV_VERDICT_STOP;
+    }
+    return result;
+}
+
 static int run_once(struct scanner *scanner, struct cv_error *error)
 {
     int result = check_schema(scanner, error);
-    result = result ? result : cv_store_probe(scanner->store, CV_STORE_READ, error);
+    result = result ? result : probe_once(scanner, error);
     result = result ? result : pass(scanner, error);
     for (int i = 0; result == 0 && i < SETTLE_LOOKS; i++) {
         int64_t due = INT64_MAX;
