@@ -61,7 +61,7 @@ class Gateway:
                        "CORTANA_JWT_SECRET": SECRET}
         self.process = subprocess.Popen(
             [build / "gateway" / "api-gateway", "--api", "127.0.0.1:0", "--per-address", "0", "--connections", "4",
-             "--rates", "read=0,write=0,search=0"], env=environment, stderr=log)
+             "--rates", "read=0,write=0,search=0", "--streams", "0"], env=environment, stderr=log)
         self.headers = {"Authorization": f"Bearer {token()}"}
 
     def find_port(self, log_path):

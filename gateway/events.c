@@ -20,7 +20,9 @@ enum {
     STREAM_MS = 5 * 60 * 1000,
     QUEUES_MS = 1000,        /* between two events of the topic "queues" */
     UNSENT_MAX = 256 * 1024, /* bytes; a client that reads more slowly starts anew */
-    BLOCK_BYTES = 4 * 1024,  /* of a response, in memory for each stream */
+    /* Of a response, in memory for each stream and used for HTTP/1.0 alone: chunks are read into the connection's own
+     * memory. */
+    BLOCK_BYTES = 256,
     TOPICS_MAX = 50,
     UUID_TEXT = 37,
     POSITION_TEXT = 64,
@@ -42,14 +44,15 @@ struct stream {
     struct stream *next, **here;
     struct MHD_Connection *connection;
     struct cv_buffer unsent;
-    struct topic topics[TOPICS_MAX];
-    size_t topic_count;
+    uint64_t caller; /* hash of who reads */
     struct position position;
     int64_t serial;
     int64_t ping_at_ms, ends_at_ms, queues_at_ms;
     int64_t expires_s;
     bool is_new; /* has not caught up with the tail */
     bool is_suspended, is_over;
+    size_t topic_count;
+    struct topic topics[];
 };
 
 struct events {
@@ -131,6 +134,9 @@ static ssize_t read_stream(void *opaque, uint64_t offset, char *data, size_t siz
                       stream->unsent.length - length);
         stream->unsent.length -= length;
         result = (ssize_t)length;
+        if (stream->unsent.length == 0) {
+            cv_buffer_deinit(&stream->unsent); /* most streams are idle */
+        }
     } else if (stream->is_over) {
         result = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
@@ -164,36 +170,62 @@ static void wake(struct events *events)
     (void)!write(events->wake_fd, &one, sizeof(one));
 }
 
-static bool read_topics(struct stream *stream, const json_t *body)
+static uint64_t hash_text(const char *text)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (; *text; text++) {
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    }
+    return hash ? hash : 1;
+}
+
+/* A stream of the topics that the database has allowed; NULL: out of memory. */
+static struct stream *make_stream(const json_t *topics)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(json_object_get(body, "topics"), i, one)
+    size_t count = json_array_size(topics);
+    struct stream *stream = calloc(1, sizeof(*stream) + count * sizeof(stream->topics[0]));
+    if (!stream || count > TOPICS_MAX) {
+        free(stream);
+        return NULL;
+    }
+    stream->topic_count = count;
+    json_array_foreach(topics, i, one)
     {
         const char *column = json_string_value(json_object_get(one, "kind"));
         const char *id = json_string_value(json_object_get(one, "id"));
-        if (!column || stream->topic_count == TOPICS_MAX) {
-            return false;
-        }
-        struct topic *topic = &stream->topics[stream->topic_count++];
-        (void)snprintf(topic->column, sizeof(topic->column), "%s", column);
+        struct topic *topic = &stream->topics[i];
+        (void)snprintf(topic->column, sizeof(topic->column), "%s", column ? column : "");
         (void)snprintf(topic->id, sizeof(topic->id), "%s", id ? id : "");
     }
-    return true;
+    return stream;
+}
+
+bool events_has_room(struct events *events, const char *caller)
+{
+    int count = 0;
+    uint64_t hash = hash_text(caller);
+    (void)pthread_mutex_lock(&events->mutex);
+    for (const struct stream *stream = events->streams; stream; stream = stream->next) {
+        count += stream->caller == hash && !stream->is_over;
+    }
+    (void)pthread_mutex_unlock(&events->mutex);
+    return events->params.streams == 0 || count < events->params.streams;
 }
 
 struct MHD_Response *events_respond(struct events *events, const struct exchange *exchange)
 {
     cv_auto(json_decref) json_t *body =
         json_loads(exchange->answer.body ? exchange->answer.body : "", 0, NULL);
-    struct stream *stream = calloc(1, sizeof(*stream));
-    if (!body || !stream || !read_topics(stream, body)) {
-        free(stream);
+    struct stream *stream = body ? make_stream(json_object_get(body, "topics")) : NULL;
+    if (!stream) {
         return NULL;
     }
     int64_t now = cv_monotonic_ms();
     stream->events = events;
     stream->connection = exchange->connection;
+    stream->caller = hash_text(exchange->principal.name);
     stream->expires_s = exchange->principal.expires_s;
     stream->ping_at_ms = now + PING_MS;
     stream->ends_at_ms = now + STREAM_MS;
@@ -232,15 +264,6 @@ struct MHD_Response *events_respond(struct events *events, const struct exchange
 }
 
 /* ---- the tail ---------------------------------------------------------------------------------- */
-
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (; *text; text++) {
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-    }
-    return hash ? hash : 1;
-}
 
 static bool concerns(const struct topic *topic, const json_t *event)
 {

@@ -13,6 +13,7 @@ struct events;
 
 struct events_params {
     struct cv_cancel *cancel; /* an abort ends statements */
+    int streams;              /* of one caller at once; 0: no bound */
 };
 
 CV_MUST_CHECK int events_start(const struct events_params *params, struct events **ret_events,
@@ -24,6 +25,9 @@ void events_quiesce(struct events *events);
 /* After the server has ended. */
 void events_stop(struct events *events);
 CV_DEFINE_CLEANUP(struct events *, events_stop)
+
+/* Whether a caller (principal.name) may open one more stream. Two that ask at the same time may both be told so. */
+CV_MUST_CHECK bool events_has_room(struct events *events, const char *caller);
 
 /* The response that streams what api.events has allowed (exchange->answer.body). NULL: out of memory. */
 struct MHD_Response *events_respond(struct events *events, const struct exchange *exchange);

@@ -36,6 +36,7 @@ struct exchange {
     bool is_write; /* neither GET nor HEAD */
     bool is_head;
     bool is_body_too_long;
+    bool is_put_off;   /* its refusal, until its API key has been looked up */
     bool is_last_part; /* of an upload */
     bool is_noted;     /* in the audit log, or has changed nothing */
 };

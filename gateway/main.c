@@ -32,7 +32,8 @@ static const char usage[] =
     "  --no-operator       refuses tokens of service_role; for what faces the Internet\n"
     "  --connections N     to the database (8)\n"
     "  --max-clients N     at once (12000)\n"
-    "  --per-address N     clients of one address (64; 0: no bound, as behind a proxy)\n";
+    "  --per-address N     clients of one address (64; 0: no bound, as behind a proxy)\n"
+    "  --streams N         of live events, of one caller at once (32; 0: no bound)\n";
 
 enum {
     LOOP_MS = 500,
@@ -45,7 +46,7 @@ enum {
 
 struct options {
     const char *api, *listen;
-    int64_t connections, max_clients, per_address;
+    int64_t connections, max_clients, per_address, streams;
     const char *rates, *proxies, *forwarded;
     bool is_behind_proxy, is_insecure_http, is_without_service;
 };
@@ -220,7 +221,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
     const struct pool_params pool = {(int)options->connections, gateway->abort, server_take_key,
                                      server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_take_work};
-    const struct events_params events = {gateway->abort};
+    const struct events_params events = {gateway->abort, (int)options->streams};
     const struct audit_params audit = {gateway->abort, gateway->admission.limits, params.metrics};
     result = store_pool_start(&store_pool, &gateway->store_pool, error);
     result = result ? result : pool_start(&pool, &gateway->pool, error);
@@ -319,6 +320,7 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         {"connections", .integer = &options->connections, .least = 1, .most = 64},
         {"max-clients", .integer = &options->max_clients, .least = 1, .most = 1000000},
         {"per-address", .integer = &options->per_address, .least = 0, .most = 1000000},
+        {"streams", .integer = &options->streams, .least = 0, .most = 1000000},
     };
     const struct cv_program self = {program, usage, known, CV_COUNT(known)};
     bool is_good = cv_parse_options(&self, argc, argv, ret_exit);
@@ -329,8 +331,11 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 
 int main(int argc, char **argv)
 {
-    struct options options = {
-        .forwarded = "x-forwarded-for", .connections = 8, .max_clients = 12000, .per_address = 64};
+    struct options options = {.forwarded = "x-forwarded-for",
+                              .connections = 8,
+                              .max_clients = 12000,
+                              .per_address = 64,
+                              .streams = 32};
     int code = CV_EXIT_DONE;
     struct cv_error error;
     if (!parse(argc, argv, &options, &code)) {

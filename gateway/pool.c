@@ -199,12 +199,38 @@ static void refuse_unavailable(struct exchange *exchange)
     answer_refuse_sqlstate(&exchange->answer, "08006", "", exchange->id);
 }
 
+/* A request that is refused whoever asks: its key decides whether the caller hears why. */
+static void confirm_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange)
+{
+    struct cv_error error;
+    struct answer refusal = exchange->answer;
+    exchange->answer = (struct answer){0};
+    int result = cv_db_begin(db, &error);
+    result = result ? result : look_up_key(pool, db, exchange, &error);
+    result = result ? result : cv_db_commit(db, &error);
+    if (result == 0) {
+        exchange->answer = refusal;
+        return;
+    }
+    if (result != REFUSED) {
+        answer_refuse_sqlstate(&exchange->answer, cv_db_sqlstate(db), error.message, exchange->id);
+    }
+    cv_db_rollback(db);
+    answer_deinit(&refusal);
+}
+
 static void run(const struct pool *pool, struct cv_db *db, struct exchange *exchange)
 {
     struct cv_error error;
     cv_auto_free char *values = json_dumps(exchange->values, JSON_COMPACT);
-    if (!values || (!cv_db_is_connected(db) && cv_db_reconnect(db, RECONNECT_MS, &error) != 0)) {
+    bool is_refused = exchange->answer.status != 0;
+    if ((!values && !is_refused) ||
+        (!cv_db_is_connected(db) && cv_db_reconnect(db, RECONNECT_MS, &error) != 0)) {
         refuse_unavailable(exchange);
+        return;
+    }
+    if (is_refused) {
+        confirm_key(pool, db, exchange);
         return;
     }
     for (int i = 0;; i++) {

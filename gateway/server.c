@@ -24,6 +24,7 @@ enum {
     BODY_MAX_BYTES = 1024 * 1024,
     DISCARDED_MAX_BYTES =
         16 * 1024 * 1024, /* of a body that is too long: read, so that its sender sees why */
+    STREAM_RETRY_S = 20,  /* until a stream whose reader has gone is found out by its ping */
     ID_BYTES = 12,
     ONCE_KEY_MAX_BYTES = 255,
 };
@@ -270,12 +271,40 @@ static void forget_body(struct answer *answer)
     answer->length = 0;
 }
 
+static void refuse_stream(struct exchange *exchange)
+{
+    exchange->answer.retry_after_s = STREAM_RETRY_S;
+    answer_refuse(
+        &exchange->answer,
+        &(struct problem){
+            .status = 429,
+            .kind = "too-many",
+            .title = "Too much at once",
+            .detail = "you have as many streams open as one caller may: close one, or ask one of "
+                      "them for the topics of several (50 at most)"},
+        exchange->id);
+}
+
+/* A stream stays for minutes, and what its request was made of is not needed any more. */
+static void forget_request(struct exchange *exchange)
+{
+    forget_body(&exchange->answer);
+    json_decref(exchange->values);
+    exchange->values = NULL;
+    cv_buffer_deinit(&exchange->body);
+    principal_deinit(&exchange->principal);
+}
+
 static enum MHD_Result queue_answer(struct exchange *exchange, const char *method)
 {
     struct answer *answer = &exchange->answer;
     if (is_known(exchange)) {
         answer->status = 304;
         forget_body(answer);
+    }
+    if (is_stream(exchange) &&
+        !events_has_room(exchange->server->events, exchange->principal.name)) {
+        refuse_stream(exchange);
     }
     count(exchange, method);
     note(exchange);
@@ -292,6 +321,9 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
             ? MHD_queue_response(exchange->connection, answer->status, response)
             : MHD_NO;
     MHD_destroy_response(response);
+    if (is_stream(exchange)) {
+        forget_request(exchange);
+    }
     return result;
 }
 
@@ -381,6 +413,12 @@ static void refuse_long_body(struct exchange *exchange)
                                             : "a body has at most 1 MiB");
 }
 
+/* Whoever brings a key hears what is wrong with a request only when the key has turned out to be good. */
+static void put_off(struct exchange *exchange)
+{
+    exchange->is_put_off = exchange->answer.status && exchange->principal.key_digest[0];
+}
+
 static void check_body_header(struct exchange *exchange)
 {
     const char *encoding =
@@ -393,7 +431,9 @@ static void check_body_header(struct exchange *exchange)
         length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
     if (exchange->is_body_too_long && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
         refuse_long_body(exchange);
-    } else if (exchange->operation->takes_bytes && !is_part(exchange)) {
+        return; /* without waiting for the body, nor for the key */
+    }
+    if (exchange->operation->takes_bytes && !is_part(exchange)) {
         exchange->is_body_too_long = bytes > 0;
         refuse(exchange, 415, "media-type", "The body has another form",
                "send application/offset+octet-stream");
@@ -402,6 +442,7 @@ static void check_body_header(struct exchange *exchange)
         refuse(exchange, 415, "media-type", "The body has another form",
                "send application/json without an encoding");
     }
+    put_off(exchange);
     set_deadline(exchange, transfer_deadline((size_t)bytes));
 }
 
@@ -442,6 +483,7 @@ static void check_once_key(struct exchange *exchange, const char *method)
     if (length == 0 || length > ONCE_KEY_MAX_BYTES) {
         refuse(exchange, 400, "bad-request", "The request cannot be understood",
                "an Idempotency-Key has 1 to 255 printable characters of ASCII");
+        put_off(exchange);
     }
     exchange->once_key = key;
 }
@@ -539,6 +581,12 @@ static bool answer_here(struct exchange *exchange)
     return exchange->answer.status != 0;
 }
 
+static void refuse_busy(struct exchange *exchange)
+{
+    exchange->answer.retry_after_s = 1;
+    refuse(exchange, 503, "busy", "Try again", "too much is under way, or the gateway is starting");
+}
+
 /* Suspends a request until a thread of the store has done its work. Returns whether it is suspended. */
 static bool hand_to_store(struct exchange *exchange)
 {
@@ -548,10 +596,24 @@ static bool hand_to_store(struct exchange *exchange)
     if (pool && store_pool_take(pool, exchange)) {
         return true;
     }
-    exchange->answer.retry_after_s = 1;
-    refuse(exchange, 503, "busy", "Try again", "too much is under way, or the gateway is starting");
+    refuse_busy(exchange);
     MHD_resume_connection(exchange->connection);
     return true; /* the library asks again */
+}
+
+/* The same for a thread of the database. */
+static bool hand_to_pool(struct exchange *exchange)
+{
+    struct pool *pool = exchange->server->pool;
+    exchange->is_put_off = false;
+    set_deadline(exchange, INT64_MAX);
+    MHD_suspend_connection(exchange->connection);
+    if (pool && pool_take(pool, exchange)) {
+        return true;
+    }
+    refuse_busy(exchange);
+    MHD_resume_connection(exchange->connection);
+    return true;
 }
 
 /* The request is complete: checks its parameters and hands it to the pool. Returns whether it is suspended. */
@@ -563,14 +625,14 @@ static bool dispatch(struct exchange *exchange)
     const char *query = exchange->target[length] ? exchange->target + length + 1 : "";
     const struct request_values values = {exchange->target, length, query, exchange->body.data,
                                           exchange->body.length};
-    struct pool *pool = exchange->server->pool;
     if (exchange->operation == &media_operation) {
         exchange->work = media_answer_target;
         return hand_to_store(exchange);
     }
     if (exchange->is_body_too_long) {
         refuse_long_body(exchange);
-        return false;
+        put_off(exchange);
+        return exchange->is_put_off && hand_to_pool(exchange);
     }
     int result = exchange->body.failed ? -1
                                        : route_check(exchange->operation, &values,
@@ -582,22 +644,15 @@ static bool dispatch(struct exchange *exchange)
                                         faults},
                       exchange->id);
         json_decref(faults);
+        put_off(exchange);
+        return exchange->is_put_off && hand_to_pool(exchange);
+    }
+    if (result != 0) {
+        exchange->answer.retry_after_s = 1;
+        refuse(exchange, 503, "busy", "Try again", "out of memory");
         return false;
     }
-    if (result == 0 && answer_here(exchange)) {
-        return false;
-    }
-    if (result == 0 && pool) {
-        set_deadline(exchange, INT64_MAX);
-        MHD_suspend_connection(exchange->connection);
-        if (pool_take(pool, exchange)) {
-            return true;
-        }
-        MHD_resume_connection(exchange->connection);
-    }
-    exchange->answer.retry_after_s = 1;
-    refuse(exchange, 503, "busy", "Try again", "too much is under way, or the gateway is starting");
-    return !!pool && result == 0; /* it was suspended: the library asks again */
+    return !answer_here(exchange) && hand_to_pool(exchange);
 }
 
 static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connection, const char *url,
@@ -614,14 +669,16 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     if (!exchange->is_begun) {
         exchange->connection = connection;
         begin(exchange, method);
-        return exchange->answer.status ? queue_answer(exchange, method) : MHD_YES;
+        return exchange->answer.status && !exchange->is_put_off ? queue_answer(exchange, method)
+                                                                : MHD_YES;
     }
     if (*upload_size > 0) {
         take_body(exchange, upload, *upload_size);
         *upload_size = 0;
         return MHD_YES;
     }
-    if (!exchange->answer.status && dispatch(exchange)) {
+    if (exchange->is_put_off ? hand_to_pool(exchange)
+                             : !exchange->answer.status && dispatch(exchange)) {
         return MHD_YES;
     }
     return queue_answer(exchange, method);
@@ -671,8 +728,7 @@ void server_ask_again(struct server *server)
     while (exchange) {
         struct exchange *next = exchange->next;
         if (!pool_take(server->pool, exchange)) {
-            exchange->answer.retry_after_s = 1;
-            refuse(exchange, 503, "busy", "Try again", "too much is under way");
+            refuse_busy(exchange);
             server_send(exchange);
         }
         exchange = next;
@@ -697,8 +753,7 @@ void server_take_work(struct exchange *exchange)
     answer_deinit(&exchange->answer);
     exchange->operation = find_named("complete_upload");
     if (!pool_take(exchange->server->pool, exchange)) {
-        exchange->answer.retry_after_s = 1;
-        refuse(exchange, 503, "busy", "Try again", "too much is under way");
+        refuse_busy(exchange);
         server_send(exchange);
     }
 }
@@ -726,8 +781,7 @@ void server_take_answer(struct exchange *exchange)
         if (store_pool_take(exchange->server->store_pool, exchange)) {
             return;
         }
-        exchange->answer.retry_after_s = 1;
-        refuse(exchange, 503, "busy", "Try again", "too much is under way");
+        refuse_busy(exchange);
     }
     server_send(exchange);
 }

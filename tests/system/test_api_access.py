@@ -180,6 +180,21 @@ def test_a_key_that_is_none(gateway):
     assert scrape(port_of(gateway.process)).total("cortana_api_auth_failures_total") == before + len(forged)
 
 
+@pytest.mark.parametrize("method, path, body, headers, status", [
+    ("GET", "/search", None, {}, 400), ("GET", "/jobs/no-uuid", None, {}, 400), ("GET", "/videos?limit=0&no=1", None, {}, 400),
+    ("POST", "/clips", {"no": 1}, {}, 400), ("POST", "/clips", b"{", {"Content_Type": "application/json"}, 400),
+    ("POST", "/clips", b"x", {"Content_Type": "text/plain"}, 415), ("POST", "/clips", {}, {"Idempotency_Key": "x" * 256}, 400),
+    ("POST", "/clips", bytes(1_100_000), {"Content_Type": "application/json"}, 413),
+    ("PATCH", f"/uploads/{uuid.uuid4()}", b"x", {"Content_Type": "text/plain"}, 415)], ids=map(str, range(9)))
+def test_who_asks_comes_before_what_they_ask(gateway, method, path, body, headers, status):
+    """Only whoever has a good credential hears what is wrong with a request."""
+    good = make(gateway)["secret"]
+    assert gateway.ask(path, good, method, body, **headers).status == status
+    for bad in ["cvk_12345678_" + "A" * 43, "cvk_", "x", CALLERS["expired"]][:1 if status == 413 else None]:  # who sends much is cut off
+        answer = gateway.ask(path, bad, method, body, **headers)
+        assert (answer.status, answer.json["title"]) == (401, "Sign in"), answer.data
+
+
 @pytest.mark.parametrize("bearer, wanted, status", [
     (CALLERS["viewer"], {}, 403), (CALLERS["owner"], {}, 403), (ADMIN, {"role": "service"}, 403),
     (OPERATOR, {"role": "service"}, 403), (ADMIN, {"team_id": str(uuid.uuid4())}, 400), (SERVICE, {}, 400),

@@ -254,3 +254,29 @@ def test_kills(program, place, library, tmp_path, listen):
     finally:
         for one in gateways:
             one.end()
+
+
+def test_streams_of_one_caller_are_bounded(program, place, library, tmp_path):
+    """Whoever has too many hears what to do, others are not touched, and one that ends makes room."""
+    own = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "2", "--streams", "2")
+    caller, path = token(), f"/events?topics=video:{library.videos['own']}"
+    opened = [Stream(own, f"video:{library.videos['own']}", caller).wait_ready() for _ in range(2)]
+    try:
+        answer = own.ask(path, caller)
+        assert answer.status == 429 and int(answer.headers["Retry-After"]) > 0 and "close one" in answer.json["detail"]
+        opened.append(Stream(own, "tenant", token(sub=BOB)).wait_ready())
+        opened[0].close()
+        place[2].run("SELECT cancel_job(%s)", place[2].add("clip_generate", {"clip_id": str(uuid.uuid4())}, video_id=library.videos["own"]))
+
+        def has_room():  # once the gateway has written to the one that went away
+            stream = own.connect()
+            stream.request("GET", f"/api/v1{path}", headers={"Authorization": f"Bearer {caller}"})
+            status = stream.getresponse().status
+            stream.close()
+            return status == 200
+
+        wait_until(has_room, "room for a stream")
+    finally:
+        for stream in opened:
+            stream.close()
+        own.end()
