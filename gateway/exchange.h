@@ -12,6 +12,7 @@
 
 struct cv_store;
 struct media_settings;
+struct upload_part;
 
 struct exchange {
     struct server *server;
@@ -26,10 +27,12 @@ struct exchange {
     char address[ADDRESS_TEXT_SIZE];   /* of who asks */
     struct principal principal;
     struct rate_state rate;
-    const char *once_key; /* of the header Idempotency-Key, which the library keeps; NULL: none */
-    struct cv_buffer body;
-    json_t *values; /* checked parameters */
-    char *cookie;   /* for the answer, where it is a success; NULL: none */
+    const char *once_key;  /* of the header Idempotency-Key, which the library keeps; NULL: none */
+    struct cv_buffer body; /* where the operation takes bytes: what of them is not written yet */
+    struct upload_part *part; /* of an upload, while its bytes are taken; NULL: none */
+    uint64_t received;        /* bytes of the body */
+    json_t *values;           /* checked parameters */
+    char *cookie;             /* for the answer, where it is a success; NULL: none */
     struct answer answer;
     int64_t began_ms;
     bool is_begun;
@@ -37,6 +40,7 @@ struct exchange {
     bool is_head;
     bool is_body_too_long;
     bool is_put_off;   /* its refusal, until its API key has been looked up */
-    bool is_last_part; /* of an upload */
+    bool is_last_part; /* of an upload by tus */
+    bool is_joined;    /* an upload whose bytes are all in their place */
     bool is_noted;     /* in the audit log, or has changed nothing */
 };

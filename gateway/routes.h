@@ -26,6 +26,7 @@ enum handler {
     HANDLER_SIGN_IN,  /* the SQL function, for the token in the body, which becomes a cookie */
     HANDLER_SIGN_OUT, /* the gateway */
     HANDLER_EVENTS,   /* the SQL function says what of, and the answer is a stream */
+    HANDLER_TUS,      /* the gateway, with what it knows of tus */
 };
 
 /* What happens to a success that the database has answered with. */
@@ -36,7 +37,9 @@ enum step {
     STEP_OBJECT,        /* media_answer_object */
     STEP_EXPORT,        /* the text of the video, read in the same transaction */
     STEP_UPLOAD_SHOW,   /* upload_show */
-    STEP_UPLOAD_APPEND, /* upload_append; behind the last part the operation complete_upload */
+    STEP_UPLOAD_APPEND, /* upload_open, then the body; behind the last byte api.finish_upload */
+    STEP_UPLOAD_SIGN,   /* upload_sign_parts */
+    STEP_UPLOAD_JOIN,   /* upload_join, then api.finish_upload */
     STEP_UPLOAD_FORGET, /* upload_forget */
 };
 
@@ -66,6 +69,7 @@ struct operation {
     bool is_redacted; /* the answer's body passes cv_redacted_json */
     bool has_body;
     bool takes_bytes;            /* the body is a part of an upload */
+    bool is_creation;            /* the body may stand in headers, as tus has it */
     enum caller_role least_role; /* who may; CALLER_NOBODY: anybody */
     enum rate_class rate;        /* which limit it is counted against */
 };

@@ -4,6 +4,8 @@
 #include "gateway/audit.h"
 #include "gateway/caller.h"
 #include "gateway/media.h"
+#include "gateway/response.h"
+#include "gateway/upload_parts.h"
 #include "gateway/upload_tus.h"
 
 #include <netdb.h>
@@ -23,8 +25,9 @@ enum {
     TARGET_MAX_BYTES = 8 * 1024,
     BODY_MAX_BYTES = 1024 * 1024,
     DISCARDED_MAX_BYTES =
-        16 * 1024 * 1024, /* of a body that is too long: read, so that its sender sees why */
-    STREAM_RETRY_S = 20,  /* until a stream whose reader has gone is found out by its ping */
+        16 * 1024 * 1024,  /* of a body that is too long: read, so that its sender sees why */
+    FINISH_MS = 10 * 1000, /* of the statement that ends an upload */
+    STREAM_RETRY_S = 20,   /* until a stream whose reader has gone is found out by its ping */
     ID_BYTES = 12,
     ONCE_KEY_MAX_BYTES = 255,
 };
@@ -135,89 +138,6 @@ void server_close_late(struct server *server)
 
 /* ---- answers ------------------------------------------------------------------------------------ */
 
-static bool add_header(struct MHD_Response *response, const char *name, const char *value)
-{
-    return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
-}
-
-/* Whether the answer goes on as long as its reader wants. */
-static bool is_stream(const struct exchange *exchange)
-{
-    return exchange->operation && exchange->operation->handler == HANDLER_EVENTS &&
-           exchange->answer.status == 200;
-}
-
-/* draft-ietf-httpapi-ratelimit-headers: what the caller's bucket holds, and what is left in it. */
-static bool add_rate(struct MHD_Response *response, const struct rate_state *rate)
-{
-    char text[96];
-    if (!rate->is_bounded) {
-        return true;
-    }
-    const char *name = rate_class_name(rate->class);
-    (void)snprintf(text, sizeof(text), "\"%s\";q=%d;w=%d", name, rate->burst, rate->window_s);
-    bool good = add_header(response, "RateLimit-Policy", text);
-    (void)snprintf(text, sizeof(text), "\"%s\";r=%d;t=%d", name, rate->left, rate->retry_s);
-    return good && add_header(response, "RateLimit", text);
-}
-
-static bool add_headers(struct MHD_Response *response, const struct exchange *exchange)
-{
-    const struct answer *answer = &exchange->answer;
-    char retry_after[16] = "";
-    const char *name;
-    json_t *value;
-    bool good = true;
-    if (answer->retry_after_s) {
-        (void)snprintf(retry_after, sizeof(retry_after), "%d", answer->retry_after_s);
-    }
-    json_object_foreach(answer->headers, name, value)
-    {
-        good =
-            good && json_is_string(value) && add_header(response, name, json_string_value(value));
-    }
-    return good && add_rate(response, &exchange->rate) &&
-           add_header(response, "Content-Type",
-                      answer->is_problem       ? "application/problem+json"
-                      : answer->content_type   ? answer->content_type
-                      : answer->object_type[0] ? answer->object_type
-                      : is_stream(exchange)    ? "text/event-stream"
-                      : answer->length         ? "application/json"
-                                               : "") &&
-           add_header(response, "X-Accel-Buffering", is_stream(exchange) ? "no" : "") &&
-           add_header(response, "X-Request-Id", exchange->id) &&
-           add_header(response, "ETag", answer->etag) &&
-           add_header(response, "Retry-After", retry_after) &&
-           add_header(response, "Allow", answer->methods) &&
-           add_header(response, "Set-Cookie",
-                      exchange->cookie && answer->status < 300 ? exchange->cookie : "") &&
-           add_header(response, "WWW-Authenticate", answer->status == 401 ? "Bearer" : "") &&
-           add_header(response, "Cache-Control",
-                      answer->is_problem      ? "no-store"
-                      : answer->cache_control ? answer->cache_control
-                      : answer->etag[0]       ? "private, no-cache"
-                                              : "no-store") &&
-           add_header(response, "X-Content-Type-Options", "nosniff") &&
-           add_header(response, "X-Robots-Tag", "noindex") &&
-           add_header(response, "Referrer-Policy", "same-origin") &&
-           add_header(response, "Cross-Origin-Opener-Policy", "same-origin") &&
-           add_header(response, "Connection", exchange->is_body_too_long ? "close" : "");
-}
-
-/* Whether If-None-Match names the ETag, compared weakly (RFC 9110, 13.1.2). */
-static bool is_known(const struct exchange *exchange)
-{
-    const char *etag = exchange->answer.etag;
-    const char *given =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "If-None-Match");
-    unsigned status = exchange->answer.status;
-    if (!etag[0] || !given || exchange->is_write || (status != 200 && status != 206)) {
-        return false;
-    }
-    etag += strncmp(etag, "W/", 2) == 0 ? 2 : 0;
-    return strcmp(given, "*") == 0 || strstr(given, etag) != NULL;
-}
-
 static void count(const struct exchange *exchange, const char *method)
 {
     char status[16];
@@ -241,36 +161,6 @@ static void note(const struct exchange *exchange)
     }
 }
 
-static struct MHD_Response *make_response(struct answer *answer)
-{
-    static char empty[1];
-    struct MHD_Response *response = NULL;
-    if (answer->has_fd) {
-        response = MHD_create_response_from_fd_at_offset64(answer->length, answer->fd,
-                                                           (uint64_t)answer->offset);
-        answer->has_fd = !response; /* closed with the response */
-    } else {
-        bool is_own = !answer->fixed_body && answer->body; /* then the library frees it */
-        const void *body = answer->fixed_body ? (const void *)answer->fixed_body : answer->body;
-        response = MHD_create_response_from_buffer(answer->length, body ? (void *)body : empty,
-                                                   is_own ? MHD_RESPMEM_MUST_FREE
-                                                          : MHD_RESPMEM_PERSISTENT);
-        answer->body = response && is_own ? NULL : answer->body;
-    }
-    return response;
-}
-
-static void forget_body(struct answer *answer)
-{
-    free(cv_take(answer->body));
-    if (answer->has_fd) {
-        (void)close(answer->fd);
-        answer->has_fd = false;
-    }
-    json_object_del(answer->headers, "Content-Range");
-    answer->length = 0;
-}
-
 static void refuse_stream(struct exchange *exchange)
 {
     exchange->answer.retry_after_s = STREAM_RETRY_S;
@@ -288,7 +178,7 @@ static void refuse_stream(struct exchange *exchange)
 /* A stream stays for minutes, and what its request was made of is not needed any more. */
 static void forget_request(struct exchange *exchange)
 {
-    forget_body(&exchange->answer);
+    response_forget_body(&exchange->answer);
     json_decref(exchange->values);
     exchange->values = NULL;
     cv_buffer_deinit(&exchange->body);
@@ -298,30 +188,31 @@ static void forget_request(struct exchange *exchange)
 static enum MHD_Result queue_answer(struct exchange *exchange, const char *method)
 {
     struct answer *answer = &exchange->answer;
-    if (is_known(exchange)) {
+    if (response_is_known(exchange)) {
         answer->status = 304;
-        forget_body(answer);
+        response_forget_body(answer);
     }
-    if (is_stream(exchange) &&
+    if (response_is_stream(exchange) &&
         !events_has_room(exchange->server->events, exchange->principal.name)) {
         refuse_stream(exchange);
     }
     count(exchange, method);
     note(exchange);
-    struct MHD_Response *response = is_stream(exchange)
+    struct MHD_Response *response = response_is_stream(exchange)
                                         ? events_respond(exchange->server->events, exchange)
-                                        : make_response(answer);
+                                        : response_make(answer);
     if (!response) {
         return MHD_NO;
     }
     /* A stream has nothing to send most of the time; the library ends one whose reader takes nothing. */
-    set_deadline(exchange, is_stream(exchange) ? INT64_MAX : transfer_deadline(answer->length));
+    set_deadline(exchange,
+                 response_is_stream(exchange) ? INT64_MAX : transfer_deadline(answer->length));
     enum MHD_Result result =
-        add_headers(response, exchange)
+        response_add_headers(response, exchange)
             ? MHD_queue_response(exchange->connection, answer->status, response)
             : MHD_NO;
     MHD_destroy_response(response);
-    if (is_stream(exchange)) {
+    if (response_is_stream(exchange)) {
         forget_request(exchange);
     }
     return result;
@@ -400,17 +291,9 @@ static bool is_part(const struct exchange *exchange)
     return type && strcasecmp(type, "application/offset+octet-stream") == 0;
 }
 
-static size_t body_max(const struct exchange *exchange)
-{
-    return exchange->operation && exchange->operation->takes_bytes ? UPLOAD_PART_MAX_BYTES
-                                                                   : BODY_MAX_BYTES;
-}
-
 static void refuse_long_body(struct exchange *exchange)
 {
-    refuse(exchange, 413, "too-large", "Too much at once",
-           exchange->operation->takes_bytes ? "send parts of at most 8 MiB"
-                                            : "a body has at most 1 MiB");
+    refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
 }
 
 /* Whoever brings a key hears what is wrong with a request only when the key has turned out to be good. */
@@ -426,18 +309,25 @@ static void check_body_header(struct exchange *exchange)
     const char *length =
         MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
     int64_t bytes = 0;
-    int64_t most = (int64_t)body_max(exchange);
+    int64_t most = exchange->operation->takes_bytes ? INT64_MAX : BODY_MAX_BYTES;
     exchange->is_body_too_long =
         length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
     if (exchange->is_body_too_long && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
         refuse_long_body(exchange);
         return; /* without waiting for the body, nor for the key */
     }
-    if (exchange->operation->takes_bytes && !is_part(exchange)) {
+    if (exchange->operation->takes_bytes && !length) {
+        /* The library goes on with the next chunk of a connection that is suspended. */
+        exchange->is_body_too_long = true;
+        refuse(exchange, 411, "length", "The length is missing",
+               "say by Content-Length how many bytes come: a body in chunks is not taken here");
+    } else if (exchange->operation->takes_bytes && !is_part(exchange)) {
         exchange->is_body_too_long = bytes > 0;
         refuse(exchange, 415, "media-type", "The body has another form",
                "send application/offset+octet-stream");
-    } else if (encoding || (exchange->operation->has_body && !is_json(exchange))) {
+    } else if (encoding ||
+               (exchange->operation->has_body && !is_json(exchange) &&
+                !(exchange->operation->is_creation && upload_translate_creation(exchange)))) {
         exchange->is_body_too_long = bytes > 0;
         refuse(exchange, 415, "media-type", "The body has another form",
                "send application/json without an encoding");
@@ -523,15 +413,26 @@ static void begin(struct exchange *exchange, const char *method)
     }
 }
 
-static void take_body(struct exchange *exchange, const char *data, size_t length)
+/* Takes what has come of a body; false: more than is read of a request that is refused anyway. */
+static bool take_body(struct exchange *exchange, const char *data, size_t length)
 {
-    if (exchange->body.length + length > body_max(exchange)) {
+    bool is_written = exchange->part && !exchange->answer.status;
+    exchange->received += length;
+    if (is_written) {
+        if (exchange->body.length == 0) {
+            set_deadline(exchange, transfer_deadline(UPLOAD_PIECE_BYTES));
+        }
+        cv_buffer_append(&exchange->body, data, length);
+        return true;
+    }
+    if (exchange->received > BODY_MAX_BYTES || exchange->operation->takes_bytes) {
         exchange->is_body_too_long = true;
         cv_buffer_clear(&exchange->body);
     }
     if (!exchange->is_body_too_long) {
         cv_buffer_append(&exchange->body, data, length);
     }
+    return exchange->received <= DISCARDED_MAX_BYTES;
 }
 
 static void answer_document(struct exchange *exchange)
@@ -571,6 +472,9 @@ static bool answer_here(struct exchange *exchange)
         break;
     case HANDLER_SIGN_OUT:
         caller_sign_out(exchange, admission->is_plain_cookie_allowed);
+        break;
+    case HANDLER_TUS:
+        upload_answer_options(exchange);
         break;
     case HANDLER_EVENTS:
         take_last_event_id(exchange);
@@ -672,9 +576,22 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
         return exchange->answer.status && !exchange->is_put_off ? queue_answer(exchange, method)
                                                                 : MHD_YES;
     }
-    if (*upload_size > 0) {
-        take_body(exchange, upload, *upload_size);
+    bool takes_bytes = exchange->operation && exchange->operation->takes_bytes &&
+                       !exchange->answer.status && !exchange->is_put_off;
+    if (*upload_size > 0 && !(takes_bytes && !exchange->part)) {
+        if (!take_body(exchange, upload, *upload_size)) {
+            return MHD_NO;
+        }
         *upload_size = 0;
+        if (takes_bytes && exchange->body.length >= UPLOAD_PIECE_BYTES) {
+            exchange->work = upload_write;
+            (void)hand_to_store(exchange);
+        }
+        return MHD_YES;
+    }
+    if (takes_bytes && exchange->part) {
+        exchange->work = upload_close;
+        (void)hand_to_store(exchange);
         return MHD_YES;
     }
     if (exchange->is_put_off ? hand_to_pool(exchange)
@@ -735,23 +652,28 @@ void server_ask_again(struct server *server)
     }
 }
 
-static const struct operation *find_named(const char *name)
-{
-    size_t i = 0;
-    while (i + 1 < operation_count && strcmp(operations[i].name, name) != 0) {
-        i++;
-    }
-    return &operations[i];
-}
+/* What follows when all bytes of an upload are in the store. */
+static const struct operation finish_upload = {
+    .name = "finish_upload",
+    .method = "POST",
+    .sql = "SELECT status, etag, headers, body FROM api.finish_upload($1::jsonb)",
+    .time_limit_ms = FINISH_MS,
+    .handler = HANDLER_DATABASE,
+    .step = STEP_UPLOAD_SHOW,
+    .least_role = CALLER_EDITOR,
+    .rate = RATE_WRITE,
+};
 
 void server_take_work(struct exchange *exchange)
 {
-    if (!exchange->is_last_part || exchange->operation->step != STEP_UPLOAD_APPEND) {
+    if ((!exchange->is_last_part && !exchange->is_joined) ||
+        exchange->operation == &finish_upload) {
         server_send(exchange);
         return;
     }
     answer_deinit(&exchange->answer);
-    exchange->operation = find_named("complete_upload");
+    exchange->operation = &finish_upload;
+    exchange->once_key = NULL; /* its answer is kept already */
     if (!pool_take(exchange->server->pool, exchange)) {
         refuse_busy(exchange);
         server_send(exchange);
@@ -776,7 +698,9 @@ void server_take_answer(struct exchange *exchange)
         exchange->work = step == STEP_REMOVE          ? media_remove
                          : step == STEP_OBJECT        ? media_answer_object
                          : step == STEP_UPLOAD_SHOW   ? upload_show
-                         : step == STEP_UPLOAD_APPEND ? upload_append
+                         : step == STEP_UPLOAD_APPEND ? upload_open
+                         : step == STEP_UPLOAD_SIGN   ? upload_sign_parts
+                         : step == STEP_UPLOAD_JOIN   ? upload_join
                                                       : upload_forget;
         if (store_pool_take(exchange->server->store_pool, exchange)) {
             return;
@@ -832,6 +756,7 @@ static void on_completed(void *opaque, struct MHD_Connection *connection, void *
     free(exchange->cookie);
     principal_deinit(&exchange->principal);
     cv_buffer_deinit(&exchange->body);
+    upload_part_free(exchange->part);
     json_decref(exchange->values);
     answer_deinit(&exchange->answer);
     free(exchange);

@@ -1,157 +1,41 @@
 #include "gateway/upload_tus.h"
 
-#include "common/store/store.h"
-
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum {
-    PUT_SECONDS = 24 * 3600, /* that a bucket takes an upload by the URL it is given */
     STATUS_LOCKED = 423,
+    METADATA_VALUE_MAX = 2048, /* bytes of Base64: more than any member of the body may have */
 };
 
-struct upload {
-    json_t *body;
-    const char *id, *key;
-    int64_t size;
-    bool is_complete; /* its end was told to the scanner */
+struct upload_part {
+    struct upload upload;
+    char *spool;
+    int fd;     /* -1: all bytes are in place */
+    int64_t at; /* where the next byte goes */
 };
 
-static void upload_deinit(struct upload *upload)
+void upload_part_free(struct upload_part *part)
 {
-    json_decref(upload->body);
-}
-CV_DEFINE_CLEANUP_ADDRESS(struct upload, upload_deinit)
-
-static bool read_upload(const struct exchange *exchange, struct upload *upload)
-{
-    const struct answer *answer = &exchange->answer;
-    upload->body = json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
-    upload->id = json_string_value(json_object_get(upload->body, "id"));
-    upload->key = json_string_value(json_object_get(upload->body, "key"));
-    upload->size = json_integer_value(json_object_get(upload->body, "size"));
-    const char *state = json_string_value(json_object_get(upload->body, "state"));
-    upload->is_complete = state && strcmp(state, "complete") == 0;
-    return upload->id != NULL;
-}
-
-static void refuse(struct exchange *exchange, unsigned status, const char *kind, const char *title,
-                   const char *detail)
-{
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){.status = status, .kind = kind, .title = title, .detail = detail},
-        exchange->id);
-}
-
-static void refuse_store(struct exchange *exchange, const struct cv_error *error)
-{
-    if (error) {
-        cv_log_error(error, exchange->operation->name);
+    if (!part) {
+        return;
     }
-    exchange->answer.retry_after_s = 1;
-    refuse(exchange, 503, "unavailable", "The store is away", "try again in a moment");
-}
-
-static int spool_key(const char *id, char **ret_key, struct cv_error *error)
-{
-    return cv_format(ret_key, error, "%s%s", CV_KEYS_UPLOADS, id);
-}
-
-/* The directory of a store; NULL: it is a bucket. */
-static const char *directory_of(const struct cv_store *store)
-{
-    const char *name = cv_store_name(store);
-    return strncmp(name, "dir:", 4) == 0 ? name + 4 : NULL;
-}
-
-/* How many bytes there are: in the spool, or at the object's place. */
-static int read_offset(struct cv_store *store, const struct upload *upload, int64_t *ret_offset,
-                       struct cv_error *error)
-{
-    cv_auto_free char *spool = NULL;
-    struct cv_object_info info = {0};
-    int result = spool_key(upload->id, &spool, error);
-    result = result ? result : cv_store_head(store, spool, &info, error);
-    if (result == CV_STORE_NOT_FOUND) {
-        result = cv_store_head(store, upload->key, &info, error);
+    if (part->fd >= 0) {
+        (void)close(part->fd); /* the lock goes with it */
     }
-    *ret_offset = result == 0 ? info.size : 0;
-    return result < 0 ? result : 0;
+    upload_deinit(&part->upload);
+    free(part->spool);
+    free(part);
 }
+CV_DEFINE_CLEANUP(struct upload_part *, upload_part_free)
 
-static void set_tus_headers(struct answer *answer, int64_t offset, int64_t size)
-{
-    char number[2][24];
-    (void)snprintf(number[0], sizeof(number[0]), "%lld", (long long)offset);
-    (void)snprintf(number[1], sizeof(number[1]), "%lld", (long long)size);
-    if (!answer->headers) {
-        answer->headers = json_object();
-    }
-    (void)json_object_set_new(answer->headers, "Tus-Resumable", json_string("1.0.0"));
-    (void)json_object_set_new(answer->headers, "Upload-Offset", json_string(number[0]));
-    (void)json_object_set_new(answer->headers, "Upload-Length", json_string(number[1]));
-}
+/* ---- the beginning of a request ------------------------------------------------------------------ */
 
-static void empty_answer(struct answer *answer)
-{
-    free(cv_take(answer->body));
-    answer->length = 0;
-    answer->status = 204;
-}
-
-static int show(struct cv_store *store, struct exchange *exchange, const struct upload *upload,
-                struct cv_error *error)
-{
-    struct answer *answer = &exchange->answer;
-    cv_auto_free char *url = NULL;
-    int64_t offset = upload->size;
-    bool is_bucket = !directory_of(store);
-    int result = upload->is_complete ? 0 : read_offset(store, upload, &offset, error);
-    if (result == 0 && is_bucket && !upload->is_complete) {
-        result = cv_store_presign(store, upload->key, "PUT", PUT_SECONDS, &url, error);
-    }
-    if (result != 0) {
-        return result;
-    }
-    set_tus_headers(answer, offset, upload->size);
-    if (exchange->is_last_part) {
-        empty_answer(answer);
-        return 0;
-    }
-    (void)json_object_del(upload->body, "key");
-    bool good =
-        json_object_set_new(upload->body, "mode", json_string(is_bucket ? "put" : "tus")) == 0 &&
-        json_object_set_new(upload->body, "offset", json_integer(offset)) == 0 &&
-        json_object_set_new(upload->body, "url", url ? json_string(url) : json_null()) == 0;
-    char *text = good ? json_dumps(upload->body, JSON_COMPACT) : NULL;
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an upload");
-    }
-    free(answer->body);
-    answer->body = text;
-    answer->length = strlen(text);
-    return 0;
-}
-
-void upload_show(struct cv_store *store, struct exchange *exchange)
-{
-    cv_auto(upload_deinit) struct upload upload = {0};
-    struct cv_error error;
-    if (!store || !read_upload(exchange, &upload)) {
-        refuse_store(exchange, NULL);
-    } else if (show(store, exchange, &upload, &error) != 0) {
-        refuse_store(exchange, &error);
-    }
-}
-
-/* ---- a part -------------------------------------------------------------------------------------- */
-
-/* Opens the file that the parts are gathered in, made durably when it is not there, as its only writer. 0, or
- * STATUS_LOCKED. */
+/* Opens the spool, made durably when it is not there, as its only writer. 0, or STATUS_LOCKED. */
 static int open_spool(struct cv_store *store, const char *key, int *ret_fd, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
@@ -161,7 +45,7 @@ static int open_spool(struct cv_store *store, const char *key, int *ret_fd, stru
         const struct cv_put_params once = {.create_only = true};
         result = cv_store_put(store, key, "", 0, &once, NULL, error);
     }
-    result = result < 0 ? result : cv_format(&path, error, "%s/%s", directory_of(store), key);
+    result = result < 0 ? result : cv_format(&path, error, "%s/%s", upload_directory(store), key);
     if (result != 0) {
         return result;
     }
@@ -177,100 +61,223 @@ static int open_spool(struct cv_store *store, const char *key, int *ret_fd, stru
     return 0;
 }
 
-static int write_part(int fd, const struct cv_buffer *part, int64_t offset, struct cv_error *error)
+/* The file of an upload that is open, and how many bytes there are; fd -1 where all of them are in their place. */
+static int open_part(struct cv_store *store, struct upload_part *part, struct cv_error *error)
 {
-    for (size_t done = 0; done < part->length;) {
-        ssize_t written =
-            pwrite(fd, part->data + done, part->length - done, (off_t)(offset + (int64_t)done));
-        if (written < 0 && errno != EINTR) {
-            int failure = errno;
-            /* A part that did not fit leaves nothing behind. */
-            return ftruncate(fd, (off_t)offset) == 0
-                       ? cv_fail_errno(error, failure, "cannot write an upload")
-                       : cv_fail_errno(error, errno, "cannot take back a part of an upload");
-        }
-        done += written > 0 ? (size_t)written : 0;
-    }
-    return fsync(fd) == 0 ? 0 : cv_fail_errno(error, errno, "cannot write an upload to disk");
-}
-
-/* The part of an upload that is open. The lock ends with `fd`, and the last part's file is moved while it is held. */
-static int append(struct cv_store *store, struct exchange *exchange, const struct upload *upload,
-                  int64_t offset, struct cv_error *error)
-{
-    cv_auto_free char *spool = NULL;
-    cv_auto_fd int fd = -1;
     struct stat status;
-    int64_t there = 0;
-    int64_t end = offset + (int64_t)exchange->body.length;
-    int result = spool_key(upload->id, &spool, error);
-    result = result ? result : read_offset(store, upload, &there, error);
-    bool is_in_place = there == upload->size; /* or all bytes are in the spool */
-    if (result == 0 && !is_in_place) {
-        result = open_spool(store, spool, &fd, error);
-    }
-    if (result != 0) {
-        return result;
-    }
-    if (fd >= 0) {
-        there = fstat(fd, &status) == 0 ? (int64_t)status.st_size : -1;
-    }
-    if (there != offset || end > upload->size) {
-        refuse(exchange, 409, "offset", "The upload goes on elsewhere",
-               "ask by HEAD for Upload-Offset, and send what is behind it");
-        set_tus_headers(&exchange->answer, there, upload->size);
+    struct cv_object_info info;
+    int result = upload_spool_key(part->upload.id, &part->spool, error);
+    result = result ? result : cv_store_head(store, part->upload.key, &info, error);
+    if (result == 0 && info.size == part->upload.size) {
+        part->at = info.size;
         return 0;
     }
-    result = fd >= 0 ? write_part(fd, &exchange->body, offset, error) : 0;
-    if (result == 0 && end == upload->size) {
-        result = cv_store_move(store, spool, upload->key, NULL, NULL, error);
-        result = result == CV_STORE_NOT_FOUND ? 0 : result; /* it was moved, and nobody was told */
-        exchange->is_last_part = result == 0;
+    result = result < 0 ? result : open_spool(store, part->spool, &part->fd, error);
+    if (result == 0 && cv_store_head(store, part->upload.key, &info, error) == 0) {
+        /* Another request has moved the file before this one has opened, and so made, it. */
+        part->at = info.size;
+        return cv_store_delete(store, part->spool, error);
     }
-    if (result == 0) {
-        empty_answer(&exchange->answer);
-        set_tus_headers(&exchange->answer, end, upload->size);
+    if (result == 0 && fstat(part->fd, &status) != 0) {
+        return cv_fail_errno(error, errno, "cannot look at %s", part->spool);
     }
+    part->at = result == 0 ? (int64_t)status.st_size : 0;
     return result;
 }
 
-void upload_append(struct cv_store *store, struct exchange *exchange)
+static int64_t content_length(const struct exchange *exchange)
 {
-    cv_auto(upload_deinit) struct upload upload = {0};
+    const char *text =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
+    int64_t bytes = 0;
+    return text && cv_parse_int(text, 0, INT64_MAX / 2, &bytes) ? bytes : 0;
+}
+
+static void refuse_offset(struct exchange *exchange, int64_t offset, int64_t size)
+{
+    upload_refuse(exchange, 409, "offset", "The upload goes on elsewhere",
+                  "ask by HEAD for Upload-Offset, and send what is behind it, up to its length");
+    upload_set_tus_headers(&exchange->answer, offset, size);
+}
+
+void upload_open(struct cv_store *store, struct exchange *exchange)
+{
+    cv_auto(upload_part_free) struct upload_part *part = calloc(1, sizeof(*part));
     struct cv_error error;
     int64_t offset = -1;
     const char *text =
         MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Upload-Offset");
-    if (!store || !read_upload(exchange, &upload)) {
-        refuse_store(exchange, NULL);
-    } else if (!text || !cv_parse_int(text, 0, INT64_MAX / 2, &offset)) {
-        refuse(exchange, 400, "bad-request", "The request cannot be understood",
-               "the header Upload-Offset is to say where the bytes go");
-    } else if (!directory_of(store)) {
-        refuse(exchange, 409, "wrong-state", "Its state forbids this",
-               "this upload is put to its url, not here");
+    if (part) {
+        part->fd = -1;
+    }
+    if (!store || !part || !upload_read(exchange, &part->upload)) {
+        upload_refuse_store(exchange, NULL);
+        return;
+    }
+    if (!text || !cv_parse_int(text, 0, INT64_MAX / 2, &offset)) {
+        upload_refuse(exchange, 400, "bad-request", "The request cannot be understood",
+                      "the header Upload-Offset is to say where the bytes go");
+        return;
+    }
+    if (!upload_directory(store)) {
+        upload_refuse(exchange, 409, "wrong-state", "Its state forbids this",
+                      "this upload goes to a bucket: POST …/parts has the URLs for its parts");
+        return;
+    }
+    int result = open_part(store, part, &error);
+    if (result == STATUS_LOCKED) {
+        exchange->answer.retry_after_s = 1;
+        upload_refuse(exchange, STATUS_LOCKED, "locked", "Somebody else writes",
+                      "another request sends bytes of this upload at this moment");
+    } else if (result != 0) {
+        upload_refuse_store(exchange, &error);
+    } else if (part->at != offset || offset + content_length(exchange) > part->upload.size) {
+        refuse_offset(exchange, part->at, part->upload.size);
     } else {
-        int result = append(store, exchange, &upload, offset, &error);
-        if (result == STATUS_LOCKED) {
-            exchange->answer.retry_after_s = 1;
-            refuse(exchange, STATUS_LOCKED, "locked", "Somebody else writes",
-                   "another request sends bytes of this upload at this moment");
-        } else if (result != 0) {
-            refuse_store(exchange, result < 0 ? &error : NULL);
-        }
+        answer_deinit(&exchange->answer); /* the request has none before its body */
+        exchange->part = cv_take(part);
     }
 }
 
-void upload_forget(struct cv_store *store, struct exchange *exchange)
+/* ---- its body ------------------------------------------------------------------------------------ */
+
+static int write_piece(struct upload_part *part, const struct cv_buffer *piece,
+                       struct cv_error *error)
 {
-    cv_auto(upload_deinit) struct upload upload = {0};
-    cv_auto_free char *spool = NULL;
-    struct cv_error error;
-    int result = store && read_upload(exchange, &upload) ? spool_key(upload.id, &spool, &error) : 1;
-    result = result ? result : cv_store_delete(store, spool, &error);
-    if (result != 0) {
-        refuse_store(exchange, result < 0 ? &error : NULL);
-    } else {
-        empty_answer(&exchange->answer);
+    for (size_t done = 0; done < piece->length;) {
+        ssize_t written = pwrite(part->fd, piece->data + done, piece->length - done,
+                                 (off_t)(part->at + (int64_t)done));
+        if (written < 0 && errno != EINTR) {
+            int failure = errno;
+            /* A piece that did not fit leaves nothing behind. */
+            return ftruncate(part->fd, (off_t)part->at) == 0
+                       ? cv_fail_errno(error, failure, "cannot write an upload")
+                       : cv_fail_errno(error, errno, "cannot take back a piece of an upload");
+        }
+        done += written > 0 ? (size_t)written : 0;
     }
+    part->at += (int64_t)piece->length;
+    return 0;
+}
+
+void upload_write(struct cv_store *store, struct exchange *exchange)
+{
+    struct upload_part *part = exchange->part;
+    struct cv_error error;
+    (void)store;
+    if (part->fd >= 0 && write_piece(part, &exchange->body, &error) != 0) {
+        upload_refuse_store(exchange, &error);
+    }
+    cv_buffer_clear(&exchange->body);
+}
+
+/* Durable, and the object in its place where it is whole; the lock is held until that is done. */
+static int finish(struct cv_store *store, struct exchange *exchange, struct upload_part *part,
+                  struct cv_error *error)
+{
+    if (part->fd >= 0 && fsync(part->fd) != 0) {
+        return cv_fail_errno(error, errno, "cannot write an upload to disk");
+    }
+    if (part->at < part->upload.size) {
+        return 0;
+    }
+    int result = cv_store_move(store, part->spool, part->upload.key, NULL, NULL, error);
+    result = result == CV_STORE_NOT_FOUND ? 0 : result; /* it was moved, and nobody was told */
+    exchange->is_last_part = result == 0;
+    return result;
+}
+
+void upload_close(struct cv_store *store, struct exchange *exchange)
+{
+    struct upload_part *part = exchange->part;
+    struct cv_error error;
+    upload_write(store, exchange);
+    if (!exchange->answer.status) {
+        if (!store || finish(store, exchange, part, &error) != 0) {
+            upload_refuse_store(exchange, store ? &error : NULL);
+        } else {
+            upload_answer_empty(&exchange->answer);
+            upload_set_tus_headers(&exchange->answer, part->at, part->upload.size);
+        }
+    }
+    upload_part_free(cv_take(exchange->part));
+}
+
+/* ---- creation ------------------------------------------------------------------------------------ */
+
+/* Upload-Metadata: "name Base64,name Base64". What the body has no member for is left out, as tus has it. */
+static void take_metadata(json_t *body, const char *text)
+{
+    static const struct {
+        const char *name, *member;
+    } known[] = {{"filename", "name"},
+                 {"name", "name"},
+                 {"title", "title"},
+                 {"team_id", "team_id"},
+                 {"sha256", "sha256"}};
+    while (*text) {
+        unsigned char bytes[METADATA_VALUE_MAX];
+        text += strspn(text, ", ");
+        size_t name = strcspn(text, " ,");
+        const char *value = text + name + strspn(text + name, " ");
+        size_t length = strcspn(value, ",");
+        for (size_t i = 0; i < CV_COUNT(known); i++) {
+            bool is_it = strlen(known[i].name) == name && memcmp(text, known[i].name, name) == 0;
+            if (is_it && length > 0 && length % 4 == 0 && length < sizeof(bytes)) {
+                int count = EVP_DecodeBlock(bytes, (const unsigned char *)value, (int)length);
+                for (size_t at = length; count > 0 && at > length - 2 && value[at - 1] == '=';
+                     at--) {
+                    count--; /* OpenSSL counts what was padded */
+                }
+                json_t *string =
+                    count >= 0 ? json_stringn((const char *)bytes, (size_t)count) : NULL;
+                (void)(string && json_object_set_new(body, known[i].member, string));
+            }
+        }
+        text = value + length;
+    }
+}
+
+bool upload_translate_creation(struct exchange *exchange)
+{
+    const char *length =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Upload-Length");
+    const char *metadata =
+        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Upload-Metadata");
+    int64_t bytes = -1;
+    if (!length || content_length(exchange) > 0) {
+        return false;
+    }
+    cv_auto(json_decref) json_t *body = json_object();
+    take_metadata(body, metadata ? metadata : "");
+    json_t *size =
+        cv_parse_int(length, 0, INT64_MAX, &bytes) ? json_integer(bytes) : json_string(length);
+    if (!body || !size || json_object_set_new(body, "size", size) != 0) {
+        return false;
+    }
+    cv_auto_free char *text = json_dumps(body, JSON_COMPACT);
+    cv_buffer_text(&exchange->body, text ? text : "");
+    return text != NULL;
+}
+
+static double longest_upload(void)
+{
+    for (size_t i = 0; i < operation_count; i++) {
+        for (size_t k = 0; operations[i].is_creation && k < operations[i].rule_count; k++) {
+            if (strcmp(operations[i].rules[k].name, "size") == 0) {
+                return operations[i].rules[k].high;
+            }
+        }
+    }
+    return 0;
+}
+
+void upload_answer_options(struct exchange *exchange)
+{
+    char most[24];
+    (void)snprintf(most, sizeof(most), "%.0f", longest_upload());
+    exchange->answer.headers =
+        json_pack("{s:s, s:s, s:s, s:s}", "Tus-Resumable", "1.0.0", "Tus-Version", "1.0.0",
+                  "Tus-Extension", "creation,termination", "Tus-Max-Size", most);
+    exchange->answer.status = 204;
 }

@@ -11,7 +11,7 @@ import json
 import pathlib
 import sys
 
-METHODS = ("get", "post", "put", "patch", "delete")
+METHODS = ("get", "post", "put", "patch", "delete", "options")
 KNOWN = {"type", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "enum", "default", "description"}
 TYPES = {"string": "TYPE_TEXT", "integer": "TYPE_INTEGER", "number": "TYPE_NUMBER", "boolean": "TYPE_BOOLEAN",
          "object": "TYPE_OBJECT", "array": "TYPE_LIST"}
@@ -139,6 +139,7 @@ def main(source, target):
                        f".step = STEP_{operation.get('x-step', 'none').upper()}",
                        f".is_redacted = {str(operation.get('x-redact', False)).lower()}",
                        f".takes_bytes = {str('x-bytes' in operation).lower()}",
+                       f".is_creation = {str('x-tus' in operation).lower()}",
                        f".has_body = {str('requestBody' in operation).lower()}",
                        f".least_role = CALLER_{'NOBODY' if operation.get('security') == [] else operation.get('x-role', 'viewer').upper()}",
                        f".rate = RATE_{operation.get('x-rate', 'read' if method == 'get' else 'write').upper()}"]

@@ -4,7 +4,7 @@ import {ask, Problem} from './api.js';
 import {listen} from './live.js';
 import {OPEN} from './parts/states.js';
 
-const PART = 8 * 1024 * 1024; // bytes in one request, the most the API takes
+const PART = 8 * 1024 * 1024; // bytes in one request: what is sent again after a fault
 const AT_ONCE = 2;
 const AGAIN_MS = 2000; // after a failure; doubled up to
 const AGAIN_LONGEST_MS = 30000;
@@ -157,9 +157,12 @@ class Uploads extends EventTarget {
         if (upload.state === 'complete') {
             return;
         }
-        if (upload.mode === 'put') {
-            if (item.sent < item.size) {
-                await this.transfer(item, 'PUT', upload.url, item.file, {}, 0);
+        if (upload.mode === 'parts') {
+            for (let number = 1, from = 0; from < item.size; number++, from += upload.part_size) {
+                if (!upload.parts.includes(number)) {
+                    const {items: [part]} = await ask(`/uploads/${item.id}/parts`, {method: 'POST', body: {numbers: [number]}});
+                    await this.transfer(item, 'PUT', part.url, item.file.slice(from, from + part.size), {}, item.sent);
+                }
             }
             await ask(`/uploads/${item.id}/complete`, {method: 'POST'});
             return;

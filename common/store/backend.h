@@ -79,6 +79,15 @@ struct cv_store_backend {
                 struct cv_error *error);
     int (*presign)(struct cv_store *store, const char *key, const char *method, int64_t seconds,
                    char **ret_url, struct cv_error *error);
+    /* Of uploads in parts; NULL: the store is not a bucket. */
+    int (*parts_find)(struct cv_store *store, const char *key, bool make,
+                      struct cv_store_parts *ret_parts, struct cv_error *error);
+    int (*parts_presign)(struct cv_store *store, const char *key,
+                         const struct cv_store_parts *parts, const struct cv_store_part *part,
+                         int64_t seconds, char **ret_url, struct cv_error *error);
+    int (*parts_join)(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
+                      struct cv_object_info *ret_info, struct cv_error *error);
+    int (*parts_drop)(struct cv_store *store, const char *key, struct cv_error *error);
     /* NULL: the store is not a bucket. */
     int (*bucket_request)(struct cv_store *store, const char *method, const char *subresource,
                           const char *body, int *ret_status, char **ret_body,

@@ -312,6 +312,51 @@ int cv_store_presign(struct cv_store *store, const char *key, const char *method
     return result ? result : store->backend->presign(store, key, method, seconds, ret_url, error);
 }
 
+void cv_store_parts_deinit(struct cv_store_parts *parts)
+{
+    free(parts->upload_id);
+    free(parts->items);
+    *parts = (struct cv_store_parts){0};
+}
+
+int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
+                        struct cv_store_parts *ret_parts, struct cv_error *error)
+{
+    *ret_parts = (struct cv_store_parts){0};
+    int result = cv_store_check_key(key, error);
+    if (result == 0 && !store->backend->parts_find) {
+        return CV_STORE_UNSUPPORTED;
+    }
+    result = result ? result : store->backend->parts_find(store, key, make, ret_parts, error);
+    return cv_store_judge(result, error);
+}
+
+int cv_store_parts_presign(struct cv_store *store, const char *key,
+                           const struct cv_store_parts *parts, const struct cv_store_part *part,
+                           int64_t seconds, char **ret_url, struct cv_error *error)
+{
+    return store->backend->parts_presign
+               ? store->backend->parts_presign(store, key, parts, part, seconds, ret_url, error)
+               : (int)CV_STORE_UNSUPPORTED;
+}
+
+int cv_store_parts_join(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
+                        struct cv_object_info *ret_info, struct cv_error *error)
+{
+    return store->backend->parts_join
+               ? cv_store_judge(store->backend->parts_join(store, key, parts, ret_info, error),
+                                error)
+               : (int)CV_STORE_UNSUPPORTED;
+}
+
+int cv_store_parts_drop(struct cv_store *store, const char *key, struct cv_error *error)
+{
+    int result = cv_store_check_key(key, error);
+    return result || !store->backend->parts_drop
+               ? result
+               : cv_store_judge(store->backend->parts_drop(store, key, error), error);
+}
+
 int cv_store_bucket_request(struct cv_store *store, const char *method, const char *subresource,
                             const char *body, int *ret_status, char **ret_body,
                             struct cv_error *error)

@@ -192,6 +192,48 @@ CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store, const char *me
 CV_MUST_CHECK int cv_store_presign(struct cv_store *store, const char *key, const char *method,
                                    int64_t seconds, char **ret_url, struct cv_error *error);
 
+/* ---- objects that others put in parts ---------------------------------------------------------- */
+
+enum { CV_STORE_PARTS_MAX = 10000, CV_STORE_PART_BYTES_MIN = 5 << 20 }; /* S3's; the last is free */
+
+struct cv_store_part {
+    int number; /* 1…CV_STORE_PARTS_MAX */
+    int64_t size;
+    char etag[CV_STORE_ETAG_SIZE];
+};
+
+/* An upload under way, as the bucket knows it: nobody else has to remember anything. */
+struct cv_store_parts {
+    char *upload_id;
+    struct cv_store_part *items; /* those that are there, by number */
+    size_t count;
+};
+
+void cv_store_parts_deinit(struct cv_store_parts *parts);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_store_parts, cv_store_parts_deinit)
+
+/* The upload of a key, which is begun where there is none and `make` says so; else CV_STORE_NOT_FOUND.
+ * *ret_parts is initialised here. CV_STORE_UNSUPPORTED for a store that is no bucket. */
+CV_MUST_CHECK int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
+                                      struct cv_store_parts *ret_parts, struct cv_error *error);
+
+/* A URL by which somebody without credentials puts the part of this number, of exactly this size, for
+ * `seconds`; free() it. */
+CV_MUST_CHECK int cv_store_parts_presign(struct cv_store *store, const char *key,
+                                         const struct cv_store_parts *parts,
+                                         const struct cv_store_part *part, int64_t seconds,
+                                         char **ret_url, struct cv_error *error);
+
+/* Makes the object of its parts, which begin with 1 and leave none out (CV_ERROR_CONSTRAINT). */
+CV_MUST_CHECK int cv_store_parts_join(struct cv_store *store, const char *key,
+                                      const struct cv_store_parts *parts,
+                                      struct cv_object_info *ret_info, struct cv_error *error);
+
+/* Drops the upload of a key with what has come of it. One that is not there is a success, and so is a
+ * store that is no bucket. */
+CV_MUST_CHECK int cv_store_parts_drop(struct cv_store *store, const char *key,
+                                      struct cv_error *error);
+
 /* ---- does it work? --------------------------------------------------------------------------- */
 
 enum cv_store_access { CV_STORE_READ, CV_STORE_WRITE };

@@ -14,7 +14,7 @@ import urllib.parse
 import urllib.request
 
 API = os.environ["API"]
-PART_BYTES = 8 * 1024 * 1024  # what the API takes at once
+PART_BYTES = 8 * 1024 * 1024  # what is sent again after a fault
 WAIT_S = 30
 
 
@@ -50,8 +50,11 @@ def upload(path):
     """Sends a file in parts. After whatever happened, GET /uploads/{id} says where to go on."""
     made = ask("POST", "uploads", {"name": os.path.basename(path), "size": os.path.getsize(path)})
     with open(path, "rb") as file:
-        if made["mode"] == "put":  # a bucket takes the file itself
-            request("PUT", made["url"], file, Content_Length=str(made["size"])).close()
+        if made["mode"] == "parts":  # a bucket takes them itself
+            for number in range(1, -(-made["size"] // made["part_size"]) + 1):
+                part, = ask("POST", f"uploads/{made['id']}/parts", {"numbers": [number]})["items"]
+                file.seek((number - 1) * made["part_size"])
+                request("PUT", part["url"], file.read(part["size"])).close()
             ask("POST", f"uploads/{made['id']}/complete")
             return made["video_id"]
         offset = made["offset"]

@@ -1206,7 +1206,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.upload_answer IS
-    'An upload of the caller''s. The gateway makes "mode", "offset" and "url" of what its store has under "key".';
+    'An upload of the caller''s. The gateway makes "mode", "offset" and "parts" of what its store has under "key".';
 
 CREATE FUNCTION api.create_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1265,7 +1265,39 @@ END
 $$;
 COMMENT ON FUNCTION cortana.end_upload IS 'Tells the scanner, once, that an upload of the caller''s is complete.';
 
+CREATE FUNCTION api.upload_parts(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    most CONSTANT int := 100;   -- URLs in one answer
+BEGIN
+    IF jsonb_array_length(p -> 'numbers') NOT BETWEEN 1 AND most
+       OR EXISTS (SELECT FROM jsonb_array_elements(p -> 'numbers') AS n
+                  WHERE jsonb_typeof(n) <> 'number' OR n::text !~ '^[1-9][0-9]{0,4}$') THEN
+        RAISE EXCEPTION 'numbers is to be a list of 1 to % numbers of parts, which begin with 1', most
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN api.append_upload(p);
+END
+$$;
+COMMENT ON FUNCTION api.upload_parts IS
+    'POST /uploads/{id}/parts: whether the caller may send parts; the gateway makes the URLs by which a bucket takes them.';
+
 CREATE FUNCTION api.complete_upload(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM touch_upload((p ->> 'id')::uuid);
+    RETURN api.upload_answer((p ->> 'id')::uuid, 200);
+END
+$$;
+COMMENT ON FUNCTION api.complete_upload IS
+    'POST /uploads/{id}/complete: whether the caller may end this upload. The gateway joins the parts in its store, and then '
+    'calls api.finish_upload.';
+
+CREATE FUNCTION api.finish_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
@@ -1277,8 +1309,8 @@ BEGIN
     RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION api.complete_upload IS
-    'POST /uploads/{id}/complete: all bytes are in the store. The scanner does not believe it, it goes and looks.';
+COMMENT ON FUNCTION api.finish_upload IS
+    'All bytes of an upload are in the store. The scanner does not believe it, it goes and looks.';
 
 CREATE FUNCTION cortana.drop_upload(p_id uuid) RETURNS void
 LANGUAGE plpgsql
@@ -1303,7 +1335,7 @@ DECLARE
 BEGIN
     PERFORM drop_upload((p ->> 'id')::uuid);
     answer.headers := NULL;
-    answer.body := jsonb_build_object('id', p ->> 'id');
+    answer.body := jsonb_build_object('id', p ->> 'id', 'key', answer.body ->> 'key');
     RETURN answer;
 END
 $$;
@@ -1397,10 +1429,10 @@ COMMENT ON FUNCTION api.reindex_video IS
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO authenticated, service_role;
 REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
-    api.append_upload, api.upload, api.complete_upload, api.cancel_upload, api.upload_answer, api.delete_video,
+    api.append_upload, api.upload, api.upload_parts, api.complete_upload, api.finish_upload, api.cancel_upload, api.upload_answer, api.delete_video,
     api.reprocess_video, api.reindex_video FROM authenticated;
 GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
-    api.append_upload, api.upload, api.complete_upload, api.cancel_upload, api.upload_answer, api.delete_video,
+    api.append_upload, api.upload, api.upload_parts, api.complete_upload, api.finish_upload, api.cancel_upload, api.upload_answer, api.delete_video,
     api.reprocess_video, api.reindex_video TO cortana_app;
 REVOKE ALL ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video FROM PUBLIC;

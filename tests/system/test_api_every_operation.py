@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jobs import Queue
 from test_api import OPERATIONS, check
 
-OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events"}  # test_api.py and test_api_events.py
+OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events", "upload_options"}  # test_api.py and test_api_events.py
 EXAMPLES = int(os.environ.get("CORTANA_API_EXAMPLES", "100"))  # drawn requests of each caller
 RANKS = ["viewer", "editor", "admin", "operator", "service"]
 # name: (rank, what they see of "own", "team" and "foreign", token)
@@ -42,6 +42,7 @@ SAMPLES = {"name": "embed", "key": "hello", "worker": "host-1:7:boot", "host": "
 BODIES = {
     "make_key": {"name": "x", "role": "viewer"},
     "create_upload": {"name": "a.mp4", "size": 1000},
+    "upload_parts": {"numbers": [1]},
     "change_workflow": {"name": "w", "steps": [], "dry_run": True},
     "change_host": {"cpu_budget": 1},
     "create_job": {"type": "clip_generate"},

@@ -1,8 +1,13 @@
 """Uploads by tus into a directory, and what their owners may do with videos."""
 
+import base64
+import hashlib
 import os
+import pathlib
 import random
+import re
 import threading
+import urllib.error
 import urllib.request
 import uuid
 
@@ -11,12 +16,14 @@ import pytest
 from api import ALICE, DOCUMENT, TEAM, Gateway, Library, token
 from s3_server import S3Server
 from store_client import StoreClient
+from workers import wait_until
 
 OWNER = token(app_metadata={"team_id": TEAM})
 VIEWER = token(app_metadata={"cortana_role": "viewer", "team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
 FILE = random.Random(4).randbytes(3_000_000)
 PART = 1_000_000
+BIG = random.Random(5).randbytes(20_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +57,7 @@ def send(gateway, upload, offset, data, bearer=OWNER, **headers):
 
 def test_an_upload_in_parts(gateway, place, store):
     upload = begin(gateway, title="A film", team_id=TEAM)
-    assert (upload["mode"], upload["offset"], upload["state"], upload["url"]) == ("tus", 0, "open", None)
+    assert (upload["mode"], upload["offset"], upload["state"]) == ("tus", 0, "open")
     for offset in range(0, len(FILE), PART):
         head = gateway.ask(upload["location"], OWNER, "HEAD", base="")
         assert (head.headers["Upload-Offset"], head.headers["Upload-Length"]) == (str(offset), str(len(FILE)))
@@ -74,7 +81,7 @@ def test_what_goes_wrong_loses_nothing(gateway, store):
     for offset, data, status in ((0, FILE[:PART], 409), (PART + 1, b"x", 409), (PART, FILE, 409), (-1, b"x", 400), ("x", b"x", 400)):
         assert send(gateway, upload, offset, data).status == status, offset
     assert send(gateway, upload, PART, b"x", Content_Type="application/json").status == 415
-    assert send(gateway, upload, PART, b"x" * (8 * 1024 * 1024 + 1)).status == 413
+    assert send(gateway, upload, PART, FILE[PART:] + b"x").status == 409
     assert gateway.ask(upload["location"], OWNER, "HEAD", base="").headers["Upload-Offset"] == str(PART)
     assert (store / "uploads" / upload["id"]).read_bytes() == FILE[:PART]
     assert send(gateway, upload, PART, FILE[PART:]).status == 204
@@ -146,28 +153,157 @@ def test_what_is_refused_at_the_start(gateway, place):
     assert gateway.ask("/uploads", person, "POST", {"name": "a.mp4", "size": 1}).status == 429
 
 
-def test_a_bucket_takes_the_object_itself(program, place, tmp_path):
+def test_a_request_that_breaks_off(gateway, store):
+    """What came of it stays, whole pieces at least, and the next request goes on behind that; the writer's lock goes with it."""
+    upload = begin(gateway, len(BIG))
+    connection = gateway.connect()
+    connection.putrequest("PATCH", upload["location"])
+    for name, value in (("Authorization", f"Bearer {OWNER}"), ("Content-Type", "application/offset+octet-stream"),
+                        ("Upload-Offset", "0"), ("Content-Length", str(len(BIG)))):
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send(BIG[:4_000_000])
+    spool = store / "uploads" / upload["id"]
+    wait_until(lambda: spool.exists() and spool.stat().st_size >= 3_500_000, "pieces on the disk")
+    assert send(gateway, upload, 0, b"x").status == 423
+    connection.close()
+    wait_until(lambda: send(gateway, upload, 0, b"x").status == 409, "the end of the request")
+    there = int(gateway.ask(upload["location"], OWNER, "HEAD", base="").headers["Upload-Offset"])
+    assert 3_500_000 <= there <= 4_000_000 and spool.read_bytes() == BIG[:there]
+    assert send(gateway, upload, there, BIG[there:]).status == 204
+    assert (store / f"videos/original/{upload['id']}/master.mp4").read_bytes() == BIG
+
+
+def test_the_length_of_a_request_costs_no_memory(gateway, store):
+    """20 MB in one request; how many they are has to be said."""
+    def peak_kib():
+        return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{gateway.process.pid}/status").read_text()).group(1))
+
+    before, upload = peak_kib(), begin(gateway, len(BIG))
+    connection = gateway.connect()
+    connection.putrequest("PATCH", upload["location"])
+    for name, value in (("Authorization", f"Bearer {OWNER}"), ("Content-Type", "application/offset+octet-stream"),
+                        ("Upload-Offset", "0"), ("Transfer-Encoding", "chunked")):
+        connection.putheader(name, value)
+    connection.endheaders()
+    assert connection.getresponse().status == 411
+    connection.close()
+    assert send(gateway, upload, 0, BIG).status == 204
+    assert (store / f"videos/original/{upload['id']}/master.mp4").read_bytes() == BIG
+    assert peak_kib() - before < 8 * 1024
+
+
+def test_creation_as_tus_has_it(gateway, place):
+    """A client of tus needs no more than its own headers."""
+    answer = gateway.ask("/uploads", None, "OPTIONS")
+    assert (answer.status, answer.headers["Tus-Version"], answer.headers["Tus-Extension"]) == (204, "1.0.0", "creation,termination")
+    assert int(answer.headers["Tus-Max-Size"]) == 50 * 1024 ** 3
+
+    def create(metadata, length=str(len(FILE)), **headers):
+        return gateway.ask("/uploads", OWNER, "POST", b"", Tus_Resumable="1.0.0", Upload_Length=length, Upload_Metadata=metadata, **headers)
+
+    def encode(text):
+        return base64.b64encode(text.encode()).decode()
+
+    for name in ("a.mp4", "ab.mp4", "abc.mp4"):  # every length of padding
+        answer = create(f"filename {encode(name)},filetype {encode('video/mp4')},title {encode('Über')},empty")
+        assert answer.status == 201 and answer.headers["Tus-Resumable"] == "1.0.0", answer.data
+        assert check(answer)["name"] == name
+    upload = {"location": answer.headers["Location"]}
+    assert send(gateway, upload, 0, FILE).status == 204
+    assert place[1].value("SELECT title FROM videos WHERE id = %s", answer.json["video_id"]) == "Über"
+    for metadata, length, words in (("", "5", "name"), ("filename !!!!", "5", "name"), (f"filename {encode('a.mp4')}", "x", "size"),
+                                    (f"filename {encode('a.mp4')}", "-1", "size"), (f"filename {encode('a.exe')}", "5", "extension"),
+                                    (f"filename {encode('a.mp4')},team_id {encode('no')}", "5", "team_id")):
+        answer = create(metadata, length)
+        assert answer.status == 400 and words in answer.data.decode(), answer.data
+    assert create(f"filename {encode('a.mp4')}", Content_Type="application/offset+octet-stream").status == 201
+    assert gateway.ask("/uploads", OWNER, "POST", b"x", Upload_Length="1", Content_Type="application/offset+octet-stream").status == 415
+
+
+# ---- a bucket --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bucket():
     server = S3Server()
     try:
         server.start()
-        environment = server.environment("uploads")
-        client = StoreClient(program("store-commands"), environment)
-        assert client.bucket(method="PUT", subresource="")["status"] == 200
-        gateway = Gateway(program, place[0], tmp_path, **environment)
-        try:
-            upload = begin(gateway)
-            assert (upload["mode"], upload["offset"]) == ("put", 0)
-            with urllib.request.urlopen(urllib.request.Request(upload["url"], FILE, method="PUT"), timeout=60) as response:
-                assert response.status == 200
-            assert send(gateway, upload, 0, b"x").status == 409
-            assert check(gateway.ask(upload["location"], OWNER, base=""))["offset"] == len(FILE)
-            done = check(gateway.ask(upload["location"] + "/complete", OWNER, "POST", base=""))
-            assert (done["state"], done["url"]) == ("complete", None)
-        finally:
-            assert gateway.process.stop() == 0
-        client.close_process()
+        yield server.environment("uploads")
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def bucket_gateway(program, place, bucket, tmp_path_factory):
+    client = StoreClient(program("store-commands"), bucket)
+    assert client.bucket(method="PUT", subresource="")["status"] == 200
+    gateway = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), **bucket)
+    yield gateway, client
+    assert gateway.process.stop() == 0
+    client.close_process()
+
+
+def put(url, data):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data, method="PUT"), timeout=60) as response:
+            return response.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def urls(gateway, upload, *numbers):
+    answer = gateway.ask(upload["location"] + "/parts", OWNER, "POST", {"numbers": numbers}, base="")
+    assert answer.status == 200, answer.data
+    return [item["url"] for item in check(answer, "PartList")["items"]]
+
+
+def test_parts_into_a_bucket(bucket_gateway, place):
+    """Parts go in any order, a client that knows nothing any more goes on, and the end is told once all are there."""
+    gateway, client = bucket_gateway
+    data = BIG + BIG  # three parts
+    upload = begin(gateway, len(data))
+    size = upload["part_size"]
+    assert (upload["mode"], upload["offset"], upload["parts"], size) == ("parts", 0, [], 16 * 1024 ** 2)
+    pieces = [data[at:at + size] for at in range(0, len(data), size)]
+    last, first = urls(gateway, upload, 3, 1)
+    assert put(last, pieces[2]) == 200 and put(first, pieces[0]) == 200
+    assert put(urls(gateway, upload, 2)[0], b"short") == 403  # another length than was signed
+    complete = gateway.ask(upload["location"] + "/complete", OWNER, "POST", base="")
+    assert complete.status == 409 and "missing" in complete.json["detail"]
+    seen = check(gateway.ask(upload["location"], OWNER, base=""))
+    assert (seen["parts"], seen["offset"]) == ([1, 3], len(pieces[0]) + len(pieces[2]))
+    assert put(urls(gateway, upload, 2)[0], pieces[1]) == 200
+    for _ in range(2):
+        done = check(gateway.ask(upload["location"] + "/complete", OWNER, "POST", base="", Idempotency_Key="end"))
+        assert (done["state"], done["offset"]) == ("complete", len(data))
+    key = f"videos/original/{upload['video_id']}/master.mp4"
+    with urllib.request.urlopen(client.presign(key=key, method="GET", seconds=60)["url"], timeout=60) as response:
+        assert hashlib.sha256(response.read()).digest() == hashlib.sha256(data).digest()
+    assert place[1].value("SELECT count(*) FROM uploads WHERE key = %s", key) == 1
+    assert gateway.ask(upload["location"] + "/parts", OWNER, "POST", {"numbers": [1]}, base="").status == 409
+
+
+def test_what_is_refused_of_parts(bucket_gateway, gateway):
+    own, client = bucket_gateway
+    upload = begin(own, 100)
+    for numbers, status in (([], 400), ([0], 400), ([2], 400), ([1.5], 400), (["1"], 400), ([-1], 400), ([10 ** 9], 400), ([1] * 101, 400),
+                            ([1, 1], 200), ({"a": 1}, 400)):
+        assert own.ask(upload["location"] + "/parts", OWNER, "POST", {"numbers": numbers}, base="").status == status, numbers
+    for bearer, status in ((STRANGER, 404), (VIEWER, 403), (None, 401)):
+        assert own.ask(upload["location"] + "/parts", bearer, "POST", {"numbers": [1]}, base="").status == status
+    assert send(own, upload, 0, b"x").status == 409
+    assert gateway.ask(begin(gateway)["location"] + "/parts", OWNER, "POST", {"numbers": [1]}, base="").status == 409
+
+
+def test_an_upload_in_parts_is_given_up(bucket_gateway):
+    gateway, client = bucket_gateway
+    upload = begin(gateway, 100)
+    url, = urls(gateway, upload, 1)
+    assert put(url, bytes(100)) == 200
+    assert upload["video_id"] in client.bucket(method="GET", subresource="uploads")["body"]
+    assert gateway.ask(upload["location"], OWNER, "DELETE", base="").status == 204
+    assert upload["video_id"] not in client.bucket(method="GET", subresource="uploads")["body"] and put(url, bytes(100)) == 404
 
 
 # ---- videos ----------------------------------------------------------------------------------------

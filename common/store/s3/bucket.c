@@ -2,6 +2,7 @@
 
 #include "common/store/s3/copy.h"
 #include "common/store/s3/list.h"
+#include "common/store/s3/parts.h"
 #include "common/store/s3/read.h"
 #include "common/store/s3/s3.h"
 #include "common/store/s3/write.h"
@@ -206,16 +207,12 @@ static int delete_many(struct cv_store *store, const char *const *keys, size_t c
 
 /* ---- URLs and the bucket --------------------------------------------------------------------- */
 
-static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
-                   char **ret_url, struct cv_error *error)
+int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, char **ret_url,
+              struct cv_error *error)
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     const struct cv_s3_config *config = cv_s3_client_config(client);
-    if (strcmp(method, "GET") != 0 && strcmp(method, "PUT") != 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "URLs are for GET and PUT, not for %s",
-                       method);
-    }
-    if (seconds < 1 || seconds > PRESIGN_SECONDS_MAX) {
+    if (params->seconds < 1 || params->seconds > PRESIGN_SECONDS_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a URL works for 1 to %d seconds",
                        PRESIGN_SECONDS_MAX);
     }
@@ -224,12 +221,16 @@ static int presign(struct cv_store *store, const char *key, const char *method, 
     cv_auto_free char *path = NULL;
     cv_auto_free char *query = NULL;
     int result = cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error);
-    result =
-        result ? result : cv_format(&path, error, "%s/%s%s", config->base, config->prefix, key);
+    result = result ? result
+                    : cv_format(&path, error, "%s/%s%s", config->base, config->prefix, params->key);
     if (result) {
         return result;
     }
     cv_s3_pairs_add(&headers, "host", config->host);
+    for (size_t i = 0; params->headers && i < params->headers->count; i++) {
+        const struct cv_s3_pair *header = &params->headers->items[i];
+        cv_s3_pairs_add(&headers, header->name, header->value);
+    }
     const struct cv_s3_signing signing = {
         .access_key = credentials.access_key,
         .secret_key = credentials.secret_key,
@@ -238,9 +239,12 @@ static int presign(struct cv_store *store, const char *key, const char *method, 
         .service = "s3",
         .time_s = cv_wall_ms() / 1000,
     };
-    const struct cv_s3_message message = {
-        .method = method, .path = path, .headers = &headers, .payload_hash = CV_S3_UNSIGNED};
-    result = cv_s3_presign(&signing, &message, seconds, &query, error);
+    const struct cv_s3_message message = {.method = params->method,
+                                          .path = path,
+                                          .query = params->query,
+                                          .headers = &headers,
+                                          .payload_hash = CV_S3_UNSIGNED};
+    result = cv_s3_presign(&signing, &message, params->seconds, &query, error);
     if (result) {
         return result;
     }
@@ -249,6 +253,17 @@ static int presign(struct cv_store *store, const char *key, const char *method, 
     cv_s3_encode(&url, path, true);
     cv_buffer_printf(&url, "?%s", query);
     return cv_buffer_take(&url, ret_url, error);
+}
+
+static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
+                   char **ret_url, struct cv_error *error)
+{
+    const struct cv_s3_url_params params = {.method = method, .key = key, .seconds = seconds};
+    if (strcmp(method, "GET") != 0 && strcmp(method, "PUT") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "URLs are for GET and PUT, not for %s",
+                       method);
+    }
+    return cv_s3_url(store, &params, ret_url, error);
 }
 
 static int bucket_request(struct cv_store *store, const char *method, const char *subresource,
@@ -320,6 +335,10 @@ static const struct cv_store_backend backend = {
     .move = cv_s3_move,
     .list = cv_s3_list,
     .presign = presign,
+    .parts_find = cv_s3_parts_find,
+    .parts_presign = cv_s3_parts_presign,
+    .parts_join = cv_s3_parts_join,
+    .parts_drop = cv_s3_parts_drop,
     .bucket_request = bucket_request,
     .set_cancel = set_cancel,
 };

@@ -37,3 +37,14 @@ CV_MUST_CHECK int cv_s3_confirm_empty(struct cv_store *store, const char *key,
                                       struct cv_error *error);
 
 CV_MUST_CHECK int cv_s3_delete(struct cv_store *store, const char *key, struct cv_error *error);
+
+/* A URL that somebody else uses without credentials. */
+struct cv_s3_url_params {
+    const char *method;
+    const char *key;                   /* without the store's prefix */
+    int64_t seconds;                   /* that it works for */
+    const struct cv_s3_pairs *query;   /* NULL: none */
+    const struct cv_s3_pairs *headers; /* that are to be sent with it as they are; NULL: none */
+};
+CV_MUST_CHECK int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params,
+                            char **ret_url, struct cv_error *error);

@@ -1,0 +1,16 @@
+/* Objects that others put in parts, by URLs that they are given. */
+#pragma once
+
+#include "common/store/s3/bucket.h"
+
+/* The backend's calls: those of store.h with a checked key. */
+CV_MUST_CHECK int cv_s3_parts_find(struct cv_store *store, const char *key, bool make,
+                                   struct cv_store_parts *ret_parts, struct cv_error *error);
+CV_MUST_CHECK int cv_s3_parts_presign(struct cv_store *store, const char *key,
+                                      const struct cv_store_parts *parts,
+                                      const struct cv_store_part *part, int64_t seconds,
+                                      char **ret_url, struct cv_error *error);
+CV_MUST_CHECK int cv_s3_parts_join(struct cv_store *store, const char *key,
+                                   const struct cv_store_parts *parts,
+                                   struct cv_object_info *ret_info, struct cv_error *error);
+CV_MUST_CHECK int cv_s3_parts_drop(struct cv_store *store, const char *key, struct cv_error *error);
