@@ -188,7 +188,9 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
     }
     char *shown = watch->shown[video * STAGE_COUNT + (size_t)stage];
     const char *status = cv_db_text(rows, row, "status");
-    if (!status || strcmp(shown, status) == 0) {
+    /* A stage works on a long video in parts: between two of them it waits, and does not begin anew. */
+    bool is_between = status && strcmp(status, "queued") == 0 && strcmp(shown, "processing") == 0;
+    if (!status || is_between || strcmp(shown, status) == 0) {
         return;
     }
     (void)snprintf(shown, STATUS_SIZE, "%s", status);
