@@ -455,8 +455,9 @@ int cv_redacted_json(const json_t *value, json_t **ret_value, struct cv_error *e
 
 int cv_redacted_text(const char *text, char **ret_text, struct cv_error *error)
 {
+    char first = text[strspn(text, " \t\r\n")]; /* what JSON may begin with */
     cv_auto(json_decref) json_t *value =
-        text[0] == '{' || text[0] == '[' ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
+        first == '{' || first == '[' ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
     cv_auto(json_decref) json_t *shown = NULL;
     int result = value ? cv_redacted_json(value, &shown, error) : 0;
     if (result) {

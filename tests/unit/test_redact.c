@@ -191,6 +191,7 @@ static void test_json_is_hidden_by_the_names_of_members(void **state)
          "{\"argv\":[\"curl\",\"--password\",\"***\",\"y\"]}"},
         {"{\"env\":[{\"name\":\"DB_PASSWORD\",\"value\":\"x\"}]}",
          "{\"env\":[{\"name\":\"DB_PASSWORD\",\"value\":\"***\"}]}"},
+        {"\n [{\"name\":\"TOKEN\",\"value\":\"y\"}]", "[{\"name\":\"TOKEN\",\"value\":\"***\"}]"},
         {"{\"headers\":{\"Authorization\":\"Bearer x\"}}",
          "{\"headers\":{\"Authorization\":\"***\"}}"},
         {"{\"url\":\"https://u:pw@h/\",\"a\":[\"password=x\"]}",
