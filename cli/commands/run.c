@@ -2,6 +2,7 @@
 #include "cli/commands/export.h"
 #include "cli/commands/ingest.h"
 #include "cli/commands/languages.h"
+#include "cli/commands/page.h"
 #include "cli/commands/sources.h"
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
@@ -16,11 +17,13 @@ struct run {
     struct cli_sources sources;
     struct cli_video_list list;
     struct cli_workers workers;
+    char *link; /* to the example in the page; NULL: nothing was found, or no page is up */
 };
 
 static void run_deinit(struct run *run)
 {
     cli_workers_stop(&run->workers);
+    free(run->link);
     cli_video_list_deinit(&run->list);
     cli_sources_deinit(&run->sources);
     json_decref(run->wishes.options);
@@ -269,7 +272,9 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
     if (result == 0) {
         (void)printf("clip %s\n", path);
     }
-    return result;
+    const struct cli_moment moment = {.video_id = video->id, .query = query, .at_ms = clip.t_start};
+    result = result ? result : cli_page_link(call, &moment, &run->link, error);
+    return result < 0 ? result : 0;
 }
 
 /* FILE.json for one video; FILE-1.json, FILE-2.json … for several. */
@@ -326,21 +331,31 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* The token stands behind the #, which a browser sends to nobody. */
 static int open_page(struct run *run, struct cv_error *error)
 {
-    const struct cli_session *session = &run->call->session;
-    const struct cli_token token = {.user = session->owner_id, .role = "service", .hours = 1};
+    struct cli_installation *installation = &run->call->session.installation;
     const char *address = NULL;
-    cv_auto_free char *secret = NULL;
-    cv_auto_free char *text = NULL;
-    int result = cli_tokens_secret(session->installation.directory, true, &secret, error);
-    result = result ? result : cli_tokens_make(&token, secret, &text, error);
-    result = result ? result : cli_workers_start_gateway(&run->workers, &address, error);
+    cv_auto_free char *link = NULL;
+    int result = cli_workers_start_gateway(&run->workers, &address, error);
+    result = result ? result : cli_installation_announce_page(installation, address, error);
+    result = result ? result : cli_page_link(run->call, NULL, &link, error);
     if (result == 0) {
-        say(run, "page: http://%s/#t=%s", address, text);
+        say(run, "page: %s", link);
     }
     return result;
+}
+
+/* A person at a terminal wants to look at what was found: the page stays up. A script wants the end. */
+static int keep_page(struct run *run, struct cv_error *error)
+{
+    const struct cli_call *call = run->call;
+    if (!run->link || call->quiet || call->json || !cli_is_terminal(STDOUT_FILENO) ||
+        !cli_is_terminal(STDERR_FILENO)) {
+        return 0;
+    }
+    (void)fputc('\n', stderr);
+    say(run, "page: %s", run->link);
+    return cli_watch_inbox(run->call, &run->workers, error);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -376,6 +391,7 @@ static int work(struct run *run, struct cv_error *error)
     for (size_t i = 0; result == 0 && i < run->list.count; i++) {
         result = show_one(run, &run->list.videos[i], i + 1, &has_example, error);
     }
+    result = result ? result : keep_page(run, error);
     return result ? result : failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 

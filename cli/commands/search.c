@@ -1,5 +1,6 @@
 #include "common/embed/embed.h"
 
+#include "cli/commands/page.h"
 #include "cli/commands/verbs.h"
 
 #include <inttypes.h>
@@ -9,6 +10,7 @@ enum { LIMIT_DEFAULT = 20, LIMIT_MAX = 1000, CONTEXT_MAX = 50 };
 
 /* The rows of a search as a FROM clause and its parameters. */
 struct search {
+    const char *query;
     const char *from;
     const char *parameters[5];
     size_t count;
@@ -101,6 +103,7 @@ static void prepare_words(const struct cli_call *call, const char *query, const 
     *ret_search = (struct search){
         .from = call->json ? "search_segments($1, $2::uuid, $3::int)"
                            : "search_segments($1, $2::uuid, $3::int, E'\\x01', E'\\x02')",
+        .query = query,
         .parameters = {query, video_id, limit},
         .count = 3,
     };
@@ -173,39 +176,6 @@ static int print_hit(struct cli_call *call, const struct cv_db_result *rows, int
     return result || !lines ? result : print_context(call, rows, row, lines, true, error);
 }
 
-/* Plays the original at the hit's moment. */
-static int play(struct cli_call *call, const struct cv_db_result *rows, struct cv_error *error)
-{
-    static const char *const players[] = {"/usr/bin/mpv", "/usr/local/bin/mpv", "/usr/bin/ffplay"};
-    char start[64];
-    cv_auto_free char *path = NULL;
-    int result = cli_object_path(call->session.store, cv_db_text(rows, 0, "key"), &path, error);
-    if (result) {
-        return result;
-    }
-    double seconds = (double)cv_db_int(rows, 0, "t_start", 0) / 1000.0;
-    if (path[0] != '/') {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "--open plays files of a local store; this one keeps its objects in %s: "
-                       "cortana clip fetches the part",
-                       cv_store_name(call->session.store));
-    }
-    for (size_t i = 0; i < CV_COUNT(players); i++) {
-        bool is_mpv = strstr(players[i], "mpv") != NULL;
-        const char *const mpv[] = {players[i], start, path, NULL};
-        const char *const ffplay[] = {players[i], "-loglevel", "error", "-ss", start, path, NULL};
-        (void)snprintf(start, sizeof(start), "%s%.3f", is_mpv ? "--start=" : "", seconds);
-        if (access(players[i], X_OK) == 0) {
-            const struct cli_process_params params = {.argv = is_mpv ? mpv : ffplay,
-                                                      .dies_with_parent = true};
-            return cli_process_run(&params, error);
-        }
-    }
-    return cv_fail(error, CV_ERROR_CONFIGURATION,
-                   "--open needs a player: apt-get install mpv. The moment is %.3f s of %s",
-                   seconds, path);
-}
-
 static int find(struct cli_call *call, const struct search *search, struct cv_error *error)
 {
     cv_auto_free char *sql = NULL;
@@ -238,7 +208,14 @@ static int find(struct cli_call *call, const struct search *search, struct cv_er
         return CLI_EXIT_FAILED;
     }
     (void)fflush(stdout);
-    return result || !cli_given(call, "open") ? result : play(call, rows, error);
+    if (result || !cli_given(call, "open")) {
+        return result;
+    }
+    const struct cli_moment moment = {.video_id = cv_db_text(rows, 0, "video_id"),
+                                      .key = cv_db_text(rows, 0, "key"),
+                                      .query = search->query,
+                                      .at_ms = cv_db_int(rows, 0, "t_start", 0)};
+    return cli_open_moment(call, &moment, error);
 }
 
 int cli_search(struct cli_call *call, struct cv_error *error)

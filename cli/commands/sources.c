@@ -93,19 +93,6 @@ static int add_folder(struct cli_sources *sources, const char *folder, bool recu
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static bool find_program(const char *name, char path[PATH_MAX])
-{
-    const char *places = cv_env("PATH", "/usr/local/bin:/usr/bin:/bin");
-    for (const char *place = places; *place; place += strcspn(place, ":"), place += *place == ':') {
-        int length = (int)strcspn(place, ":");
-        if (snprintf(path, PATH_MAX, "%.*s/%s", length, place, name) < PATH_MAX && length > 0 &&
-            path[0] == '/' && access(path, X_OK) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int find_one(struct cli_sources *sources, const char *place, bool recursive,
                     struct cv_error *error)
 {
@@ -115,7 +102,7 @@ static int find_one(struct cli_sources *sources, const char *place, bool recursi
         return add(sources, CLI_SOURCE_INPUT, place, error);
     }
     if (strstr(place, "://")) {
-        return find_program("yt-dlp", program)
+        return cli_find_program("yt-dlp", program)
                    ? add(sources, CLI_SOURCE_URL, place, error)
                    : cv_fail(error, CV_ERROR_CONFIGURATION,
                              "%s is a URL, and yt-dlp, which fetches them, is not installed: "
@@ -190,16 +177,21 @@ static int copy_input(const char *path, struct cv_cancel *cancel, struct cv_erro
     return size > 0 ? 0 : cv_fail(error, CV_ERROR_IO, "standard input is empty");
 }
 
-/* The last line of a file, for an error. */
-static void read_last_line(const char *path, char line[256])
+/* Why yt-dlp failed, by its log: its first line of an error, else the last line. */
+static void read_reason(const char *path, char reason[256])
 {
+    static const char mark[] = "ERROR: ";
     char text[256];
     cv_auto_file FILE *file = fopen(path, "re");
-    line[0] = '\0';
+    reason[0] = '\0';
     while (file && fgets(text, sizeof(text), file)) {
+        bool is_error = strncmp(text, mark, sizeof(mark) - 1) == 0;
         text[strcspn(text, "\n")] = '\0';
         if (text[0] != '\0') {
-            (void)snprintf(line, 256, "%s", text);
+            (void)snprintf(reason, 256, "%s", text + (is_error ? sizeof(mark) - 1 : 0));
+        }
+        if (is_error) {
+            return;
         }
     }
 }
@@ -211,7 +203,7 @@ static int run_yt_dlp(const char *url, const char *folder, const char *log_path,
     char output[PATH_MAX + 64];
     char line[256];
     cv_auto_fd int log = open(log_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (log < 0 || !find_program("yt-dlp", program)) {
+    if (log < 0 || !cli_find_program("yt-dlp", program)) {
         return cv_fail_errno(error, errno, "fetch %s", url);
     }
     (void)snprintf(output, sizeof(output), "%s/%%(title).120B [%%(id)s].%%(ext)s", folder);
@@ -234,7 +226,7 @@ static int run_yt_dlp(const char *url, const char *folder, const char *log_path,
         }
     }
     if (result == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
-        read_last_line(log_path, line);
+        read_reason(log_path, line);
         return cv_fail(error, CV_ERROR_IO, "yt-dlp could not fetch %s: %s", url, line);
     }
     return result;

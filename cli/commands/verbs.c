@@ -103,7 +103,9 @@ static const struct cli_option search_options[] = {
     {"exact", 'e', NULL,
      "only what stands there letter by letter, not what was misread or mistyped", 0, NULL},
     {"context", 'C', "N", "with each hit the N lines above and below it on screen", 0, NULL},
-    {"open", 'o', NULL, "play the best hit at its moment (mpv, else ffplay)", 0, NULL},
+    {"open", 'o', NULL,
+     "the best hit at its moment: in the page while cortana run keeps it up, else in mpv or ffplay",
+     0, NULL},
     {"semantic", 's', NULL,
      "by meaning instead: what is near to the words in the space of a model, where texts are "
      "embedded (cortana embeddings)",
@@ -337,7 +339,9 @@ const struct cli_verb cli_verbs[] = {
              "yt-dlp, where that is installed; - is standard input. Without a video: runs until "
              "Ctrl-C, and takes in what is put into the inbox of its store.\n\nMeanwhile there is "
              "a page in the browser, on this machine alone: the link that is printed signs its "
-             "reader in for an hour (see cortana token).\n\nThe result goes to "
+             "reader in for an hour (see cortana token). On a terminal the page stays up until "
+             "Ctrl-C, with a link to the example; --no-page ends when the videos are done, as it "
+             "does in a pipe, with --quiet and with --json.\n\nThe result goes to "
              "standard output, how far it is to standard error.",
      .options = run_options, .completion = CLI_COMPLETE_FILE, .store = true, .local = true,
      .long_lasting = true, OPERATOR_JSON, .run = cli_run},

@@ -437,7 +437,9 @@ static int show_changes(struct cli_call *call, struct cli_progress *progress, js
         " FROM videos v LEFT JOIN LATERAL (SELECT payload FROM jobs j WHERE j.video_id = v.id"
         " AND j.status = 'failed' ORDER BY finished_at DESC LIMIT 1) AS j ON true"
         " WHERE v.status <> 'processing' AND v.registered_at IS NOT NULL"
-        " AND v.updated_at > now() - interval '15 minutes' ORDER BY v.updated_at, v.id) AS c";
+        " AND v.updated_at > now() - interval '15 minutes'"
+        " AND (v.status <> 'ready' OR v.ready_at > now() - interval '15 minutes')"
+        " ORDER BY v.updated_at, v.id) AS c";
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(call->session.db, &rows, error, sql);
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {

@@ -81,7 +81,7 @@ static int start(struct cli_installation *installation, bool create, struct cv_c
 int cli_installation_open(struct cli_installation *installation, const char *directory, bool create,
                           struct cv_cancel *cancel, struct cv_error *error)
 {
-    *installation = (struct cli_installation){.users = -1, .running = -1};
+    *installation = (struct cli_installation){.users = -1, .running = -1, .page = -1};
     int result = make_directories(installation, directory, create, error);
     result = result ? result : start(installation, create, cancel, error);
     if (result) {
@@ -114,6 +114,36 @@ int cli_installation_lock_run(struct cli_installation *installation, struct cv_e
     return 0;
 }
 
+int cli_installation_announce_page(struct cli_installation *installation, const char *address,
+                                   struct cv_error *error)
+{
+    cv_auto_fd int fd = -1;
+    int result = open_lock(installation, "page", &fd, error);
+    if (result) {
+        return result;
+    }
+    size_t length = strlen(address);
+    if (flock(fd, LOCK_EX) || ftruncate(fd, 0) ||
+        pwrite(fd, address, length, 0) != (ssize_t)length) {
+        return cv_fail_errno(error, errno, "note the page of %s", installation->directory);
+    }
+    installation->page = cv_take_fd(&fd);
+    return 0;
+}
+
+bool cli_installation_page(const struct cli_installation *installation,
+                           char ret_address[CLI_ADDRESS_SIZE])
+{
+    struct cv_error ignored;
+    cv_auto_fd int fd = -1;
+    if (open_lock(installation, "page", &fd, &ignored) || flock(fd, LOCK_SH | LOCK_NB) == 0) {
+        return false;
+    }
+    ssize_t length = pread(fd, ret_address, CLI_ADDRESS_SIZE - 1, 0);
+    ret_address[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
 int cli_installation_revive(struct cli_installation *installation, struct cv_cancel *cancel,
                             struct cv_error *error)
 {
@@ -143,13 +173,12 @@ void cli_installation_close(struct cli_installation *installation)
         flock(lock, LOCK_EX) == 0 && flock(installation->users, LOCK_EX | LOCK_NB) == 0) {
         cli_postgres_stop(&installation->postgres);
     }
-    if (installation->running >= 0) {
-        close(installation->running);
-        installation->running = -1;
-    }
-    if (installation->users >= 0) {
-        close(installation->users);
-        installation->users = -1;
+    int *const locks[] = {&installation->page, &installation->running, &installation->users};
+    for (size_t i = 0; i < CV_COUNT(locks); i++) {
+        if (*locks[i] >= 0) {
+            close(*locks[i]);
+            *locks[i] = -1;
+        }
     }
 }
 

@@ -166,3 +166,16 @@ int cli_process_run(const struct cli_process_params *params, struct cv_error *er
     }
     return 0;
 }
+
+bool cli_find_program(const char *name, char path[PATH_MAX])
+{
+    const char *places = cv_env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    for (const char *place = places; *place; place += strcspn(place, ":"), place += *place == ':') {
+        int length = (int)strcspn(place, ":");
+        if (snprintf(path, PATH_MAX, "%.*s/%s", length, place, name) < PATH_MAX && length > 0 &&
+            path[0] == '/' && access(path, X_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -3,6 +3,7 @@
 
 #include "common/base/base.h"
 
+#include <limits.h>
 #include <sys/types.h>
 
 struct cli_process_params {
@@ -27,3 +28,6 @@ bool cli_process_wait(pid_t pid, int64_t timeout_ms);
 
 /* Runs a program to its end; raises with the last line of what it printed when it fails. */
 CV_MUST_CHECK int cli_process_run(const struct cli_process_params *params, struct cv_error *error);
+
+/* Looks for a program of the system where a shell would (PATH; absolute folders only); false: it is not installed. */
+bool cli_find_program(const char *name, char ret_path[PATH_MAX]);

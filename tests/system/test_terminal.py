@@ -1,11 +1,17 @@
 """What a person sees: progress on terminals of several sizes, in pipes, and what the shell is told."""
 
+import functools
+import glob
+import http.server
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import threading
+import urllib.parse
+import urllib.request
 import uuid
 
 import psycopg2
@@ -92,7 +98,7 @@ def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_
 def test_no_bars_where_they_are_not_wanted(program, data, fixtures_dir, terminal, environment, options,
                                            told):
     window = terminal(80, 24, f"{program('cortana')} run {fixtures_dir}/awkward/testsrc.mkv "
-                              f"--data {data} {options}", **environment)
+                              f"--no-page --data {data} {options}", **environment)
     wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=200)
     screen = window.screen(history=True)
     assert "█" not in screen and "░" not in screen
@@ -175,7 +181,6 @@ def test_what_cannot_be_taken_is_refused_before_anything_starts(program, data, f
     for arguments, words in (
             (["nowhere.mp4"], "cannot read nowhere.mp4"),
             ([str(data.parent)], "there is no video in"),
-            (["https://example.org/watch?v=1"], "yt-dlp"),
             ([str(fixtures_dir / "chat.mp4"), "--export", "/nowhere/x.json"], "cannot write /nowhere"),
             ([str(fixtures_dir / "chat.mp4"), "--languages", "eng+xxx"], "tesseract-ocr-xxx"),
             ([str(fixtures_dir / "chat.mp4"), "--languages", "script/Thai"], "tesseract-ocr-script-thai")):
@@ -183,6 +188,63 @@ def test_what_cannot_be_taken_is_refused_before_anything_starts(program, data, f
         assert code in (1, 64) and words in errors and output == "", errors
         assert "Error" not in errors and "NotFound" not in errors
         assert not data.exists()
+
+
+@pytest.fixture
+def web_server(fixtures_dir):
+    """A server of the web that has the fixtures; its address."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=fixtures_dir)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_url_is_fetched_by_yt_dlp(program, data, web_server, monkeypatch):
+    code, output, errors = finish(start(program, data, "run", f"{web_server}/edge/portrait.mp4"))
+    assert code == 0 and "Portrait recording" in output, errors
+    code, output, errors = finish(start(program, data, "run", f"{web_server}/edge/nowhere.mp4"))
+    assert code == 1 and "yt-dlp could not fetch" in errors and "404" in errors
+    monkeypatch.setenv("PATH", str(data))  # where it is not installed
+    code, output, errors = finish(start(program, data, "run", f"{web_server}/edge/portrait.mp4"))
+    assert code == 1 and "apt-get install yt-dlp" in errors and output == ""
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+def test_the_page_stays_up_at_a_terminal_and_search_opens_it(program, data, fixtures_dir, terminal, tmp_path,
+                                                             monkeypatch):
+    """Of the link that `run` prints the page and the video's API answer; --open hands a link to the desktop, and
+    what was found to a player when no page is up."""
+    for name in ("xdg-open", "mpv"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/{name}.given\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    window = terminal(600, 40, f"{program('cortana')} run {fixtures_dir}/edge/portrait.mp4 --data {data}")
+    wait_until(lambda: "Ctrl-C stops" in window.screen(), "the page", deadline=200)
+    link = re.findall(r"^page: (http\S+/videos/\S+)", window.screen(history=True), re.M)[-1]
+    place = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/videos/([0-9a-f-]{36})\?t=[\d.]+&q=[^#]+#t=(\S+)", link)
+    page, video, token = place.groups()
+    assert b"<cv-app" in urllib.request.urlopen(link).read()
+    question = urllib.request.Request(f"{page}/api/v1/videos/{video}", headers={"Authorization": f"Bearer {token}"})
+    assert json.load(urllib.request.urlopen(question))["name"] == "portrait.mp4"
+    word = urllib.parse.unquote(re.search(r"q=([^#]+)#", link)[1])
+    for environment, given in (({"DISPLAY": ":7"}, True), ({}, False)):
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        code, output, errors = finish(start(program, data, "search", word, "--open"))
+        assert code == 0, errors
+        told = (tmp_path / "xdg-open.given").read_text() if given else output.splitlines()[-1]
+        assert told.startswith(f"{page}/videos/{video}?t=")
+    os.kill(int((data / "running").read_text()), signal.SIGINT)
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=60)
+    window.close()
+    assert not (tmp_path / "mpv.given").exists()
+    assert finish(start(program, data, "search", word, "--open"))[0] == 0
+    moment, path = (tmp_path / "mpv.given").read_text().split()
+    assert moment.startswith("--start=") and os.path.samefile(path, glob.glob(f"{data}/store/videos/original/*/*")[0])
 
 
 # ---- pipes and shells ----------------------------------------------------------------------------

@@ -1,0 +1,95 @@
+#include "cli/commands/page.h"
+
+#include <curl/curl.h>
+#include <limits.h>
+#include <string.h>
+
+static int add_moment(struct cv_buffer *link, const struct cli_moment *moment,
+                      struct cv_error *error)
+{
+    char *query = curl_easy_escape(NULL, moment->query, 0);
+    if (!query) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a link");
+    }
+    cv_buffer_printf(link, "videos/%s?t=%.3f&q=%s", moment->video_id,
+                     (double)moment->at_ms / 1000.0, query);
+    curl_free(query);
+    return 0;
+}
+
+/* The token stands behind the #, which a browser sends to nobody. */
+int cli_page_link(const struct cli_call *call, const struct cli_moment *moment, char **ret_link,
+                  struct cv_error *error)
+{
+    const struct cli_session *session = &call->session;
+    char owner[CLI_OWNER_SIZE];
+    const struct cli_token params = {.user = owner, .role = "service", .hours = CLI_LINK_HOURS};
+    char address[CLI_ADDRESS_SIZE];
+    cv_auto(cv_buffer_deinit) struct cv_buffer link = CV_BUFFER_INIT;
+    cv_auto_free char *secret = NULL;
+    cv_auto_free char *token = NULL;
+    if (!session->is_local || !cli_installation_page(&session->installation, address)) {
+        return 1;
+    }
+    const char *directory = session->installation.directory;
+    int result = cli_tokens_prepare(directory, owner, error);
+    result = result ? result : cli_tokens_secret(directory, true, &secret, error);
+    result = result ? result : cli_tokens_make(&params, secret, &token, error);
+    cv_buffer_printf(&link, "http://%s/", address);
+    result = result || !moment ? result : add_moment(&link, moment, error);
+    cv_buffer_printf(&link, "#t=%s", token);
+    return result ? result : cv_buffer_take(&link, ret_link, error);
+}
+
+static int browse(const char *link, struct cv_error *error)
+{
+    char program[PATH_MAX];
+    const char *const argv[] = {program, link, NULL};
+    const struct cli_process_params params = {.argv = argv};
+    bool has_desktop =
+        cv_env("DISPLAY", NULL) || cv_env("WAYLAND_DISPLAY", NULL) || cv_env("BROWSER", NULL);
+    if (has_desktop && cli_find_program("xdg-open", program)) {
+        return cli_process_run(&params, error);
+    }
+    (void)puts(link);
+    return 0;
+}
+
+/* Plays the original at the moment. */
+static int play(struct cli_call *call, const struct cli_moment *moment, struct cv_error *error)
+{
+    char program[PATH_MAX];
+    char start[64];
+    cv_auto_free char *path = NULL;
+    int result = cli_object_path(call->session.store, moment->key, &path, error);
+    if (result) {
+        return result;
+    }
+    double seconds = (double)moment->at_ms / 1000.0;
+    if (path[0] != '/') {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "--open plays files of a local store, and this one keeps its objects in "
+                       "%s: keep the page up with cortana run, or fetch the part with cortana clip",
+                       cv_store_name(call->session.store));
+    }
+    bool is_mpv = cli_find_program("mpv", program);
+    if (!is_mpv && !cli_find_program("ffplay", program)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "--open needs the page (cortana run keeps it up) or a player (apt-get "
+                       "install mpv). The moment is %.3f s of %s",
+                       seconds, path);
+    }
+    (void)snprintf(start, sizeof(start), "%s%.3f", is_mpv ? "--start=" : "", seconds);
+    const char *const mpv[] = {program, start, path, NULL};
+    const char *const ffplay[] = {program, "-loglevel", "error", "-ss", start, path, NULL};
+    const struct cli_process_params params = {.argv = is_mpv ? mpv : ffplay,
+                                              .dies_with_parent = true};
+    return cli_process_run(&params, error);
+}
+
+int cli_open_moment(struct cli_call *call, const struct cli_moment *moment, struct cv_error *error)
+{
+    cv_auto_free char *link = NULL;
+    int result = cli_page_link(call, moment, &link, error);
+    return result < 0 ? result : link ? browse(link, error) : play(call, moment, error);
+}
