@@ -136,7 +136,7 @@ def test_a_schedule_is_right_by_the_clocks_of_its_zone(operator, place):
     operator.wait(lambda: "4:00" in operator.see(".where").text, "the new times")
     operator.see("button", "Delete").click()
     operator.wait(lambda: not place.queue.value("SELECT count(*)::int FROM job_triggers WHERE id = %s::uuid", trigger), "it to go")
-    assert operator.driver.current_url.endswith("/schedules")
+    operator.wait(lambda: operator.driver.current_url.endswith("/schedules"), "the list")
 
 
 def test_single_jobs_are_chosen(operator, place):
