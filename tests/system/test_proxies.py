@@ -19,7 +19,7 @@ from workers import wait_until
 
 NAME = "cortana.example.com"
 CLIENT, LIAR = "127.0.0.2", "203.0.113.9"
-FILE = random.Random(8).randbytes(8 * 1024 * 1024 + 5)  # a part as large as allowed, and a small one
+FILE = random.Random(8).randbytes(8 * 1024 * 1024 + 5)  # a large part, and a small one
 PART = 8 * 1024 * 1024
 SEGMENT = FILE[:300_000]
 
@@ -167,7 +167,7 @@ def test_a_range_of_a_video(proxy, place, store):
         assert grant["base_url"] not in (proxy.place / "access.log").read_text()
 
 
-def test_an_upload_in_the_largest_parts(proxy, store):
+def test_an_upload_in_large_parts(proxy, store):
     bearer = f"Bearer {token()}"
     made = proxy.ask("POST", "/api/v1/uploads", json.dumps({"name": "film.mp4", "size": len(FILE)}), Authorization=bearer,
                      Content_Type="application/json")
