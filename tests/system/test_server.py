@@ -74,13 +74,13 @@ def test_a_lost_disk_comes_back_from_the_backup(cortana, fixtures_dir, tmp_path)
 
 @pytest.fixture
 def server(shared_cluster, tmp_path):
-    """The options of a setup in a folder of its own, on the tests' PostgreSQL."""
-    name = f"server_{uuid.uuid4().hex[:12]}"
+    """The options of a setup in a folder of its own, on the tests' PostgreSQL, with the name that is the default."""
+    name = "cortana"
     tmp_path.chmod(0o755)
-    yield name, tmp_path / "etc", ["--yes", "--name", name, "--etc", tmp_path / "etc", "--user", "nobody",
+    yield name, tmp_path / "etc", ["--yes", "--etc", tmp_path / "etc", "--user", "nobody",
                                    "--admin", shared_cluster.url(), "--store", f"dir:{tmp_path}/store"]
     run_sql(shared_cluster, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-    for login in ("fleet", "upkeep", "gateway", "owner"):
+    for login in ("fleet", "upkeep", "api", "owner"):
         run_sql(shared_cluster, f"DROP ROLE IF EXISTS {name}_{login}")
 
 
