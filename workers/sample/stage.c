@@ -304,16 +304,19 @@ static int note_source(struct cv_db *db, const char *video_id, const json_t *res
                      video_id, resolution, duration, fps);
 }
 
-/* The next part is another job's, while `ocr` reads this one. */
-static int go_on(struct cv_db *db, const struct cv_job *job, int64_t from_ms, const json_t *result,
-                 struct cv_error *error)
+/* The next part is another job's, while `ocr` reads this one. A part that is shorter than parts are made would let a
+ * stage that a stranger's file has taken over ask for jobs without end. */
+static int go_on(struct cv_db *db, const struct cv_job *job, const struct job *part,
+                 const json_t *result, struct cv_error *error)
 {
     const json_t *next = json_object_get(result, "goes_on_ms");
     if (!next) {
         return 0;
     }
-    if (!json_is_integer(next) || json_integer_value(next) <= from_ms ||
-        json_integer_value(next) > INT32_MAX) {
+    int64_t next_ms = json_integer_value(next);
+    int64_t least_ms = part->part_ms / FIRST_PART_SHARE;
+    if (!json_is_integer(next) || least_ms == 0 || next_ms < part->from_ms + least_ms ||
+        next_ms > INT32_MAX) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no usable \"goes_on_ms\"");
     }
     cv_auto(json_decref) json_t *payload = json_copy(job->payload);
@@ -326,11 +329,8 @@ static int go_on(struct cv_db *db, const struct cv_job *job, int64_t from_ms, co
 static int commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error)
 {
-    const char *video_id;
-    int64_t from_ms = 0;
-    int status = cv_payload_uuid(job->payload, "video_id", &video_id, error);
-    status = status ? status
-                    : cv_payload_int_or(job->payload, "from_ms", 0, 0, INT32_MAX, &from_ms, error);
+    struct job part = {0};
+    int status = read_payload(job->payload, &part, error);
     if (status != 0) {
         return status;
     }
@@ -339,15 +339,15 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no list of frames");
     }
     json_t *lists = json_object_get(result, "frame_paths");
-    status = check_lists(lists, video_id, error);
-    status = status ? status : note_frames(db, video_id, from_ms, frames, error);
-    status = status ? status : note_source(db, video_id, result, error);
-    status = status ? status : go_on(db, job, from_ms, result, error);
+    status = check_lists(lists, part.video_id, error);
+    status = status ? status : note_frames(db, part.video_id, part.from_ms, frames, error);
+    status = status ? status : note_source(db, part.video_id, result, error);
+    status = status ? status : go_on(db, job, &part, result, error);
     if (status != 0) {
         return status;
     }
     cv_auto(json_decref) json_t *payload =
-        json_pack("{s:s,s:O}", "video_id", video_id, "frame_paths", lists);
+        json_pack("{s:s,s:O}", "video_id", part.video_id, "frame_paths", lists);
     if (!payload) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
     }
