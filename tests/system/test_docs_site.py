@@ -1,0 +1,58 @@
+"""The documents as a site, and the commands that they show."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from local_installation import environment_without_services
+from test_local_postgres import make_folder
+
+from conftest import ROOT
+
+SHOWN = re.compile(r"^    build/cli/cortana (.*?)(?: {2,}#.*)?$", re.MULTILINE)
+
+
+def test_the_site_is_whole_and_needs_no_network(tmp_path):
+    done = subprocess.run([ROOT / "scripts/docs_site", tmp_path / "site"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")  # strict: every link leads somewhere
+    home = (tmp_path / "site/index.html").read_text()
+    chapters = ["Try it", "Concepts", "Command line", "Search", "Clips", "SQL", "API", "Operate", "Limits",
+                "How it works", "Contributing"]
+    places = [home.index(f">{chapter}") for chapter in chapters]
+    assert places == sorted(places)
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert not re.search(r'<(script|img)[^>]+src="https?:|<link[^>]+href="https?:', page.read_text()), page
+
+
+@pytest.fixture(scope="module")
+def library(build_dir, fixtures_dir):
+    """A folder in which the documents' commands find an installation with the video of the README."""
+    folder = make_folder()
+    (folder / "build").symlink_to(build_dir)
+    subprocess.run(["build/cli/cortana", "run", fixtures_dir / "feed.mp4", "--text-only", "-q"], cwd=folder, check=True,
+                   env=environment_without_services(), stdin=subprocess.DEVNULL)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def shown():
+    for document in ("search.md", "clips.md"):
+        for command in SHOWN.findall((ROOT / "docs" / document).read_text()):
+            if "--open" not in command:  # a desktop's: test_terminal
+                yield command
+
+
+@pytest.mark.parametrize("command", shown())
+def test_a_command_of_the_documents_works(library, command):
+    before = set(os.listdir(library))
+    done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
+                          env=environment_without_services(), check=False)
+    assert done.returncode == 0, done.stderr
+    if command.startswith("clip"):
+        (made,) = set(os.listdir(library)) - before
+        assert (library / made).stat().st_size > 1000
+        (library / made).unlink()
+    else:
+        assert done.stdout
