@@ -21,8 +21,9 @@ class Place:
             make_jobs(self.queue, self.videos, jobs)
             self.runs = make_fleet(self.queue, self.videos)
         self.film = add_film(self.queue, program("transcode-worker"), self.store)
-        self.start = lambda *more: Gateway(program, cluster.url(self.name), pathlib.Path(tempfile.mkdtemp(dir=directory)),
-                                           "--connections", "2", *more, STORE_URL=f"dir:{self.store}")
+        self.start = lambda *more, **environment: Gateway(
+            program, cluster.url(self.name), pathlib.Path(tempfile.mkdtemp(dir=directory)), "--connections", "2", *more,
+            **{"STORE_URL": f"dir:{self.store}", **environment})
         self.gateway = self.start()
         self.url = f"http://127.0.0.1:{self.gateway.port}"
 

@@ -1,11 +1,17 @@
 """Uploads through the page, and what it hears while it is open."""
 
 import json
+import os
 import random
+import subprocess
 
 import pytest
+from api import token
+from s3_server import S3Server
+from screen import WIDE, Screen
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from store_client import StoreClient
 
 PART = 8 * 1024 * 1024  # bytes of one request of the page
 HOLD = """let parts = 0;
@@ -130,3 +136,37 @@ def test_what_came_while_the_stream_was_cut_is_there_afterwards(screen, place):
     screen.wait(lambda: not screen.all(".away"), "the bar to go")
     place.queue.fail(claimed, retryable=False)
     screen.see("[data-state=failed]")
+
+
+@pytest.fixture
+def bucket(place, program, driver):
+    """The page of a gateway whose objects lie in a bucket, and the bucket."""
+    server = S3Server()
+    try:
+        server.start()
+        environment = server.environment("uploads")
+        subprocess.run([program("cortana"), "bucket", "init"], env={**os.environ, **environment}, check=True,
+                       capture_output=True)
+        gateway = place.start(**environment)
+        client = StoreClient(program("store-commands"), environment)
+        shown = Screen(driver, f"http://127.0.0.1:{gateway.port}", token(exp=2000000000))
+        shown.resize(*WIDE)
+        yield shown, client
+        complaints = shown.complaints()
+        shown.forget()
+        client.close_process()
+        gateway.end()
+        assert complaints == []
+    finally:
+        server.stop()
+
+
+def test_a_bucket_gets_the_parts_from_the_browser(bucket, place, tmp_path):
+    screen, client = bucket
+    film = tmp_path / "far.mp4"
+    film.write_bytes(random.Random(4).randbytes(16 * 1024 ** 2 + 100_000))  # two parts
+    screen.open("/videos")
+    choose(screen, film)
+    row(screen, film.name, "new")
+    (video,) = place.queue.run("SELECT s3_original_path AS key FROM videos WHERE original_name = %s", film.name)
+    assert client.head(key=video["key"])["size"] == film.stat().st_size
