@@ -138,7 +138,7 @@ def test_what_came_while_the_stream_was_cut_is_there_afterwards(screen, place):
     screen.see("[data-state=failed]")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bucket(place, program, driver):
     """The page of a gateway whose objects lie in a bucket, and the bucket."""
     server = S3Server()
@@ -170,3 +170,15 @@ def test_a_bucket_gets_the_parts_from_the_browser(bucket, place, tmp_path):
     row(screen, film.name, "new")
     (video,) = place.queue.run("SELECT s3_original_path AS key FROM videos WHERE original_name = %s", film.name)
     assert client.head(key=video["key"])["size"] == film.stat().st_size
+
+
+def test_a_bucket_plays_in_the_browser(bucket, place):
+    screen, client = bucket
+    for path in place.store.rglob(f"*{place.film}*/**/*"):
+        if path.is_file():
+            client.upload(prefix=str(path.relative_to(place.store)), path=str(path))
+    screen.open(f"/videos/{place.film}")
+    screen.wait(lambda: screen.script("return (document.querySelector('video') || {}).readyState >= 2"), "a frame")
+    screen.press("k")
+    screen.wait(lambda: screen.script("return document.querySelector('video').currentTime") > 0.3, "the video to play")
+    screen.press("k")
