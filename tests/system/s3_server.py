@@ -157,16 +157,16 @@ class S3Server:
         self._run("radosgw-admin", "-c", self.root / "ceph.conf", "-n", "client.rgw", "gc", "process",
                   "--include-all")
 
-    def _key(self, verb, *more):
+    def _key(self, verb, access_key, *more):
         self._run("radosgw-admin", "-c", self.root / "ceph.conf", "-n", "client.rgw", "key", verb,
-                  "--uid=test", "--key-type=s3", f"--access-key={ACCESS_KEY}", *more)
+                  "--uid=test", "--key-type=s3", f"--access-key={access_key}", *more)
 
-    def take_key_back(self):
+    def take_key_back(self, access_key=ACCESS_KEY):
         """The key is refused from now on."""
-        self._key("rm")
+        self._key("rm", access_key)
 
-    def give_key(self):
-        self._key("create", f"--secret-key={SECRET_KEY}")
+    def give_key(self, access_key=ACCESS_KEY, secret_key=SECRET_KEY):
+        self._key("create", access_key, f"--secret-key={secret_key}")
 
     def environment(self, bucket, endpoint=None):
         """What a client of it needs."""

@@ -8,6 +8,7 @@ import subprocess
 import psycopg2
 import pytest
 from tcp_gate import PgBouncer
+from workers import STAGE_SCHEMA, Jobs, Workers
 
 
 def test_c_tests_of_the_database_pass(program, shared_cluster, database, sql):
@@ -81,3 +82,37 @@ def test_a_wrong_password_is_an_authentication_failure_that_names_no_password(pr
         assert "hunter2" not in done.stderr
     with psycopg2.connect(url.format(":right")) as right:
         assert right.info.user == "me"
+
+
+def test_a_password_is_changed_under_a_worker(program, cluster, tmp_path):
+    """A file of passwords is read at each connection: a worker that has lost its own comes back with the new one."""
+    passwords = tmp_path / "passwords"
+    name = cluster.create_database()
+    connection = cluster.connect(name)
+    jobs = Jobs(connection)
+    jobs.rows(STAGE_SCHEMA)
+    jobs.rows("CREATE ROLE me LOGIN PASSWORD 'first' IN ROLE service_role")
+    jobs.rows("GRANT ALL ON ALL TABLES IN SCHEMA public TO me")
+
+    def write(password):
+        passwords.write_text(f"*:*:*:me:{password}\n")
+        passwords.chmod(0o600)
+
+    write("first")
+    connection.close()
+    (cluster.data / "pg_hba.conf").write_text("local all postgres trust\nlocal all me scram-sha-256\n")
+    cluster.restart()
+    jobs = Jobs(cluster.connect(name))
+    workers = Workers(program, cluster.url(name).replace("postgres@", "me@") + f"&passfile={passwords}", tmp_path)
+    try:
+        worker = workers.start()
+        jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")
+        write("second")
+        jobs.rows("ALTER ROLE me PASSWORD 'second'")
+        ended = jobs.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'me'")
+        assert ended
+        jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")
+        assert worker.stop() == 0
+    finally:
+        workers.end()
+        jobs.connection.close()

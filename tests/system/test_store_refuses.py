@@ -10,6 +10,7 @@ import subprocess
 import pytest
 from pipeline import Pipeline
 from probing import port_of, wait_ready, wait_reason
+from s3_server import ACCESS_KEY, SECRET_KEY
 from scanning import Scanning
 from store_client import StoreClient
 from test_faults import small_disk
@@ -85,6 +86,33 @@ def test_a_key_that_is_taken_back(jobs, workers, s3_server, bucket):
     finally:
         s3_server.give_key()
     all_done(jobs, ids, worker)
+
+
+def test_a_key_that_is_changed_under_a_worker(jobs, workers, s3_server, bucket, tmp_path):
+    """A shared credentials file is read again when its key is refused: nothing stops, and nobody starts anew."""
+    own = {name: value for name, value in s3_server.environment(BUCKET).items() if "KEY" not in name}
+    path = tmp_path / "credentials"
+
+    def write(access_key, secret_key):
+        new = path.with_suffix(".new")
+        new.write_text(f"[default]\naws_access_key_id = {access_key}\naws_secret_access_key = {secret_key}\n")
+        new.rename(path)
+
+    write(ACCESS_KEY, SECRET_KEY)
+    worker = start(workers, AWS_SHARED_CREDENTIALS_FILE=path, **own)
+    wait_ready(port_of(worker))
+    for job_id in enqueue(jobs):
+        jobs.wait_for(job_id, "done")
+    s3_server.give_key("SECONDKEY", "the second secret")
+    write("SECONDKEY", "the second secret")
+    s3_server.take_key_back()
+    try:
+        wait_until(lambda: "error" in bucket.try_call("get", key="none"), "the first key to be refused")
+        all_done(jobs, enqueue(jobs, COUNT), worker)
+        assert jobs.row("SELECT count(*) AS n FROM job_attempts WHERE status <> 'succeeded'")["n"] == 0
+    finally:
+        s3_server.give_key()
+        s3_server.take_key_back("SECONDKEY")
 
 
 @pytest.mark.parametrize("status,code,words", [
