@@ -20,7 +20,7 @@ let isReader = false;
 let letGo = null; // gives the lock back
 let stream = null; // AbortController of the one that is open
 let opened = ''; // its topics
-let last = ''; // id of the event that came last
+let last = ''; // id of the event that came last; every tab has it, so that any of them can go on from there
 let wait = WAIT_MS;
 let next = 0; // timer of the next attempt
 
@@ -54,7 +54,7 @@ function tell(kind, data) {
 
 function tellAll(kind, data) {
     tell(kind, data);
-    channel?.postMessage({kind, data});
+    channel?.postMessage({kind, data, last});
 }
 
 function state() {
@@ -138,6 +138,8 @@ async function read(topics = wanted()) {
                 last = event.id ?? last;
                 if (event.event && event.event !== 'ready' && event.event !== 'expired') {
                     tellAll(event.event, JSON.parse(event.data));
+                } else {
+                    channel?.postMessage({last});
                 }
             }
         }
@@ -186,16 +188,20 @@ function start() {
         return;
     }
     navigator.locks.request(CHANNEL, becomeReader);
-    channel.onmessage = ({data: {tab, topics, isAsking, kind, data}}) => {
+    channel.onmessage = ({data: {tab, topics, isAsking, kind, data, last: heard}}) => {
+        if (!isReader) {
+            last = heard || last;
+        }
         if (tab) {
             others.set(tab, {topics, at: Date.now()});
             if (isReader) {
+                channel.postMessage({last});
                 clearTimeout(next);
                 next = setTimeout(read, SETTLE_MS);
             }
         } else if (isAsking) {
             state();
-        } else {
+        } else if (kind) {
             tell(kind, data);
         }
     };

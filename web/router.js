@@ -1,8 +1,10 @@
 /* Addresses: links are followed within the page, and each place in the history remembers how far it was scrolled. */
 
 let onChange = () => {};
+let waiting = 0; // to remember how far the page is scrolled
 
 function changed() {
+    clearTimeout(waiting); // it was about the place before
     onChange();
     dispatchEvent(new Event('cv-moved'));
 }
@@ -62,7 +64,6 @@ export function startRouter(run) {
     onChange = run;
     document.addEventListener('click', follow);
     addEventListener('popstate', changed);
-    let waiting = 0;
     addEventListener('scroll', () => {
         clearTimeout(waiting);
         waiting = setTimeout(() => remember({y: scrollY}), 150);

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -15,6 +15,12 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 WIDE, NARROW = (1366, 768), (360, 740)  # windows
 DEADLINE = 60  # seconds; the machine may be busy with other tests
+STATE = """const end = document.querySelector('.end');
+    return {address: location.href, seen: document.visibilityState, place: JSON.stringify(history.state), y: scrollY,
+        height: document.body.scrollHeight, end: end && end.getBoundingClientRect().top,
+        loading: document.querySelectorAll('.skeletons').length,
+        open: performance.getEntriesByType('resource').filter((one) => !one.responseEnd).map((one) => one.name),
+        text: document.body.innerText.slice(-300)};"""  # said of a page that did not come to what was awaited
 
 
 @contextlib.contextmanager
@@ -64,7 +70,11 @@ class Screen:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def wait(self, condition, what):
-        return WebDriverWait(self.driver, DEADLINE, 0.05, [StaleElementReferenceException]).until(lambda _: condition(), what)
+        try:
+            return WebDriverWait(self.driver, DEADLINE, 0.05, [StaleElementReferenceException]).until(lambda _: condition(), what)
+        except TimeoutException as failure:
+            failure.msg = f"{what}; meanwhile {self.script(STATE)}"
+            raise
 
     def see(self, selector, text=None):
         """The first element that is to be seen, and holds the text."""
