@@ -58,7 +58,8 @@ def test_times_of_the_source_are_kept_in_every_rendition(stage, tmp_path):
     source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=360x640:r=60:d=7 -c:v libx264 "
                        "-preset ultrafast -bf 2")
     result, path = transcode(stage, source, renditions=[360, 240])
-    expected = [t - frame_times(source)[0] for t in frame_times(source)]
+    times = frame_times(source)
+    expected = [t - times[0] for t in times]
     assert (result["resolution"], result["fps"]) == ("360x640", pytest.approx(60, abs=0.01))
     assert [r["name"] for r in result["renditions"]] == ["360x640", "240x426"]
     for rendition in result["renditions"]:
