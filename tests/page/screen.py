@@ -76,6 +76,11 @@ class Screen:
             failure.msg = f"{what}; meanwhile {self.script(STATE)}"
             raise
 
+    def fill(self, form, **values):
+        """Types into the fields of a form."""
+        for name, value in values.items():
+            self.see(f"{form} input[name={name}]").send_keys(value)
+
     def see(self, selector, text=None):
         """The first element that is to be seen, and holds the text."""
         def look():

@@ -43,8 +43,7 @@ def named(place, path):
 def test_a_token_that_expires_loses_nothing_that_was_typed(operator, place):
     operator.open("/schedules")
     operator.see("button", "New schedule").click()
-    for name, value in (("name", "typed-before"), ("cron", "0 5 * * *"), ("target", "video_pipeline")):
-        operator.see(f".make input[name={name}]").send_keys(value)
+    operator.fill(".make", name="typed-before", cron="0 5 * * *", target="video_pipeline")
     operator.wait(lambda: len(operator.all(".make time")) == 10, "the next ten times")
     operator.driver.delete_all_cookies()
     operator.see(".make button.main").click()

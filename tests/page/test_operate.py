@@ -106,8 +106,7 @@ def test_a_key_shows_its_secret_once(operator, place):
 def test_a_schedule_says_when_before_it_is_made(operator, place):
     operator.open("/schedules")
     operator.see("button", "New schedule").click()
-    for name, value in (("name", "weekly-look"), ("cron", "30 2 * * mon"), ("target", "video_pipeline")):
-        operator.see(f".make input[name={name}]").send_keys(value)
+    operator.fill(".make", name="weekly-look", cron="30 2 * * mon", target="video_pipeline")
     operator.wait(lambda: len(operator.all(".make time")) == 10, "the next ten times")
     operator.see(".make button.main").click()
     row = operator.see("tbody tr", "weekly-look")

@@ -44,6 +44,16 @@ class Cluster:
     """A private PostgreSQL: own data directory, Unix socket only, never as root."""
 
     def __init__(self, durable=False):
+        self.make_directory()
+        self._run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8",
+                  "--locale=C.UTF-8", "--no-sync")
+        settings = ["listen_addresses = ''", f"unix_socket_directories = '{self.directory}'",
+                    "max_connections = 60", "shared_buffers = 64MB", "log_min_messages = warning"]
+        if not durable:
+            settings += ["fsync = off", "synchronous_commit = off", "full_page_writes = off"]
+        self.write("postgresql.conf", "\n".join(settings) + "\n")
+
+    def make_directory(self):
         # A socket's path may have about 100 bytes, so this does not lie in pytest's tmp_path.
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="cv-pg-", dir="/tmp"))
         self.prefix = []
@@ -54,15 +64,11 @@ class Cluster:
             self.prefix = ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"]
         self.directory.chmod(0o755)
         self.data = self.directory / "data"
-        self._run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8",
-                  "--locale=C.UTF-8", "--no-sync")
-        settings = ["listen_addresses = ''", f"unix_socket_directories = '{self.directory}'",
-                    "max_connections = 60", "shared_buffers = 64MB", "log_min_messages = warning"]
-        if not durable:
-            settings += ["fsync = off", "synchronous_commit = off", "full_page_writes = off"]
-        config = "\n".join(settings) + "\n"
-        subprocess.run([*self.prefix, "tee", "-a", self.data / "postgresql.conf"], check=True,
-                       input=config, text=True, stdout=subprocess.DEVNULL)
+
+    def write(self, name, text):
+        """Appends to a file of the server's, as its user."""
+        subprocess.run([*self.prefix, "tee", "-a", self.data / name], check=True, input=text, text=True,
+                       stdout=subprocess.DEVNULL)
 
     def _run(self, program, *arguments):
         done = subprocess.run([*self.prefix, self.bin / program, *arguments], text=True,

@@ -1,11 +1,6 @@
 """A second PostgreSQL that follows a cluster and takes its place: synchronous, so that what was
 confirmed is on both."""
 
-import pathlib
-import shutil
-import subprocess
-import tempfile
-
 from conftest import Cluster, run_sql
 
 SETTINGS = """unix_socket_directories = '{directory}'
@@ -17,12 +12,7 @@ class Standby(Cluster):
     """Follows `primary` from the moment it is made; promote() makes it a primary of its own."""
 
     def __init__(self, primary):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="cv-pg-", dir="/tmp"))
-        self.prefix, self.bin = primary.prefix, primary.bin
-        if self.prefix:
-            shutil.chown(self.directory, "postgres", "postgres")
-        self.directory.chmod(0o755)
-        self.data = self.directory / "data"
+        self.make_directory()
         self._run("pg_basebackup", "-h", primary.directory, "-U", "postgres", "-D", self.data, "-R",
                   "-X", "stream", "--checkpoint=fast")
         self.write("postgresql.auto.conf", SETTINGS.format(directory=self.directory,
@@ -30,10 +20,6 @@ class Standby(Cluster):
         self.start()
         run_sql(primary, "ALTER SYSTEM SET synchronous_standby_names = 'standby'")
         run_sql(primary, "SELECT pg_reload_conf()")
-
-    def write(self, name, text):
-        subprocess.run([*self.prefix, "tee", "-a", self.data / name], check=True, input=text,
-                       text=True, stdout=subprocess.DEVNULL)
 
     def promote(self):
         """Waits until the standby takes writes, from nobody who has to be waited for."""

@@ -9,10 +9,9 @@ import urllib.parse
 import uuid
 
 import pytest
-from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, make_login, token
+from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, token
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
-from jobs import Queue
 from test_api import OPERATIONS, check
 
 OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events", "upload_options"}  # test_api.py and test_api_events.py
@@ -98,15 +97,10 @@ class Things:
 
 
 @pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    queue.run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
-              " report_disk('host-1', '/tmp', 100, 50)")
-    yield shared_cluster.url(name), queue
-    connection.close()
+def place(place):
+    place[1].run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
+                 " report_disk('host-1', '/tmp', 100, 50)")
+    return place
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,7 @@ class Archived(Cluster):
         super().__init__(durable=True)
         self.safe = safe
         settings = f"archive_mode = on\narchive_command = 'test ! -f {safe}/log/%f && cp %p {safe}/log/%f'\n"
-        subprocess.run([*self.prefix, "tee", "-a", self.data / "postgresql.conf"], check=True, input=settings,
-                       text=True, stdout=subprocess.DEVNULL)
+        self.write("postgresql.conf", settings)
         self.start()
 
     def back_up(self):
@@ -32,20 +31,14 @@ class Archived(Cluster):
 class Restored(Cluster):
     """A server on another disk: the base backup, and the log up to an instant."""
 
-    def __init__(self, lost, safe, instant):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="cv-pg-", dir="/tmp"))
-        self.prefix, self.bin = lost.prefix, lost.bin
-        if self.prefix:
-            shutil.chown(self.directory, "postgres", "postgres")
-        self.directory.chmod(0o755)
-        self.data = self.directory / "data"
+    def __init__(self, safe, instant):
+        self.make_directory()
         subprocess.run([*self.prefix, "cp", "-r", "--preserve=mode", safe / "base", self.data], check=True)
         settings = (f"unix_socket_directories = '{self.directory}'\narchive_mode = off\n"
                     f"restore_command = 'cp {safe}/log/%f %p'\nrecovery_target_time = '{instant}'\n"
                     "recovery_target_action = promote\n")
-        for name, text in (("postgresql.auto.conf", settings), ("recovery.signal", "")):
-            subprocess.run([*self.prefix, "tee", "-a", self.data / name], check=True, input=text, text=True,
-                           stdout=subprocess.DEVNULL)
+        self.write("postgresql.auto.conf", settings)
+        self.write("recovery.signal", "")
         self.start()
 
 
@@ -90,7 +83,7 @@ def test_the_instant_before_a_mistake_comes_back(server, safe, program):
     wait_until(lambda: (safe / "log" / last).exists(), "the last segment of the log to be archived")
     server.remove()  # and the disk with it
 
-    restored = Restored(server, safe, instant)
+    restored = Restored(safe, instant)
     try:
         wait_until(lambda: not value(restored, "SELECT pg_is_in_recovery()"), "the server to take writes again")
         variables = {**os.environ, "DATABASE_URL": restored.url("cortana"), "STORE_URL": f"dir:{safe}/store"}

@@ -12,9 +12,8 @@ import time
 import uuid
 
 import pytest
-from api import ALICE, Gateway, make_login, run_openssl, token
+from api import ALICE, Gateway, run_openssl, token
 from conftest import ROOT
-from jobs import Queue
 from workers import wait_until
 
 NAME = "cortana.example.com"
@@ -96,16 +95,6 @@ class Proxy:
     def end(self):
         self.process.terminate()
         self.process.wait(20)
-
-
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
 
 
 @pytest.fixture(scope="module")
