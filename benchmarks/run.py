@@ -17,7 +17,7 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "search", "api"]
+SUITES = ["cost", "text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "search", "api"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
@@ -27,10 +27,11 @@ def programs(suite, build, fixtures, stack):
     if suite in ("queue", "search", "scanner", "api"):
         conninfo = stack.enter_context(PrivateCluster(build)).migrated_database()
     if suite == "text":
-        return [[python, HERE / "sample_bench.py", build, fixtures],
-                [python, HERE / "ocr_bench.py", build, fixtures],
+        return [[python, HERE / "ocr_bench.py", build, fixtures],
                 [python, HERE / "quality_bench.py", build, fixtures],
                 [python, HERE / "recordings_bench.py", build, fixtures]]
+    if suite == "cost":
+        return [[python, HERE / "cost_bench.py", build, fixtures]]
     if suite == "media":
         return [[python, HERE / "media_bench.py", build, fixtures]]
     if suite == "clips":
