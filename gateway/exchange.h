@@ -28,6 +28,7 @@ struct exchange {
     struct principal principal;
     struct rate_state rate;
     const char *once_key;  /* of the header Idempotency-Key, which the library keeps; NULL: none */
+    const char *if_match;  /* of that header, the same; NULL: none */
     struct cv_buffer body; /* where the operation takes bytes: what of them is not written yet */
     struct upload_part *part; /* of an upload, while its bytes are taken; NULL: none */
     uint64_t received;        /* bytes of the body */

@@ -17,7 +17,7 @@ enum {
 static const char base[] = "/media/";
 
 const struct operation media_operation = {
-    .name = "media", .method = "GET", .path = "/media/{grant}/{key}"};
+    .name = "media", .method = "GET", .path = "/media/{grant}/{key}", .may_be_known = true};
 
 bool media_is_target(const char *target)
 {

@@ -4,6 +4,7 @@
 
 #include "gateway/audit.h"
 #include "gateway/exchange_queue.h"
+#include "gateway/response.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 enum {
     RECONNECT_MS = 1000,        /* a request waits for no longer than this */
     STATEMENT_MS = 130 * 1000,  /* the client's bound, above every operation's own */
-    REPEATS_AFTER_CONFLICT = 1, /* of reads */
+    REPEATS_AFTER_CONFLICT = 1, /* of reads, and of changes with a condition */
     /* Outcomes of a part of a transaction. */
     REFUSED = 1, /* the exchange has its answer */
     ANSWERED = 2,
@@ -155,6 +156,26 @@ static int end_write(struct cv_db *db, struct exchange *exchange, const struct a
     return result;
 }
 
+/* Compares what is there with If-Match. 0, or REFUSED. What others change between this look and the change makes the
+ * change fail, because both see the same snapshot; the second try then finds the new version. */
+static int check_version(struct cv_db *db, struct exchange *exchange, const char *values,
+                         struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_run(db, &rows, error, exchange->operation->version_sql, values);
+    const char *etag = result ? NULL : cv_db_text(rows, 0, "etag");
+    if (result || (etag && response_is_named(exchange->if_match, etag))) {
+        return result;
+    }
+    answer_refuse(&exchange->answer,
+                  &(struct problem){412, "changed", "It has changed since",
+                                    "read it again, and send the change with the ETag that it has "
+                                    "now in If-Match, if the change is still wanted",
+                                    NULL},
+                  exchange->id);
+    return REFUSED;
+}
+
 /* 0: `answer` is the exchange's; REFUSED: it has one. */
 static int run_transaction(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                            const char *values, struct answer *answer, struct cv_error *error)
@@ -163,6 +184,9 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     (void)snprintf(limit, sizeof(limit), "%lld", (long long)exchange->operation->time_limit_ms);
     int result = cv_db_begin(db, error);
+    if (result == 0 && exchange->if_match) {
+        result = cv_db_run(db, NULL, error, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    }
     if (result == 0 && exchange->principal.key_digest[0]) {
         result = look_up_key(pool, db, exchange, error);
     }
@@ -176,6 +200,9 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
                     : cv_db_run(db, NULL, error, SETTINGS_SQL, exchange->is_write ? "off" : "on",
                                 exchange->principal.claims, exchange->id, limit,
                                 exchange->principal.database_role);
+    if (result == 0 && exchange->if_match) {
+        result = check_version(db, exchange, values, error);
+    }
     result = result ? result : cv_db_run(db, &rows, error, exchange->operation->sql, values);
     result = result ? result : take_answer(exchange, rows, answer, error);
     if (result == 0 && exchange->operation->step == STEP_EXPORT) {
@@ -248,7 +275,8 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
         (void)snprintf(sqlstate, sizeof(sqlstate), "%s", cv_db_sqlstate(db));
         answer_deinit(&answer);
         cv_db_rollback(db);
-        if (!is_conflict(sqlstate) || exchange->is_write || i == REPEATS_AFTER_CONFLICT) {
+        bool may_repeat = !exchange->is_write || exchange->if_match;
+        if (!is_conflict(sqlstate) || !may_repeat || i == REPEATS_AFTER_CONFLICT) {
             answer_refuse_sqlstate(&exchange->answer, sqlstate, error.message, exchange->id);
             break;
         }

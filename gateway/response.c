@@ -71,17 +71,20 @@ bool response_add_headers(struct MHD_Response *response, const struct exchange *
            add_header(response, "Connection", exchange->is_body_too_long ? "close" : "");
 }
 
+bool response_is_named(const char *given, const char *etag)
+{
+    etag += strncmp(etag, "W/", 2) == 0 ? 2 : 0;
+    return etag[0] && (strcmp(given, "*") == 0 || strstr(given, etag) != NULL);
+}
+
 bool response_is_known(const struct exchange *exchange)
 {
-    const char *etag = exchange->answer.etag;
     const char *given =
         MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "If-None-Match");
     unsigned status = exchange->answer.status;
-    if (!etag[0] || !given || exchange->is_write || (status != 200 && status != 206)) {
-        return false;
-    }
-    etag += strncmp(etag, "W/", 2) == 0 ? 2 : 0;
-    return strcmp(given, "*") == 0 || strstr(given, etag) != NULL;
+    return given && !exchange->is_write && (status == 200 || status == 206) &&
+           (!exchange->operation || exchange->operation->may_be_known) &&
+           response_is_named(given, exchange->answer.etag);
 }
 
 struct MHD_Response *response_make(struct answer *answer)

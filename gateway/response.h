@@ -6,7 +6,10 @@
 /* Whether the answer goes on as long as its reader wants. */
 bool response_is_stream(const struct exchange *exchange);
 
-/* Whether If-None-Match names the answer's ETag, compared weakly (RFC 9110, 13.1.2). */
+/* Whether a list of ETags, or "*", names this one. They are compared weakly: proxies that compress make every ETag weak. */
+bool response_is_named(const char *given, const char *etag);
+
+/* Whether If-None-Match names the answer's ETag (RFC 9110, 13.1.2), where the operation answers 304. */
 bool response_is_known(const struct exchange *exchange);
 
 /* The response with the body, which it takes over; NULL: out of memory. */

@@ -68,6 +68,8 @@ struct operation {
     enum step step;
     bool is_redacted; /* the answer's body passes cv_redacted_json */
     bool has_body;
+    bool may_be_known;           /* If-None-Match is answered 304 */
+    const char *version_sql;     /* has the ETag that If-Match is compared with; NULL: takes none */
     bool takes_bytes;            /* the body is a part of an upload */
     bool is_creation;            /* the body may stand in headers, as tus has it */
     enum caller_role least_role; /* who may; CALLER_NOBODY: anybody */

@@ -359,6 +359,20 @@ static void find_operation(struct exchange *exchange, const char *method)
     }
 }
 
+/* A condition that is not looked at would not be one. */
+static void check_condition(struct exchange *exchange)
+{
+    exchange->if_match =
+        exchange->is_write
+            ? MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "If-Match")
+            : NULL;
+    if (exchange->if_match && !exchange->operation->version_sql) {
+        refuse(exchange, 400, "bad-request", "The request cannot be understood",
+               "this operation takes no If-Match: send it without");
+        put_off(exchange);
+    }
+}
+
 static void check_once_key(struct exchange *exchange, const char *method)
 {
     const char *key =
@@ -407,6 +421,9 @@ static void begin(struct exchange *exchange, const char *method)
     }
     if (!exchange->answer.status) {
         check_once_key(exchange, method);
+    }
+    if (!exchange->answer.status) {
+        check_condition(exchange);
     }
     if (!exchange->answer.status) {
         check_body_header(exchange);

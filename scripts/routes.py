@@ -60,6 +60,10 @@ def rules_of(document, operation):
             yield rule(name, member, "PLACE_BODY", resolve(document, schema), member in body["required"])
 
 
+def statement(function):
+    return f"SELECT status, etag, headers, body FROM api.{function}($1::jsonb)"
+
+
 def schema_words(schema):
     """What a value is, in a few words."""
     if "$ref" in schema:
@@ -129,10 +133,11 @@ def main(source, target):
             operation = methods[method]
             name = operation["operationId"]
             rules = list(rules_of(document, operation))
+            version = operation.get("x-version")
             if rules:
                 lines += [f"static const struct rule rules_{name}[] = {{", *rules, "};", ""]
             members = [f'.name = "{name}"', f'.method = "{method.upper()}"', f'.path = "{base}{path}"',
-                       f'.sql = "SELECT status, etag, headers, body FROM api.{name}($1::jsonb)"',
+                       f".sql = {quote(statement(name))}",
                        f".rules = {'rules_' + name if rules else 'NULL'}", f".rule_count = {len(rules)}",
                        f".time_limit_ms = {operation.get('x-time-limit-ms', 0)}",
                        f".handler = HANDLER_{operation.get('x-handler', 'database').upper()}",
@@ -141,6 +146,8 @@ def main(source, target):
                        f".takes_bytes = {str('x-bytes' in operation).lower()}",
                        f".is_creation = {str('x-tus' in operation).lower()}",
                        f".has_body = {str('requestBody' in operation).lower()}",
+                       f".may_be_known = {str('304' in operation['responses']).lower()}",
+                       f".version_sql = {quote(version and statement(version))}",
                        f".least_role = CALLER_{'NOBODY' if operation.get('security') == [] else operation.get('x-role', 'viewer').upper()}",
                        f".rate = RATE_{operation.get('x-rate', 'read' if method == 'get' else 'write').upper()}"]
             table.append("    {" + ", ".join(members) + "},")

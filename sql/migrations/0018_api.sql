@@ -19,6 +19,12 @@ LANGUAGE sql IMMUTABLE
 RETURN ROW(200, NULL, NULL, p_body)::api.answer;
 COMMENT ON FUNCTION api.ok IS 'The answer 200 with this body.';
 
+CREATE FUNCTION api.versioned(p_body jsonb, VARIADIC p_passing text[] DEFAULT '{}') RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN ROW(200, 'W/"' || left(md5((p_body - p_passing)::text), 16) || '"', NULL, p_body)::api.answer;
+COMMENT ON FUNCTION api.versioned IS
+    'The answer 200 with this body, and an ETag of it without the members that change by themselves (p_passing).';
+
 CREATE FUNCTION api.not_found() RETURNS api.answer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -194,14 +200,12 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     video videos;
-    version text;
 BEGIN
-    SELECT v.xmin::text INTO version FROM videos v WHERE v.id = (p ->> 'id')::uuid;
     SELECT v.* INTO video FROM videos v WHERE v.id = (p ->> 'id')::uuid;
     IF video.id IS NULL THEN
         RETURN api.not_found();
     END IF;
-    RETURN ROW(200, 'W/"' || version || '"', NULL, api.video_object(video))::api.answer;
+    RETURN api.versioned(api.video_object(video));
 END
 $$;
 COMMENT ON FUNCTION api.video IS 'GET /videos/{id}.';

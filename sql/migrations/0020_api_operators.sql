@@ -344,20 +344,31 @@ END
 $$;
 COMMENT ON FUNCTION api.hosts IS 'GET /hosts: the machines, their CPU budgets and their disks.';
 
-CREATE FUNCTION api.change_host(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
+CREATE FUNCTION api.host(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     host jsonb;
 BEGIN
     PERFORM api.require_service();
-    UPDATE hosts SET cpu_budget = nullif((p ->> 'cpu_budget')::int, 0) WHERE name = p ->> 'host';
     SELECT * INTO host FROM api.host_objects(p ->> 'host');
     IF host IS NULL THEN
         RETURN api.not_found();
     END IF;
-    RETURN api.ok(host);
+    RETURN api.versioned(host, 'running', 'cpu_in_use', 'disk_level', 'disk_used_percent', 'disk_checked_at');
+END
+$$;
+COMMENT ON FUNCTION api.host IS 'GET /hosts/{host}: a machine, its CPU budget and its disks.';
+
+CREATE FUNCTION api.change_host(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    UPDATE hosts SET cpu_budget = nullif((p ->> 'cpu_budget')::int, 0) WHERE name = p ->> 'host';
+    RETURN api.host(p);
 END
 $$;
 COMMENT ON FUNCTION api.change_host IS 'PATCH /hosts/{host}: how much CPU weight may run there at once; 0: no bound.';
@@ -445,12 +456,26 @@ $$
 $$;
 COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the kinds of work there are, and their rules.';
 
-CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
+CREATE FUNCTION api.job_type(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     rule job_types;
+BEGIN
+    SELECT * INTO rule FROM job_types WHERE name = p ->> 'name';
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.versioned(api.job_type_object(rule));
+END
+$$;
+COMMENT ON FUNCTION api.job_type IS 'GET /job-types/{name}: a kind of work, and its rules.';
+
+CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
 BEGIN
     PERFORM api.require_service();
     UPDATE job_types t SET
@@ -464,12 +489,8 @@ BEGIN
         put_off_while_interactive = coalesce((p ->> 'put_off_while_interactive')::boolean, t.put_off_while_interactive),
         status_events = coalesce((p ->> 'status_events')::boolean, t.status_events),
         updated_at = now()
-    WHERE t.name = p ->> 'name'
-    RETURNING t.* INTO rule;
-    IF rule.name IS NULL THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.ok(api.job_type_object(rule));
+    WHERE t.name = p ->> 'name';
+    RETURN api.job_type(p);
 END
 $$;
 COMMENT ON FUNCTION api.change_job_type IS
@@ -506,7 +527,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN api.not_found();
     END IF;
-    RETURN api.ok(api.definition_object(command));
+    RETURN api.versioned(api.definition_object(command));
 END
 $$;
 COMMENT ON FUNCTION api.definition IS 'GET /definitions/{key}: a command, with the schema of its arguments.';
@@ -673,8 +694,8 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 REVOKE ALL ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
-    api.dead_letters, api.workers, api.host_objects, api.hosts, api.host_disk, api.nodes, api.resources, api.job_type_object,
-    api.job_types, api.definition_object, api.definitions, api.definition, api.workflows, api.tenants
+    api.dead_letters, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.nodes, api.resources, api.job_type_object,
+    api.job_types, api.job_type, api.definition_object, api.definitions, api.definition, api.workflows, api.tenants
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.define, api.change_workflow,
     api.start_run, api.create_job, api.pause_tenant, api.resume_tenant TO cortana_app, service_role;

@@ -112,7 +112,7 @@ CREATE FUNCTION api.webhook(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT api.ok(api.webhook_object(w)) FROM api.find_webhook(p ->> 'name') AS w
+    SELECT api.versioned(api.webhook_object(w), 'last') FROM api.find_webhook(p ->> 'name') AS w
 $$;
 COMMENT ON FUNCTION api.webhook IS 'GET /webhooks/{name}.';
 
@@ -131,7 +131,7 @@ BEGIN
         PERFORM disable_webhook(hook.name, p ->> 'reason');
     END IF;
     SELECT w.* INTO hook FROM webhooks w WHERE w.name = hook.name;
-    RETURN api.ok(api.webhook_object(hook));
+    RETURN api.versioned(api.webhook_object(hook), 'last');
 END
 $$;
 COMMENT ON FUNCTION api.change_webhook IS 'PATCH /webhooks/{name}: another URL, or on and off.';
@@ -276,6 +276,12 @@ END
 $$;
 COMMENT ON FUNCTION api.triggers IS 'GET /triggers: the triggers and schedules that the caller manages.';
 
+CREATE FUNCTION api.versioned_trigger(t job_triggers, p_more jsonb DEFAULT '{}') RETURNS api.answer
+LANGUAGE sql STABLE
+RETURN api.versioned(api.trigger_object(t) || p_more, VARIADIC
+                     '{instants,last,next_at,last_error,last_error_at,updated_at}');
+COMMENT ON FUNCTION api.versioned_trigger IS 'A trigger, with p_more, and an ETag that firing does not change.';
+
 CREATE FUNCTION api.trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -283,7 +289,7 @@ $$
 DECLARE
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
 BEGIN
-    RETURN api.ok(api.trigger_object(known) || jsonb_build_object('instants', CASE WHEN known.cron IS NOT NULL THEN (
+    RETURN api.versioned_trigger(known, jsonb_build_object('instants', CASE WHEN known.cron IS NOT NULL THEN (
         SELECT jsonb_agg(n ORDER BY n) FROM next_crons(known.cron, known.time_zone, 10, now()) AS n) END));
 END
 $$;
@@ -356,7 +362,7 @@ BEGIN
         action = wanted.action, target = wanted.target, payload = wanted.payload, priority = wanted.priority,
         dedupe_key = wanted.dedupe_key, dedupe_window = wanted.dedupe_window, one_at_a_time = wanted.one_at_a_time
     WHERE t.id = wanted.id RETURNING t.* INTO wanted;
-    RETURN api.ok(api.trigger_object(wanted));
+    RETURN api.versioned_trigger(wanted);
 EXCEPTION WHEN foreign_key_violation THEN
     RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'invalid_parameter_value';
 END
@@ -465,7 +471,7 @@ COMMENT ON FUNCTION api.send_event IS 'POST /events: an event of the application
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.firings, api.webhooks, api.webhook,
+GRANT EXECUTE ON FUNCTION api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.versioned_trigger, api.firings, api.webhooks, api.webhook,
     api.deliveries TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.create_webhook, api.change_webhook, api.delete_webhook, api.rotate_webhook, api.test_webhook,
     api.create_trigger, api.change_trigger, api.delete_trigger, api.pause_trigger, api.resume_trigger, api.fire_trigger,
