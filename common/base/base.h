@@ -252,6 +252,9 @@ void cv_log(enum cv_log_level level, const char *format, ...) CV_PRINTF(2, 3);
 /* Logs a failure once, at the top: "<what>: <message>", with error_type. */
 void cv_log_error(const struct cv_error *error, const char *what);
 
+/* Writes another process' log line, an object, under this one's context: whose line it is, it does not say itself. */
+void cv_log_pass_on(json_t *line);
+
 /* ---- secrets --------------------------------------------------------------------------------- */
 
 /* Replaces every secret in `text` by '*', a byte for a byte. Known secrets are: what is assigned to a

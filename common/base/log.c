@@ -64,9 +64,36 @@ static void set_text(json_t *line, const char *key, const char *text)
     }
 }
 
+static void set_own(json_t *line, const char *key, const char *text)
+{
+    (void)json_object_del(line, key);
+    set_text(line, key, text);
+}
+
+void cv_log_pass_on(json_t *line)
+{
+    set_own(line, "worker_id", log_context.worker_id);
+    set_own(line, "job_type", log_context.job_type);
+    set_own(line, "job_id", log_context.job_id);
+    set_own(line, "status", log_context.status);
+    set_own(line, "video_id", log_context.video_id);
+    set_own(line, "tenant_id", log_context.tenant_id);
+    (void)json_object_del(line, "attempt");
+    if (log_context.attempt > 0) {
+        (void)json_object_set_new(line, "attempt", json_integer(log_context.attempt));
+    }
+    cv_auto_free char *text = json_dumps(line, JSON_COMPACT);
+    if (text) {
+        size_t length = strlen(text);
+        text[length] = '\n'; /* the NUL is not needed any more */
+        ssize_t written = write(STDERR_FILENO, text, length + 1);
+        (void)written;
+    }
+}
+
 static void write_line(enum cv_log_level level, const char *message, const char *error_type)
 {
-    json_t *line = json_object();
+    cv_auto(json_decref) json_t *line = json_object();
     if (!line) {
         return;
     }
@@ -75,25 +102,7 @@ static void write_line(enum cv_log_level level, const char *message, const char 
     set_text(line, "level", level_names[level]);
     set_text(line, "message", message);
     set_text(line, "error_type", error_type);
-    set_text(line, "worker_id", log_context.worker_id);
-    set_text(line, "job_type", log_context.job_type);
-    set_text(line, "job_id", log_context.job_id);
-    set_text(line, "status", log_context.status);
-    set_text(line, "video_id", log_context.video_id);
-    set_text(line, "tenant_id", log_context.tenant_id);
-    if (log_context.attempt > 0) {
-        (void)json_object_set_new(line, "attempt", json_integer(log_context.attempt));
-    }
-    char *text = json_dumps(line, JSON_COMPACT);
-    json_decref(line);
-    if (!text) {
-        return;
-    }
-    size_t length = strlen(text);
-    text[length] = '\n'; /* the NUL is not needed any more */
-    ssize_t written = write(STDERR_FILENO, text, length + 1);
-    (void)written;
-    free(text);
+    cv_log_pass_on(line);
 }
 
 void cv_log(enum cv_log_level level, const char *format, ...)

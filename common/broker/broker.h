@@ -4,8 +4,9 @@
  * of the store. A small trusted process, one per job, holds the store and does for the stage what the
  * job's grants allow: a request and its reply at a time over a Unix socket that the stage inherits.
  * An object of a directory store is handed over as an open file, so that reading it costs nothing;
- * an object of an S3 store is sent through the socket. A file that the stage stores is handed over as
- * a descriptor, bytes are sent.
+ * an object of an S3 store is sent through the socket. A file that the stage stores is named, and the
+ * broker opens it; bytes are sent. A stage sends no descriptors: the kernel bounds those on their way
+ * by user, and one that floods its broker with them would keep all others of its user from theirs.
  *
  *   stage: cv_broker_store_open() <── requests, replies ──> broker: cv_broker_serve() ── the store
  *                                 ─── "cancel" ───────────>
@@ -60,7 +61,7 @@ struct cv_broker {
     int fd;               /* the broker's end of the socket */
     int cancel_fd;        /* readable: what is being done is not wanted any more */
     const json_t *grants; /* of cv_grants_make */
-    const char *scratch;  /* files handed over to be stored lie on this directory's file system */
+    const char *scratch;  /* files to be stored lie in this directory */
     int64_t file_bytes;   /* the largest object that may be stored */
 };
 

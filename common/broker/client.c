@@ -44,7 +44,6 @@ struct call {
     bool needs_text;  /* a NULL text is a lack of memory */
     const void *data; /* `data_length` bytes */
     size_t data_length;
-    const int *file; /* NULL: none */
 };
 
 struct reply {
@@ -146,7 +145,7 @@ static int exchange(struct broker_store *store, const struct call *call, struct 
         {.iov_base = text, .iov_len = head.text_length},
         {.iov_base = (void *)call->data, .iov_len = call->data_length},
     };
-    if (cv_wire_send(store->fd, parts, CV_COUNT(parts), call->file ? *call->file : -1) < 0) {
+    if (cv_wire_send(store->fd, parts, CV_COUNT(parts), -1) < 0) {
         return lose(store, error);
     }
     wait_for_reply(store);
@@ -374,13 +373,12 @@ static int make_put(const char *key, const struct cv_store_input *input,
                        "%s has more than %d bytes: put them into a file first", key,
                        CV_WIRE_DATA_MAX);
     }
-    call->text =
-        json_pack("{s:s, s:s*, s:s*, s:b}", "key", key, "content_type", params->content_type,
-                  "sha256", params->sha256, "create_only", params->create_only);
+    call->text = json_pack("{s:s, s:s*, s:s*, s:s*, s:b}", "key", key, "file",
+                           input->fd < 0 ? NULL : input->path, "content_type", params->content_type,
+                           "sha256", params->sha256, "create_only", params->create_only);
     call->needs_text = true;
     call->data = input->fd < 0 ? input->data : NULL;
     call->data_length = input->fd < 0 ? input->size : 0;
-    call->file = input->fd < 0 ? NULL : &input->fd;
     return 0;
 }
 

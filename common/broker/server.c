@@ -3,11 +3,13 @@
 #include "common/store/backend.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 /* What one job may ask for. A stage uses one or two readers, and as many gets and puts at once as
  * cv_downloads and cv_uploads begin. The totals are beyond what the longest recording needs, and keep a
@@ -35,7 +37,7 @@ struct server {
     struct cv_broker *broker;
     struct cv_cancel *cancel;
     struct cv_store *store; /* NULL: not opened yet */
-    dev_t scratch_device;
+    int scratch_fd;
     struct cv_store_reader *readers[READERS_MAX];
     struct cv_store_get *gets[GETS_MAX];
     struct put puts[PUTS_MAX];
@@ -294,33 +296,41 @@ static int close_object(struct server *server, struct request *request, struct a
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* A file that was handed over: a plain one of the scratch directory's file system, so that reading it
- * neither waits nor does anything. What it holds is the stage's own affair. */
-static int check_file(const struct server *server, int fd, size_t *ret_size, struct cv_error *error)
+/* A file of the scratch directory, by its path: a plain one, so that reading it neither waits nor does anything.
+ * What it holds is the stage's own affair. */
+static int open_file(const struct server *server, const char *path, struct request *request,
+                     struct cv_store_input *input, struct cv_error *error)
 {
-    struct stat status;
-    if (fstat(fd, &status) != 0) {
-        return cv_fail_errno(error, errno, "look at a file to be stored");
+    struct open_how how = {
+        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
+    };
+    const char *scratch = server->broker->scratch;
+    size_t length = strlen(scratch);
+    struct stat status = {.st_mode = 0};
+    if (strncmp(path, scratch, length) == 0 && path[length] == '/') {
+        request->fd =
+            (int)syscall(SYS_openat2, server->scratch_fd, path + length + 1, &how, sizeof(how));
     }
-    int flags = fcntl(fd, F_GETFL);
-    if (!S_ISREG(status.st_mode) || status.st_dev != server->scratch_device || flags < 0 ||
-        (flags & O_PATH)) {
+    if (request->fd < 0 || fstat(request->fd, &status) != 0 || !S_ISREG(status.st_mode)) {
         return cv_fail(error, CV_ERROR_INVALID_KEY,
                        "what is to be stored is not a file of the scratch directory");
     }
-    *ret_size = (size_t)status.st_size;
+    input->fd = request->fd;
+    input->size = (size_t)status.st_size;
     return 0;
 }
 
-static int prepare_put(struct server *server, const struct request *request, const char **ret_key,
+static int prepare_put(struct server *server, struct request *request, const char **ret_key,
                        struct cv_store_input *input, struct cv_put_params *params,
                        struct cv_error *error)
 {
     int result = read_key(server, request, CV_GRANT_WRITE, ret_key, error);
-    *input = (struct cv_store_input){
-        .data = request->data, .size = request->head.data_length, .fd = request->fd};
-    if (result == 0 && request->fd >= 0) {
-        result = check_file(server, request->fd, &input->size, error);
+    const char *path = member(request, "file");
+    *input =
+        (struct cv_store_input){.data = request->data, .size = request->head.data_length, .fd = -1};
+    if (result == 0 && path) {
+        result = open_file(server, path, request, input, error);
     }
     *params = (struct cv_put_params){
         .content_type = member(request, "content_type"),
@@ -556,11 +566,8 @@ static const char *fault_of_head(const struct server *server, const struct reque
         (head->operation == CV_WIRE_DELETE_MANY ? (uint32_t)CV_WIRE_TEXT_MAX : TEXT_SMALL_MAX)) {
         return "its text is too long";
     }
-    if (head->data_length > (is_put && request->fd < 0 ? (uint64_t)CV_WIRE_DATA_MAX : 0)) {
+    if (head->data_length > (is_put ? (uint64_t)CV_WIRE_DATA_MAX : 0)) {
         return "it brings too many bytes";
-    }
-    if (request->fd >= 0 && !is_put) {
-        return "it brings a file";
     }
     return server->requests > REQUESTS_MAX ? "there were too many before it" : NULL;
 }
@@ -593,8 +600,10 @@ static bool receive_data(int fd, struct request *request)
 static bool receive_request(struct server *server, struct request *request)
 {
     int fd = server->broker->fd;
-    int received = cv_wire_receive(fd, &request->head, sizeof(request->head), &request->fd);
-    const char *fault = received == 1 ? fault_of_head(server, request) : NULL;
+    int received = cv_wire_receive(fd, &request->head, sizeof(request->head), NULL);
+    const char *fault = received == 1  ? fault_of_head(server, request)
+                        : received < 0 ? "it is not whole, or brings a descriptor"
+                                       : NULL;
     if (received == 1 && !fault && !(receive_text(fd, request) && receive_data(fd, request))) {
         fault = "it is not whole";
     }
@@ -680,16 +689,16 @@ static void stop_everything(struct server *server)
         cv_store_reader_close(server->readers[i]);
     }
     cv_store_close(server->store);
+    close(server->scratch_fd);
     free(server->buffer);
 }
 
 static int serve(struct server *server, struct cv_error *error)
 {
-    struct stat status;
-    if (stat(server->broker->scratch, &status) != 0) {
+    server->scratch_fd = open(server->broker->scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (server->scratch_fd < 0) {
         return cv_fail_errno(error, errno, "look at the scratch directory");
     }
-    server->scratch_device = status.st_dev;
     pthread_t watcher;
     int result = cv_cancel_new(&server->cancel, error);
     if (result == 0 && pthread_create(&watcher, NULL, watch_cancel, server) != 0) {

@@ -3,51 +3,63 @@
 #include <string.h>
 #include <sys/socket.h>
 
-int cv_wire_send(int socket, struct iovec *parts, size_t count, int fd)
+enum { SMALL_MAX = 4096 };
+
+/* Some bytes and, with them, a descriptor. */
+static ssize_t send_descriptor(int socket, const void *data, size_t size, int fd)
 {
     union {
         struct cmsghdr head;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = {.bytes = {0}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
-    if (fd >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-    }
-    for (;;) {
-        while (message.msg_iovlen > 0 && message.msg_iov->iov_len == 0) {
-            message.msg_iov++;
-            message.msg_iovlen--;
-        }
-        if (message.msg_iovlen == 0) {
-            return 0;
-        }
-        ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) {
-            continue;
-        }
-        if (sent < 0) {
+    struct iovec part = {.iov_base = (void *)data, .iov_len = size};
+    struct msghdr message = {
+        .msg_iov = &part,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof(control.bytes),
+    };
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+    return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+/* `fd` goes with the first byte that is sent, and is -1 from then on. */
+static int send_all(int socket, const char *data, size_t size, int *fd)
+{
+    while (size > 0) {
+        ssize_t sent = *fd >= 0 ? send_descriptor(socket, data, size, *fd)
+                                : send(socket, data, size, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR) {
             return -1;
         }
-        message.msg_control = NULL;
-        message.msg_controllen = 0;
-        for (size_t left = (size_t)sent; left > 0;) {
-            struct iovec *part = message.msg_iov;
-            size_t step = left < part->iov_len ? left : part->iov_len;
-            part->iov_base = (char *)part->iov_base + step;
-            part->iov_len -= step;
-            left -= step;
-            if (part->iov_len == 0) {
-                message.msg_iov++;
-                message.msg_iovlen--;
-            }
+        if (sent > 0) {
+            *fd = -1;
+            data += sent;
+            size -= (size_t)sent;
         }
     }
+    return 0;
+}
+
+int cv_wire_send(int socket, const struct iovec *parts, size_t count, int fd)
+{
+    char small[SMALL_MAX] = ""; /* the head and a short text in one piece: the peer wakes once */
+    size_t length = 0, next = 0;
+    for (; next < count && parts[next].iov_len <= sizeof(small) - length; next++) {
+        if (parts[next].iov_len > 0) {
+            memcpy(small + length, parts[next].iov_base, parts[next].iov_len);
+            length += parts[next].iov_len;
+        }
+    }
+    int result = send_all(socket, small, length, &fd);
+    for (; result == 0 && next < count; next++) {
+        result = send_all(socket, parts[next].iov_base, parts[next].iov_len, &fd);
+    }
+    return result;
 }
 
 /* The descriptor that came with a message. More than one, or one that was not asked for, does not fit

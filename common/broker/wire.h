@@ -1,6 +1,6 @@
 /* The messages between a stage and its broker. Both are the same program on the same machine, so
  * that the structs go over the socket as they are. Behind a head come `text_length` bytes of JSON (an
- * object) and `data_length` bytes of an object's content. A descriptor travels with the head. */
+ * object) and `data_length` bytes of an object's content. A descriptor travels with a reply's head. */
 #pragma once
 
 #include "common/store/store.h"
@@ -18,7 +18,7 @@ enum cv_wire_operation {
     CV_WIRE_OPEN,  /* {"key"}; reply: an info, and a descriptor or a handle */
     CV_WIRE_READ,  /* handle, offset, length; reply: data */
     CV_WIRE_CLOSE, /* handle */
-    CV_WIRE_PUT,   /* {"key", "content_type", …}, data or a descriptor; reply: an info */
+    CV_WIRE_PUT,   /* {"key", "content_type", …}, data or a {"file"} of scratch; reply: an info */
     CV_WIRE_PUT_BEGIN,
     CV_WIRE_PUT_END,
     CV_WIRE_PUT_STOP,
@@ -61,8 +61,9 @@ struct cv_wire_reply {
     uint32_t flags;
 };
 
-/* Sends all of the parts, which are used up, and a descriptor (-1: none) with the first byte. */
-CV_MUST_CHECK int cv_wire_send(int socket, struct iovec *parts, size_t count, int fd);
+/* Sends all of the parts, and a descriptor (-1: none) with the first byte. A stage has none to send: it may not
+ * call sendmsg(). */
+CV_MUST_CHECK int cv_wire_send(int socket, const struct iovec *parts, size_t count, int fd);
 
 /* Fills `data`; 0 at the end of the stream, 1 when it is full, -1 when the peer failed or handed over
  * what was not asked for. `ret_fd` (NULL: none is taken) becomes a descriptor that came with it. */

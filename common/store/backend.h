@@ -10,7 +10,8 @@
 struct cv_store_input {
     const void *data; /* when fd is -1 */
     size_t size;
-    int fd; /* -1: memory; else a regular file that is borrowed */
+    int fd;           /* -1: memory; else a regular file that is borrowed, … */
+    const char *path; /* … and where it lies, where that is known */
 };
 
 /* An open object; the backend's own struct begins with it. */

@@ -196,7 +196,8 @@ int cv_store_open_file(const char *path, struct cv_store_input *ret_input, struc
     if (!S_ISREG(status.st_mode)) {
         return cv_fail(error, CV_ERROR_IO, "%s is not a regular file", path);
     }
-    *ret_input = (struct cv_store_input){.size = (size_t)status.st_size, .fd = cv_take_fd(&fd)};
+    *ret_input = (struct cv_store_input){
+        .size = (size_t)status.st_size, .fd = cv_take_fd(&fd), .path = path};
     return 0;
 }
 

@@ -114,12 +114,12 @@ static int put_now(struct cv_uploads *uploads, const struct upload *upload,
 }
 
 /* Takes the upload over when it is under way. */
-static int begin(struct cv_uploads *uploads, struct upload *upload, const char *content_type,
-                 struct cv_error *error)
+static int begin(struct cv_uploads *uploads, struct upload *upload, const char *path,
+                 const char *content_type, struct cv_error *error)
 {
     const struct cv_store_backend *backend = uploads->store->backend;
     const struct cv_store_input input = {
-        .data = upload->data, .size = upload->size, .fd = upload->fd};
+        .data = upload->data, .size = upload->size, .fd = upload->fd, .path = path};
     const struct cv_put_params params = {.content_type = content_type};
     int result = cv_store_check_put(&params, error);
     result = result ? result : make_room(uploads, upload->data ? upload->size : 0, error);
@@ -146,7 +146,7 @@ int cv_uploads_put(struct cv_uploads *uploads, const char *key, void *data, size
     cv_auto(upload_deinit) struct upload upload = {.data = data, .fd = -1, .size = size};
     int result = cv_store_check_key(key, error);
     result = result ? result : cv_format(&upload.key, error, "%s", key);
-    return result ? result : begin(uploads, &upload, content_type, error);
+    return result ? result : begin(uploads, &upload, NULL, content_type, error);
 }
 
 int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char *path,
@@ -159,5 +159,5 @@ int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char 
     result = result ? result : cv_store_open_file(path, &input, error);
     upload.fd = input.fd;
     upload.size = input.size;
-    return result ? result : begin(uploads, &upload, content_type, error);
+    return result ? result : begin(uploads, &upload, path, content_type, error);
 }

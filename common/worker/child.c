@@ -297,7 +297,7 @@ static bool may_pass_on(struct cv_child *child, const char *line)
     return !child->log_is_full;
 }
 
-/* The stage's own log lines are passed on as they are; what its libraries print becomes one. */
+/* The stage's own log lines are passed on as lines of its job; what its libraries print becomes one. */
 static void take_log_line(struct cv_child *child, const char *line)
 {
     if (!may_pass_on(child, line)) {
@@ -307,15 +307,8 @@ static void take_log_line(struct cv_child *child, const char *line)
     cv_auto(json_decref) json_t *object = line[0] == '{' ? json_loads(line, 0, &reason) : NULL;
     cv_auto(json_decref) json_t *shown = NULL;
     struct cv_error error;
-    cv_auto_free char *text =
-        json_is_object(object) && cv_redacted_json(object, &shown, &error) == 0
-            ? json_dumps(shown, JSON_COMPACT)
-            : NULL;
-    if (text) {
-        size_t length = strlen(text);
-        text[length] = '\n';
-        ssize_t written = write(STDERR_FILENO, text, length + 1);
-        (void)written;
+    if (json_is_object(object) && cv_redacted_json(object, &shown, &error) == 0) {
+        cv_log_pass_on(shown);
     } else if (line[0]) {
         cv_log(CV_LOG_INFO, "stage: %s", line);
     }

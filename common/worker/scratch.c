@@ -62,6 +62,19 @@ static int empty_directory(struct removal *removal, int fd, int depth, struct cv
     return 0;
 }
 
+/* Under a name that is free: a stage may have taken any. */
+static int move_to_top(struct removal *removal, int parent_fd, const char *name,
+                       struct cv_error *error)
+{
+    char elsewhere[48];
+    int r = -1;
+    do {
+        (void)snprintf(elsewhere, sizeof(elsewhere), ".moved-%lu", removal->moved++);
+        r = renameat2(parent_fd, name, removal->top_fd, elsewhere, RENAME_NOREPLACE);
+    } while (r != 0 && errno == EEXIST);
+    return r == 0 ? 0 : cv_fail_errno(error, errno, "cannot move %s within scratch", name);
+}
+
 static int remove_entry(struct removal *removal, int parent_fd, const char *name, int depth,
                         struct cv_error *error)
 {
@@ -75,13 +88,7 @@ static int remove_entry(struct removal *removal, int parent_fd, const char *name
         return 0;
     }
     if (depth > DEPTH_MAX) {
-        char elsewhere[48];
-        (void)snprintf(elsewhere, sizeof(elsewhere), ".moved-%d-%lu", (int)getpid(),
-                       removal->moved++);
-        if (renameat(parent_fd, name, removal->top_fd, elsewhere) == 0) {
-            return 0;
-        }
-        return cv_fail_errno(error, errno, "cannot move %s within scratch", name);
+        return move_to_top(removal, parent_fd, name, error);
     }
     int fd = open_directory(parent_fd, name);
     if (fd < 0) {

@@ -201,9 +201,14 @@ static void report_program(struct cv_slot *slot)
 }
 
 /* A stage that was told to stop has no verdict of its own, unless it got done all the same. */
-static void read_verdict(struct cv_slot *slot)
+static void read_verdict(const struct cv_stage *stage, struct cv_slot *slot)
 {
-    cv_verdict_read(&slot->child, &slot->verdict);
+    cv_auto(json_decref) json_t *grants = NULL;
+    struct cv_error ignored;
+    if (cv_grants_make(stage->grants, slot->job->payload, &grants, &ignored) < 0) {
+        grants = NULL; /* no memory: nothing is covered, and the attempt fails */
+    }
+    cv_verdict_read(&slot->child, grants, &slot->verdict);
     json_decref(slot->program);
     slot->program = cv_take(slot->verdict.program);
     if (slot->stop == CV_STOP_TIME_LIMIT) {
@@ -252,7 +257,7 @@ void cv_slot_pump(struct cv_supervisor *supervisor, int index)
     (void)cv_child_reap(child);
     if (cv_child_is_over(child)) {
         make_report(slot);
-        read_verdict(slot);
+        read_verdict(supervisor->stage, slot);
         if (supervisor->stage->needs & CV_STAGE_RUNS_PROGRAMS) {
             report_program(slot);
         }

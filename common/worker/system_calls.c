@@ -15,6 +15,7 @@
 #include <seccomp.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -88,8 +89,6 @@ static const char *const allowed[] = {
     "umask",
     /* memory */
     "brk",
-    "mmap",
-    "mmap2",
     "munmap",
     "mprotect",
     "mremap",
@@ -355,13 +354,17 @@ static const char *const refused[] = {
     "adjtimex",
     "sethostname",
     "setdomainname",
-    /* sockets */
+    /* sockets; with sendmsg descriptors are handed over, which are counted against others of the same user */
+    "sendmsg",
     "socketpair",
     "bind",
     "listen",
     "accept",
     "accept4",
 };
+
+/* Memory that RLIMIT_DATA does not count, or that is set aside for others. */
+static const uint32_t uncounted_mappings = MAP_GROWSDOWN | MAP_HUGETLB;
 
 /* fcntl without F_SETOWN and F_SETSIG, which make the kernel send signals for us; ioctl of pipes and
  * files, not of terminals (TIOCSTI types into one). */
@@ -421,8 +424,21 @@ static struct scmp_arg_cmp low_half(unsigned argument, uint32_t value)
     return SCMP_CMP64(argument, SCMP_CMP_MASKED_EQ, UINT32_MAX, value);
 }
 
+/* Private memory and files; not shared memory without a file, which is counted to nobody. */
+static void allow_mappings(struct rules *rules)
+{
+    static const uint32_t kinds[] = {MAP_SHARED, MAP_ANONYMOUS};
+    for (size_t i = 0; i < CV_COUNT(kinds); i++) {
+        struct scmp_arg_cmp is_without =
+            SCMP_CMP64(3, SCMP_CMP_MASKED_EQ, uncounted_mappings | kinds[i], 0);
+        allow_if(rules, SCMP_SYS(mmap), is_without);
+        allow_if(rules, SCMP_SYS(mmap2), is_without);
+    }
+}
+
 static void allow_arguments(struct rules *rules)
 {
+    allow_mappings(rules);
     for (size_t i = 0; i < CV_COUNT(fcntl_commands); i++) {
         allow_if(rules, SCMP_SYS(fcntl), low_half(1, (uint32_t)fcntl_commands[i]));
         allow_if(rules, SCMP_SYS(fcntl64), low_half(1, (uint32_t)fcntl_commands[i]));
@@ -466,7 +482,7 @@ static void allow_sending(struct rules *rules, unsigned families)
     static const struct {
         int number;
         unsigned flags; /* which argument they are */
-    } calls[] = {{SCMP_SYS(sendto), 3}, {SCMP_SYS(sendmsg), 2}, {SCMP_SYS(sendmmsg), 3}};
+    } calls[] = {{SCMP_SYS(sendto), 3}, {SCMP_SYS(sendmmsg), 3}};
     size_t count = families ? CV_COUNT(calls) : CV_COUNT(calls) - 1;
     for (size_t i = 0; i < count; i++) {
         const struct scmp_arg_cmp is_plain =

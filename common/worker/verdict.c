@@ -1,5 +1,7 @@
 #include "common/worker/verdict.h"
 
+#include "common/broker/broker.h"
+
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -98,10 +100,14 @@ static void read_failure(const json_t *output, int code, struct cv_verdict_resul
     verdict->says_stop = verdict->failure.verdict == CV_VERDICT_STOP;
 }
 
-static bool is_artifact_kind(const char *kind)
+/* Whether the job could have done with the object what it says: another video's objects are not its. */
+static bool is_own(const char *kind, const char *key, const json_t *grants)
 {
-    return kind &&
-           (strcmp(kind, "input") == 0 || strcmp(kind, "output") == 0 || strcmp(kind, "log") == 0);
+    struct cv_error reason;
+    unsigned access = strcmp(kind, "input") == 0    ? CV_GRANT_READ
+                      : strcmp(kind, "output") == 0 ? CV_GRANT_WRITE
+                                                    : 0;
+    return access && cv_store_check_key(key, &reason) == 0 && cv_grants_allow(grants, access, key);
 }
 
 static bool is_text_or_missing(const json_t *value, size_t longest)
@@ -110,38 +116,38 @@ static bool is_text_or_missing(const json_t *value, size_t longest)
            (json_is_string(value) && json_string_length(value) < longest);
 }
 
-static bool is_artifact(const json_t *row)
+static bool is_artifact(const json_t *row, const json_t *grants)
 {
+    const char *kind = json_string_value(json_object_get(row, "kind"));
     const char *key = json_string_value(json_object_get(row, "key"));
     const json_t *size = json_object_get(row, "size");
-    struct cv_error reason;
-    return is_artifact_kind(json_string_value(json_object_get(row, "kind"))) && key &&
-           cv_store_check_key(key, &reason) == 0 && json_is_integer(size) &&
+    return kind && key && is_own(kind, key, grants) && json_is_integer(size) &&
            json_integer_value(size) >= 0 &&
            is_text_or_missing(json_object_get(row, "content_type"), CV_STORE_TYPE_SIZE) &&
            is_text_or_missing(json_object_get(row, "checksum"), CV_STORE_SHA256_SIZE);
 }
 
-static bool are_artifacts(const json_t *list)
+static bool are_artifacts(const json_t *list, const json_t *grants)
 {
     if (!json_is_array(list)) {
         return false;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
-        if (!is_artifact(json_array_get(list, i))) {
+        if (!is_artifact(json_array_get(list, i), grants)) {
             return false;
         }
     }
     return true;
 }
 
-static void read_result(json_t *output, struct cv_verdict_result *verdict)
+static void read_result(json_t *output, const json_t *grants, struct cv_verdict_result *verdict)
 {
     json_t *artifacts = json_object_get(output, "artifacts");
     if (json_object_get(output, "error")) {
         fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage reported an error and success at once");
-    } else if (!are_artifacts(artifacts)) {
-        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's list of artifacts is not readable");
+    } else if (!are_artifacts(artifacts, grants)) {
+        fail(verdict, CV_ERROR_STAGE_PROTOCOL,
+             "the stage's list of artifacts is not readable, or names what is not the job's");
     } else {
         verdict->artifacts = json_incref(artifacts);
         (void)json_object_del(output, "artifacts");
@@ -149,7 +155,8 @@ static void read_result(json_t *output, struct cv_verdict_result *verdict)
     }
 }
 
-void cv_verdict_read(const struct cv_child *child, struct cv_verdict_result *verdict)
+void cv_verdict_read(const struct cv_child *child, const json_t *grants,
+                     struct cv_verdict_result *verdict)
 {
     *verdict = (struct cv_verdict_result){.result = NULL};
     if (child->output_too_large) {
@@ -184,7 +191,7 @@ void cv_verdict_read(const struct cv_child *child, struct cv_verdict_result *ver
                         "the stage printed no JSON object (exit code %d)", code);
         (void)r;
     } else if (code == CV_EXIT_DONE) {
-        read_result(output, verdict);
+        read_result(output, grants, verdict);
     } else {
         read_failure(output, code, verdict);
     }

@@ -13,6 +13,8 @@ struct cv_verdict_result {
 
 void cv_verdict_deinit(struct cv_verdict_result *verdict);
 
-/* Reads the output and exit status of a child that is over. Believes nothing that cannot be
- * checked: whatever breaks the protocol is CV_ERROR_STAGE_PROTOCOL. Never fails itself. */
-void cv_verdict_read(const struct cv_child *child, struct cv_verdict_result *verdict);
+/* Reads the output and exit status of a child that is over, whose job has these grants (of cv_grants_make).
+ * Believes nothing that cannot be checked: whatever breaks the protocol is CV_ERROR_STAGE_PROTOCOL, and so is an
+ * artifact that no grant covers. Never fails itself. */
+void cv_verdict_read(const struct cv_child *child, const json_t *grants,
+                     struct cv_verdict_result *verdict);

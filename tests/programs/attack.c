@@ -11,7 +11,9 @@
  *   CORTANA_ATTACK_WORD     a secret of the worker's environment, written backwards
  *   CORTANA_ATTACK_OLD      this kernel has no Landlock
  */
-#include "common/broker/wire.h"
+#include "tests/programs/attack.h"
+
+#include "common/base/base.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -38,19 +40,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
-
-typedef int attack(void); /* 0: it got through; else an errno value */
-
-static const char *given(const char *name)
-{
-    const char *value = getenv(name);
-    return value ? value : "/nowhere";
-}
-
-static int outcome(long result)
-{
-    return result >= 0 ? 0 : errno;
-}
 
 /* ---- other files ----------------------------------------------------------------------------- */
 
@@ -82,12 +71,6 @@ static int open_target(int flags)
 static const char *of_parent(char path[64], const char *name)
 {
     (void)snprintf(path, 64, "/proc/%d/%s", (int)getppid(), name);
-    return path;
-}
-
-static const char *in_scratch(char path[4096], const char *name)
-{
-    (void)snprintf(path, 4096, "%s/%s", given("TMPDIR"), name);
     return path;
 }
 
@@ -376,6 +359,35 @@ static int memory_file(void)
     return outcome(fd);
 }
 
+static int map_memory(int flags, int fd)
+{
+    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, flags, fd, 0);
+    int result = memory == MAP_FAILED ? errno : 0;
+    if (!result) {
+        (void)munmap(memory, 4096);
+    }
+    return result;
+}
+
+static int map_shared(void)
+{
+    return map_memory(MAP_SHARED | MAP_ANONYMOUS, -1);
+}
+static int map_growing(void)
+{
+    return map_memory(MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1);
+}
+static int map_zero(void)
+{
+    cv_auto_fd int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    return fd < 0 ? errno : map_memory(MAP_SHARED, fd);
+}
+static int map_huge(void)
+{
+    int result = map_memory(MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+    return result == ENOMEM ? 0 : result; /* only the pages were missing */
+}
+
 static void *wait_for_release(void *opaque)
 {
     pthread_mutex_t *gate = opaque;
@@ -565,131 +577,9 @@ static int find_database(void)
                                                                                            : EACCES;
 }
 
-/* ---- the broker ------------------------------------------------------------------------------ */
-
-/* The first socket behind the standard descriptors. */
-static int broker_fd(void)
-{
-    struct stat status;
-    for (int fd = 3; fd < 64; fd++) {
-        if (fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode)) {
-            return fd;
-        }
-    }
-    return -1;
-}
-
-static int receive_reply(int fd)
-{
-    struct cv_wire_reply reply;
-    char text[8192];
-    cv_auto_fd int object = -1;
-    if (cv_wire_receive(fd, &reply, sizeof(reply), &object) != 1) {
-        return EPIPE;
-    }
-    for (size_t left = reply.text_length + reply.data_length; left > 0;) {
-        size_t step = left < sizeof(text) ? left : sizeof(text);
-        if (cv_wire_receive(fd, text, step, NULL) != 1) {
-            return EPIPE;
-        }
-        left -= step;
-    }
-    return reply.result < 0 ? EACCES : 0;
-}
-
-/* Asks for something; '@' in the text stands for the other video's id, '#' for the job's own. */
-static int ask(enum cv_wire_operation operation, const char *form, const char *data, int file)
-{
-    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-    for (const char *c = form; *c; c++) {
-        const char *id = *c == '@' ? given("CORTANA_ATTACK_OTHER") : given("CORTANA_ATTACK_OWN");
-        cv_buffer_append(&text, *c == '@' || *c == '#' ? id : c,
-                         *c == '@' || *c == '#' ? strlen(id) : 1);
-    }
-    struct cv_wire_request head = {
-        .magic = CV_WIRE_MAGIC,
-        .operation = operation,
-        .handle = 12, /* not one that the stage has opened */
-        .length = 1000,
-        .data_length = data ? strlen(data) : 0,
-        .text_length = (uint32_t)text.length,
-    };
-    struct iovec parts[] = {
-        {&head, sizeof(head)}, {text.data, head.text_length}, {(void *)data, head.data_length}};
-    int fd = broker_fd();
-    if (fd < 0) {
-        return ENOTSOCK;
-    }
-    return cv_wire_send(fd, parts, CV_COUNT(parts), file) ? EPIPE : receive_reply(fd);
-}
-
-#define ORIGINAL "{\"key\": \"videos/original/@/master.mp4\"}"
-static int broker_head(void)
-{
-    return ask(CV_WIRE_HEAD, ORIGINAL, NULL, -1);
-}
-static int broker_get(void)
-{
-    return ask(CV_WIRE_GET, ORIGINAL, NULL, -1);
-}
-static int broker_open(void)
-{
-    return ask(CV_WIRE_OPEN, ORIGINAL, NULL, -1);
-}
-static int broker_delete(void)
-{
-    return ask(CV_WIRE_DELETE, ORIGINAL, NULL, -1);
-}
-static int broker_put(void)
-{
-    return ask(CV_WIRE_PUT, "{\"key\": \"frames/@/0.jpg\"}", "x", -1);
-}
-static int broker_put_begin(void)
-{
-    return ask(CV_WIRE_PUT_BEGIN, "{\"key\": \"frames/@/0.jpg\"}", "x", -1);
-}
-static int broker_climb(void)
-{
-    return ask(CV_WIRE_OPEN, "{\"key\": \"frames/@/../../videos/original/@/master.mp4\"}", NULL,
-               -1);
-}
-static int broker_list_all(void)
-{
-    return ask(CV_WIRE_LIST, "{\"prefix\": \"\"}", NULL, -1);
-}
-static int broker_list_other(void)
-{
-    return ask(CV_WIRE_LIST, "{\"prefix\": \"frames/@/\"}", NULL, -1);
-}
-static int broker_delete_many(void)
-{
-    return ask(CV_WIRE_DELETE_MANY, "{\"keys\": [\"frames/@/0.jpg\", \"frames/@/1.jpg\"]}", NULL,
-               -1);
-}
-static int broker_overwrite_original(void)
-{
-    return ask(CV_WIRE_PUT, "{\"key\": \"videos/original/#/master.mp4\"}", "x", -1);
-}
-static int broker_put_process_file(void)
-{
-    cv_auto_fd int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    return ask(CV_WIRE_PUT, "{\"key\": \"frames/#/attack.jpg\"}", NULL, fd);
-}
-static int broker_read_nothing(void)
-{
-    return ask(CV_WIRE_READ, "{}", NULL, -1);
-}
-static int broker_end_nothing(void)
-{
-    return ask(CV_WIRE_PUT_END, "{}", NULL, -1);
-}
-
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    attack *run;
-} attacks[] = {
+static const struct attack attacks[] = {
     {"chmod", chmod_suid},
     {"fchmodat", fchmodat_suid},
     {"fchmod in scratch", fchmod_scratch},
@@ -739,6 +629,10 @@ static const struct {
     {"semget", semaphores},
     {"msgget", messages},
     {"memfd_create", memory_file},
+    {"shared memory without a file", map_shared},
+    {"memory that grows down", map_growing},
+    {"memory of /dev/zero", map_zero},
+    {"huge pages", map_huge},
     {"user namespace", new_namespace},
     {"mount", mount_something},
     {"bpf", use_bpf},
@@ -760,74 +654,26 @@ static const struct {
     {"connect to a Unix socket", connect_unix},
     {"variables of the worker", find_database},
     {"secret in memory", find_secret},
-    {"broker: head", broker_head},
-    {"broker: get", broker_get},
-    {"broker: open", broker_open},
-    {"broker: delete", broker_delete},
-    {"broker: put", broker_put},
-    {"broker: begin a put", broker_put_begin},
-    {"broker: climb", broker_climb},
-    {"broker: list all", broker_list_all},
-    {"broker: list another", broker_list_other},
-    {"broker: delete many", broker_delete_many},
-    {"broker: overwrite an original", broker_overwrite_original},
-    {"broker: put a file of /proc", broker_put_process_file},
-    {"broker: read nothing", broker_read_nothing},
-    {"broker: end nothing", broker_end_nothing},
     {"threads", many_threads},
+    {NULL, NULL},
 };
 
-/* Every row, or, where the stage has a connection to the database in the broker's place, all others. */
-static void run_table(bool has_broker)
+static void run_rows(const struct attack *rows)
 {
-    for (size_t i = 0; i < CV_COUNT(attacks); i++) {
-        if (!has_broker && strncmp(attacks[i].name, "broker", strlen("broker")) == 0) {
-            continue;
-        }
-        int result = attacks[i].run();
-        (void)fprintf(stderr, "ATTACK %s: %s\n", attacks[i].name,
+    for (; rows->name; rows++) {
+        int result = rows->run();
+        (void)fprintf(stderr, "ATTACK %s: %s\n", rows->name,
                       result ? strerrorname_np(result) : "through");
     }
 }
 
-/* ---- garbage for the broker ------------------------------------------------------------------ */
-
-static void send_all(const void *data, size_t size, int file)
+/* Where the stage has a connection to the database in the broker's place, all but the broker's rows. */
+static void run_table(bool has_broker)
 {
-    struct iovec part = {.iov_base = (void *)data, .iov_len = size};
-    int result = cv_wire_send(broker_fd(), &part, 1, file);
-    (void)fprintf(stderr, "ATTACK sent: %s\n", result ? strerrorname_np(errno) : "all");
-}
-
-static void send_head(struct cv_wire_request head, int file)
-{
-    head.magic = CV_WIRE_MAGIC;
-    send_all(&head, sizeof(head), file);
-}
-
-static void send_garbage(const char *kind)
-{
-    static char noise[1 << 20];
-    (void)memset(noise, 0xa5, sizeof(noise));
-    if (strcmp(kind, "noise") == 0) {
-        send_all(noise, sizeof(noise), -1);
-    } else if (strcmp(kind, "long text") == 0) {
-        send_head((struct cv_wire_request){.operation = CV_WIRE_HEAD, .text_length = UINT32_MAX},
-                  -1);
-    } else if (strcmp(kind, "long data") == 0) {
-        send_head((struct cv_wire_request){.operation = CV_WIRE_PUT, .data_length = UINT64_MAX},
-                  -1);
-    } else if (strcmp(kind, "no JSON") == 0) {
-        send_head((struct cv_wire_request){.operation = CV_WIRE_HEAD, .text_length = 100}, -1);
-        send_all(noise, 100, -1);
-    } else if (strcmp(kind, "unknown operation") == 0) {
-        send_head((struct cv_wire_request){.operation = CV_WIRE_OPERATION_COUNT}, -1);
-    } else if (strcmp(kind, "unwanted file") == 0) {
-        send_head((struct cv_wire_request){.operation = CV_WIRE_HEAD}, STDERR_FILENO);
-    } else if (strcmp(kind, "half a head") == 0) {
-        send_all(noise, sizeof(struct cv_wire_request) / 2, -1);
-        _exit(0);
+    if (has_broker) {
+        run_rows(attack_broker_rows);
     }
+    run_rows(attacks);
 }
 
 /* ---- where it acts --------------------------------------------------------------------------- */
@@ -851,7 +697,7 @@ int avformat_open_input(void **context, const char *url, const void *format, voi
         if (strcmp(kind, "table") == 0) {
             run_table(true);
         } else {
-            send_garbage(kind);
+            attack_send_garbage(kind);
         }
     }
     return real(context, url, format, options);

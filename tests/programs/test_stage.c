@@ -106,6 +106,10 @@ static int chatter(struct cv_stage_context *context, const json_t *payload, json
                    struct cv_error *error)
 {
     int64_t lines = number_of(payload, "lines", 1);
+    const char *line = text_of(payload, "line", "");
+    if (line[0]) {
+        (void)fprintf(stderr, "%s\n", line);
+    }
     for (int64_t i = 0; i < lines; i++) {
         (void)fprintf(stderr, "chatter %lld\n", (long long)i);
     }

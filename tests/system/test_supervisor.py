@@ -16,6 +16,7 @@ def is_sanitized(path):
 
 # ---- how a stage may end -------------------------------------------------------------------------
 
+OTHER = uuid.UUID(int=9)
 FAKE_ARTIFACT = '{"artifacts": [{"kind": "output", "key": "../up", "size": 1, "content_type": ""}]}'
 BOTH = '{"error": {"type": "IoError", "message": "x", "retryable": true}, "artifacts": []}'
 UNKNOWN_TYPE = '{"error": {"type": "Bogus", "message": "x", "retryable": true}}'
@@ -120,6 +121,19 @@ def test_log_lines_say_whose_job_it_is_and_what_became_of_it(jobs, workers):
         assert {line["tenant_id"] for line in lines} == {tenant} and {line["video_id"] for line in lines} == {str(video)}
         assert [line["status"] for line in lines] == ["processing"] * (len(lines) - 1) + [end]
     assert not [line for line in worker.log() if "status" in line and "job_id" not in line]
+
+
+def test_a_stage_cannot_speak_for_another_job(jobs, workers):
+    forged = {"ts": "2026-01-01T00:00:00Z", "level": "error", "message": "forged", "worker_id": "w", "job_id": str(OTHER),
+              "video_id": str(OTHER), "tenant_id": str(OTHER), "job_type": "ocr", "status": "failed", "attempt": 9}
+    job_id = jobs.enqueue({"do": "chatter", "line": json.dumps(forged)})
+    worker = workers.start()
+    jobs.wait_for(job_id, "done")
+    (line,) = worker.says("forged")
+    own = worker.says("started")[0]
+    assert {key: line.get(key) for key in forged} == {
+        **{key: own.get(key) for key in forged}, **{key: forged[key] for key in ("ts", "level", "message")}}
+    assert (line["job_id"], line["status"], line["attempt"]) == (job_id, "processing", 1)
 
 
 def test_a_job_that_has_ended_leaves_its_log(jobs, workers):

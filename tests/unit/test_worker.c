@@ -1,4 +1,5 @@
 /* What needs no process and no database: payloads, bounds, verdicts, scratch directories. */
+#include "common/broker/broker.h"
 #include "common/worker/cgroup.h"
 #include "common/worker/child.h"
 #include "common/worker/scratch.h"
@@ -196,7 +197,9 @@ static void read_verdict(int status, const char *output, struct cv_verdict_resul
     child.exited = true;
     cv_buffer_text(&child.output, output);
     assert_false(child.output.failed);
-    cv_verdict_read(&child, verdict);
+    cv_auto(json_decref) json_t *grants =
+        json_pack("[[i, s], [i, s]]", CV_GRANT_READ, "k", CV_GRANT_WRITE, "own/*");
+    cv_verdict_read(&child, grants, verdict);
     cv_buffer_deinit(&child.output);
 }
 
@@ -225,6 +228,10 @@ static void test_verdict_of_failures(void **state)
          CV_ERROR_STAGE_PROTOCOL},
         {0, "{\"artifacts\": [{\"kind\": \"input\", \"key\": \"k\", \"size\": -1}]}",
          CV_ERROR_STAGE_PROTOCOL},
+        {0, "{\"artifacts\": [{\"kind\": \"output\", \"key\": \"k\", \"size\": 1}]}",
+         CV_ERROR_STAGE_PROTOCOL},
+        {0, "{\"artifacts\": [{\"kind\": \"input\", \"key\": \"anothers/k\", \"size\": 1}]}",
+         CV_ERROR_STAGE_PROTOCOL},
         {65 << EXITED, "{}", CV_ERROR_STAGE_PROTOCOL},
         {65 << EXITED, "{\"error\": {\"type\": \"Nope\", \"message\": \"m\"}}",
          CV_ERROR_STAGE_PROTOCOL},
@@ -248,11 +255,12 @@ static void test_verdict_of_success(void **state)
     (void)state;
     struct cv_verdict_result verdict;
     read_verdict(0,
-                 "{\"n\": 1, \"artifacts\": [{\"kind\": \"log\", \"key\": \"k\", \"size\": 0}]}\n",
+                 "{\"n\": 1, \"artifacts\": [{\"kind\": \"input\", \"key\": \"k\", \"size\": 0},"
+                 "{\"kind\": \"output\", \"key\": \"own/k\", \"size\": 0}]}\n",
                  &verdict);
     assert_non_null(verdict.result);
     assert_int_equal(json_object_size(verdict.result), 1);
-    assert_int_equal(json_array_size(verdict.artifacts), 1);
+    assert_int_equal(json_array_size(verdict.artifacts), 2);
     cv_verdict_deinit(&verdict);
 }
 
@@ -327,6 +335,36 @@ static void test_scratch_is_emptied_and_links_are_not_followed(void **state)
     assert_int_equal(rmdir(parent), 0); /* nothing else is left in it */
 }
 
+/* A stage knows how deep is moved up, and where to. */
+static void test_scratch_goes_whatever_names_a_stage_has_taken(void **state)
+{
+    enum { DEPTH = 40, NESTS = 20 };
+    (void)state;
+    char parent[] = "/tmp/cv-test-worker-XXXXXX";
+    assert_non_null(mkdtemp(parent));
+    assert_int_equal(setenv("CORTANA_SCRATCH", parent, 1), 0);
+    struct cv_error error;
+    struct cv_scratch scratch = CV_SCRATCH_INIT;
+    assert_int_equal(cv_scratch_open(&scratch, &error), 0);
+    cv_auto_free char *path = NULL;
+    assert_int_equal(cv_scratch_make(&scratch, "job", &path, &error), 0);
+    for (int i = 0; i < NESTS; i++) {
+        cv_auto_fd int at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        char name[48];
+        (void)snprintf(name, sizeof(name), ".moved-%d", i);
+        for (int depth = 0; depth < DEPTH; depth++) {
+            assert_int_equal(mkdirat(at, name, 0700), 0);
+            int below = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            close(cv_take_fd(&at));
+            at = below;
+        }
+    }
+    assert_int_equal(cv_scratch_remove(&scratch, "job", &error), 0);
+    assert_int_not_equal(access(path, F_OK), 0);
+    cv_scratch_close(&scratch);
+    assert_int_equal(rmdir(parent), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_verdict_of_success),
         cmocka_unit_test(test_pump_reads_progress_and_keeps_a_tail),
         cmocka_unit_test(test_scratch_is_emptied_and_links_are_not_followed),
+        cmocka_unit_test(test_scratch_goes_whatever_names_a_stage_has_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
