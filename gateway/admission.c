@@ -17,15 +17,6 @@ static const struct cv_metric rate_limited = {
     .labels = {"class"},
 };
 
-static void refuse(struct exchange *exchange, unsigned status, const char *kind, const char *title,
-                   const char *detail)
-{
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){.status = status, .kind = kind, .title = title, .detail = detail},
-        exchange->id);
-}
-
 /* ---- the address --------------------------------------------------------------------------------- */
 
 struct header_lines {
@@ -73,8 +64,8 @@ static void find_address(const struct admission *admission, struct exchange *exc
 static void refuse_as_too_often(const struct admission *admission, struct exchange *exchange)
 {
     exchange->answer.retry_after_s = exchange->rate.retry_s;
-    refuse(exchange, 429, "too-many", "Too much at once",
-           "you ask too often: wait for as long as the header Retry-After says");
+    exchange_refuse(exchange, 429, "too-many", "Too much at once",
+                    "you ask too often: wait for as long as the header Retry-After says");
     cv_metric_add(admission->metrics, &rate_limited,
                   CV_LABELS(rate_class_name(exchange->rate.class)), 1);
 }
@@ -134,10 +125,10 @@ static void check_rights(struct exchange *exchange)
     };
     enum caller_role least = exchange->operation->least_role;
     if (least > CALLER_NOBODY && exchange->principal.role == CALLER_NOBODY) {
-        refuse(exchange, 401, "unauthorized", "Sign in",
-               "this needs a token: send Authorization: Bearer …");
+        exchange_refuse(exchange, 401, "unauthorized", "Sign in",
+                        "this needs a token: send Authorization: Bearer …");
     } else if (exchange->principal.role < least) {
-        refuse(exchange, 403, "forbidden", "You may not do this", needed[least]);
+        exchange_refuse(exchange, 403, "forbidden", "You may not do this", needed[least]);
     }
 }
 
@@ -170,10 +161,10 @@ bool admission_take_key(const struct admission *admission, struct exchange *exch
         object ? key_source_accept(admission->keys, object, &known) : TOKEN_UNKNOWN_KEY;
     exchange->principal.key_digest[0] = '\0';
     if (fault == TOKEN_UNKNOWN_KEY) {
-        refuse(exchange, 401, "unauthorized", "Sign in", "the API key is not valid");
+        exchange_refuse(exchange, 401, "unauthorized", "Sign in", "the API key is not valid");
     } else if (fault != TOKEN_GOOD) {
-        refuse(exchange, 403, "forbidden", "You may not do this",
-               "the key's role is not one that may use this API");
+        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+                        "the key's role is not one that may use this API");
     }
     if (fault != TOKEN_GOOD) {
         note_fault(admission, exchange, token_fault_name(fault));

@@ -1,5 +1,7 @@
 #include "gateway/answer.h"
 
+#include "gateway/relay.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@ void answer_deinit(struct answer *answer)
     if (answer->has_fd) {
         (void)close(answer->fd);
     }
+    relay_free(answer->relay);
     json_decref(answer->headers);
     *answer = (struct answer){0};
 }

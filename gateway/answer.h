@@ -3,6 +3,8 @@
 
 #include "common/base/base.h"
 
+struct relay;
+
 enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96, CONTENT_TYPE_SIZE = 96 };
 
 struct answer {
@@ -13,6 +15,7 @@ struct answer {
     int fd; /* where has_fd: the body is `length` bytes of this file from `offset`; closed */
     bool has_fd;
     int64_t offset;
+    struct relay *relay;                 /* in place of all these, from a bucket; relay_free() */
     const char *content_type;            /* never freed; NULL: object_type, else JSON */
     char object_type[CONTENT_TYPE_SIZE]; /* of an object, as the store has it; "" for none */
     bool is_problem;

@@ -67,8 +67,7 @@ static const struct asset *find(const char *path, size_t length)
 
 static bool takes_gzip(const struct exchange *exchange)
 {
-    const char *accepted =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Accept-Encoding");
+    const char *accepted = exchange_header(exchange, "Accept-Encoding");
     const char *gzip = accepted ? strstr(accepted, "gzip") : NULL;
     return gzip && strncmp(gzip, "gzip;q=0", 8) != 0;
 }

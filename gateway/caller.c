@@ -17,16 +17,7 @@ static const char key_mark[] = "cvk_";
 
 static const char *header(const struct exchange *exchange, const char *name)
 {
-    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
-}
-
-static void refuse(struct exchange *exchange, unsigned status, const char *kind, const char *title,
-                   const char *detail)
-{
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){.status = status, .kind = kind, .title = title, .detail = detail},
-        exchange->id);
+    return exchange_header(exchange, name);
 }
 
 const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
@@ -91,7 +82,7 @@ static const char *note_key(struct exchange *exchange, const char *key)
     struct principal *principal = &exchange->principal;
     *principal = (struct principal){.database_role = "anon", .claims = strdup("{}")};
     if (!principal->claims || EVP_Digest(key, strlen(key), digest, NULL, EVP_sha256(), NULL) != 1) {
-        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
         return NULL;
     }
     for (size_t i = 0; i < KEY_DIGEST_SIZE / 2; i++) {
@@ -108,12 +99,13 @@ static const char *verify(struct exchange *exchange, struct key_source *keys, co
         return NULL;
     }
     if (fault == TOKEN_ROLE) {
-        refuse(exchange, 403, "forbidden", "You may not do this",
-               "the token's role is not one that may use this API");
+        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+                        "the token's role is not one that may use this API");
     } else {
-        refuse(exchange, 401, "unauthorized", "Sign in",
-               fault == TOKEN_EXPIRED ? "the token has expired, or does not say when it does"
-                                      : "the token is not valid");
+        exchange_refuse(exchange, 401, "unauthorized", "Sign in",
+                        fault == TOKEN_EXPIRED
+                            ? "the token has expired, or does not say when it does"
+                            : "the token is not valid");
     }
     return token_fault_name(fault);
 }
@@ -123,7 +115,7 @@ static const char *identify_nobody(struct exchange *exchange)
     exchange->principal =
         (struct principal){.database_role = "anon", .claims = strdup("{}"), .name = "nobody"};
     if (!exchange->principal.claims) {
-        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
     }
     return NULL;
 }
@@ -141,13 +133,14 @@ const char *caller_identify(struct exchange *exchange, struct key_source *keys,
         cookie = caller_find_cookie(cookies, COOKIE_NAME_PLAIN, &length, &count);
     }
     if ((authorization && cookie) || count > 1) {
-        refuse(exchange, 400, "bad-request", "The request cannot be understood",
-               "it brings more than one credential: send the header Authorization or the cookie");
+        exchange_refuse(
+            exchange, 400, "bad-request", "The request cannot be understood",
+            "it brings more than one credential: send the header Authorization or the cookie");
         return "several";
     }
     if (cookie) {
         if (exchange->is_write && !is_own_page(exchange)) {
-            refuse(
+            exchange_refuse(
                 exchange, 403, "forbidden", "You may not do this",
                 "with the cookie, a change needs the headers Origin (this site) and X-Cortana: 1");
             return "origin";
@@ -161,7 +154,8 @@ const char *caller_identify(struct exchange *exchange, struct key_source *keys,
                take_token(token, authorization + 7, strlen(authorization + 7))) {
         return is_key(token) ? note_key(exchange, token) : verify(exchange, keys, token);
     }
-    refuse(exchange, 401, "unauthorized", "Sign in", "the credential is not a bearer token");
+    exchange_refuse(exchange, 401, "unauthorized", "Sign in",
+                    "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
 }
 
@@ -174,7 +168,7 @@ static void set_cookie(struct exchange *exchange, bool is_plain, const char *tok
                   "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
                   is_plain ? COOKIE_NAME_PLAIN : COOKIE_NAME, token, (long long)seconds,
                   is_plain ? "" : "; Secure") != 0) {
-        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
     }
 }
 
@@ -182,8 +176,8 @@ const char *caller_identify_newcomer(struct exchange *exchange)
 {
     const char *origin = header(exchange, "Origin");
     if (origin && !is_own_origin(exchange, origin)) {
-        refuse(exchange, 403, "forbidden", "You may not do this",
-               "a page of another site cannot sign somebody in or out here");
+        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+                        "a page of another site cannot sign somebody in or out here");
         return "origin";
     }
     return identify_nobody(exchange);
@@ -197,14 +191,14 @@ const char *caller_sign_in(struct exchange *exchange, struct key_source *keys,
     struct cv_error error;
     if (cv_format(&token, &error, "%s", given ? given : "") != 0 ||
         json_object_del(exchange->values, "token") != 0) {
-        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
         return NULL;
     }
     principal_deinit(&exchange->principal);
     const char *fault = verify(exchange, keys, token);
     if (!fault && strcmp(exchange->principal.database_role, "anon") == 0) {
-        refuse(exchange, 403, "forbidden", "You may not do this",
-               "the token's role is not one that may use this API");
+        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+                        "the token's role is not one that may use this API");
         return token_fault_name(TOKEN_ROLE);
     }
     if (!fault) {

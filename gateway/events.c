@@ -29,7 +29,7 @@ enum {
 };
 
 struct topic {
-    char column[8]; /* "job", "video", "run", "tenant", "all", "queues" */
+    char column[8]; /* "job", "video", "run", "upload", "tenant", "all", "queues" */
     char id[UUID_TEXT];
     uint64_t told; /* hash of the state that was sent last; 0: none */
 };
@@ -73,8 +73,8 @@ struct events {
     int64_t since_s;          /* what is behind the position is not older than this */
     int64_t mark_xid, mark_s; /* transactions from this one on began after that time */
     int64_t topics_generation;
-    char *topics; /* JSON: of all streams */
-    char *jobs;   /* JSON: ids of the watched ones */
+    char *topics;  /* JSON: of all streams */
+    char *watched; /* JSON: ids of the watched jobs and uploads; NULL: none */
     int64_t changed_at_ms;
 };
 
@@ -279,18 +279,24 @@ static bool concerns(const struct topic *topic, const json_t *event)
     return value && strcmp(value, topic->id) == 0;
 }
 
-/* Whether a job's state is another than the one that this stream was told last. */
-static bool is_news(struct stream *stream, const char *job, uint64_t hash)
+static struct topic *find_topic(struct stream *stream, const char *column, const char *id)
 {
     for (size_t i = 0; i < stream->topic_count; i++) {
         struct topic *topic = &stream->topics[i];
-        if (strcmp(topic->column, "job") == 0 && strcmp(topic->id, job) == 0) {
-            bool is_same = topic->told == hash;
-            topic->told = hash;
-            return !is_same;
+        if (strcmp(topic->column, column) == 0 && strcmp(topic->id, id) == 0) {
+            return topic;
         }
     }
-    return true;
+    return NULL;
+}
+
+/* Whether a state is another than the one that the topic was told last. */
+static bool is_news(struct topic *topic, const char *data)
+{
+    uint64_t hash = hash_text(data);
+    bool is_same = topic->told == hash;
+    topic->told = hash;
+    return !is_same;
 }
 
 static void tell(struct stream *stream, const json_t *event)
@@ -306,7 +312,8 @@ static void tell(struct stream *stream, const json_t *event)
         if (concerns(&stream->topics[i], event)) {
             cv_auto_free char *data = json_dumps(json_object_get(event, "data"), JSON_COMPACT);
             const char *job = json_string_value(json_object_get(event, "job"));
-            if (data && (!job || is_news(stream, job, hash_text(data)))) {
+            struct topic *own = job ? find_topic(stream, "job", job) : NULL;
+            if (data && (!own || is_news(own, data))) {
                 send_event(stream, json_string_value(json_object_get(event, "position")),
                            json_string_value(json_object_get(event, "kind")), data);
             }
@@ -454,15 +461,16 @@ static bool gather(struct events *events)
     bool is_anybody = events->streams != NULL;
     if (events->generation != events->topics_generation || !events->topics) {
         cv_auto(json_decref) json_t *lists = json_object();
-        cv_auto(json_decref) json_t *jobs = json_array();
         for (struct stream *stream = events->streams; stream; stream = stream->next) {
             (void)topics_of(stream, lists);
         }
-        (void)json_array_extend(jobs, json_object_get(lists, "job"));
+        cv_auto(json_decref) json_t *watched =
+            json_pack("{s:O*, s:O*}", "job", json_object_get(lists, "job"), "upload",
+                      json_object_get(lists, "upload"));
         free(events->topics);
-        free(events->jobs);
+        free(events->watched);
         events->topics = json_dumps(lists, JSON_COMPACT);
-        events->jobs = json_array_size(jobs) > 0 ? json_dumps(jobs, JSON_COMPACT) : NULL;
+        events->watched = json_object_size(watched) > 0 ? json_dumps(watched, JSON_COMPACT) : NULL;
         events->topics_generation = events->generation;
         if (!events->streams) {
             events->position = (struct position){0};
@@ -516,31 +524,31 @@ static int follow(struct events *events, struct cv_error *error)
     return 0;
 }
 
-/* The state of the jobs that are watched one by one: their progress makes no events, and some types make none at all. */
+/* The state of the jobs and uploads that are watched one by one: progress and uploads make no events, and some types of
+ * jobs make none at all. */
 static int watch(struct events *events, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    if (!events->jobs) {
+    if (!events->watched) {
         return 0;
     }
-    int result = cv_db_run(events->db, &rows, error,
-                           "SELECT id, data FROM api.event_jobs($1::jsonb)", events->jobs);
+    int result =
+        cv_db_run(events->db, &rows, error,
+                  "SELECT kind, id, data FROM api.event_states($1::jsonb)", events->watched);
     if (result != 0) {
         return result;
     }
     (void)pthread_mutex_lock(&events->mutex);
     for (int row = 0; row < cv_db_rows(rows); row++) {
+        const char *kind = cv_db_text(rows, row, "kind");
         const char *id = cv_db_text(rows, row, "id");
         cv_auto(json_decref) json_t *state = json_loads(cv_db_text(rows, row, "data"), 0, NULL);
         cv_auto_free char *data = state ? json_dumps(state, JSON_COMPACT) : NULL;
         for (struct stream *stream = events->streams; data && stream; stream = stream->next) {
-            for (size_t i = 0; i < stream->topic_count; i++) {
-                if (strcmp(stream->topics[i].column, "job") == 0 &&
-                    strcmp(stream->topics[i].id, id) == 0 && !stream->is_new &&
-                    is_news(stream, id, hash_text(data))) {
-                    send_event(stream, NULL, "job", data);
-                    events->changed_at_ms = cv_monotonic_ms();
-                }
+            struct topic *topic = stream->is_new ? NULL : find_topic(stream, kind, id);
+            if (topic && is_news(topic, data)) {
+                send_event(stream, NULL, kind, data);
+                events->changed_at_ms = cv_monotonic_ms();
             }
         }
     }
@@ -687,6 +695,6 @@ void events_stop(struct events *events)
     }
     (void)pthread_mutex_destroy(&events->mutex);
     free(events->topics);
-    free(events->jobs);
+    free(events->watched);
     free(events);
 }

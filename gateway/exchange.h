@@ -45,3 +45,13 @@ struct exchange {
     bool is_joined;    /* an upload whose bytes are all in their place */
     bool is_noted;     /* in the audit log, or has changed nothing */
 };
+
+/* A header of the request, which the library keeps; NULL: none. */
+const char *exchange_header(const struct exchange *exchange, const char *name);
+
+/* Answers with a refusal (answer_refuse). */
+void exchange_refuse(struct exchange *exchange, unsigned status, const char *kind,
+                     const char *title, const char *detail);
+
+/* 503, because of the store. `error` NULL: it was logged before, or there is no store. */
+void exchange_refuse_store(struct exchange *exchange, const struct cv_error *error);

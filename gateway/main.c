@@ -171,16 +171,23 @@ static bool is_loopback(const char *address)
 
 /* Browsers play from a bucket and send uploads to it. A store that cannot be opened now is opened, and complained of,
  * by the first request that needs it. */
-static void start_page(void)
+static int start_page(struct gateway *gateway, struct cv_error *error)
 {
     enum { SECONDS = 1 }; /* nobody uses this URL */
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     cv_auto_free char *url = NULL;
-    struct cv_error error;
-    bool is_bucket =
-        cv_store_open(NULL, &store, &error) == 0 &&
-        cv_store_presign(store, CV_KEYS_INBOX "any", "PUT", SECONDS, &url, &error) == 0;
-    assets_start(is_bucket ? url : NULL);
+    struct cv_error reason;
+    const char *way = cv_env("CORTANA_MEDIA", "redirect");
+    gateway->media.passes_through = strcmp(way, "proxy") == 0;
+    if (!gateway->media.passes_through && strcmp(way, "redirect") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "CORTANA_MEDIA is %s, and is to be redirect or proxy", way);
+    }
+    gateway->media.is_bucket =
+        cv_store_open(NULL, &store, &reason) == 0 &&
+        cv_store_presign(store, CV_KEYS_INBOX "any", "PUT", SECONDS, &url, &reason) == 0;
+    assets_start(gateway->media.is_bucket ? url : NULL);
+    return 0;
 }
 
 static int start_server(struct gateway *gateway, const struct options *options,
@@ -213,8 +220,8 @@ static int start_server(struct gateway *gateway, const struct options *options,
                    (long long)options->max_clients, (long long)needed, (long long)files.rlim_cur);
         }
     }
-    start_page();
-    int result = server_start(&params, &gateway->server, error);
+    int result = start_page(gateway, error);
+    result = result ? result : server_start(&params, &gateway->server, error);
     if (result != 0) {
         return result;
     }

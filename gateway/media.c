@@ -2,6 +2,8 @@
 
 #include "common/store/store.h"
 
+#include "gateway/relay.h"
+
 #include <string.h>
 #include <time.h>
 
@@ -75,11 +77,6 @@ enum media_range media_read_range(const char *text, int64_t size, int64_t *ret_f
 
 /* ---- an object ----------------------------------------------------------------------------------- */
 
-static const char *header_of(const struct exchange *exchange, const char *name)
-{
-    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
-}
-
 static bool set_header(struct answer *answer, const char *name, const char *value)
 {
     if (!answer->headers) {
@@ -104,7 +101,7 @@ static void format_date(int64_t wall_ms, char text[40])
 /* Whether the range still is of what the client has a part of (RFC 9110, 13.1.5). */
 static bool is_range_wanted(const struct exchange *exchange, const char *date)
 {
-    const char *condition = header_of(exchange, "If-Range");
+    const char *condition = exchange_header(exchange, "If-Range");
     return !condition || strcmp(condition, exchange->answer.etag) == 0 ||
            strcmp(condition, date) == 0;
 }
@@ -115,7 +112,7 @@ static void choose_range(struct exchange *exchange, const char *date, int64_t si
     int64_t first = 0;
     int64_t last = size - 1;
     char text[96];
-    const char *range = exchange->is_head ? NULL : header_of(exchange, "Range");
+    const char *range = exchange->is_head ? NULL : exchange_header(exchange, "Range");
     enum media_range kind = is_range_wanted(exchange, date)
                                 ? media_read_range(range, size, &first, &last)
                                 : RANGE_WHOLE;
@@ -129,25 +126,11 @@ static void choose_range(struct exchange *exchange, const char *date, int64_t si
     answer->offset = first;
     answer->length = (size_t)(last - first + 1);
     if (kind == RANGE_UNSATISFIABLE) {
-        answer_refuse(answer,
-                      &(struct problem){416, "range", "There are no such bytes",
-                                        "the range lies behind the end of the object", NULL},
-                      exchange->id);
+        exchange_refuse(exchange, 416, "range", "There are no such bytes",
+                        "the range lies behind the end of the object");
         (void)snprintf(text, sizeof(text), "bytes */%lld", (long long)size);
         (void)set_header(answer, "Content-Range", text);
     }
-}
-
-static void refuse_store(struct exchange *exchange, const struct cv_error *error)
-{
-    if (error) {
-        cv_log_error(error, exchange->operation->name);
-    }
-    exchange->answer.retry_after_s = 1;
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){503, "unavailable", "The store is away", "try again in a moment", NULL},
-        exchange->id);
 }
 
 static bool has_ending(const char *key, const char *ending)
@@ -216,7 +199,8 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
     }
     const struct cv_object_info *info = cv_store_reader_info(reader);
     int fd = cv_store_reader_fd(reader);
-    if (fd < 0 && !refers_to_others(key)) {
+    bool is_passed = fd < 0 && !refers_to_others(key);
+    if (is_passed && !exchange->media->passes_through) {
         return redirect(store, exchange, key, error);
     }
     format_date(info->modified_ms, date);
@@ -226,10 +210,13 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
     answer->cache_control = refers_to_others(key) ? "private, no-cache" : "private, max-age=86400";
     (void)set_header(answer, "Accept-Ranges", "bytes");
     (void)set_header(answer, "Last-Modified", date);
-    if (fd < 0) {
+    if (fd < 0 && !is_passed) {
         return read_text(store, exchange, key, date, error);
     }
     choose_range(exchange, date, info->size);
+    if (!answer->is_problem && is_passed) {
+        return relay_begin(exchange, key, answer->offset, (int64_t)answer->length, error);
+    }
     if (!answer->is_problem) {
         answer->fd = dup(fd);
         answer->has_fd = answer->fd >= 0;
@@ -245,7 +232,7 @@ static void settle(struct exchange *exchange, int result, const struct cv_error 
     if (is_missing) {
         answer_not_found(&exchange->answer, exchange->id);
     } else if (result < 0) {
-        refuse_store(exchange, error);
+        exchange_refuse_store(exchange, error);
     }
 }
 
@@ -255,7 +242,7 @@ static void serve_key(struct cv_store *store, struct exchange *exchange, const c
     if (store) {
         settle(exchange, serve(store, exchange, key, &error), &error);
     } else {
-        refuse_store(exchange, NULL);
+        exchange_refuse_store(exchange, NULL);
     }
 }
 
@@ -319,7 +306,7 @@ void media_answer_object(struct cv_store *store, struct exchange *exchange)
     free(cv_take(answer->body));
     answer->length = 0;
     if (!store || !key) {
-        refuse_store(exchange, NULL);
+        exchange_refuse_store(exchange, NULL);
     } else if (bytes) {
         int64_t offset = json_integer_value(json_object_get(body, "offset"));
         settle(exchange,
@@ -387,7 +374,7 @@ void media_remove(struct cv_store *store, struct exchange *exchange)
     const char *key = json_string_value(json_object_get(body, "remove"));
     int result = store && key ? cv_store_delete(store, key, &error) : 0;
     if (!store || !key || result != 0) {
-        refuse_store(exchange, result ? &error : NULL);
+        exchange_refuse_store(exchange, result ? &error : NULL);
         return;
     }
     free(cv_take(answer->body));
@@ -465,7 +452,7 @@ void media_fill_grants(struct exchange *exchange)
     }
     char *text = body && result == 0 ? json_dumps(body, JSON_COMPACT) : NULL;
     if (!text) {
-        refuse_store(exchange, result ? &error : NULL);
+        exchange_refuse_store(exchange, result ? &error : NULL);
         return;
     }
     free(answer->body);

@@ -2,7 +2,7 @@
  *
  * From a directory the kernel sends the file. From a bucket, playlists and other small texts pass through here, because
  * relative URIs in them are resolved against their own URL; everything else is a redirect to a URL that the bucket
- * itself honours.
+ * itself honours, or passes through as well (relay.h).
  */
 #pragma once
 
@@ -13,6 +13,8 @@ struct cv_store;
 
 struct media_settings {
     struct grant_keys *grants;
+    bool is_bucket;
+    bool passes_through; /* a bucket's objects come from here, instead of by redirects */
 };
 
 /* The operation that requests for /media/… are counted as; it is in no document. */

@@ -6,8 +6,10 @@
 #include "gateway/exchange_queue.h"
 #include "gateway/response.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     RECONNECT_MS = 1000,        /* a request waits for no longer than this */
@@ -63,24 +65,79 @@ static int take_answer(const struct exchange *exchange, const struct cv_db_resul
     return result;
 }
 
-/* The text of the video that api.export() has allowed, in the caller's own transaction. */
-static int take_export(struct cv_db *db, const struct exchange *exchange, struct answer *answer,
-                       struct cv_error *error)
+struct spool {
+    int fd;
+    size_t length;
+    bool is_full;
+};
+
+static int write_spool(void *opaque, const char *text, size_t length, struct cv_error *error)
 {
-    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    struct spool *spool = opaque;
+    for (size_t done = 0; done < length;) {
+        ssize_t written = write(spool->fd, text + done, length - done);
+        if (written < 0 && errno != EINTR) {
+            spool->is_full = true;
+            return cv_fail_errno(error, errno, "cannot write an export");
+        }
+        done += written > 0 ? (size_t)written : 0;
+    }
+    spool->length += length;
+    return 0;
+}
+
+/* A file without a name; -1 and errno. */
+static int make_file(void)
+{
+    char path[512];
+    int length = snprintf(path, sizeof(path), "%s/cortana-export-XXXXXX", cv_env("TMPDIR", "/tmp"));
+    if (length >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0) {
+        (void)unlink(path);
+    }
+    return fd;
+}
+
+static void refuse_room(struct exchange *exchange, const struct cv_error *error)
+{
+    cv_log_error(error, "the file of an export (TMPDIR says where it is written)");
+    exchange->answer.retry_after_s = 1;
+    exchange_refuse(exchange, 503, "unavailable", "There is no room for the file",
+                    "try again when other exports are over, or export less");
+}
+
+/* The lines that the operation has allowed, in the caller's own transaction. They go into a file without a name: memory is
+ * bounded, a failure can still be told, and whoever reads slowly holds no connection of the database. */
+static int take_export(struct cv_db *db, struct exchange *exchange, const char *values,
+                       struct answer *answer, struct cv_error *error)
+{
+    cv_auto_fd int fd = make_file();
+    struct spool spool = {.fd = fd};
     struct cv_export_params params = {
         .bom = json_is_true(json_object_get(exchange->values, "bom")),
-        .no_positions = json_is_false(json_object_get(exchange->values, "positions"))};
+        .no_positions = json_is_false(json_object_get(exchange->values, "positions")),
+        .write = write_spool,
+        .opaque = &spool};
     const char *format = json_string_value(json_object_get(exchange->values, "format"));
+    const char *video = json_string_value(json_object_get(exchange->values, "id"));
     if (!format || !cv_export_format_of(format, &params.format)) {
         return cv_fail(error, CV_ERROR_INTERNAL, "an export without a format");
     }
-    int result = cv_export_text(db, json_string_value(json_object_get(exchange->values, "id")),
-                                &params, &text, error);
+    int result = fd < 0  ? cv_fail_errno(error, errno, "cannot make a file")
+                 : video ? cv_export_video(db, video, &params, error)
+                         : cv_export_hits(db, values, &params, error);
+    if (result != 0 && (fd < 0 || spool.is_full)) {
+        refuse_room(exchange, error);
+        return REFUSED;
+    }
     if (result == 0) {
-        free(answer->body);
-        answer->length = text.length;
-        answer->body = cv_take(text.data);
+        answer->length = spool.length;
+        answer->fd = cv_take_fd(&fd);
+        answer->has_fd = true;
         answer->content_type = cv_export_media_type(params.format);
     }
     return result;
@@ -102,12 +159,9 @@ static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchang
 
 static void refuse_other(struct exchange *exchange)
 {
-    answer_refuse(&exchange->answer,
-                  &(struct problem){422, "idempotency-key", "The key belongs to another request",
-                                    "this Idempotency-Key came with another request before: a new "
-                                    "request has a new key",
-                                    NULL},
-                  exchange->id);
+    exchange_refuse(exchange, 422, "idempotency-key", "The key belongs to another request",
+                    "this Idempotency-Key came with another request before: a new "
+                    "request has a new key");
 }
 
 /* Whether the request was done before: 0: it was not; ANSWERED: it was, with this answer; REFUSED. */
@@ -167,12 +221,9 @@ static int check_version(struct cv_db *db, struct exchange *exchange, const char
     if (result || (etag && response_is_named(exchange->if_match, etag))) {
         return result;
     }
-    answer_refuse(&exchange->answer,
-                  &(struct problem){412, "changed", "It has changed since",
-                                    "read it again, and send the change with the ETag that it has "
-                                    "now in If-Match, if the change is still wanted",
-                                    NULL},
-                  exchange->id);
+    exchange_refuse(exchange, 412, "changed", "It has changed since",
+                    "read it again, and send the change with the ETag that it has "
+                    "now in If-Match, if the change is still wanted");
     return REFUSED;
 }
 
@@ -206,7 +257,7 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
     result = result ? result : cv_db_run(db, &rows, error, exchange->operation->sql, values);
     result = result ? result : take_answer(exchange, rows, answer, error);
     if (result == 0 && exchange->operation->step == STEP_EXPORT) {
-        result = take_export(db, exchange, answer, error);
+        result = take_export(db, exchange, values, answer, error);
     }
     if (result == 0 && exchange->is_write) {
         result = end_write(db, exchange, answer, error);
@@ -268,6 +319,7 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
             return;
         }
         if (result == REFUSED) {
+            answer_deinit(&answer);
             cv_db_rollback(db);
             return;
         }

@@ -1,5 +1,7 @@
 #include "gateway/response.h"
 
+#include "gateway/relay.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -79,8 +81,7 @@ bool response_is_named(const char *given, const char *etag)
 
 bool response_is_known(const struct exchange *exchange)
 {
-    const char *given =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "If-None-Match");
+    const char *given = exchange_header(exchange, "If-None-Match");
     unsigned status = exchange->answer.status;
     return given && !exchange->is_write && (status == 200 || status == 206) &&
            (!exchange->operation || exchange->operation->may_be_known) &&
@@ -113,6 +114,9 @@ void response_forget_body(struct answer *answer)
         (void)close(answer->fd);
         answer->has_fd = false;
     }
+    relay_free(cv_take(answer->relay));
+    answer->content_type = NULL;
+    answer->object_type[0] = '\0';
     json_object_del(answer->headers, "Content-Range");
     answer->length = 0;
 }

@@ -35,7 +35,7 @@ enum step {
     STEP_GRANTS,        /* media_fill_grants */
     STEP_REMOVE,        /* media_remove */
     STEP_OBJECT,        /* media_answer_object */
-    STEP_EXPORT,        /* the text of the video, read in the same transaction */
+    STEP_EXPORT,        /* the text of a video or of hits, read in the same transaction */
     STEP_UPLOAD_SHOW,   /* upload_show */
     STEP_UPLOAD_APPEND, /* upload_open, then the body; behind the last byte api.finish_upload */
     STEP_UPLOAD_SIGN,   /* upload_sign_parts */

@@ -4,6 +4,7 @@
 #include "gateway/audit.h"
 #include "gateway/caller.h"
 #include "gateway/media.h"
+#include "gateway/relay.h"
 #include "gateway/response.h"
 #include "gateway/upload_parts.h"
 #include "gateway/upload_tus.h"
@@ -164,15 +165,9 @@ static void note(const struct exchange *exchange)
 static void refuse_stream(struct exchange *exchange)
 {
     exchange->answer.retry_after_s = STREAM_RETRY_S;
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){
-            .status = 429,
-            .kind = "too-many",
-            .title = "Too much at once",
-            .detail = "you have as many streams open as one caller may: close one, or ask one of "
-                      "them for the topics of several (50 at most)"},
-        exchange->id);
+    exchange_refuse(exchange, 429, "too-many", "Too much at once",
+                    "you have as many streams open as one caller may: close one, or ask one of "
+                    "them for the topics of several (50 at most)");
 }
 
 /* A stream stays for minutes, and what its request was made of is not needed any more. */
@@ -183,6 +178,17 @@ static void forget_request(struct exchange *exchange)
     exchange->values = NULL;
     cv_buffer_deinit(&exchange->body);
     principal_deinit(&exchange->principal);
+}
+
+/* An answer that passes through wants its next piece. */
+static bool hand_to_relay(struct exchange *exchange)
+{
+    MHD_suspend_connection(exchange->connection);
+    if (store_pool_take(exchange->server->store_pool, exchange)) {
+        return true;
+    }
+    MHD_resume_connection(exchange->connection);
+    return false;
 }
 
 static enum MHD_Result queue_answer(struct exchange *exchange, const char *method)
@@ -200,7 +206,8 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
     note(exchange);
     struct MHD_Response *response = response_is_stream(exchange)
                                         ? events_respond(exchange->server->events, exchange)
-                                        : response_make(answer);
+                                    : answer->relay ? relay_respond(exchange, hand_to_relay)
+                                                    : response_make(answer);
     if (!response) {
         return MHD_NO;
     }
@@ -220,21 +227,11 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
 
 /* ---- requests ----------------------------------------------------------------------------------- */
 
-static void refuse(struct exchange *exchange, unsigned status, const char *kind, const char *title,
-                   const char *detail)
-{
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){.status = status, .kind = kind, .title = title, .detail = detail},
-        exchange->id);
-}
-
 static void choose_id(struct exchange *exchange)
 {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    const char *given =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "X-Request-Id");
+    const char *given = exchange_header(exchange, "X-Request-Id");
     size_t length = given ? strlen(given) : 0;
     if (length >= 8 && length < REQUEST_ID_SIZE && strspn(given, letters) == length) {
         (void)memcpy(exchange->id, given, length + 1);
@@ -278,22 +275,20 @@ static bool is_ambiguous(struct exchange *exchange)
 
 static bool is_json(const struct exchange *exchange)
 {
-    const char *type =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Type");
+    const char *type = exchange_header(exchange, "Content-Type");
     return type && strncasecmp(type, "application/json", 16) == 0 &&
            (!type[16] || strchr("; ", type[16]));
 }
 
 static bool is_part(const struct exchange *exchange)
 {
-    const char *type =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Type");
+    const char *type = exchange_header(exchange, "Content-Type");
     return type && strcasecmp(type, "application/offset+octet-stream") == 0;
 }
 
 static void refuse_long_body(struct exchange *exchange)
 {
-    refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
+    exchange_refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
 }
 
 /* Whoever brings a key hears what is wrong with a request only when the key has turned out to be good. */
@@ -304,10 +299,8 @@ static void put_off(struct exchange *exchange)
 
 static void check_body_header(struct exchange *exchange)
 {
-    const char *encoding =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Encoding");
-    const char *length =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
+    const char *encoding = exchange_header(exchange, "Content-Encoding");
+    const char *length = exchange_header(exchange, "Content-Length");
     int64_t bytes = 0;
     int64_t most = exchange->operation->takes_bytes ? INT64_MAX : BODY_MAX_BYTES;
     exchange->is_body_too_long =
@@ -319,18 +312,27 @@ static void check_body_header(struct exchange *exchange)
     if (exchange->operation->takes_bytes && !length) {
         /* The library goes on with the next chunk of a connection that is suspended. */
         exchange->is_body_too_long = true;
-        refuse(exchange, 411, "length", "The length is missing",
-               "say by Content-Length how many bytes come: a body in chunks is not taken here");
+        exchange_refuse(
+            exchange, 411, "length", "The length is missing",
+            "say by Content-Length how many bytes come: a body in chunks is not taken here");
     } else if (exchange->operation->takes_bytes && !is_part(exchange)) {
         exchange->is_body_too_long = bytes > 0;
-        refuse(exchange, 415, "media-type", "The body has another form",
-               "send application/offset+octet-stream");
+        exchange_refuse(exchange, 415, "media-type", "The body has another form",
+                        "send application/offset+octet-stream");
+    } else if (exchange->operation->is_creation && exchange->media->is_bucket &&
+               upload_is_tus_creation(exchange)) {
+        exchange->is_body_too_long = bytes > 0;
+        exchange_refuse(
+            exchange, 409, "no-tus", "Uploads go another way here",
+            "videos are kept in a bucket, which does not speak tus: send {\"name\", \"size\"} as "
+            "JSON to POST /uploads, and PUT the parts to the URLs that "
+            "POST /uploads/{id}/parts answers with");
     } else if (encoding ||
                (exchange->operation->has_body && !is_json(exchange) &&
                 !(exchange->operation->is_creation && upload_translate_creation(exchange)))) {
         exchange->is_body_too_long = bytes > 0;
-        refuse(exchange, 415, "media-type", "The body has another form",
-               "send application/json without an encoding");
+        exchange_refuse(exchange, 415, "media-type", "The body has another form",
+                        "send application/json without an encoding");
     }
     put_off(exchange);
     set_deadline(exchange, transfer_deadline((size_t)bytes));
@@ -344,8 +346,8 @@ static void find_operation(struct exchange *exchange, const char *method)
         exchange->operation = &media_operation;
         if (exchange->is_write) {
             (void)snprintf(exchange->answer.methods, METHODS_SIZE, "GET, HEAD");
-            refuse(exchange, 405, "method", "There is no such operation",
-                   "objects are read with GET and HEAD alone");
+            exchange_refuse(exchange, 405, "method", "There is no such operation",
+                            "objects are read with GET and HEAD alone");
         }
         return;
     }
@@ -354,29 +356,25 @@ static void find_operation(struct exchange *exchange, const char *method)
         answer_not_found(&exchange->answer, exchange->id);
     } else if (result == ROUTE_NO_SUCH_METHOD) {
         (void)memcpy(exchange->answer.methods, methods, sizeof(methods));
-        refuse(exchange, 405, "method", "There is no such operation",
-               "the header Allow lists the methods of this path");
+        exchange_refuse(exchange, 405, "method", "There is no such operation",
+                        "the header Allow lists the methods of this path");
     }
 }
 
 /* A condition that is not looked at would not be one. */
 static void check_condition(struct exchange *exchange)
 {
-    exchange->if_match =
-        exchange->is_write
-            ? MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "If-Match")
-            : NULL;
+    exchange->if_match = exchange->is_write ? exchange_header(exchange, "If-Match") : NULL;
     if (exchange->if_match && !exchange->operation->version_sql) {
-        refuse(exchange, 400, "bad-request", "The request cannot be understood",
-               "this operation takes no If-Match: send it without");
+        exchange_refuse(exchange, 400, "bad-request", "The request cannot be understood",
+                        "this operation takes no If-Match: send it without");
         put_off(exchange);
     }
 }
 
 static void check_once_key(struct exchange *exchange, const char *method)
 {
-    const char *key =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Idempotency-Key");
+    const char *key = exchange_header(exchange, "Idempotency-Key");
     if (!key || strcmp(method, "POST") != 0 || exchange->operation->handler != HANDLER_DATABASE) {
         return;
     }
@@ -385,8 +383,8 @@ static void check_once_key(struct exchange *exchange, const char *method)
         length = *at < ' ' || *at > '~' ? 0 : length;
     }
     if (length == 0 || length > ONCE_KEY_MAX_BYTES) {
-        refuse(exchange, 400, "bad-request", "The request cannot be understood",
-               "an Idempotency-Key has 1 to 255 printable characters of ASCII");
+        exchange_refuse(exchange, 400, "bad-request", "The request cannot be understood",
+                        "an Idempotency-Key has 1 to 255 printable characters of ASCII");
         put_off(exchange);
     }
     exchange->once_key = key;
@@ -404,9 +402,10 @@ static void begin(struct exchange *exchange, const char *method)
     choose_id(exchange);
     if (is_ambiguous(exchange)) {
         exchange->is_body_too_long = true;
-        refuse(exchange, 400, "bad-request", "The request cannot be understood",
-               "a header that may be there once is there twice, or the length of the body is given "
-               "twice");
+        exchange_refuse(
+            exchange, 400, "bad-request", "The request cannot be understood",
+            "a header that may be there once is there twice, or the length of the body is given "
+            "twice");
         return;
     }
     if (assets_answer(exchange, method)) {
@@ -464,14 +463,13 @@ static void answer_document(struct exchange *exchange)
     (void)snprintf(answer->etag, sizeof(answer->etag), "\"%s-%zu\"", CV_VERSION, answer->length);
 }
 
-/* A browser's EventSource has no other place for it. */
-static void take_last_event_id(struct exchange *exchange)
+/* A header as a parameter: a browser's EventSource has no other place for the last event, and tus for the offset. */
+static void take_header(struct exchange *exchange, const char *header, const char *name)
 {
-    const char *given =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Last-Event-ID");
+    const char *given = exchange_header(exchange, header);
     json_t *text = given ? json_string(given) : NULL;
-    if (text && json_object_set_new(exchange->values, "last_event_id", text) != 0) {
-        refuse(exchange, 503, "busy", "Try again", "out of memory");
+    if (text && json_object_set_new(exchange->values, name, text) != 0) {
+        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
     }
 }
 
@@ -494,9 +492,12 @@ static bool answer_here(struct exchange *exchange)
         upload_answer_options(exchange);
         break;
     case HANDLER_EVENTS:
-        take_last_event_id(exchange);
+        take_header(exchange, "Last-Event-ID", "last_event_id");
         break;
     case HANDLER_DATABASE:
+        if (exchange->operation->takes_bytes) {
+            take_header(exchange, "Upload-Offset", "offset");
+        }
         break;
     }
     return exchange->answer.status != 0;
@@ -505,7 +506,8 @@ static bool answer_here(struct exchange *exchange)
 static void refuse_busy(struct exchange *exchange)
 {
     exchange->answer.retry_after_s = 1;
-    refuse(exchange, 503, "busy", "Try again", "too much is under way, or the gateway is starting");
+    exchange_refuse(exchange, 503, "busy", "Try again",
+                    "too much is under way, or the gateway is starting");
 }
 
 /* Suspends a request until a thread of the store has done its work. Returns whether it is suspended. */
@@ -570,7 +572,7 @@ static bool dispatch(struct exchange *exchange)
     }
     if (result != 0) {
         exchange->answer.retry_after_s = 1;
-        refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
         return false;
     }
     return !answer_here(exchange) && hand_to_pool(exchange);

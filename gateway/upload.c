@@ -34,24 +34,6 @@ int upload_spool_key(const char *id, char **ret_key, struct cv_error *error)
     return cv_format(ret_key, error, "%s%s", CV_KEYS_UPLOADS, id);
 }
 
-void upload_refuse(struct exchange *exchange, unsigned status, const char *kind, const char *title,
-                   const char *detail)
-{
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){.status = status, .kind = kind, .title = title, .detail = detail},
-        exchange->id);
-}
-
-void upload_refuse_store(struct exchange *exchange, const struct cv_error *error)
-{
-    if (error) {
-        cv_log_error(error, exchange->operation->name);
-    }
-    exchange->answer.retry_after_s = 1;
-    upload_refuse(exchange, 503, "unavailable", "The store is away", "try again in a moment");
-}
-
 void upload_answer_empty(struct answer *answer)
 {
     free(cv_take(answer->body));
@@ -127,9 +109,9 @@ void upload_show(struct cv_store *store, struct exchange *exchange)
     cv_auto(upload_deinit) struct upload upload = {0};
     struct cv_error error;
     if (!store || !upload_read(exchange, &upload)) {
-        upload_refuse_store(exchange, NULL);
+        exchange_refuse_store(exchange, NULL);
     } else if (show(store, exchange, &upload, &error) != 0) {
-        upload_refuse_store(exchange, &error);
+        exchange_refuse_store(exchange, &error);
     }
 }
 
@@ -139,14 +121,14 @@ void upload_forget(struct cv_store *store, struct exchange *exchange)
     cv_auto_free char *spool = NULL;
     struct cv_error error;
     if (!store || !upload_read(exchange, &upload)) {
-        upload_refuse_store(exchange, NULL);
+        exchange_refuse_store(exchange, NULL);
         return;
     }
     int result = upload_spool_key(upload.id, &spool, &error);
     result = result ? result : cv_store_delete(store, spool, &error);
     result = result || !upload.key ? result : cv_store_parts_drop(store, upload.key, &error);
     if (result != 0) {
-        upload_refuse_store(exchange, &error);
+        exchange_refuse_store(exchange, &error);
     } else {
         upload_answer_empty(&exchange->answer);
     }

@@ -27,11 +27,6 @@ const char *upload_directory(const struct cv_store *store);
 /* The key under which bytes gather in a directory. */
 CV_MUST_CHECK int upload_spool_key(const char *id, char **ret_key, struct cv_error *error);
 
-void upload_refuse(struct exchange *exchange, unsigned status, const char *kind, const char *title,
-                   const char *detail);
-/* 503. `error` NULL: it was logged before, or there is no store. */
-void upload_refuse_store(struct exchange *exchange, const struct cv_error *error);
-
 /* 204, in place of what is in the answer. */
 void upload_answer_empty(struct answer *answer);
 void upload_set_tus_headers(struct answer *answer, int64_t offset, int64_t size);

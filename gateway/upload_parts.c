@@ -91,8 +91,8 @@ static int sign_parts(struct cv_store *store, struct exchange *exchange,
     json_t *number;
     int result = find_parts(store, upload, &parts, error);
     if (result == CV_STORE_EXISTS) {
-        upload_refuse(exchange, 409, "wrong-state", "Its state forbids this",
-                      "all bytes are there: complete this upload");
+        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
+                        "all bytes are there: complete this upload");
         return 0;
     }
     json_array_foreach(json_object_get(exchange->values, "numbers"), i, number)
@@ -101,9 +101,10 @@ static int sign_parts(struct cv_store *store, struct exchange *exchange,
                                      .size =
                                          size_of_part(upload->size, json_integer_value(number))};
         if (result == 0 && part.size == 0) {
-            upload_refuse(exchange, 400, "bad-request", "The request cannot be understood",
-                          "numbers holds one that this upload has no part for: they begin with 1, "
-                          "and every part has part_size bytes");
+            exchange_refuse(
+                exchange, 400, "bad-request", "The request cannot be understood",
+                "numbers holds one that this upload has no part for: they begin with 1, "
+                "and every part has part_size bytes");
             return 0;
         }
         result =
@@ -118,12 +119,12 @@ void upload_sign_parts(struct cv_store *store, struct exchange *exchange)
     cv_auto(upload_deinit) struct upload upload = {0};
     struct cv_error error;
     if (!store || !upload_read(exchange, &upload)) {
-        upload_refuse_store(exchange, NULL);
+        exchange_refuse_store(exchange, NULL);
     } else if (upload_directory(store)) {
-        upload_refuse(exchange, 409, "wrong-state", "Its state forbids this",
-                      "this upload is sent by PATCH to its location, not in parts");
+        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
+                        "this upload is sent by PATCH to its location, not in parts");
     } else if (sign_parts(store, exchange, &upload, &error) != 0) {
-        upload_refuse_store(exchange, &error);
+        exchange_refuse_store(exchange, &error);
     }
 }
 
@@ -159,7 +160,7 @@ void upload_join(struct cv_store *store, struct exchange *exchange)
     cv_auto(upload_deinit) struct upload upload = {0};
     struct cv_error error;
     if (!store || !upload_read(exchange, &upload)) {
-        upload_refuse_store(exchange, NULL);
+        exchange_refuse_store(exchange, NULL);
         return;
     }
     int result = upload.is_complete        ? 0
@@ -167,9 +168,9 @@ void upload_join(struct cv_store *store, struct exchange *exchange)
                                            : join(store, &upload, &error);
     exchange->is_joined = result == 0;
     if (result > 0) {
-        upload_refuse(exchange, 409, "wrong-state", "Its state forbids this",
-                      "bytes are missing: GET this upload says which are there");
+        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
+                        "bytes are missing: GET this upload says which are there");
     } else if (result < 0) {
-        upload_refuse_store(exchange, &error);
+        exchange_refuse_store(exchange, &error);
     }
 }

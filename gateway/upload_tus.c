@@ -1,5 +1,7 @@
 #include "gateway/upload_tus.h"
 
+#include "gateway/media.h"
+
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <string.h>
@@ -87,16 +89,15 @@ static int open_part(struct cv_store *store, struct upload_part *part, struct cv
 
 static int64_t content_length(const struct exchange *exchange)
 {
-    const char *text =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
+    const char *text = exchange_header(exchange, "Content-Length");
     int64_t bytes = 0;
     return text && cv_parse_int(text, 0, INT64_MAX / 2, &bytes) ? bytes : 0;
 }
 
 static void refuse_offset(struct exchange *exchange, int64_t offset, int64_t size)
 {
-    upload_refuse(exchange, 409, "offset", "The upload goes on elsewhere",
-                  "ask by HEAD for Upload-Offset, and send what is behind it, up to its length");
+    exchange_refuse(exchange, 409, "offset", "The upload goes on elsewhere",
+                    "ask by HEAD for Upload-Offset, and send what is behind it, up to its length");
     upload_set_tus_headers(&exchange->answer, offset, size);
 }
 
@@ -105,32 +106,31 @@ void upload_open(struct cv_store *store, struct exchange *exchange)
     cv_auto(upload_part_free) struct upload_part *part = calloc(1, sizeof(*part));
     struct cv_error error;
     int64_t offset = -1;
-    const char *text =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Upload-Offset");
+    const char *text = exchange_header(exchange, "Upload-Offset");
     if (part) {
         part->fd = -1;
     }
     if (!store || !part || !upload_read(exchange, &part->upload)) {
-        upload_refuse_store(exchange, NULL);
+        exchange_refuse_store(exchange, NULL);
         return;
     }
     if (!text || !cv_parse_int(text, 0, INT64_MAX / 2, &offset)) {
-        upload_refuse(exchange, 400, "bad-request", "The request cannot be understood",
-                      "the header Upload-Offset is to say where the bytes go");
+        exchange_refuse(exchange, 400, "bad-request", "The request cannot be understood",
+                        "the header Upload-Offset is to say where the bytes go");
         return;
     }
     if (!upload_directory(store)) {
-        upload_refuse(exchange, 409, "wrong-state", "Its state forbids this",
-                      "this upload goes to a bucket: POST …/parts has the URLs for its parts");
+        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
+                        "this upload goes to a bucket: POST …/parts has the URLs for its parts");
         return;
     }
     int result = open_part(store, part, &error);
     if (result == STATUS_LOCKED) {
         exchange->answer.retry_after_s = 1;
-        upload_refuse(exchange, STATUS_LOCKED, "locked", "Somebody else writes",
-                      "another request sends bytes of this upload at this moment");
+        exchange_refuse(exchange, STATUS_LOCKED, "locked", "Somebody else writes",
+                        "another request sends bytes of this upload at this moment");
     } else if (result != 0) {
-        upload_refuse_store(exchange, &error);
+        exchange_refuse_store(exchange, &error);
     } else if (part->at != offset || offset + content_length(exchange) > part->upload.size) {
         refuse_offset(exchange, part->at, part->upload.size);
     } else {
@@ -166,7 +166,7 @@ void upload_write(struct cv_store *store, struct exchange *exchange)
     struct cv_error error;
     (void)store;
     if (part->fd >= 0 && write_piece(part, &exchange->body, &error) != 0) {
-        upload_refuse_store(exchange, &error);
+        exchange_refuse_store(exchange, &error);
     }
     cv_buffer_clear(&exchange->body);
 }
@@ -194,7 +194,7 @@ void upload_close(struct cv_store *store, struct exchange *exchange)
     upload_write(store, exchange);
     if (!exchange->answer.status) {
         if (!store || finish(store, exchange, part, &error) != 0) {
-            upload_refuse_store(exchange, store ? &error : NULL);
+            exchange_refuse_store(exchange, store ? &error : NULL);
         } else {
             upload_answer_empty(&exchange->answer);
             upload_set_tus_headers(&exchange->answer, part->at, part->upload.size);
@@ -238,12 +238,15 @@ static void take_metadata(json_t *body, const char *text)
     }
 }
 
+bool upload_is_tus_creation(const struct exchange *exchange)
+{
+    return exchange_header(exchange, "Upload-Length");
+}
+
 bool upload_translate_creation(struct exchange *exchange)
 {
-    const char *length =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Upload-Length");
-    const char *metadata =
-        MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Upload-Metadata");
+    const char *length = exchange_header(exchange, "Upload-Length");
+    const char *metadata = exchange_header(exchange, "Upload-Metadata");
     int64_t bytes = -1;
     if (!length || content_length(exchange) > 0) {
         return false;
@@ -276,8 +279,8 @@ void upload_answer_options(struct exchange *exchange)
 {
     char most[24];
     (void)snprintf(most, sizeof(most), "%.0f", longest_upload());
-    exchange->answer.headers =
-        json_pack("{s:s, s:s, s:s, s:s}", "Tus-Resumable", "1.0.0", "Tus-Version", "1.0.0",
-                  "Tus-Extension", "creation,termination", "Tus-Max-Size", most);
+    exchange->answer.headers = json_pack(
+        "{s:s, s:s, s:s, s:s}", "Tus-Resumable", "1.0.0", "Tus-Version", "1.0.0", "Tus-Extension",
+        exchange->media->is_bucket ? "termination" : "creation,termination", "Tus-Max-Size", most);
     exchange->answer.status = 204;
 }

@@ -21,6 +21,9 @@ void upload_close(struct cv_store *store, struct exchange *exchange);
 /* Lets the file go. */
 void upload_part_free(struct upload_part *part);
 
+/* Whether POST /uploads comes as tus has it. */
+bool upload_is_tus_creation(const struct exchange *exchange);
+
 /* tus' creation says in headers what POST /uploads has in its body: makes that body. false: no Upload-Length, or out of
  * memory. */
 CV_MUST_CHECK bool upload_translate_creation(struct exchange *exchange);

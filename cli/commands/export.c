@@ -5,8 +5,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static int write_piece(void *opaque, const char *text, size_t length, struct cv_error *error)
+{
+    errno = 0;
+    return fwrite(text, 1, length, opaque) == length
+               ? 0
+               : cv_fail_errno(error, errno, "cannot write the export");
+}
+
 /* Written beside its place and renamed: a file is whole or not there. */
-static int write_file(const char *path, const struct cv_buffer *text, struct cv_error *error)
+static int write_file(struct cv_db *db, const char *video_id, struct cv_export_params *params,
+                      const char *path, struct cv_error *error)
 {
     struct stat status;
     cv_auto_free char *part = NULL;
@@ -19,31 +28,28 @@ static int write_file(const char *path, const struct cv_buffer *text, struct cv_
     if (!file) {
         return cv_fail_errno(error, errno, "cannot write %s", path);
     }
-    size_t written = fwrite(text->data, 1, text->length, file);
-    int error_number = errno;
-    if (fclose(file) || written != text->length ||
-        (!is_special && rename(part, path) && (error_number = errno))) {
-        if (!is_special) {
-            (void)unlink(part);
-        }
-        return cv_fail_errno(error, error_number, "cannot write %s", path);
+    params->opaque = file;
+    result = cv_export_video(db, video_id, params, error);
+    if (fclose(file) && result == 0) {
+        result = cv_fail_errno(error, errno, "cannot write %s", path);
     }
-    return 0;
+    if (result == 0 && !is_special && rename(part, path)) {
+        result = cv_fail_errno(error, errno, "cannot write %s", path);
+    }
+    if (result && !is_special) {
+        (void)unlink(part);
+    }
+    return result;
 }
 
 int cli_export_file(struct cv_db *db, const char *video_id, const struct cv_export_params *params,
                     const char *path, struct cv_error *error)
 {
-    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-    int result = cv_export_text(db, video_id, params, &text, error);
-    if (result) {
-        return result;
-    }
-    if (strcmp(path, "-") != 0) {
-        return write_file(path, &text, error);
-    }
-    (void)fwrite(text.data ? text.data : "", 1, text.length, stdout); /* main sees failures */
-    return 0;
+    struct cv_export_params own = *params;
+    own.write = write_piece;
+    own.opaque = stdout;
+    return strcmp(path, "-") == 0 ? cv_export_video(db, video_id, &own, error)
+                                  : write_file(db, video_id, &own, path, error);
 }
 
 int cli_export(struct cli_call *call, struct cv_error *error)

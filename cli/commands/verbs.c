@@ -117,7 +117,7 @@ static const struct cli_option search_options[] = {
 
 static const struct cli_option export_options[] = {
     {"format", 'f', "F",
-     "json, csv, srt, vtt, ass, txt or md; without it the extension of -o FILE says it, else json",
+     "json, jsonl, csv, srt, vtt, ass, txt or md; else the extension of -o FILE says it, else json",
      0, CV_EXPORT_FORMATS},
     {"output", 'o', "FILE", "write there, whole or not at all; else to standard output",
      CLI_COMPLETE_FILE, NULL},

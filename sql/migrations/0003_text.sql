@@ -260,26 +260,42 @@ COMMENT ON FUNCTION replace_video_text IS
     'row is computed from its content, so that calling this again with the same list changes nothing.';
 
 -- Other systems read this export: members are added to it, none is changed or taken away. Times in milliseconds.
+CREATE FUNCTION cortana.export_segments(p_video_id uuid) RETURNS SETOF json
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT json_build_object(
+               'id', s.id, 'text', s.text, 'normalized_text', s.normalized_text,
+               't_start', s.t_start, 't_end', s.t_end, 'confidence', s.confidence,
+               'language', s.language, 'bounding_box', s.bounding_box, 'end_box', s.end_box,
+               'track', s.track, 'words', s.words)
+    FROM segments s WHERE s.video_id = p_video_id
+    ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id
+$$;
+COMMENT ON FUNCTION cortana.export_segments IS 'The segments of video_export(), one a row.';
+
+CREATE FUNCTION cortana.export_entities(p_video_id uuid) RETURNS SETOF json
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT json_build_object(
+               'type', e.entity_type, 'value', e.value, 'normalized_value', e.normalized_value,
+               'segment_id', e.segment_id, 't_start', s.t_start, 't_end', s.t_end)
+    FROM entities e JOIN segments s ON s.id = e.segment_id WHERE s.video_id = p_video_id
+    ORDER BY s.t_start, e.segment_id, e.entity_type, e.value, e.id
+$$;
+COMMENT ON FUNCTION cortana.export_entities IS 'The entities of video_export(), one a row.';
+
 CREATE FUNCTION video_export(p_video_id uuid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT json_build_object(
         'video', row_to_json(v),
-        'segments', coalesce((
-            SELECT json_agg(json_build_object(
-                       'id', s.id, 'text', s.text, 'normalized_text', s.normalized_text,
-                       't_start', s.t_start, 't_end', s.t_end, 'confidence', s.confidence,
-                       'language', s.language, 'bounding_box', s.bounding_box, 'end_box', s.end_box,
-                       'track', s.track, 'words', s.words)
-                   ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id)
-            FROM segments s WHERE s.video_id = v.id), '[]'),
-        'entities', coalesce((
-            SELECT json_agg(json_build_object(
-                       'type', e.entity_type, 'value', e.value, 'normalized_value', e.normalized_value,
-                       'segment_id', e.segment_id, 't_start', s.t_start, 't_end', s.t_end)
-                   ORDER BY s.t_start, e.segment_id, e.entity_type, e.value, e.id)
-            FROM entities e JOIN segments s ON s.id = e.segment_id WHERE s.video_id = v.id), '[]'))
+        'segments', coalesce((SELECT json_agg(s.object ORDER BY s.n)
+                              FROM export_segments(v.id) WITH ORDINALITY AS s (object, n)), '[]'),
+        'entities', coalesce((SELECT json_agg(e.object ORDER BY e.n)
+                              FROM export_entities(v.id) WITH ORDINALITY AS e (object, n)), '[]'))
     FROM videos v WHERE v.id = p_video_id
 $$;
 COMMENT ON FUNCTION video_export IS
@@ -288,7 +304,7 @@ COMMENT ON FUNCTION video_export IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION replace_video_text, video_export FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION replace_video_text, video_export, cortana.export_segments, cortana.export_entities FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION video_export TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION video_export, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.segment_id, replace_video_text TO service_role;

@@ -626,6 +626,41 @@ COMMENT ON FUNCTION api.search IS
     'GET /search: the best 1000 lines for a query that pass the filters, a page at a time, flat or by video. Each page ranks '
     'the same 1000 anew, so that pages fit together while lines come and go. "capped": there are more than these 1000.';
 
+CREATE FUNCTION api.search_hits(p jsonb)
+    RETURNS TABLE (id uuid, t_start int, t_end int, text text, normalized_text text, confidence real, language text, x text,
+                   y text, width text, height text, entities text, name text, resolution text, object jsonb)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT h.segment_id, h.t_start, h.t_end, h.text, s.normalized_text, h.confidence, h.language, h.box ->> 'x', h.box ->> 'y',
+           h.box ->> 'width', h.box ->> 'height',
+           (SELECT string_agg(e.entity_type || ':' || e.value, ' ' ORDER BY e.entity_type, e.value)
+            FROM entities e WHERE e.segment_id = h.segment_id),
+           coalesce(v.original_name, v.title, v.id::text), v.resolution,
+           CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h) END
+    FROM api.hits(p, api.read_fields(p), 1000) AS h
+    JOIN segments s ON s.id = h.segment_id JOIN videos v ON v.id = h.video_id
+    WHERE h.passes
+    ORDER BY CASE WHEN p ->> 'format' <> 'srt' THEN h.n END, h.t_start, h.n
+$$;
+COMMENT ON FUNCTION api.search_hits IS
+    'The hits of a search as common/export writes them: subtitles in the order of time, everything else in that of "sort".';
+
+CREATE FUNCTION api.export_search(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF p ->> 'format' = 'srt' AND (api.read_fields(p)).video IS NULL THEN
+        RAISE EXCEPTION 'subtitles are of one video: add video=, or ask for csv or jsonl' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN ROW(200, NULL, jsonb_build_object('Content-Disposition', format('attachment; filename="hits.%s"', p ->> 'format')),
+               NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.export_search IS
+    'GET /search/export: what the file is called. The gateway writes it from api.search_hits(), in the same transaction.';
+
 CREATE FUNCTION api.suggest(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -729,6 +764,8 @@ COMMENT ON FUNCTION api.timeline IS
 
 -- A BRIN index, because a B-tree would cost every enqueue and every change of state.
 CREATE INDEX jobs_created ON jobs USING brin (created_at) WITH (autosummarize = on);
+-- Few jobs of tenants have no video (webhooks, commands), and a tenant's are found without a look at others'.
+CREATE INDEX jobs_tenant_alone ON jobs (tenant_id, created_at) WHERE video_id IS NULL AND tenant_id IS NOT NULL;
 CREATE INDEX jobs_clip ON jobs ((coalesce(payload ->> 'clip_id', payload #>> '{original_payload,clip_id}')), created_at)
     WHERE job_type = 'clip_generate';
 
@@ -797,15 +834,22 @@ $$
           AND (v.owner_id = auth.uid() OR v.team_id = ANY (current_team_ids()))
         ORDER BY v.created_at DESC LIMIT 2000
     )
-    SELECT j.* FROM own_videos o CROSS JOIN LATERAL (
-        SELECT w.* FROM jobs w
-        WHERE w.video_id = o.id AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id)
-          AND api.job_matches(w, p)
-        ORDER BY w.created_at DESC, w.id DESC LIMIT p_limit) AS j
-    ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
+    SELECT f.* FROM (
+        SELECT j.* FROM own_videos o CROSS JOIN LATERAL (
+            SELECT w.* FROM jobs w
+            WHERE w.video_id = o.id AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id)
+              AND api.job_matches(w, p)
+            ORDER BY w.created_at DESC, w.id DESC LIMIT p_limit) AS j
+        UNION ALL
+        SELECT j.* FROM (SELECT DISTINCT unnest(auth.uid() || current_team_ids()) AS id) AS t CROSS JOIN LATERAL (
+            SELECT w.* FROM jobs w
+            WHERE p ->> 'video' IS NULL AND w.tenant_id = t.id AND w.video_id IS NULL
+              AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id) AND api.job_matches(w, p)
+            ORDER BY w.created_at DESC, w.id DESC LIMIT p_limit) AS j) AS f
+    ORDER BY f.created_at DESC, f.id DESC LIMIT p_limit
 $$;
 COMMENT ON FUNCTION api.tenant_jobs IS
-    'The newest jobs of the caller''s 2,000 newest videos. SECURITY DEFINER, because the policy of jobs would look up '
+    'The newest jobs of the caller''s 2,000 newest videos, and those without a video. SECURITY DEFINER, because the policy of jobs would look up '
     'each job''s video; the condition on videos is that of their policy.';
 
 CREATE FUNCTION api.video_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF jobs
@@ -1139,6 +1183,7 @@ CREATE TABLE cortana.upload_sessions (
     owner_id uuid,
     size bigint NOT NULL CHECK (size > 0),
     created_at timestamptz NOT NULL DEFAULT now(),
+    begun_at bigint NOT NULL DEFAULT 0,
     touched_at timestamptz NOT NULL DEFAULT now(),
     completed_at timestamptz
 );
@@ -1146,6 +1191,7 @@ COMMENT ON TABLE cortana.upload_sessions IS
     'Uploads through the API, each with the id of the video that it makes. How many bytes have arrived is known by the store.';
 COMMENT ON COLUMN upload_sessions.owner_id IS 'Who uploads; null: the service.';
 COMMENT ON COLUMN upload_sessions.size IS 'Bytes that the whole upload has.';
+COMMENT ON COLUMN upload_sessions.begun_at IS 'Where the last request that brought bytes began, for those who watch; of parts 0.';
 COMMENT ON COLUMN upload_sessions.touched_at IS
     'When the last part came. Upkeep removes an open upload with its video a week later.';
 COMMENT ON COLUMN upload_sessions.completed_at IS 'When the scanner was told that it is complete; null: it is open.';
@@ -1230,14 +1276,15 @@ LANGUAGE sql STABLE
 RETURN api.upload_answer((p ->> 'id')::uuid, 200);
 COMMENT ON FUNCTION api.upload IS 'GET /uploads/{id}: how far an upload is.';
 
-CREATE FUNCTION cortana.touch_upload(p_id uuid) RETURNS void
+CREATE FUNCTION cortana.touch_upload(p_id uuid, p_offset text DEFAULT NULL) RETURNS void
 LANGUAGE sql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    UPDATE upload_sessions SET touched_at = clock_timestamp()
+    UPDATE upload_sessions SET touched_at = clock_timestamp(),
+        begun_at = CASE WHEN p_offset ~ '^[0-9]{1,15}$' THEN least(p_offset::bigint, size) ELSE begun_at END
     WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service())
 $$;
-COMMENT ON FUNCTION cortana.touch_upload IS 'Notes that an upload of the caller''s goes on.';
+COMMENT ON FUNCTION cortana.touch_upload IS 'Notes that an upload of the caller''s goes on, and where.';
 
 CREATE FUNCTION api.append_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1249,7 +1296,7 @@ BEGIN
     IF answer.body ->> 'state' <> 'open' THEN
         RAISE EXCEPTION 'this upload is complete' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
-    PERFORM touch_upload((p ->> 'id')::uuid);
+    PERFORM touch_upload((p ->> 'id')::uuid, p ->> 'offset');
     RETURN answer;
 END
 $$;

@@ -63,6 +63,7 @@ BEGIN
         RETURN (SELECT jsonb_agg(jsonb_build_object('kind', kind, 'id', t.id))
                 FROM unnest(auth.uid() || coalesce(current_team_ids(), '{}')) AS t (id));
     ELSIF kind = 'job' AND NOT EXISTS (SELECT FROM jobs j WHERE j.id = subject)
+          OR kind = 'upload' AND NOT EXISTS (SELECT FROM upload_sessions u WHERE u.id = subject)
           OR kind = 'run' AND NOT EXISTS (SELECT FROM runs r WHERE r.id = subject)
           OR kind = 'video' AND NOT EXISTS (SELECT FROM videos v WHERE v.id = subject) THEN
         PERFORM api.not_found();
@@ -154,15 +155,21 @@ COMMENT ON FUNCTION api.event_tail IS
     'run or video has now; and where the next look begins. Nothing behind the position is older than p_since (seconds '
     'since 1970). SECURITY DEFINER for the gateway itself: whose topics these are was looked up before.';
 
-CREATE FUNCTION api.event_jobs(p_ids jsonb) RETURNS TABLE (id uuid, data jsonb)
+CREATE FUNCTION api.event_states(p_topics jsonb) RETURNS TABLE (kind text, id uuid, data jsonb)
 LANGUAGE sql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT j.id, api.job_object(j)
-    FROM jobs j WHERE j.id = ANY (ARRAY(SELECT jsonb_array_elements_text(p_ids)::uuid))
+    SELECT 'job', j.id, api.job_object(j)
+    FROM jobs j WHERE j.id = ANY (ARRAY(SELECT jsonb_array_elements_text(p_topics -> 'job')::uuid))
+    UNION ALL
+    SELECT 'upload', t.id, CASE WHEN u.id IS NULL THEN jsonb_build_object('id', t.id, 'state', 'gone')
+        ELSE jsonb_build_object('id', u.id, 'video_id', u.id, 'size', u.size, 'offset', u.begun_at,
+                                'state', CASE WHEN u.completed_at IS NULL THEN 'open' ELSE 'complete' END) END
+    FROM (SELECT i::uuid AS id FROM jsonb_array_elements_text(p_topics -> 'upload') AS i) AS t
+    LEFT JOIN upload_sessions u ON u.id = t.id
 $$;
-COMMENT ON FUNCTION api.event_jobs IS
-    'The state of jobs that are watched one by one. SECURITY DEFINER for the gateway itself, as event_tail().';
+COMMENT ON FUNCTION api.event_states IS
+    'The state of jobs and uploads that are watched one by one. SECURITY DEFINER for the gateway itself, as event_tail().';
 
 -- ---- jobs --------------------------------------------------------------------------------------------------
 
@@ -549,4 +556,4 @@ GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, ap
     api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items, api.preview_schedule TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_jobs,
     api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION api.event_tail, api.event_jobs TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states TO cortana_gateway;

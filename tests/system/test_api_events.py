@@ -122,6 +122,33 @@ def test_a_job_from_beginning_to_end(place, library, listen):
     assert all(event["worker"] is None for event in streams[0].of("job"))
 
 
+def test_an_upload_from_beginning_to_end(program, place, library, listen, tmp_path):
+    (tmp_path / "store").mkdir()
+    gateway = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "2", STORE_URL=f"dir:{tmp_path}/store")
+    bearer = token()
+    path = gateway.ask("/uploads", bearer, "POST", {"name": "a.mp4", "size": 8}).json["location"]
+    identifier = path.rsplit("/", 1)[1]
+    stream = listen(f"upload:{identifier}", bearer, of=gateway).wait_ready()
+
+    def send(offset, data):
+        return gateway.ask(path, bearer, "PATCH", data, base="", Content_Type="application/offset+octet-stream",
+                           Upload_Offset=str(offset), Tus_Resumable="1.0.0").status
+
+    wait_until(lambda: stream.of("upload")[-1:] == [{"id": identifier, "video_id": identifier, "size": 8, "offset": 0,
+                                                     "state": "open"}], "the state at the beginning")
+    assert send(0, b"half") == 204 and send(4, b"") == 204
+    wait_until(lambda: stream.of("upload")[-1]["offset"] == 4, "the next request")
+    assert send(4, b"rest") == 204
+    wait_until(lambda: stream.of("upload")[-1]["state"] == "complete", "the end")
+    place[2].run("DELETE FROM videos WHERE id = %s", identifier)
+    place[2].run("DELETE FROM jobs WHERE job_type = 'object_remove'")  # others claim theirs
+    wait_until(lambda: stream.of("upload")[-1] == {"id": identifier, "state": "gone"}, "the end of it all")
+    foreign = gateway.ask(f"/uploads/{identifier}", token(sub=BOB))
+    assert gateway.ask(f"/events?topics=upload:{identifier}", token(sub=BOB)).without_id() == foreign.without_id()
+    stream.close()
+    assert gateway.process.stop() == 0
+
+
 def test_who_may_listen_to_what(gateway, library):
     def ask(topics, bearer):
         return gateway.ask(f"/events?topics={topics}", bearer)

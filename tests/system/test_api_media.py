@@ -4,7 +4,9 @@ import base64
 import hmac
 import json
 import os
+import pathlib
 import random
+import re
 import subprocess
 import time
 import urllib.request
@@ -318,6 +320,37 @@ def test_pictures_that_are_not_there(gateway, shop):
 # ---- a bucket --------------------------------------------------------------------------------------
 
 
+def check_passing_through(program, place, tmp_path, environment, url, put):
+    """The same URL at a gateway whose browsers cannot reach the bucket."""
+    (tmp_path / "passing").mkdir()
+    gateway = Gateway(program, place[0], tmp_path / "passing", **environment, CORTANA_MEDIA="proxy")
+    try:
+        video = url.split("/")[5]
+        grant = gateway.ask(f"/videos/{video}/grant", OWNER, "POST").json
+        url = grant["base_url"] + url.split("/", 3)[3]
+        large = random.Random(7).randbytes(12 * 1024 ** 2 + 5)  # several pieces
+        put(url.split("/", 3)[3].replace("segment_0", "segment_7"), large)
+        whole = read(gateway, url)
+        assert (whole.status, whole.data, whole.headers["Accept-Ranges"]) == (200, SEGMENT, "bytes")
+        url = url.replace("segment_0", "segment_7")
+        before = gateway_kib(gateway)
+        for _ in range(3):
+            assert read(gateway, url).data == large
+        assert gateway_kib(gateway) - before < 6 * 1024
+        for first, last in ((0, 0), (262143, 262144), (5, len(large) - 1), (3 * 1024 ** 2, None)):
+            part = read(gateway, url, Range=f"bytes={first}-{'' if last is None else last}")
+            assert (part.status, part.data) == (206, large[first:None if last is None else last + 1])
+        assert read(gateway, url, Range=f"bytes={len(large)}-").status == 416
+        assert read(gateway, url, If_None_Match=whole.headers["ETag"]).status == 200
+        assert read(gateway, url, If_None_Match=read(gateway, url).headers["ETag"]).status == 304
+    finally:
+        assert gateway.process.stop() == 0
+
+
+def gateway_kib(gateway):
+    return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{gateway.process.pid}/status").read_text()).group(1))
+
+
 def test_a_bucket(program, place, tmp_path):
     """Playlists come through the gateway, everything else from the bucket itself."""
     server = S3Server()
@@ -349,6 +382,7 @@ def test_a_bucket(program, place, tmp_path):
             frame = gateway.ask(f"/segments/{shop.lines['own'][0]}/frame", OWNER)
             with urllib.request.urlopen(frame.headers["Location"], timeout=30) as response:
                 assert (frame.status, response.read()) == (307, b"frame")
+            check_passing_through(program, place, tmp_path, environment, url, put)
             missing = read(gateway, url.replace("segment_0", "segment_1"))
             assert missing.status == 404
             assert missing.without_id() == read(gateway, "/media/x/y").without_id()

@@ -112,6 +112,26 @@ def test_bulk_actions_that_are_refused(gateway, caller, body, status):
     assert ask(gateway, CALLERS[caller], "POST", "/jobs/bulk", body).status == status
 
 
+def test_jobs_without_a_video_are_in_their_tenants_list(gateway, queue):
+    """Webhooks and commands, in the order of time with the jobs of videos, and page by page."""
+    mine = {str(queue.add("webhook", {"n": n}, tenant_id=tenant)) for n, tenant in enumerate([ALICE, TEAM, ALICE])}
+    theirs = str(queue.add("webhook", {}, tenant_id=BOB))
+    items, cursor = [], ""
+    while cursor is not None:
+        page = ask(gateway, EDITOR, "GET", f"/jobs?type=webhook&limit=1{cursor and '&cursor=' + cursor}").json
+        items += page["items"]
+        cursor = page["next"]
+    assert [item["id"] for item in items if item["id"] in mine] == [item["id"] for item in items] and len(items) == 3
+    assert items == sorted(items, key=lambda item: item["created_at"], reverse=True)
+    assert {item["id"] for item in ask(gateway, OTHER_ADMIN, "GET", "/jobs?type=webhook").json["items"]} == {theirs}
+    assert ask(gateway, CALLERS["stranger"], "GET", "/jobs").json["items"] == []
+    for item in items:
+        assert ask(gateway, EDITOR, "GET", "/jobs/{id}", id=item["id"]).status == 200
+    done = ask(gateway, ADMIN, "POST", "/jobs/bulk", {"action": "cancel", "type": "webhook"}).json
+    assert done["changed"] == 3 and queue.status(theirs) == "queued"
+    queue.run("DELETE FROM jobs WHERE job_type = 'webhook'")
+
+
 def test_a_summary_counts_what_its_reader_sees(gateway, queue):
     def count(caller):
         items = ask(gateway, caller, "GET", "/jobs/summary").json["items"]

@@ -284,6 +284,16 @@ def test_parts_into_a_bucket(bucket_gateway, place):
     assert gateway.ask(upload["location"] + "/parts", OWNER, "POST", {"numbers": [1]}, base="").status == 409
 
 
+def test_a_bucket_says_what_to_do_instead_of_tus(bucket_gateway, place):
+    gateway, _ = bucket_gateway
+    videos = place[1].value("SELECT count(*) FROM videos")
+    answer = gateway.ask("/uploads", OWNER, "POST", b"", Tus_Resumable="1.0.0", Upload_Length="5",
+                         Upload_Metadata="filename " + base64.b64encode(b"a.mp4").decode())
+    assert answer.status == 409 and answer.json["type"] == "/problems/no-tus" and "/parts" in answer.json["detail"]
+    assert gateway.ask("/uploads", method="OPTIONS").headers["Tus-Extension"] == "termination"
+    assert place[1].value("SELECT count(*) FROM videos") == videos
+
+
 def test_what_is_refused_of_parts(bucket_gateway, gateway):
     own, client = bucket_gateway
     upload = begin(own, 100)

@@ -20,6 +20,7 @@ NAME = "cortana.example.com"
 CLIENT, LIAR = "127.0.0.2", "203.0.113.9"
 FILE = random.Random(8).randbytes(8 * 1024 * 1024 + 5)  # a large part, and a small one
 PART = 8 * 1024 * 1024
+DRAWS = random.Random(200)
 SEGMENT = FILE[:300_000]
 
 NGINX = """
@@ -190,3 +191,52 @@ def test_a_change_by_cookie(proxy):
         answer = proxy.ask("POST", "/api/v1/triggers/preview", body, Content_Type="application/json", Origin=origin,
                            Cookie=cookie.split(";")[0], X_Cortana="1")
         assert answer.status == status, answer.data
+
+
+# ---- beside nginx as a server of files ----------------------------------------------------------------------
+
+
+def drawn_ranges(size):
+    """One range each, as RFC 9110 writes it; also behind the end, and longer than the file."""
+    for _ in range(200):
+        first = DRAWS.choice([DRAWS.randrange(size), DRAWS.randrange(3 * size), size - 1, size, 0])
+        last = first + DRAWS.choice([0, 1, DRAWS.randrange(size), 3 * size])
+        yield DRAWS.choice([f"bytes={first}-{last}", f"bytes={first}-", f"bytes=-{1 + DRAWS.randrange(2 * size)}"])
+
+
+def is_listening(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_ranges_are_answered_as_nginx_answers_them(build_dir, gateway, place, store, tmp_path_factory):
+    subprocess.run([ROOT / "scripts/proxy_programs", build_dir / "tools"], check=True)
+    directory, port = tmp_path_factory.mktemp("nginx"), free_port()
+    video = str(place[1].value("INSERT INTO videos (owner_id, s3_original_path, s3_proxy_path, status) VALUES (%s, 'x', 'y', 'ready')"
+                               " RETURNING id", ALICE))
+    key = f"videos/proxy/{video}/v0/segment_0.m4s"
+    (store / key).parent.mkdir(parents=True)
+    (store / key).write_bytes(SEGMENT)
+    # As whoever runs it, who alone may read the store.
+    (directory / "conf").write_text("user root;" + NGINX.format(place=directory, site=f"server {{ listen 127.0.0.1:{port}; root {store}; }}"))
+    with open(directory / "log", "w") as log:
+        nginx = subprocess.Popen([build_dir / "tools" / "nginx", "-p", directory, "-e", "stderr", "-c", directory / "conf"],
+                                 stdout=log, stderr=log)
+    try:
+        base = gateway.ask(f"/videos/{video}/grant", token(), "POST").json["base_url"]
+        peers = [(gateway.connect(), base + key), (http.client.HTTPConnection("127.0.0.1", port, timeout=60), "/" + key)]
+        wait_until(lambda: is_listening(port), "nginx to listen")
+        statuses = set()
+        for asked in drawn_ranges(len(SEGMENT)):
+            answers = []
+            for connection, path in peers:
+                connection.request("GET", path, headers={"Range": asked})
+                answer = connection.getresponse()
+                data = answer.read()
+                answers.append((answer.status, answer.headers["Content-Range"], data if answer.status < 300 else None))
+            assert answers[0] == answers[1], asked
+            statuses.add(answers[0][0])
+        assert statuses == {206, 416}
+    finally:
+        nginx.terminate()
+        nginx.wait(20)

@@ -199,6 +199,7 @@ def test_every_function_that_writes_is_listed_above(queue):
     harmless = {"current_team_ids",
                 # read only, under the caller's rights or with their owner and teams as a condition
                 "search_candidates", "search_snippet", "search_segments", "video_export",
+                "export_segments", "export_entities",
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",
                 "schema_state",  # which migrations are in
                 "fold_case", "normal_form", "text_hash", "priority_number",

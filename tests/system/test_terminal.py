@@ -342,7 +342,7 @@ def test_every_list_speaks_json(library):
     ("rules set ocr priority=99", "priority takes a number from 0 to 10"),
     ("rules set ocr prority=1", "did you mean priority?"), ("hosts set h cpu-budget=1", "no host"),
     ("nodes add n --types ocr --mac xyz", "hardware address"), ("videos --status redy", "did you mean ready?"),
-    ("export last --format doc", "json csv srt"), ("completion tcsh", "bash zsh fish"),
+    ("export last --format doc", "json jsonl csv srt"), ("completion tcsh", "bash zsh fish"),
     ("search x --limt 5", "did you mean --limit?"), ("vidoes", "did you mean cortana videos?"),
 ])
 def test_what_nothing_can_be_is_refused_by_name(library, command, words):
