@@ -226,7 +226,7 @@ int cli_nodes_add(struct cli_call *call, struct cv_error *error)
     if (result && strncmp(cv_db_sqlstate(call->session.db), "23", 2) == 0) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                        mac ? "'%s' is not a hardware address like 00:11:22:aa:bb:cc"
-                           : "'%s' is no absolute path of a program",
+                           : "'%s' is not an absolute path of a program",
                        mac ? mac : script);
     }
     return result ? result

@@ -67,6 +67,7 @@ static const struct {
     {"CORTANA_DEFAULT_ROLE", false},
     {"CORTANA_METRICS_FLEET_MS", false},
     {"CORTANA_LOG_DAYS", false},
+    {"CORTANA_OUTPUT_DAYS", false},
     {"CORTANA_WORKER_LABELS", false},
     {"CORTANA_DISK_WATCH_MS", false},
     {"CORTANA_STORE_PROBE_MS", false},

@@ -76,7 +76,7 @@ int cv_probe_bind(const char *address, int *ret_fd, int *ret_port, struct cv_err
     if (snprintf(text, sizeof(text), "%s", address) >= (int)sizeof(text) ||
         !split(text, &host, &port) || getaddrinfo(host, port, &wanted, &found) != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "\"%s\" is no address to listen at; write 0.0.0.0:9090 or [::]:9090",
+                       "\"%s\" is not an address to listen at; write 0.0.0.0:9090 or [::]:9090",
                        address);
     }
     int result = -1, fd = -1;

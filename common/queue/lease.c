@@ -173,7 +173,9 @@ static int dump_report(const struct cv_attempt_report *report, char **ret_text,
         json_pack("{s:i, s:f, s:I}", "exit_code", report->exit_code, "cpu_seconds",
                   report->cpu_seconds, "peak_memory_bytes", (json_int_t)report->peak_memory_bytes);
     if (!object ||
-        (report->pid > 0 && json_object_set_new(object, "pid", json_integer(report->pid)))) {
+        (report->pid > 0 && json_object_set_new(object, "pid", json_integer(report->pid))) ||
+        (report->warnings &&
+         json_object_set(object, "warnings", (json_t *)report->warnings) != 0)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a report");
     }
     int result = set_tail(object, "stdout_tail", report->stdout_tail, error);

@@ -149,6 +149,8 @@ struct cv_attempt_report {
     int64_t peak_memory_bytes;
     const char *stdout_tail; /* the last 8 KiB of each are stored, without secrets */
     const char *stderr_tail;
+    const json_t
+        *warnings; /* list of {level, message}: they become events of the job; NULL: none */
 };
 
 /* The log of a job: a JSON text (free() it) with the job, its attempts and its events, without secrets.

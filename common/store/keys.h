@@ -10,6 +10,8 @@
  *   lines/{video}/{ms}.pack                    pictures of lines
  *   videos/clips/{video}/{clip}.{ext}          clips
  *   logs/pipeline/{job}.json                   the log of a job that has ended
+ *   outputs/{run}/{step}/{part}/…              files that a command has written, of a step of a run
+ *   outputs/{job}/…                            … of a command that belongs to no run
  *   probes/{random}                            for as long as a probe of the store takes
  */
 #pragma once
@@ -26,6 +28,7 @@
 #define CV_KEYS_CLIPS "videos/clips/"
 #define CV_KEYS_PROBES "probes/"
 #define CV_KEYS_JOB_LOGS "logs/pipeline/"
+#define CV_KEYS_OUTPUTS "outputs/"
 
 enum {
     CV_STORE_KEY_MAX = 1024, /* bytes; S3's own limit */

@@ -75,8 +75,10 @@ static int check(const struct cv_metadata *metadata, const char *name, const cha
                        CV_STORE_METADATA_NAME_MAX);
     }
     if (!is_value(value)) {
-        return cv_fail(error, CV_ERROR_CONSTRAINT,
-                       "the value of metadata %s is no printable UTF-8 without outer blanks", name);
+        return cv_fail(
+            error, CV_ERROR_CONSTRAINT,
+            "the value of metadata %s is not printable UTF-8, or begins or ends with a blank",
+            name);
     }
     if (total_size(metadata, name) + strlen(name) + strlen(value) > CV_STORE_METADATA_MAX) {
         return cv_fail(error, CV_ERROR_CONSTRAINT, "metadata of more than %d bytes",

@@ -175,10 +175,14 @@ CV_MUST_CHECK int cv_store_job_log_days(int64_t *ret_days, struct cv_error *erro
 /* The key of a job's log; `job_id` is a UUID. */
 void cv_store_job_log_key(const char *job_id, char key[CV_STORE_JOB_LOG_KEY_SIZE]);
 
-/* Removes logs that are older than `days`; *ret_removed counts. Reads the list of all of them. */
-CV_MUST_CHECK int cv_store_expire_job_logs(struct cv_store *store, int64_t days,
-                                           struct cv_cancel *cancel, int64_t *ret_removed,
-                                           struct cv_error *error);
+/* CORTANA_OUTPUT_DAYS: how many days files that commands have written are kept (90); 0: for ever. */
+CV_MUST_CHECK int cv_store_output_days(int64_t *ret_days, struct cv_error *error);
+
+/* Removes objects whose keys begin with `prefix` and that are older than `days`; *ret_removed counts.
+ * Reads the list of all of them. */
+CV_MUST_CHECK int cv_store_expire(struct cv_store *store, const char *prefix, int64_t days,
+                                  struct cv_cancel *cancel, int64_t *ret_removed,
+                                  struct cv_error *error);
 
 /* A request to the bucket itself, in S3's own language: `subresource` is "" (make it, look at it),
  * "lifecycle", "cors", "versioning" …, `body` NULL or XML. *ret_status is the server's answer (200,

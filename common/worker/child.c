@@ -297,6 +297,21 @@ static bool may_pass_on(struct cv_child *child, const char *line)
     return !child->log_is_full;
 }
 
+/* A warning or an error of the stage, for the timeline of the job. A lost one still stands in the log. */
+static void note_warning(struct cv_child *child, const json_t *line)
+{
+    const char *level = json_string_value(json_object_get(line, "level"));
+    json_t *message = json_object_get(line, "message");
+    if (!level || !json_is_string(message) ||
+        (strcmp(level, "warn") != 0 && strcmp(level, "error") != 0) ||
+        json_array_size(child->warnings) >= CV_WARNINGS_MAX) {
+        return;
+    }
+    child->warnings = child->warnings ? child->warnings : json_array();
+    (void)json_array_append_new(child->warnings,
+                                json_pack("{s:s, s:O}", "level", level, "message", message));
+}
+
 /* The stage's own log lines are passed on as lines of its job; what its libraries print becomes one. */
 static void take_log_line(struct cv_child *child, const char *line)
 {
@@ -309,6 +324,7 @@ static void take_log_line(struct cv_child *child, const char *line)
     struct cv_error error;
     if (json_is_object(object) && cv_redacted_json(object, &shown, &error) == 0) {
         cv_log_pass_on(shown);
+        note_warning(child, shown);
     } else if (line[0]) {
         cv_log(CV_LOG_INFO, "stage: %s", line);
     }
@@ -445,5 +461,6 @@ void cv_child_deinit(struct cv_child *child)
     free(child->progress_lines.data);
     cv_buffer_deinit(&child->output);
     cv_buffer_deinit(&child->error_tail);
+    json_decref(child->warnings);
     *child = (struct cv_child)CV_CHILD_INIT;
 }

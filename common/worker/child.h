@@ -16,6 +16,7 @@ enum {
     CV_LINES_MAX = 10000,     /* lines of one attempt that are passed on; a decoder may complain of
                                 * each frame of a broken file */
     CV_LOG_BYTES_MAX = 4 << 20,   /* and of bytes */
+    CV_WARNINGS_MAX = 10,         /* of one attempt become events of its timeline, the first ones */
     CV_PROGRESS_MAX = 1000 * 1000 /* reports of one attempt: five a second for two days */
 };
 
@@ -53,6 +54,7 @@ struct cv_child {
     int lines_passed_on;
     int64_t bytes_passed_on;
     bool log_is_full; /* nothing more is passed on */
+    json_t *warnings; /* list of {level, message}, without secrets; NULL: none yet */
     int progress_count;
     struct cv_lines progress_lines;
     struct cv_progress progress;

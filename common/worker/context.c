@@ -58,6 +58,18 @@ void cv_stage_progress(struct cv_stage_context *context, double fraction, const 
     (void)written;
 }
 
+int cv_stage_open_store(struct cv_stage_context *context, struct cv_error *error)
+{
+    if (context->store) {
+        return 0;
+    }
+    int r = cv_store_open(NULL, &context->store, error);
+    if (r == 0) {
+        cv_store_set_cancel(context->store, context->cancel);
+    }
+    return r;
+}
+
 int cv_stage_note_program(struct cv_stage_context *context, const struct cv_program_end *end,
                           struct cv_error *error)
 {

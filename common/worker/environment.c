@@ -26,13 +26,23 @@ static int find_store_directory(struct cv_supervisor *supervisor, const struct c
                : 0;
 }
 
+/* A stage that runs programs uses the store for some jobs only, and works without one. */
+static int name_store(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    struct cv_error ignored;
+    cv_auto(cv_store_close) struct cv_store *store = NULL;
+    bool has_store = (supervisor->stage->needs & CV_STAGE_RUNS_PROGRAMS) &&
+                     cv_store_open(NULL, &store, &ignored) == 0;
+    return cv_format(&supervisor->bucket, error, "%s", has_store ? cv_store_name(store) : "");
+}
+
 int cv_supervisor_start_store_watch(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     int64_t again_ms = 0;
     unsigned needs = supervisor->stage->needs;
     if (!(needs & CV_STAGE_NEEDS_STORE)) {
-        return cv_format(&supervisor->bucket, error, "%s", "");
+        return name_store(supervisor, error);
     }
     int r = cv_env_int("CORTANA_STORE_PROBE_MS", PROBE_MS, PROBE_LEAST_MS, PROBE_MOST_MS, &again_ms,
                        error);

@@ -183,6 +183,7 @@ static void make_report(struct cv_slot *slot)
         .peak_memory_bytes = (int64_t)child->usage.ru_maxrss * 1024,
         .stdout_tail = output,
         .stderr_tail = child->error_tail.data,
+        .warnings = child->warnings,
     };
 }
 

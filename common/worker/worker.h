@@ -74,6 +74,10 @@ struct cv_program_end {
 CV_MUST_CHECK int cv_stage_note_program(struct cv_stage_context *context,
                                         const struct cv_program_end *end, struct cv_error *error);
 
+/* Opens the store with the worker's own rights, for a stage that needs it for some jobs only; with
+ * CV_STAGE_RUNS_PROGRAMS. Nothing is done when it is open. */
+CV_MUST_CHECK int cv_stage_open_store(struct cv_stage_context *context, struct cv_error *error);
+
 /* Opens an original of the payload: a reader, with the missing object turned into the permanent
  * error that names the key, and noted as an input artifact. */
 CV_MUST_CHECK int cv_stage_open_input(struct cv_stage_context *context, const char *key,

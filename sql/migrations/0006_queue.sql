@@ -241,11 +241,17 @@ $$
         stdout_tail = p_report ->> 'stdout_tail', stderr_tail = p_report ->> 'stderr_tail',
         cpu_seconds = (p_report ->> 'cpu_seconds')::double precision,
         peak_memory_bytes = (p_report ->> 'peak_memory_bytes')::bigint
-    WHERE job_id = p_job_id AND lease_token = p_token
+    WHERE job_id = p_job_id AND lease_token = p_token;
+    INSERT INTO public.task_events (job_id, video_id, correlation_id, source, level, type, message, data)
+    SELECT j.id, j.video_id, j.correlation_id, 'worker:' || j.job_type, w.level, 'log', left(w.message, 2000),
+           jsonb_build_object('attempt', j.attempt)
+    FROM public.jobs j, jsonb_to_recordset(p_report -> 'warnings') AS w (level text, message text)
+    WHERE j.id = p_job_id AND w.level IN ('warn', 'error')
 $$;
 COMMENT ON FUNCTION cortana.end_attempt IS
     'Adds the report of the worker to an attempt that has ended. Members of `p_report`, all optional: pid, '
-    'exit_code, tails, cpu_seconds, peak_memory_bytes. For the functions of the queue only.';
+    'exit_code, tails, cpu_seconds, peak_memory_bytes, and warnings, a list of {level, message} that become events of '
+    'the job. For the functions of the queue only.';
 
 CREATE FUNCTION cortana.settle_failure(
     p_job jobs, p_error_type text, p_message text, p_retryable boolean,
@@ -437,6 +443,8 @@ COMMENT ON FUNCTION cortana.claim_from_head IS
 
 -- ---- claim and lease ----------------------------------------------------------------------------
 
+-- The planner is told by settings of lease_jobs() what to do, and pages of an index are counted: a fixed look-back reads too
+-- much where few entries are dead and too little where many are. Tried on PostgreSQL 15.
 CREATE FUNCTION cortana.lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
                            p_chosen uuid[], p_is_turn boolean, p_from_priority int,
                            p_from_sequence bigint) RETURNS SETOF jobs
@@ -745,13 +753,10 @@ $$
 DECLARE
     job jobs;
 BEGIN
-    SELECT * INTO job FROM jobs
-    WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
-    FOR UPDATE;
-    IF NOT FOUND THEN
+    IF NOT fence_job(p_job_id, p_token) THEN
         RETURN 'lost';
     END IF;
-    PERFORM set_config('cortana.source', 'worker:' || job.job_type, true);
+    SELECT * INTO job FROM jobs WHERE id = p_job_id;
     RETURN settle_failure(job, p_error_type, p_message, p_retryable, NULL,
         CASE p_error_type WHEN 'Timeout' THEN 'timeout'
                           WHEN 'StageCrashed' THEN 'crashed' ELSE 'failed' END,

@@ -303,11 +303,10 @@ $$
 DECLARE
     job jobs;
 BEGIN
-    SELECT * INTO job FROM jobs
-    WHERE id = p_job_id AND lease_token = p_token AND status = 'processing' FOR UPDATE;
-    IF NOT FOUND THEN
+    IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
+    SELECT * INTO job FROM jobs WHERE id = p_job_id;
     IF job.run_id IS NULL THEN
         PERFORM enqueue_job(p_job_type, p_payload, job.video_id, job.priority,
                             p_correlation_id => job.correlation_id, p_sequence => job.sequence,
@@ -333,11 +332,10 @@ DECLARE
     rest uuid;
     other uuid;
 BEGIN
-    SELECT * INTO job FROM jobs
-    WHERE id = p_job_id AND lease_token = p_token AND status = 'processing' FOR UPDATE;
-    IF NOT FOUND THEN
+    IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
     END IF;
+    SELECT * INTO job FROM jobs WHERE id = p_job_id;
     IF job.run_id IS NULL THEN
         RAISE EXCEPTION 'a job that belongs to no run cannot be continued by another one'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave "part_seconds" out of its payload.';

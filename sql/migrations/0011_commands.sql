@@ -71,7 +71,7 @@ BEGIN
             THEN format('does not fit the pattern %s', p_schema ->> 'pattern')
         WHEN text_value IS NOT NULL AND p_schema ? 'format'
              AND NOT json_format_fits(p_schema ->> 'format', text_value)
-            THEN format('is no %s', p_schema ->> 'format')
+            THEN format('is not in the format %s', p_schema ->> 'format')
         WHEN entries > (p_schema -> 'maxItems')::numeric
             THEN format('has more than %s entries', p_schema -> 'maxItems')
         WHEN entries < (p_schema -> 'minItems')::numeric
@@ -151,7 +151,7 @@ BEGIN
         BEGIN
             PERFORM '' ~ (p_schema ->> 'pattern');
         EXCEPTION WHEN invalid_regular_expression THEN
-            RETURN format('%s.pattern is no regular expression: %s', p_place, p_schema ->> 'pattern');
+            RETURN format('%s.pattern is not a regular expression: %s', p_place, p_schema ->> 'pattern');
         END;
     END IF;
     FOR part IN SELECT concat(p_place, '.properties.', key) AS place, value FROM jsonb_each(p_schema -> 'properties')
@@ -346,6 +346,23 @@ $$;
 COMMENT ON FUNCTION plan_command IS
     'Returns the exact arguments for a payload {"command", "args"}; raises an error if the payload is not valid.';
 
+CREATE FUNCTION cortana.command_files(p_job_id uuid) RETURNS TABLE (input text, folder text)
+LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT CASE WHEN j.id = p_job_id THEN NULL
+                WHEN count(*) OVER (PARTITION BY j.id = p_job_id, j.step) = 1 THEN j.step
+                ELSE format('%s/%s', j.step, j.part) END,
+           CASE WHEN j.run_id IS NULL THEN format('outputs/%s/', j.id)
+                ELSE format('outputs/%s/%s/%s/', j.run_id, j.step, j.part) END
+    FROM jobs j
+    WHERE j.job_type = 'command'
+      AND (j.id = p_job_id OR j.id = ANY (SELECT unnest(depends_on) FROM jobs WHERE id = p_job_id))
+$$;
+COMMENT ON FUNCTION cortana.command_files IS
+    'The folders of a store in which files of a command lie: with input null, those that the command itself writes; '
+    'else those of a step that it depends on, which it finds in the folder of that name below inputs/.';
+
 -- ---- jobs ---------------------------------------------------------------------------------------
 
 INSERT INTO job_types (name, description, base_priority, time_limit, is_public, cpu_weight) VALUES
@@ -480,4 +497,4 @@ REVOKE ALL ON FUNCTION json_schema_fault, plan_command, run_command, define_comm
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION run_command TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION json_schema_fault, cortana.json_format_fits, cortana.json_schema_defect,
-    cortana.fill_argument, plan_command, define_command TO service_role;
+    cortana.fill_argument, cortana.command_files, plan_command, define_command TO service_role;

@@ -1216,7 +1216,7 @@ BEGIN
         RAISE EXCEPTION 'the name ends in no extension of a video: mp4, mkv, webm, mov and others are'
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF p_team IS NOT NULL AND NOT (api.is_service() OR p_team = ANY (current_team_ids())) THEN
-        RAISE EXCEPTION 'you are no member of this team' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'you are not a member of this team' USING ERRCODE = 'invalid_parameter_value';
     ELSIF (SELECT count(*) FROM upload_sessions s WHERE s.owner_id = auth.uid() AND s.completed_at IS NULL) >= open_most THEN
         RAISE EXCEPTION 'you have % uploads under way: finish or cancel one', open_most
             USING ERRCODE = 'configuration_limit_exceeded';

@@ -105,9 +105,9 @@ BEGIN
     ELSIF is_the_services AND (NOT api.is_service() OR auth.jwt() ->> 'role' IS DISTINCT FROM 'service_role') THEN
         RAISE EXCEPTION 'keys of the service are made by the service' USING ERRCODE = 'insufficient_privilege';
     ELSIF team IS NOT NULL AND NOT api.manages(NULL, team) THEN
-        RAISE EXCEPTION 'you are no member of this team' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'you are not a member of this team' USING ERRCODE = 'invalid_parameter_value';
     ELSIF is_the_services AND team IS NOT NULL THEN
-        RAISE EXCEPTION 'a key of the service is no team''s' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'a key of the service belongs to no team' USING ERRCODE = 'invalid_parameter_value';
     ELSIF NOT is_the_services AND team IS NULL AND auth.uid() IS NULL THEN
         RAISE EXCEPTION 'team_id says whose key it is' USING ERRCODE = 'invalid_parameter_value';
     ELSIF (p ->> 'expires_at')::timestamptz <= now() THEN

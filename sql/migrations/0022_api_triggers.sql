@@ -18,7 +18,7 @@ DECLARE
 BEGIN
     PERFORM api.require_admin();
     IF NOT api.manages_tenant(tenant) THEN
-        RAISE EXCEPTION 'you are no member of this tenant' USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION 'you are not a member of this tenant' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     RETURN tenant;
 END

@@ -102,6 +102,17 @@ static int flood(struct cv_stage_context *context, const json_t *payload, json_t
     return 0;
 }
 
+static int warn(struct cv_stage_context *context, const json_t *payload, json_t *result,
+                struct cv_error *error)
+{
+    cv_log(CV_LOG_INFO, "an information is not an event");
+    for (int64_t i = 0; i < number_of(payload, "count", 1); i++) {
+        cv_log(i % 2 ? CV_LOG_ERROR : CV_LOG_WARN, "frame %lld is broken, password=hunter2",
+               (long long)i);
+    }
+    return succeed(context, payload, result, error);
+}
+
 static int chatter(struct cv_stage_context *context, const json_t *payload, json_t *result,
                    struct cv_error *error)
 {
@@ -364,10 +375,23 @@ static const struct {
     const char *name;
     action *act;
 } actions[] = {
-    {"succeed", succeed}, {"fail", fail},   {"crash", crash}, {"leave", leave},
-    {"chatter", chatter}, {"flood", flood}, {"hang", hang},   {"spin", spin},
-    {"work", work},       {"eat", eat},     {"fill", fill},   {"put", put},
-    {"copy", copy},       {"probe", probe}, {"query", query}, {"environment", environment},
+    {"succeed", succeed},
+    {"fail", fail},
+    {"crash", crash},
+    {"leave", leave},
+    {"warn", warn},
+    {"chatter", chatter},
+    {"flood", flood},
+    {"hang", hang},
+    {"spin", spin},
+    {"work", work},
+    {"eat", eat},
+    {"fill", fill},
+    {"put", put},
+    {"copy", copy},
+    {"probe", probe},
+    {"query", query},
+    {"environment", environment},
     {"login", login},
 };
 

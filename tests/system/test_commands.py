@@ -23,6 +23,15 @@ elif what == "exit":
     sys.exit(int(sys.argv[2]))
 elif what == "print":
     sys.stdout.buffer.write(bytes.fromhex(sys.argv[2]))
+elif what == "write":
+    os.makedirs("outputs/deep")
+    open("outputs/deep/a.txt", "w").write(sys.argv[2])
+    open("outputs/b.bin", "wb").write(bytes(range(256)) * 8192)
+elif what == "read":
+    print(json.dumps({os.path.join(at, name): os.path.getsize(os.path.join(at, name))
+                      for at, _, names in os.walk("inputs") for name in names}))
+elif what == "link":
+    os.symlink("/etc/passwd", "outputs/passwd")
 elif what == "flood":
     while True:
         sys.stdout.write("x" * 65536)
@@ -266,6 +275,35 @@ def test_what_a_program_leaves_behind_is_ended(queue, jobs, workers, script):
     assert (job["status"], job["result"]) == ("done", {})
     lines = subprocess.run(["ps", "-eo", "args"], text=True, capture_output=True, check=True).stdout
     assert f"{script} daemon" not in lines
+
+
+def test_files_go_from_step_to_step(queue, jobs, workers, script):
+    define(queue, "write", [script, "write", "{{args.text}}"], {"text": TEXT})
+    define(queue, "read", [script, "read"])
+    queue.run("INSERT INTO workflows (name, steps) VALUES ('pass_on', %s) RETURNING name", json.dumps([
+        {"key": "one", "job_type": "command", "defaults": {"command": "write", "args": {"text": "first"}}},
+        {"key": "two", "job_type": "command", "defaults": {"command": "read"}, "depends_on": ["one"]}]))
+    run_id = queue.value("SELECT run_id FROM start_run('pass_on')")
+    workers.start("command-worker")
+    one, two = (queue.value("SELECT id FROM jobs WHERE run_id = %s AND step = %s", run_id, step)
+                for step in ("one", "two"))
+    assert jobs.wait_for(two, "done", "failed")["result"] == \
+        {"inputs/one/deep/a.txt": 5, "inputs/one/b.bin": 256 * 8192}
+    folder = f"outputs/{run_id}/one/0/"
+    assert (workers.store / folder / "deep" / "a.txt").read_text() == "first"
+    assert (workers.store / folder / "b.bin").read_bytes() == bytes(range(256)) * 8192
+    listed = "SELECT kind, bucket, key, size FROM task_artifacts WHERE job_id = %s ORDER BY key"
+    wanted = [(folder + "b.bin", 256 * 8192), (folder + "deep/a.txt", 5)]
+    assert [(r["kind"], r["key"], r["size"]) for r in queue.run(listed, one)] == [("output", *w) for w in wanted]
+    assert [(r["kind"], r["key"], r["size"]) for r in queue.run(listed, two)] == [("input", *w) for w in wanted]
+    assert {r["bucket"] for r in queue.run(listed, one)} == {f"dir:{workers.store}"}
+
+
+def test_only_files_of_a_program_that_succeeds_are_kept(queue, jobs, workers, script):
+    job = run(queue, jobs, workers, [script, "link"])
+    assert job["status"] == "failed" and job["scheduled_for"] is None
+    assert "outputs/passwd is neither a file nor a folder" in job["last_error"]
+    assert not (workers.store / "outputs").exists()
 
 
 def test_a_definition_that_changed_holds_for_jobs_that_wait(queue, jobs, workers, script):

@@ -57,13 +57,15 @@ def test_an_inbox_file_moves_to_its_place(scanning):
     assert len(scanning.transcodes()) == 4 and scanning.uploads() == []
 
 
-def test_logs_of_jobs_have_their_time(scanning):
-    old, new, other = (scanning.put(f"logs/{name}.json") for name in ("pipeline/old", "pipeline/new", "other"))
+@pytest.mark.parametrize("folder, setting, what", [("logs/pipeline", "CORTANA_LOG_DAYS", "logs of jobs"),
+                                                   ("outputs/x", "CORTANA_OUTPUT_DAYS", "files of commands")])
+def test_logs_and_files_have_their_time(scanning, folder, setting, what):
+    old, new, other = (scanning.put(f"{name}.json") for name in (f"{folder}/old", f"{folder}/new", "logs/other"))
     for path in (old, other):
         os.utime(path, (time.time() - 31 * 86400,) * 2)
-    scanning.run(CORTANA_LOG_DAYS=0)
+    scanning.run(**{setting: 0})
     assert old.exists()
-    assert "1 logs of jobs" in scanning.run(CORTANA_LOG_DAYS=30)
+    assert f"1 {what}" in scanning.run(**{setting: 30})
     assert not old.exists() and new.exists() and other.exists()
 
 

@@ -182,6 +182,17 @@ def test_an_endless_log_is_cut_and_its_end_kept(jobs, workers):
     assert jobs.attempts(job_id)[0]["stderr_tail"].endswith("chatter 10499\n")
 
 
+def test_warnings_of_a_stage_are_events_of_its_job(jobs, workers):
+    job_id = jobs.enqueue({"do": "warn", "count": 12})
+    workers.start()
+    jobs.wait_for(job_id, "done")
+    events = jobs.rows("SELECT level, message, data FROM task_events WHERE job_id = %s AND type = 'log' ORDER BY id",
+                       job_id)
+    assert [(e["level"], e["message"]) for e in events] == [
+        ("error" if i % 2 else "warn", f"frame {i} is broken, password=*******") for i in range(10)]
+    assert {e["data"]["attempt"] for e in events} == {1}
+
+
 def test_progress_is_seen_while_it_runs(jobs, workers):
     job_id = jobs.enqueue({"do": "work", "ms": 4000})
     workers.start()

@@ -118,7 +118,7 @@ static void test_networks_that_are_allowed(void **state)
     for (size_t i = 0; i < CV_COUNT(wrong); i++) {
         struct cv_http_networks allowed;
         if (cv_http_networks_parse(wrong[i], &allowed)) {
-            fail_msg("'%s' is no list of networks", wrong[i]);
+            fail_msg("'%s' is not a list of networks", wrong[i]);
         }
     }
 }
@@ -132,7 +132,7 @@ static void test_hosts_that_an_operator_writes(void **state)
     struct cv_http_networks networks = {.count = 0};
     for (size_t i = 0; i < CV_COUNT(names); i++) {
         if (cv_http_networks_add_host(&networks, names[i])) {
-            fail_msg("%s is no address that is allowed by being written", names[i]);
+            fail_msg("%s is not allowed by being written", names[i]);
         }
     }
     assert_int_equal(networks.count, 0);

@@ -1,5 +1,6 @@
 #include "workers/command/command.h"
 
+#include "workers/command/files.h"
 #include "workers/command/plan.h"
 #include "workers/command/program.h"
 
@@ -92,9 +93,12 @@ int command_run(struct cv_stage_context *context, const json_t *payload, json_t 
 {
     const char *scratch = cv_stage_scratch(context);
     cv_auto(command_plan_deinit) struct command_plan plan = {0};
+    cv_auto(command_files_deinit) struct command_files files = {0};
     cv_auto(cv_buffer_deinit) struct cv_buffer output = CV_BUFFER_INIT;
     struct program_end end;
     int result = command_plan_make(cv_stage_db(context), payload, scratch, &plan, error);
+    result = result ? result
+                    : command_files_fetch(context, cv_env("CORTANA_JOB_ID", NULL), &files, error);
     if (result) {
         return result;
     }
@@ -114,5 +118,6 @@ int command_run(struct cv_stage_context *context, const json_t *payload, json_t 
     if (end.pid > 0 && note_end(context, &end, &output, &reason) != 0) {
         cv_log_error(&reason, "how the program ended is not noted");
     }
+    result = result ? result : command_files_keep(context, &files, error);
     return result ? result : describe(&output, ret_result, error);
 }

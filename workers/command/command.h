@@ -1,6 +1,6 @@
 /* The command stage: {"command", "args"}. Runs the one program that job_definitions names for the
- * command, with exactly the arguments that its template yields, without a shell, and reports what it
- * prints. */
+ * command, with exactly the arguments that its template yields, without a shell, reports what it prints, and
+ * keeps the files that it writes for the steps that follow. */
 #pragma once
 
 #include "common/worker/worker.h"

@@ -12,7 +12,7 @@ static int read_model(const json_t *payload, const char **ret_model, struct cv_e
     const json_t *named = json_object_get(payload, "model");
     const char *model = named ? json_string_value(named) : cv_env("EMBED_MODEL", NULL);
     if (named && !model) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"model\" is no text");
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"model\" is not a text");
     }
     if (!model) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,

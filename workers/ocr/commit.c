@@ -70,14 +70,14 @@ static const char *find_fault(const json_t *row, const char *video_id)
 
     if (!json_is_string(text) || json_string_length(text) > OCR_LINE_BYTES_MAX ||
         strlen(json_string_value(text)) != json_string_length(text)) {
-        return "\"text\" is no text or too long";
+        return "\"text\" is not a text, or is too long";
     }
     if (!json_is_number(json_object_get(row, "confidence")) || !isfinite(confidence) ||
         confidence < 0 || confidence > 1) {
         return "\"confidence\" is not within 0 and 1";
     }
     if (!json_is_string(language) || json_string_length(language) >= OCR_LANGUAGE_NAME_MAX) {
-        return "\"language\" is no model name";
+        return "\"language\" is not the name of a model";
     }
     if (!int_within(start, 0, OCR_TIME_MAX_MS) ||
         !int_within(json_object_get(row, "t_end"), json_integer_value(start),
@@ -85,19 +85,19 @@ static const char *find_fault(const json_t *row, const char *video_id)
         return "\"t_start\" and \"t_end\" are not a range of time";
     }
     if (!box_is_good(json_object_get(row, "bounding_box"))) {
-        return "\"bounding_box\" is no box";
+        return "\"bounding_box\" is not a box";
     }
     const json_t *end_box = json_object_get(row, "end_box");
     if (end_box && !box_is_good(end_box)) {
-        return "\"end_box\" is no box";
+        return "\"end_box\" is not a box";
     }
     if (!list_is_good(json_object_get(row, "track"), 3, INT32_MAX)) {
-        return "\"track\" is no path";
+        return "\"track\" is not a path";
     }
     if (!list_is_good(json_object_get(row, "words"), 2, WORD_SCALE)) {
-        return "\"words\" is no list of places";
+        return "\"words\" is not a list of places";
     }
-    return place_is_good(row, video_id) ? NULL : "\"crop_pack\" is no place of its picture";
+    return place_is_good(row, video_id) ? NULL : "\"crop_pack\" is not the place of its picture";
 }
 
 /* The four numbers of a checked box and nothing else. */
@@ -145,7 +145,7 @@ static int make_rows(const json_t *detections, const char *video_id, char **ret_
 
     if (!json_is_array(detections) || count > OCR_ROWS_MAX) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
-                       "result: \"detections\" is no list of at most %d rows", OCR_ROWS_MAX);
+                       "result: \"detections\" is not a list of at most %d rows", OCR_ROWS_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         const json_t *detection = json_array_get(detections, i);
@@ -242,7 +242,7 @@ static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *r
     const char *key = json_string_value(path);
     if (!is_pack_of(path, job->video_id) || !int_within(bytes, 0, INT64_MAX)) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
-                       "result: \"lines_path\" is no key of the video's lines");
+                       "result: \"lines_path\" is not a key of the video's lines");
     }
     (void)snprintf(size, sizeof(size), "%" PRId64, (int64_t)json_integer_value(bytes));
     int outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);

@@ -96,7 +96,7 @@ static int open_file(const char *path, struct ocr_emoji_bank *ret_bank, struct c
     }
     if (!lay_out(bytes, size, ret_bank)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s is no emoji bank; make one with scripts/emoji_bank.py", path);
+                       "%s is not an emoji bank; make one with scripts/emoji_bank.py", path);
     }
     ret_bank->file = cv_take(bytes);
     return add_quarters(ret_bank, error);

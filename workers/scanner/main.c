@@ -27,8 +27,8 @@ enum {
     SETTLE_LOOKS = 3,         /* of a scanner that runs once: what still grows is for the next */
     ONCE_WAIT_MS = 60 * 1000, /* the longest that it waits for one to stand still */
     CLIPS_A_PASS = 1000,
-    LOGS_MS = 24 * 60 * 60 * 1000, /* between two looks for logs beyond their time */
-    WAIT_LEAST_MS = 50,            /* between two looks, however much is due */
+    EXPIRE_MS = 24 * 60 * 60 * 1000, /* between two looks for logs and files beyond their time */
+    WAIT_LEAST_MS = 50,              /* between two looks, however much is due */
     STALL_MS = 10 * 60 * 1000, /* an upload of some hundred gigabytes may be copied in one step */
     HEARTBEAT_MS = 60 * 1000,  /* people call a worker stale that is silent for five minutes */
     HEARTBEAT_LEAST_MS = 100,
@@ -52,19 +52,32 @@ int scanner_report(struct scanner *scanner, struct cv_error *error)
 /* ---- one pass -------------------------------------------------------------------------------- */
 
 /* Once a day, for it reads the list of all logs. */
-static int expire_logs(struct scanner *scanner, struct cv_error *error)
+/* 0 days: for ever. */
+static int expire(struct scanner *scanner, const char *prefix, int64_t days, const char *what,
+                  struct cv_error *error)
 {
     int64_t removed = 0;
-    if (scanner->log_days == 0 || cv_monotonic_ms() < scanner->logs_at) {
+    if (days == 0) {
         return 0;
     }
-    scanner->logs_at = cv_monotonic_ms() + LOGS_MS;
-    int result = cv_store_expire_job_logs(scanner->store, scanner->log_days, scanner->daemon.cancel,
-                                          &removed, error);
+    int result =
+        cv_store_expire(scanner->store, prefix, days, scanner->daemon.cancel, &removed, error);
     if (removed > 0) {
-        cv_log(CV_LOG_INFO, "%lld logs of jobs have had their time", (long long)removed);
+        cv_log(CV_LOG_INFO, "%lld %s have had their time", (long long)removed, what);
     }
     return result;
+}
+
+static int expire_old(struct scanner *scanner, struct cv_error *error)
+{
+    if (cv_monotonic_ms() < scanner->expire_at) {
+        return 0;
+    }
+    scanner->expire_at = cv_monotonic_ms() + EXPIRE_MS;
+    int result = expire(scanner, CV_KEYS_JOB_LOGS, scanner->log_days, "logs of jobs", error);
+    return result
+               ? result
+               : expire(scanner, CV_KEYS_OUTPUTS, scanner->output_days, "files of commands", error);
 }
 
 static int keep_house(struct scanner *scanner, struct cv_error *error)
@@ -75,7 +88,7 @@ static int keep_house(struct scanner *scanner, struct cv_error *error)
     if (result == 0 && removed > 0) {
         cv_log(CV_LOG_INFO, "%lld clips have had their time", (long long)removed);
     }
-    result = result ? result : expire_logs(scanner, error);
+    result = result ? result : expire_old(scanner, error);
     return result ? result : cv_db_run(scanner->db, NULL, error, "SELECT prune_object_notes()");
 }
 
@@ -205,6 +218,7 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
                                  HEARTBEAT_MOST_MS, &scanner->heartbeat_ms, error);
     result = result ? result : cv_clip_days(&scanner->clip_days, error);
     result = result ? result : cv_store_job_log_days(&scanner->log_days, error);
+    result = result ? result : cv_store_output_days(&scanner->output_days, error);
     scanner->owner_id = cv_env("CORTANA_OWNER", NULL);
     if (result == 0 && scanner->owner_id && !cv_is_uuid(scanner->owner_id)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "CORTANA_OWNER is %s, and is to be a UUID",

@@ -15,10 +15,11 @@ struct scanner {
     struct cv_db *db;
     struct cv_store *store;
     struct cv_daemon daemon;
-    int64_t settle_ms; /* an upload has to stand still for this long */
-    int64_t max_pages; /* of each list, in one pass */
-    int64_t log_days;  /* 0: no logs of jobs are kept */
-    int64_t logs_at;   /* monotonic: when to look for old ones next */
+    int64_t settle_ms;   /* an upload has to stand still for this long */
+    int64_t max_pages;   /* of each list, in one pass */
+    int64_t log_days;    /* of logs of jobs; 0: for ever */
+    int64_t output_days; /* of files that commands have written; 0: for ever */
+    int64_t expire_at;   /* monotonic: when to look for old ones next */
     int64_t clip_days;
     const char *owner_id; /* of what says by itself neither owner nor team; NULL: nobody */
     bool is_loop;         /* it has a row among the workers */
