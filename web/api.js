@@ -1,13 +1,14 @@
 /* The HTTP API as the page uses it: one function, and refusals as errors that can be shown. */
-import {t} from './text.js';
+import {hasText, t} from './text.js';
 
 /** A refusal (RFC 9457), or that there was no answer (status 0). */
 export class Problem extends Error {
-    /** @param {{status: number, title: string, detail?: string, instance?: string, errors?: {detail: string}[]}} body */
+    /** @param {{status: number, title: string, type?: string, detail?: string, instance?: string, errors?: {detail: string}[]}} body */
     constructor(body) {
         super(body.detail ?? body.title);
         this.status = body.status;
-        this.title = body.title;
+        const key = `problem.${body.type?.split('/').at(-1)}`; // of a kind that the page has words for
+        this.title = hasText(key) ? t(key) : body.title;
         this.instance = body.instance;
         this.errors = body.errors ?? [];
     }
@@ -85,6 +86,13 @@ export async function ask(path, wishes = {}) {
     return send(path, wishes);
 }
 
+/** As fetch; what start.js has asked for already is taken once. @param {string} url @param {RequestInit} [wishes] */
+export function answerTo(url, wishes) {
+    const answer = (wishes?.method ?? 'GET') === 'GET' && globalThis.early?.get(url);
+    globalThis.early?.delete(url);
+    return answer || fetch(url, wishes);
+}
+
 async function send(path, wishes) {
     const headers = {'X-Cortana': '1'};
     if (wishes.body !== undefined) {
@@ -92,7 +100,7 @@ async function send(path, wishes) {
     }
     let answer;
     try {
-        answer = await fetch(address(path, wishes.query), {
+        answer = await answerTo(address(path, wishes.query), {
             method: wishes.method ?? 'GET', headers, signal: wishes.signal,
             body: wishes.body === undefined ? undefined : JSON.stringify(wishes.body),
         });

@@ -63,6 +63,9 @@ class App extends Element {
         startRouter(() => this.route());
         this.update();
         this.route();
+        if (sessionStorage.getItem('deletions')) {
+            import('./parts/deletions.js').then(({goOnDeleting}) => goOnDeleting());
+        }
     }
 
     setAway(isAway) {
@@ -80,13 +83,13 @@ class App extends Element {
         const isSame = this.screen?.localName === tag && this.screen.dataset.id === id;
         this.name = name;
         this.update();
+        if (isSame) {
+            this.screen.onAddress?.(); // at once: what is asked for here is on its way before anything is drawn
+            return;
+        }
         await import(`./screens/${name}.js`);
         if (this.name !== name) {
             return; // meanwhile somewhere else
-        }
-        if (isSame) {
-            this.screen.onAddress?.();
-            return;
         }
         const screen = document.createElement(tag);
         screen.dataset.id = id;
@@ -162,7 +165,7 @@ class App extends Element {
             <cv-toasts></cv-toasts>
             <dialog id="keys" class="sheet" aria-labelledby="keys-title">
                 <h2 id="keys-title">${t('keys')}</h2>
-                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'in', 'next', 'boxes', 'help']
+                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'goto', 'in', 'next', 'boxes', 'undo', 'help']
                     .map((name) => html`<dt>${t(`keys.${name}.key`).split(' ')
                         .map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${t(`keys.${name}`)}</dd>`)}</dl>
                 <form method="dialog"><button>${t('close')}</button></form>

@@ -2,9 +2,11 @@
 
 let onChange = () => {};
 let waiting = 0; // to remember how far the page is scrolled
+let wanted = null; // how far down the place is that one came back to; until its list is there, the page scrolls by itself
 
 function changed() {
     clearTimeout(waiting); // it was about the place before
+    wanted = remembered().y || null;
     onChange();
     dispatchEvent(new Event('cv-moved'));
 }
@@ -19,6 +21,14 @@ export function remembered() {
 /** @param {Record<string, any>} values */
 export function remember(values) {
     history.replaceState({...remembered(), ...values}, '');
+}
+
+/** Scrolls to where one was: to be called when what was there is there again. */
+export function findPlace() {
+    if (wanted !== null) {
+        scrollTo(0, wanted);
+        wanted = null;
+    }
 }
 
 /** @param {string} url @param {boolean} [isReplaced] the present place is changed, and there is none to go back to */
@@ -64,8 +74,16 @@ export function startRouter(run) {
     onChange = run;
     document.addEventListener('click', follow);
     addEventListener('popstate', changed);
+    wanted = remembered().y || null; // it was loaded again
     addEventListener('scroll', () => {
         clearTimeout(waiting);
-        waiting = setTimeout(() => remember({y: scrollY}), 150);
+        if (wanted === null) {
+            waiting = setTimeout(() => remember({y: scrollY}), 150);
+        }
     }, {passive: true});
+    for (const kind of ['wheel', 'touchmove', 'pointerdown', 'keydown']) { // the reader does
+        addEventListener(kind, () => {
+            wanted = null;
+        }, {passive: true});
+    }
 }

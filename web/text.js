@@ -1,10 +1,8 @@
 /* The page's words in the reader's language, and how numbers, times and sizes are written. */
 
-const languages = ['en', 'de'];
-const kept = localStorage.getItem('language');
-const asked = navigator.languages.map((name) => name.slice(0, 2));
+import {answerTo} from './api.js';
 
-export const language = languages.includes(kept) ? kept : asked.find((name) => languages.includes(name)) ?? 'en';
+export const language = document.documentElement.lang; // start.js has chosen it
 
 let texts = {};
 const plural = new Intl.PluralRules(language);
@@ -17,9 +15,8 @@ const relative = new Intl.RelativeTimeFormat(language, {numeric: 'auto'});
 
 /** Loads the texts; nothing is shown before that. */
 export async function loadTexts() {
-    const answer = await fetch(`/lang/${language}.json`);
+    const answer = await answerTo(`/lang/${language}.json`);
     texts = await answer.json();
-    document.documentElement.lang = language;
 }
 
 /** @param {string} chosen "en" or "de" */
@@ -60,6 +57,17 @@ export function clock(ms, digits = 0) {
     const rest = digits ? '.' + String(all % unit).padStart(digits, '0') : '';
     const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
     return (h ? `${h}:${String(m).padStart(2, '0')}` : `${m}`) + `:${String(s).padStart(2, '0')}${rest}`;
+}
+
+/**
+ * The moment that somebody has typed as "1:02:03.5", "3:07" or "90".
+ * @param {string} text
+ * @returns {number | null} ms
+ */
+export function readClock(text) {
+    const parts = text.trim().replace(',', '.').split(':');
+    const isRight = parts.length <= 3 && parts.every((part, n) => (n === parts.length - 1 ? /^\d+(\.\d*)?$/ : /^\d+$/).test(part));
+    return isRight ? Math.round(parts.reduce((sum, part) => sum * 60 + Number(part), 0) * 1000) : null;
 }
 
 const steps = [['year', 31536000], ['month', 2592000], ['week', 604800], ['day', 86400], ['hour', 3600],

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Photographs every screen of the page over a large library, in two widths and two themes, to be looked at:
-tests/page/pictures.py FOLDER [VIDEOS [JOBS [NAME…]]]"""
+[CORTANA_PAGE_WORDS=de] tests/page/pictures.py FOLDER [VIDEOS [JOBS [NAME…]]]; the words are one of WORDS in screen.py."""
 
+import os
 import pathlib
 import sys
 
@@ -49,7 +50,8 @@ def main(folder, videos=200, jobs=100000, *names):
                 continue
             for word, value in known.items():
                 path = path.replace(word, value)
-            take(screen, folder, name, path, shown)
+            with screen.words(os.environ.get("CORTANA_PAGE_WORDS", "en")):
+                take(screen, folder, name, path, shown)
 
 
 if __name__ == "__main__":

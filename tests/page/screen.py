@@ -23,6 +23,25 @@ STATE = """const end = document.querySelector('.end');
         text: document.body.innerText.slice(-300)};"""  # said of a page that did not come to what was awaited
 
 
+# Other words than English ones: German, every text 40 % longer, or the page mirrored as for Arabic.
+WORDS = {
+    "en": "",
+    "de": "try { localStorage.setItem('language', 'de'); } catch {}",
+    "long": """const real = window.fetch;
+        const stretch = (text) => typeof text === 'object' ? Object.fromEntries(Object.entries(text).map(([form, one]) => [form, stretch(one)]))
+            : text.replace(/[^\\s{}]+(?![^{]*})/g, (word) => word + 'nnnnnnnnnnnn'.slice(0, Math.ceil(word.length * 0.4)));
+        window.fetch = async (url, wishes) => {
+            const answer = await real(url, wishes);
+            return !String(url).startsWith('/lang/') ? answer : new Response(JSON.stringify(Object.fromEntries(Object.entries(await answer.json())
+                .map(([key, text]) => [key, key.endsWith('.key') ? text : stretch(text)]))));
+        };""",
+    "mirrored": "new MutationObserver((_, me) => { if (document.documentElement) { document.documentElement.dir = 'rtl'; me.disconnect(); } })"
+                ".observe(document, {childList: true});",
+}
+
+GO = "history.pushState({}, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'));"  # to another screen
+
+
 @contextlib.contextmanager
 def browser():
     """Chromium without a window, and without anything of an earlier one."""
@@ -54,6 +73,15 @@ class Screen:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
                                     {"features": [{"name": "prefers-color-scheme", "value": name}]})
 
+    @contextlib.contextmanager
+    def words(self, name):
+        """One of WORDS, for what is opened meanwhile."""
+        made = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WORDS[name]})["identifier"]
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
+
     def open(self, path="/", is_signed_in=True):
         self.driver.get("about:blank")
         self.driver.get(f"{self.url}{path}" + (f"#t={self.token}" if is_signed_in else ""))
@@ -62,7 +90,7 @@ class Screen:
         """Leaves nothing of this test in the browser."""
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions",
                                     {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1})
-        self.driver.execute_script("localStorage.clear()")
+        self.driver.execute_script("localStorage.clear(); sessionStorage.clear()")
         self.driver.delete_all_cookies()
         self.driver.get("about:blank")
 

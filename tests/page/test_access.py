@@ -5,7 +5,7 @@ import pathlib
 import re
 
 import pytest
-from screen import NARROW, WIDE
+from screen import GO, NARROW, WIDE
 
 HERE = pathlib.Path(__file__).resolve().parent
 WEB = HERE.parents[1] / "web"
@@ -65,6 +65,65 @@ def test_the_dialogs_too(screen):
     screen.see("dialog[open] kbd")
     screen.script(AXE)
     assert not (found := screen.driver.execute_async_script(RUN)), "\n".join(found)
+
+
+# What is wider than its place: the window, or a button, a heading, a head of a column, a badge or a step of a graph.
+CUT = """const cut = [...document.querySelectorAll('main button, main .button, h1, h2, h3, th, .badge, .tabs a')].filter((one) => one.offsetParent && one.clientWidth > 1 &&
+        one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline').map((one) => one.innerText);
+    for (const step of document.querySelectorAll('.graph g')) {
+        const edge = step.querySelector('rect').getBoundingClientRect();
+        cut.push(...[...step.querySelectorAll('text')].filter((one) => one.getBoundingClientRect().right > edge.right).map((one) => one.textContent));
+    }
+    return document.documentElement.scrollWidth > innerWidth ? [...cut, 'the window'] : cut;"""
+WORDY = ["/?q=bridge", "/videos", "/videos/FILM?q=harbour", "/queues", "/jobs?state=failed", "/runs/RUN", "/workers", "/rules", "/schedules", "/keys"]
+
+
+@pytest.mark.parametrize("words", ["de", "long", "mirrored"])
+def test_other_words_fit(operator, place, words):
+    with operator.words(words):
+        operator.open("/")
+        for path in WORDY:
+            operator.script(GO, path.replace("FILM", place.film).replace("RUN", place.runs[0]))
+            operator.wait(lambda: operator.script("return document.querySelector('main')?.innerText.length > 100") and
+                          not operator.all(".skeletons"), path)
+            for size in (WIDE, NARROW):
+                operator.resize(*size)
+                assert not (found := operator.script(CUT)), (path, size, found)
+
+
+def imports(path, seen):
+    """The modules that one imports before it runs, and those that they import."""
+    if path not in seen:
+        seen.add(path)
+        for found in re.findall(r"^import (?:.* from )?'([^']+)'", path.read_text(), re.M):
+            imports((path.parent / found).resolve(), seen)
+    return seen
+
+
+@pytest.mark.parametrize("path, name", [("/", "search"), ("/videos", "library"), ("/videos/FILM", "video"), ("/jobs", "jobs")])
+def test_no_module_waits_for_another_one(screen, place, path, name):
+    """What runs first is told to the browser before any of it has come: each round of finding out costs a round trip."""
+    first = set(re.findall(r'modulepreload" href="/([^"]+)', (WEB / "index.html").read_text()))
+    wanted = {str(one.relative_to(WEB)) for one in imports(WEB / "app.js", set())} - {"app.js"}
+    assert first == wanted
+    screen.open(path.replace("FILM", place.film))
+    hinted = set(screen.script("return [...document.head.querySelectorAll('link[rel=modulepreload]')].map((one) => one.getAttribute('href').slice(1))"))
+    assert hinted == wanted | {str(one.relative_to(WEB)) for one in imports(WEB / "screens" / f"{name}.js", set())}
+
+
+def test_a_video_is_asked_for_before_the_modules_run(screen, place):
+    screen.open("/")
+    screen.see(".card")
+    screen.driver.get(f"{screen.url}/videos/{place.film}")
+    screen.see("cv-transcript li")
+    asked = screen.script("return performance.getEntriesByType('resource').map((one) => [new URL(one.name).pathname, one.startTime])")
+    start = {}
+    for name, at in asked:
+        start.setdefault(name, []).append(at)
+    video = f"/api/v1/videos/{place.film}"
+    first = min(start[f"{video}/grant"])
+    assert all(len(start[name]) == 1 and start[name][0] < first for name in (video, f"{video}/poster", "/lang/en.json"))
+    assert min(start["/vendor/hls.min.js"]) > first, "what plays it comes behind what is seen first"
 
 
 def test_the_first_screen_is_light(screen):

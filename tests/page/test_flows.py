@@ -7,6 +7,7 @@ import time
 
 import pytest
 from api import token
+from screen import GO
 from selenium.webdriver.common.keys import Keys
 
 MINUTES = float(os.environ.get("CORTANA_PAGE_MINUTES", "0.1"))  # of live work; 480 are a working day
@@ -27,7 +28,6 @@ COUNT = """window.streams = 0;
         window.streams += String(url).startsWith('/api/v1/events') ? 1 : 0;
         return real(url, wishes);
     };"""
-GO = "history.pushState({}, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'));"
 
 
 def named(place, path):
@@ -59,7 +59,7 @@ def test_who_may_only_look_sees_no_button_that_would_be_refused(screen, place):
             screen.script(GO, named(place, path))
         else:
             screen.open(path)
-        screen.wait(lambda: screen.script("return document.querySelector('main').innerText.length > 20") and
+        screen.wait(lambda: screen.script("return document.querySelector('main')?.innerText.length > 20") and
                     not screen.all(".skeletons"), path)
         offered = screen.script("return [...document.querySelectorAll('main button:enabled')].filter((one) => one.offsetParent)"
                                 ".map((one) => one.innerText)")

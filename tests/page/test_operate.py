@@ -79,6 +79,15 @@ def test_workers_and_their_disks(operator):
     operator.see(".queue", "takes no jobs")
 
 
+def test_a_disk_that_fills_up_says_when_it_is_full(operator, place):
+    place.queue.run("INSERT INTO hosts (name, disk_level, disk_used_percent, disk_checked_at) VALUES ('filling', 'ok', 50, now())")
+    place.queue.run("INSERT INTO disk_status_log (ts, host, path, total_bytes, free_bytes, used_percent, level) SELECT now() - n * interval '12 minutes',"
+                    " 'filling', '/var/tmp', 1000, 500, 50 - n, 'ok' FROM generate_series(10, 0, -1) AS n")
+    operator.open("/workers")
+    operator.wait(lambda: [one for one in operator.all(".queue") if "filling" in one.text and "full in 1 day" in one.text], "50 % at 5 % an hour")
+    place.queue.run("DELETE FROM hosts WHERE name = 'filling'")
+
+
 def test_what_is_not_a_users_is_not_offered(screen):
     screen.open("/jobs")
     screen.see(".places a", "Runs")
@@ -157,6 +166,18 @@ def test_single_jobs_are_chosen(operator, place):
     operator.see("thead input[type=checkbox]").click()
     operator.see(".chosen", "2 chosen")
     place.queue.run("SELECT cancel_job(id) FROM unnest(%s::uuid[]) AS id", ids)
+
+
+def test_columns_are_chosen_and_kept(operator):
+    operator.open("/jobs")
+    operator.see("tbody tr")
+    operator.see(".columns summary").click()
+    operator.see(".columns input[name=priority]").click()
+    operator.see("th", "Priority")
+    operator.see(".columns input[name=waited]").click()
+    operator.open("/jobs")
+    operator.see("th", "Priority")
+    assert not [one for one in operator.all("th") if one.text == "Waited"]
 
 
 def test_a_webhook_shows_its_secret_and_its_deliveries(operator, place):

@@ -259,6 +259,24 @@ def test_the_library_by_state(screen, place):
     assert {card.get_attribute("data-status") for card in screen.all(".card")} == {"processing"}
 
 
+def test_the_library_by_day(screen, place):
+    days = place.queue.value("SELECT array_agg(DISTINCT (created_at AT TIME ZONE 'UTC')::date::text) FROM videos")
+    day = sorted(days)[-3]
+    expected = place.queue.value("SELECT array_agg(id::text) FROM videos WHERE (created_at AT TIME ZONE 'UTC')::date = %s::date", day)
+    screen.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})
+    try:
+        screen.open(f"/videos?after={day}")
+        screen.see(".card")
+        field = screen.see("input[name=before]")
+        screen.script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))", field, day)
+        screen.wait(lambda: {one.get_attribute("data-id") for one in screen.all(".card")} == set(expected), "the videos of the day")
+        assert f"before={day}" in screen.driver.current_url
+        screen.see(".filters button", "Any day").click()
+        screen.wait(lambda: len(screen.all(".card")) > len(expected), "the others")
+    finally:
+        screen.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+
 def test_words_in_german_and_colours_by_choice(screen):
     screen.open("/videos")
     screen.see(".card")

@@ -7,8 +7,8 @@ import {forgetPages} from './pages.js';
 import {typeName} from './states.js';
 import {say} from './toast.js';
 
-/** Fires cv-changed when jobs were changed. */
-class Bulk extends Element {
+/** Of jobs. Fires cv-changed when some were changed. */
+export class Bulk extends Element {
     found = null; // what a dry run said
     changed = 0;
     isRunning = false;
@@ -28,7 +28,8 @@ class Bulk extends Element {
         this.update();
     }
 
-    run(isDry) {
+    /** @param {boolean} isDry how many there are and a few of them; else the next portion, and how many are left */
+    async run(isDry) {
         return ask('/jobs/bulk', {method: 'POST', body: {action: this.action, ...this.filter, dry_run: isDry}});
     }
 
@@ -37,9 +38,9 @@ class Bulk extends Element {
         this.update();
         try {
             for (let rest = this.found.matched; rest > 0 && !this.isStopped;) {
-                const {matched, changed} = await this.run(false);
+                const {matched, changed, rest: left} = await this.run(false);
                 this.changed += changed;
-                rest = changed ? matched - changed : 0;
+                rest = left ?? (changed ? matched - changed : 0);
                 this.update();
             }
             say(t(`bulk.${this.action}.done`, {n: this.changed}));
@@ -58,6 +59,12 @@ class Bulk extends Element {
         this.querySelector('dialog').close();
     }
 
+    /** One of the few that are shown. */
+    row(job) {
+        return html`<span class="badge ${job.state}">${t(`state.${job.state}`)}</span> <a href="/jobs/${job.id}" @click=${() => this.close()}>${
+            typeName(job.job_type)}</a> <small class="faint" dir="auto">${job.error?.message ?? ''}</small>`;
+    }
+
     content() {
         if (this.fault) {
             return html`<p class="fault" role="alert">${this.fault}</p>`;
@@ -68,9 +75,7 @@ class Bulk extends Element {
         const {matched, sample} = this.found;
         return html`<p>${t(`bulk.${this.action}.text`, {n: matched})}</p>
             ${this.isRunning ? html`<progress max=${matched} value=${this.changed} aria-label=${t('progress')}></progress>` : nothing}
-            ${sample.length ? html`<ul class="sample">${sample.map((job) => html`<li><span class="badge ${job.state}">${
-                t(`state.${job.state}`)}</span> <a href="/jobs/${job.id}" @click=${() => this.close()}>${typeName(job.job_type)}</a>
-                <small class="faint" dir="auto">${job.error?.message ?? ''}</small></li>`)}</ul>` : nothing}
+            ${sample.length ? html`<ul class="sample">${sample.map((one) => html`<li>${this.row(one)}</li>`)}</ul>` : nothing}
             ${matched > sample.length ? html`<p class="faint">${t('bulk.more', {n: matched - sample.length})}</p>` : nothing}`;
     }
 

@@ -3,13 +3,15 @@ import {html, svg} from '../vendor/lit-html.js';
 import {typeName} from './states.js';
 import {t} from '../text.js';
 
-const WIDTH = 190; // of a step, pixels
+const LETTER = 8.8; // width of a letter of a step's name, pixels
+const NARROWEST = 150; // step, pixels
+const MARGIN = 14;
 const HEIGHT = 62;
 const GAP_X = 56;
 const GAP_Y = 20;
 
 /** Where each step stands: one column behind the last of those that it needs. */
-function layers(steps) {
+function layers(steps, stepWidth) {
     const column = new Map();
     const depth = (key, seen = new Set()) => {
         if (!column.has(key) && !seen.has(key)) {
@@ -22,7 +24,7 @@ function layers(steps) {
     return new Map(steps.map(({key}) => {
         const x = depth(key);
         rows[x] = (rows[x] ?? -1) + 1;
-        return [key, {x: x * (WIDTH + GAP_X), y: rows[x] * (HEIGHT + GAP_Y)}];
+        return [key, {x: x * (stepWidth + GAP_X), y: rows[x] * (HEIGHT + GAP_Y)}];
     }));
 }
 
@@ -32,15 +34,18 @@ function layers(steps) {
  * @param {string} name of the workflow
  */
 export function graph(steps, said, name) {
-    const at = layers(steps);
+    const nameOf = (step) => typeName(step.job_type ?? step.key);
+    const longest = Math.max(...steps.flatMap((step) => [nameOf(step).length, said(step).length * 0.85])); // what is said is smaller
+    const stepWidth = Math.max(NARROWEST, Math.ceil(longest * LETTER) + 2 * MARGIN);
+    const at = layers(steps, stepWidth);
     const places = [...at.values()];
-    const [width, height] = [Math.max(...places.map(({x}) => x)) + WIDTH, Math.max(...places.map(({y}) => y)) + HEIGHT];
-    const edge = (from, to) => svg`<path class="edge" d="M${from.x + WIDTH} ${from.y + HEIGHT / 2}C${from.x + WIDTH + GAP_X / 2} ${
+    const [width, height] = [Math.max(...places.map(({x}) => x)) + stepWidth, Math.max(...places.map(({y}) => y)) + HEIGHT];
+    const edge = (from, to) => svg`<path class="edge" d="M${from.x + stepWidth} ${from.y + HEIGHT / 2}C${from.x + stepWidth + GAP_X / 2} ${
         from.y + HEIGHT / 2} ${to.x - GAP_X / 2} ${to.y + HEIGHT / 2} ${to.x} ${to.y + HEIGHT / 2}"/>`;
     return html`<div class="scroll" tabindex="0" role="region" aria-label=${t('run.graph', {name})}><svg class="graph" width=${width + 4}
         height=${height + 4} viewBox="-2 -2 ${width + 4} ${height + 4}" aria-hidden="true">
         ${steps.flatMap((step) => (step.depends_on ?? []).filter((key) => at.has(key)).map((key) => edge(at.get(key), at.get(step.key))))}
         ${steps.map((step) => svg`<g class=${step.state ?? ''} transform="translate(${at.get(step.key).x} ${at.get(step.key).y})">
-            <rect width=${WIDTH} height=${HEIGHT} rx="12"/><text x="14" y="26">${typeName(step.job_type ?? step.key)}</text>
-            <text class="small" x="14" y="46">${said(step)}</text></g>`)}</svg></div>`;
+            <rect width=${stepWidth} height=${HEIGHT} rx="12"/><text x=${MARGIN} y="26">${nameOf(step)}</text>
+            <text class="small" x=${MARGIN} y="46">${said(step)}</text></g>`)}</svg></div>`;
 }

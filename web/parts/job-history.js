@@ -2,7 +2,7 @@
 import {html, nothing, svg} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
-import {failure} from './states.js';
+import {failure, skeleton} from './states.js';
 import {copy} from './toast.js';
 import {count, moment, size, span, t} from '../text.js';
 
@@ -24,7 +24,7 @@ class JobHistory extends Element {
         const path = `/jobs/${job.id}`;
         try {
             const [attempts, files] = await Promise.all([ask(`${path}/attempts`), ask(`${path}/artifacts`), this.loadEvents()]);
-            [this.attempts, this.files, this.problem] = [attempts.items, files.items, null];
+            [this.attempts, this.files, this.problem, this.isThere] = [attempts.items, files.items, null, true];
         } catch (problem) {
             this.problem = problem;
         }
@@ -86,6 +86,9 @@ class JobHistory extends Element {
         }
         if (this.problem) {
             return failure(this.problem, () => this.load(this.job));
+        }
+        if (!this.isThere) {
+            return skeleton('row', 3);
         }
         const hasTails = this.attempts.some((one) => one.stdout_tail || one.stderr_tail);
         return html`<section><h2>${t('job.history')}</h2>${this.timeline()}

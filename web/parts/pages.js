@@ -13,6 +13,7 @@ export class Pages {
     count = 0; // pages that are there
     isLoading = false;
     isAsked = false; // whether there was an answer yet
+    isStarted = false; // whether all is there that was there before
     problem = null;
     #abort = new AbortController();
 
@@ -32,7 +33,7 @@ export class Pages {
     async start() {
         const old = kept.get(this.key);
         if (old && remembered().pages) {
-            Object.assign(this, {...old, isAsked: true});
+            Object.assign(this, {...old, isAsked: true, isStarted: true});
             this.changed();
             return;
         }
@@ -40,6 +41,8 @@ export class Pages {
         for (let page = 0; page < wanted && (page === 0 || this.next) && !this.problem; page++) {
             await this.more();
         }
+        this.isStarted = true;
+        this.changed();
     }
 
     /** Asks for the next page; does nothing while one is awaited. */
@@ -96,12 +99,32 @@ export function forgetPages() {
     kept.clear();
 }
 
-/** Calls back when the end of a list comes into view. @param {() => void} reached */
-export function watchEnd(reached) {
+/**
+ * Asks for the next page of a screen's list when the end of it (.end) comes into view. After each page the end is looked at
+ * anew, because an observer is silent about what stays in view; and only then, because one that is told to begin again at each
+ * drawing may never come to speak while much is drawn.
+ * @param {HTMLElement & {pages: Pages}} screen
+ */
+export function watchEnd(screen) {
+    let watched = null;
+    let page = 0;
     const observer = new IntersectionObserver((seen) => {
-        if (seen.some((one) => one.isIntersecting)) {
-            reached();
+        if (seen.some((one) => one.isIntersecting) && screen.pages.items.length) {
+            screen.pages.more();
         }
     }, {rootMargin: '600px'});
-    return observer;
+    return {
+        /** To be called when the screen was drawn. */
+        look() {
+            const end = screen.querySelector('.end');
+            if (end !== watched || page !== screen.pages.count) {
+                [watched, page] = [end, screen.pages.count];
+                observer.disconnect();
+                if (end) {
+                    observer.observe(end);
+                }
+            }
+        },
+        stop: () => observer.disconnect(),
+    };
 }

@@ -1,8 +1,9 @@
 /* The player: the video, its bar, and keys. hls.js is loaded here alone, and only where the browser needs it. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {Element} from '../element.js';
-import {clock, t} from '../text.js';
+import {clock, readClock, t} from '../text.js';
 import {loadSprites, showSprite} from './sprites.js';
+import {say} from './toast.js';
 import './boxes.js';
 
 const JUMP_S = 10;
@@ -21,6 +22,7 @@ const positions = () => JSON.parse(localStorage.getItem('positions') ?? '{}');
 /** Fires cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
 class Player extends Element {
     /** @type {any} */ grant = null;
+    poster = ''; // URL of the picture that is shown until there is one of the video itself
     /** @type {any[]} */ lines = [];
     hits = new Map();
     now = 0; // ms
@@ -148,7 +150,47 @@ class Player extends Element {
     }
 
     showClock() {
-        this.querySelector('.clock').textContent = `${clock(this.now)} / ${clock(this.file.duration_ms ?? 0)}`;
+        const place = this.querySelector('button.clock');
+        if (place) {
+            place.textContent = `${clock(this.now)} / ${clock(this.file.duration_ms ?? 0)}`;
+        }
+    }
+
+    /** Lets one type the time to go to. */
+    async askTime() {
+        this.isAsking = true;
+        this.update();
+        await Promise.resolve();
+        this.querySelector('.clock input').select();
+    }
+
+    toTime(event) {
+        event.preventDefault();
+        const ms = readClock(event.target.elements.time.value);
+        this.isAsking = false;
+        this.update();
+        if (ms !== null) {
+            this.seek(ms);
+        }
+        this.querySelector('.seek').focus();
+    }
+
+    clock() {
+        return this.isAsking ? html`<form class="clock" @submit=${(event) => this.toTime(event)}><input name="time" inputmode="decimal" autocomplete="off"
+                aria-label=${t('player.goto')} .value=${clock(this.now, 1)} @blur=${() => {
+                    this.isAsking = false;
+                    this.update();
+                }} @keydown=${(event) => event.key === 'Escape' && event.target.blur()}></form>`
+            : html`<button class="plain clock" title=${t('player.goto')} aria-description=${t('player.goto')} @click=${() => this.askTime()}></button>`;
+    }
+
+    /** The picture alone, above other windows, and back. */
+    toPicture() {
+        if (document.pictureInPictureElement) {
+            document.exitPictureInPicture();
+        } else {
+            this.video.requestPictureInPicture().catch((fault) => say(fault.message, 'bad'));
+        }
     }
 
     /** @param {number} ms */
@@ -205,7 +247,7 @@ class Player extends Element {
     onKey(event) {
         const isTyping = event.target.closest('input:not(.seek), textarea, select, dialog');
         const isPressing = event.key === ' ' && event.target.closest('button, a');
-        if (isTyping || isPressing || event.ctrlKey || event.metaKey || event.altKey || !this.video) {
+        if (isTyping || isPressing || event.ctrlKey || event.metaKey || event.altKey || !this.grant) {
             return;
         }
         const frame = 1000 / (this.file.fps || 30);
@@ -214,7 +256,7 @@ class Player extends Element {
             l: () => this.seek(this.now + JUMP_S * 1000), ArrowLeft: () => this.seek(this.now - STEP_S * 1000),
             ArrowRight: () => this.seek(this.now + STEP_S * 1000), ',': () => this.seek(this.now - frame),
             '.': () => this.seek(this.now + frame), n: () => this.nextHit(1), p: () => this.nextHit(-1),
-            '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(),
+            '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(), g: () => this.askTime(), i: () => document.pictureInPictureEnabled && this.toPicture(),
         };
         if (actions[event.key]) {
             event.preventDefault();
@@ -240,23 +282,24 @@ class Player extends Element {
     drawn() {
         if (this.grant) {
             this.showClock();
+            this.querySelector('cv-boxes').show(this.file, this.lines, this.hits, this.mode);
         }
-        this.querySelector('cv-boxes')?.show(this.file, this.lines, this.hits, this.mode);
     }
 
     view() {
-        if (!this.grant) {
+        if (!this.grant && !this.poster) {
             return nothing;
         }
         const button = (icon, key, run, isPressed = nothing) => html`<button class="plain" title=${t(key)}
             aria-label=${t(key)} aria-pressed=${isPressed} @click=${run}><cv-icon name=${icon}></cv-icon></button>`;
         return html`<div class="stage">
-                <video playsinline preload="auto"
-                    @click=${() => this.playOrPause()} @play=${() => this.setPlaying(true)} @pause=${() => this.setPlaying(false)}
+                <video playsinline preload="auto" poster=${(!this.isSeen && this.poster) || nothing} class=${this.isSeen ? 'seen' : ''}
+                    @loadeddata=${() => this.setSeen()}
+                    @click=${() => this.grant && this.playOrPause()} @play=${() => this.setPlaying(true)} @pause=${() => this.setPlaying(false)}
                     @timeupdate=${(event) => this.show(event.target.currentTime * 1000)}></video>
                 <cv-boxes></cv-boxes>
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
-            <div class="line-of-time">${this.strip()}<input class="seek" type="range" min="0" step="1"
+            ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${this.strip()}<input class="seek" type="range" min="0" step="1"
                 max=${Math.round(this.file.duration_ms ?? 0)} aria-label=${t('player.seek')}
                 @pointermove=${(event) => this.overSeek(event)} @pointerleave=${() => {
                     this.querySelector('.sprite').hidden = true;
@@ -264,7 +307,7 @@ class Player extends Element {
                 @input=${(event) => this.seek(Number(event.target.value))}><div class="sprite" aria-hidden="true" hidden><div></div><span></span></div></div>
             <div class="bar">
                 ${button(this.isPlaying ? 'pause' : 'play', this.isPlaying ? 'player.pause' : 'player.play', () => this.playOrPause())}
-                <span class="clock"></span><span class="gap"></span>
+                ${this.clock()}<span class="gap"></span>
                 <button class="plain words" title=${t('keys.boxes')} @click=${() => this.nextMode()}><cv-icon name="boxes"></cv-icon>
                     ${t(`boxes.${this.mode}`)}</button>
                 <select aria-label=${t('player.speed')} @change=${(event) => {
@@ -274,7 +317,14 @@ class Player extends Element {
                     this.hls.nextLevel = Number(event.target.value);
                 }}><option value="-1">${t('player.level.auto')}</option>${this.levels.map((level, n) => html`<option value=${n}>${level.height}p</option>`)}</select>` : nothing}
                 ${button(this.isMuted ? 'muted' : 'volume', 'player.mute', () => this.mute(), this.isMuted)}
-                ${button('full', 'player.full', () => this.toFullscreen())}</div>`;
+                ${document.pictureInPictureEnabled ? button('picture', 'player.picture', () => this.toPicture()) : nothing}
+                ${button('full', 'player.full', () => this.toFullscreen())}</div>`}`;
+    }
+
+    /** There is a picture of the video itself: the boxes belong to that one. */
+    setSeen() {
+        this.isSeen = true;
+        this.update();
     }
 
     setPlaying(isPlaying) {

@@ -54,7 +54,12 @@ class SearchBox extends Element {
 
     /** Adds what the library has: kinds, tags and names, titles. */
     async askFor(text, word) {
-        const {items} = await ask('/search/suggest', {query: {q: text}}).catch(() => ({items: []}));
+        if (document.activeElement !== this.field) {
+            return; // the search itself is on its way
+        }
+        this.asking?.abort();
+        this.asking = new AbortController();
+        const {items} = await ask('/search/suggest', {query: {q: text}, signal: this.asking.signal}).catch(() => ({items: []}));
         const isSame = this.isConnected && document.activeElement === this.field && this.field.value.startsWith(text);
         const found = items.filter((one) => (one.kind === 'title' || one.text.startsWith(word) || one.kind === 'tag') &&
             !this.offers.some((offer) => offer.text === one.text));
@@ -86,6 +91,7 @@ class SearchBox extends Element {
         const query = this.field.value.trim();
         this.isOpen = false;
         if (query) {
+            this.asking?.abort();
             keep(query);
             this.field.blur();
             go(searchUrl(query));

@@ -33,11 +33,12 @@ export const titleOf = (video) => video.title || video.name || t('untitled');
  * A video in the library.
  * @param {any} video
  * @param {any} [stage] what is done with it now, as GET /videos/{id}/stages has it
+ * @param {any} [choice] a box by which it is chosen
  */
-export function card(video, stage) {
+export function card(video, stage, choice = nothing) {
     const share = Math.round((stage?.progress ?? 0) * 100);
     const isOpen = video.status === 'new' || video.status === 'processing';
-    return html`<article class="card" data-id=${video.id} data-status=${video.status}>
+    return html`<article class="card" data-id=${video.id} data-status=${video.status}>${choice}
         <a href="/videos/${video.id}" class="poster" tabindex="-1" aria-hidden="true"><cv-poster
             data-video=${video.id} data-url=${video.poster_url ?? ''}></cv-poster>
             ${video.duration_ms ? html`<span class="length">${clock(video.duration_ms)}</span>` : nothing}

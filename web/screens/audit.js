@@ -9,13 +9,13 @@ import {ago, moment, t} from '../text.js';
 
 class AuditScreen extends Element {
     connectedCallback() {
-        this.end = watchEnd(() => this.pages.items.length && this.pages.more());
+        this.end = watchEnd(this);
         learnPlaces().then(() => this.update(), () => null); // the list says what is wrong
         this.onAddress();
     }
 
     disconnectedCallback() {
-        this.end.disconnect();
+        this.end.stop();
         this.pages.stop();
     }
 
@@ -29,11 +29,7 @@ class AuditScreen extends Element {
     }
 
     drawn() {
-        const last = this.querySelector('.end');
-        this.end.disconnect();
-        if (last) {
-            this.end.observe(last);
-        }
+        this.end.look();
     }
 
     row(one) {

@@ -3,7 +3,8 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
-import {learnPlaces, places} from '../parts/operate.js';
+import {Choice} from '../parts/choice.js';
+import {isOperator, learnPlaces, places} from '../parts/operate.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {empty, failure, OPEN, skeleton, typeName} from '../parts/states.js';
 import {goQuery, queried} from '../router.js';
@@ -19,17 +20,38 @@ const WATCHED = 40; // running jobs whose progress is followed
 const SETTLE_MS = 1000; // before the counts are asked for again
 
 const took = (job) => job.started_at
-    ? span((job.finished_at ? Date.parse(job.finished_at) : Date.now()) - Date.parse(job.started_at)) : '–';
+    ? span((job.finished_at ? Date.parse(job.finished_at) : Date.now()) - Date.parse(job.started_at)) : null;
+const when = (time) => time && html`<time datetime=${time} title=${moment(time)}>${ago(time)}</time>`;
+
+/** What may be shown of a job beside its state and its type; null: there is nothing. */
+const COLUMNS = {
+    created: (job) => when(job.created_at),
+    waited: (job) => job.started_at ? span(Date.parse(job.started_at) - Date.parse(job.created_at)) : null,
+    ran: took,
+    attempt: (job) => job.attempt,
+    finished: (job) => when(job.finished_at),
+    video: (job) => job.video_id && html`<a href="/videos/${job.video_id}"><code>${job.video_id.slice(-8)}</code></a>`,
+    run: (job) => job.run_id && html`<a href="/runs/${job.run_id}"><code>${job.run_id.slice(-8)}</code></a>`,
+    priority: (job) => job.priority,
+    source: (job) => job.source,
+    worker: (job) => job.worker,
+    tenant: (job) => job.tenant_id && html`<code>${job.tenant_id.slice(-8)}</code>`,
+};
+const OF_OPERATORS = ['worker', 'tenant'];
+const AT_FIRST = ['created', 'waited', 'ran', 'attempt'];
+
+const keptColumns = () => JSON.parse(localStorage.getItem('columns') ?? 'null')?.filter((name) => name in COLUMNS) ?? AT_FIRST;
+const shownTo = (names) => names.filter((name) => isOperator() || !OF_OPERATORS.includes(name));
 
 class JobsScreen extends Element {
     types = [];
     counts = new Map(); // state → number, of the type that is chosen
     fresh = new Map(); // jobs that were made since, the first ones
-    chosen = new Set(); // ids of jobs that something is to be done to
-    last = ''; // the one that was chosen last
+    several = new Choice(() => this.pages.items, () => this.update()); // jobs that something is to be done to
+    columns = keptColumns();
 
     connectedCallback() {
-        this.end = watchEnd(() => this.pages.items.length && this.pages.more());
+        this.end = watchEnd(this);
         this.countLater = whenQuiet(() => this.countAll(), SETTLE_MS);
         this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
         this.onAddress();
@@ -45,7 +67,7 @@ class JobsScreen extends Element {
 
     disconnectedCallback() {
         this.live.stop();
-        this.end.disconnect();
+        this.end.stop();
         this.pages.stop();
     }
 
@@ -61,7 +83,7 @@ class JobsScreen extends Element {
         const key = location.search;
         document.title = `${t('nav.jobs')} · cortana`;
         this.fresh.clear();
-        this.chosen.clear();
+        this.several.all(false);
         if (isRepeated || this.key === key) {
             this.pages.again();
         } else {
@@ -120,43 +142,35 @@ class JobsScreen extends Element {
     }
 
     drawn() {
-        const last = this.querySelector('.end');
-        this.end.disconnect();
-        if (last) {
-            this.end.observe(last);
-        }
+        this.end.look();
         const running = this.pages.items.filter((job) => job.state === 'processing').slice(0, WATCHED);
         this.live.topics(['tenant', ...running.map((job) => `job:${job.id}`)]);
     }
 
-    /** One more or less; with the shift key all between it and the one before. */
-    choose(event, id) {
-        const ids = this.pages.items.map((job) => job.id);
-        const [from, to] = [ids.indexOf(this.last), ids.indexOf(id)].sort((a, b) => a - b);
-        for (const one of event.shiftKey && from >= 0 ? ids.slice(from, to + 1) : [id]) {
-            this.chosen[event.target.checked ? 'add' : 'delete'](one);
-        }
-        this.last = id;
+    /** One column more or less, in this browser. */
+    toggleColumn(name) {
+        this.columns = Object.keys(COLUMNS).filter((one) => (one === name) !== this.columns.includes(one));
+        localStorage.setItem('columns', JSON.stringify(this.columns));
         this.update();
     }
 
-    chooseAll(isChosen) {
-        this.chosen = new Set(isChosen ? this.pages.items.map((job) => job.id) : []);
-        this.update();
+    chooseColumns() {
+        return html`<details class="columns"><summary class="button">${t('jobs.columns')}</summary><fieldset><legend class="unseen">${t('jobs.columns')}</legend>${
+            shownTo(Object.keys(COLUMNS)).map((name) => html`<label><input type="checkbox" name=${name} .checked=${this.columns.includes(name)}
+            @change=${() => this.toggleColumn(name)}> ${t(`job.${name}`)}</label>`)}</fieldset></details>`;
     }
 
     row(job) {
-        return html`<tr data-id=${job.id}><td>${this.mayMany ? html`<input type="checkbox" .checked=${this.chosen.has(job.id)} aria-label="${t('jobs.choose')}: ${
-                typeName(job.job_type)}, ${ago(job.created_at)}" @click=${(event) => this.choose(event, job.id)}>` : nothing}<span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
+        return html`<tr data-id=${job.id}><td>${this.mayMany ? this.several.box(job.id, `${
+                typeName(job.job_type)}, ${ago(job.created_at)}`) : nothing}<span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
             <td><a href="/jobs/${job.id}">${typeName(job.job_type)}</a>
             ${job.error?.message ? html`<small class="why" dir="auto">${job.error.message}</small>`
                 : job.state === 'processing' ? html`<progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
                     <small class="why">${job.message ?? ''}</small>` : nothing}</td>
-            <td data-label=${t('job.created')}><time datetime=${job.created_at} title=${moment(job.created_at)}>${
-                ago(job.created_at)}</time></td>
-            <td data-label=${t('job.waited')} class=${job.started_at ? '' : 'none'}>${job.started_at ? span(Date.parse(job.started_at) - Date.parse(job.created_at)) : '–'}</td>
-            <td data-label=${t('job.ran')} class=${job.started_at ? '' : 'none'}>${took(job)}</td>
-            <td data-label=${t('job.attempt')}>${job.attempt}</td></tr>`;
+            ${shownTo(this.columns).map((name) => {
+                const value = COLUMNS[name](job);
+                return html`<td data-label=${t(`job.${name}`)} class=${value === null ? 'none' : ''}>${value ?? '–'}</td>`;
+            })}</tr>`;
     }
 
     tab(name) {
@@ -182,9 +196,8 @@ class JobsScreen extends Element {
 
     /** What may be done to those that are chosen. */
     few() {
-        const open = (action) => html`<button @click=${() => this.querySelector('cv-bulk').open(action, {ids: [...this.chosen]})}>${t(`job.${action}`)}</button>`;
-        return this.chosen.size ? html`<p class="fresh chosen" role="status"><span>${t('jobs.chosen', {n: this.chosen.size})}</span>${open('retry')}${open('cancel')}
-            <button class="plain" @click=${() => this.chooseAll(false)}>${t('jobs.choose.none')}</button></p>` : nothing;
+        const open = (action) => html`<button @click=${() => this.querySelector('cv-bulk').open(action, {ids: [...this.several.chosen]})}>${t(`job.${action}`)}</button>`;
+        return this.several.bar(html`${open('retry')}${open('cancel')}`);
     }
 
     choice(key, name, options) {
@@ -198,7 +211,7 @@ class JobsScreen extends Element {
         return html`<div class="filters">${this.choice('job.type', 'type', [['', t('state.all')], ...this.types.map((type) => (
                 [type.name, `${typeName(type.name)}${type.paused_at ? ` (${t('job.paused')})` : ''}`]))])}
             ${this.choice('job.within', 'within', WITHIN.map((hours) => [hours, t(`job.within.${hours || 'any'}`)]))}
-            ${chip('video', 'job.video.one')}${chip('run', 'job.run.one')}${chip('worker', 'job.worker.one')}${chip('tenant', 'job.tenant.one')}<span class="gap"></span>${this.many()}</div>`;
+            ${chip('video', 'job.video.one')}${chip('run', 'job.run.one')}${chip('worker', 'job.worker.one')}${chip('tenant', 'job.tenant.one')}<span class="gap"></span>${this.many()}${this.chooseColumns()}</div>`;
     }
 
     view() {
@@ -207,9 +220,8 @@ class JobsScreen extends Element {
             <nav class="tabs" aria-label=${t('jobs.filter')}>${STATES.map((name) => this.tab(name))}</nav>
             ${this.filters()}
             ${this.fresh.size ? html`<p class="fresh"><button @click=${() => this.showFresh()}>${t(this.fresh.size < FRESH_MAX ? 'jobs.fresh' : 'jobs.fresh.many', {n: this.fresh.size})}</button></p>` : nothing}
-            ${items.length ? html`${this.few()}<table data-state="shown"><thead><tr><th>${this.mayMany ? html`<input type="checkbox" aria-label=${t('jobs.choose.all')} .checked=${
-                    this.chosen.size >= items.length} @click=${(event) => this.chooseAll(event.target.checked)}>` : nothing}${t('job.state')}</th><th>${t('job.type')}</th>
-                <th>${t('job.created')}</th><th>${t('job.waited')}</th><th>${t('job.ran')}</th><th>${t('job.attempt')}</th></tr></thead>
+            ${items.length ? html`${this.few()}<table data-state="shown"><thead><tr><th>${this.mayMany ? this.several.boxOfAll() : nothing}${t('job.state')}</th><th>${t('job.type')}</th>
+                ${shownTo(this.columns).map((name) => html`<th>${t(`job.${name}`)}</th>`)}</tr></thead>
                 <tbody>${items.map((job) => this.row(job))}</tbody></table>` : nothing}
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem && !next ? empty('jobs', t('jobs.none'), t('jobs.none.text')) : nothing}

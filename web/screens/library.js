@@ -3,50 +3,74 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
+import {Choice} from '../parts/choice.js';
+import {isLeaving} from '../parts/deletions.js';
 import {Pages, watchEnd} from '../parts/pages.js';
-import {card, empty, failure, OPEN, skeleton} from '../parts/states.js';
-import {queried, remembered} from '../router.js';
+import {card, empty, failure, OPEN, skeleton, titleOf} from '../parts/states.js';
+import {findPlace, goQuery, queried} from '../router.js';
 import {t} from '../text.js';
 import '../parts/uploads.js';
+import '../parts/video-bulk.js';
 
 const STATUSES = ['', 'processing', 'ready', 'failed', 'new', 'duplicate'];
+const FILTERS = ['status', 'after', 'before'];
 const WATCHED = 30; // running jobs whose progress is followed
 const SETTLE_MS = 300; // before a video whose jobs change is asked for again
 
+/** When a day begins, as many days after it. @param {string} text "2026-01-31" @returns {string} RFC 3339, or nothing */
+function dayStart(text, more = 0) {
+    const [year, month, day] = text.split('-').map(Number);
+    const start = new Date(year, month - 1, day + more);
+    return text && !Number.isNaN(start.getTime()) ? start.toISOString() : '';
+}
+
 class LibraryScreen extends Element {
+    several = new Choice(() => this.shown(), () => this.update()); // videos that something is to be done to
     stages = new Map(); // video → what is done with it
     unsure = new Set(); // videos that are to be asked for again
     lookLater = whenQuiet(() => this.lookAgain(), SETTLE_MS);
 
     connectedCallback() {
-        this.end = watchEnd(() => this.pages.items.length && this.pages.more());
+        this.end = watchEnd(this);
         this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
+        this.redraw = () => this.update();
+        addEventListener('cv-leaving', this.redraw);
         this.onAddress();
         who().then((me) => {
-            this.mayUpload = me.role !== 'viewer' && !!me.user_id;
+            this.mayChange = me.role !== 'viewer';
+            this.mayUpload = this.mayChange && !!me.user_id;
             this.update();
         }, () => null); // the list says what is wrong
     }
 
     disconnectedCallback() {
         this.live.stop();
-        this.end.disconnect();
+        this.end.stop();
         this.pages.stop();
+        removeEventListener('cv-leaving', this.redraw);
     }
 
     onAddress(isRepeated = false) {
-        const status = queried('status');
+        const key = FILTERS.map(queried).join();
         document.title = `${t('nav.library')} · cortana`;
         if (isRepeated) {
             this.pages.again();
-        } else if (this.status !== status) {
-            this.status = status;
+        } else if (this.key !== key) {
+            this.key = key;
+            this.status = queried('status');
+            this.after = dayStart(queried('after'));
+            this.before = dayStart(queried('before'), 1); // the day itself, too
             this.isRestored = false;
+            this.several.all(false);
             this.pages?.stop();
-            this.pages = new Pages('/videos', {status, limit: 48}, () => this.update());
+            this.pages = new Pages('/videos', {status: this.status, after: this.after, before: this.before, limit: 48}, () => this.update());
             this.pages.start();
         }
         this.update();
+    }
+
+    shown() {
+        return this.pages?.items.filter((video) => !isLeaving(video.id)) ?? [];
     }
 
     /** Something has changed, here or elsewhere. */
@@ -86,7 +110,8 @@ class LibraryScreen extends Element {
 
     put(video) {
         const {items} = this.pages;
-        const isWanted = !this.status || this.status === video.status;
+        const isWanted = (!this.status || this.status === video.status) && video.created_at > this.after &&
+            (!this.before || video.created_at < this.before);
         if (!video.status) {
             return;
         }
@@ -123,37 +148,54 @@ class LibraryScreen extends Element {
     }
 
     drawn() {
-        const last = this.querySelector('.end');
-        this.end.disconnect();
-        if (last) {
-            this.end.observe(last);
-        }
-        if (!this.isRestored && this.pages.isAsked && !this.pages.isLoading) {
+        this.end.look();
+        if (!this.isRestored && this.pages.isStarted) {
             this.isRestored = true;
-            if (remembered().y) {
-                scrollTo(0, remembered().y);
-            }
+            findPlace();
         }
         this.follow();
     }
 
+    /** Only videos that were taken in on these days. */
+    days() {
+        const field = (name) => html`<label>${t(`library.${name}`)} <input type="date" name=${name} .value=${queried(name)}
+            max=${name === 'after' ? queried('before') : nothing} min=${name === 'before' ? queried('after') : nothing}
+            @change=${(event) => goQuery({[name]: event.target.value})}></label>`;
+        return html`<div class="filters">${field('after')}${field('before')}${queried('after') || queried('before') ? html`<button class="plain"
+            @click=${() => goQuery({after: null, before: null})}>${t('library.any')}</button>` : nothing}</div>`;
+    }
+
+    /** What may be done to those that are chosen. */
+    few() {
+        const open = (action, key) => html`<button @click=${() => this.querySelector('cv-video-bulk').open(action,
+            this.shown().filter((video) => this.several.has(video.id)))}>${t(key)}</button>`;
+        return this.several.bar(html`${open('reindex', 'video.reindex')}${open('reprocess', 'video.reprocess')}${open('delete', 'delete')}
+            ${this.several.size < this.shown().length ? html`<button class="plain" @click=${() => this.several.all(true)}>${t('choose.all')}</button>` : nothing}`);
+    }
+
+    tab(status) {
+        const wishes = FILTERS.map((name) => [name, name === 'status' ? status : queried(name)]).filter(([, value]) => value);
+        return html`<a href=${wishes.length ? `/videos?${new URLSearchParams(wishes)}` : '/videos'}
+            aria-current=${status === this.status ? 'true' : nothing}>${t(`status.${status || 'all'}`)}</a>`;
+    }
+
     view() {
-        const {items, isAsked, isLoading, next, problem} = this.pages;
+        const {isAsked, isLoading, next, problem} = this.pages;
+        const items = this.shown();
+        const isAll = !FILTERS.some(queried);
         return html`<div class="page"><div class="heading"><h1>${t('nav.library')}</h1>${this.mayUpload
                 ? html`<button class="main" @click=${() => this.querySelector('cv-uploads').choose()}><cv-icon name="upload"></cv-icon>${
                     t('upload')}</button>` : nothing}</div><cv-uploads></cv-uploads>
-            <nav class="tabs" aria-label=${t('library.filter')}>${STATUSES.map((status) => html`<a
-                href=${status ? `/videos?status=${status}` : '/videos'}
-                aria-current=${status === this.status ? 'true' : nothing}>${t(`status.${status || 'all'}`)}</a>`)}</nav>
-            <h2 class="unseen">${t(`status.${this.status || 'all'}`)}</h2>
-            <div class="cards" data-state=${isAsked ? 'shown' : 'loading'}>
-            ${items.map((video) => card(video, this.stages.get(video.id)))}</div>
+            <nav class="tabs" aria-label=${t('library.filter')}>${STATUSES.map((status) => this.tab(status))}</nav>
+            ${this.days()}${this.few()}<h2 class="unseen">${t(`status.${this.status || 'all'}`)}</h2>
+            <div class="cards ${this.several.size ? 'choosing' : ''}" data-state=${isAsked ? 'shown' : 'loading'}>
+            ${items.map((video) => card(video, this.stages.get(video.id), this.mayChange ? this.several.box(video.id, titleOf(video)) : nothing))}</div>
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
-            ${isAsked && !items.length && !problem ? empty('film', t(this.status ? 'library.none' : 'library.empty'),
-                t(this.status ? 'library.none.text' : this.mayUpload ? 'library.empty.drop' : 'library.empty.text')) : nothing}
+            ${isAsked && !items.length && !problem ? empty('film', t(!isAll ? 'library.none' : 'library.empty'),
+                t(!isAll ? 'library.none.text' : this.mayUpload ? 'library.empty.drop' : 'library.empty.text')) : nothing}
             ${isLoading ? skeleton('card', items.length ? 4 : 12) : nothing}
             ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}
-                </button></p>` : nothing}</div>`;
+                </button></p>` : nothing}<cv-video-bulk @cv-changed=${() => this.several.all(false)}></cv-video-bulk></div>`;
     }
 }
 customElements.define('screen-library', LibraryScreen);

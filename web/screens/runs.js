@@ -12,7 +12,7 @@ const STATUSES = ['', 'running', 'done', 'failed', 'canceled'];
 
 class RunsScreen extends Element {
     connectedCallback() {
-        this.end = watchEnd(() => this.pages.items.length && this.pages.more());
+        this.end = watchEnd(this);
         this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
         learnPlaces().then(() => this.update(), () => null); // the list says what is wrong
         this.onAddress();
@@ -20,7 +20,7 @@ class RunsScreen extends Element {
 
     disconnectedCallback() {
         this.live.stop();
-        this.end.disconnect();
+        this.end.stop();
         this.pages.stop();
     }
 
@@ -46,11 +46,7 @@ class RunsScreen extends Element {
     }
 
     drawn() {
-        const last = this.querySelector('.end');
-        this.end.disconnect();
-        if (last) {
-            this.end.observe(last);
-        }
+        this.end.look();
     }
 
     row(run) {

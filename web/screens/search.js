@@ -2,12 +2,13 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
+import {isLeaving} from '../parts/deletions.js';
 import {saveHits} from '../parts/export.js';
 import {facetList, NARROWING} from '../parts/facets.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {card, empty, failure, skeleton} from '../parts/states.js';
 import {isWithoutWords, searchUrl, takeApart, without} from '../query.js';
-import {goQuery, queried, remembered} from '../router.js';
+import {findPlace, goQuery, queried} from '../router.js';
 import {clock, languageName, t} from '../text.js';
 import '../parts/preview.js';
 
@@ -32,7 +33,9 @@ class SearchScreen extends Element {
     isFiltering = false;
 
     connectedCallback() {
-        this.end = watchEnd(() => this.pages?.items.length && this.pages.more());
+        this.end = watchEnd(this);
+        this.redraw = () => this.update();
+        addEventListener('cv-leaving', this.redraw);
         this.keys = (event) => this.onKey(event);
         document.addEventListener('keydown', this.keys);
         this.onAddress();
@@ -40,7 +43,8 @@ class SearchScreen extends Element {
 
     disconnectedCallback() {
         document.removeEventListener('keydown', this.keys);
-        this.end.disconnect();
+        removeEventListener('cv-leaving', this.redraw);
+        this.end.stop();
         this.pages?.stop();
     }
 
@@ -102,16 +106,10 @@ class SearchScreen extends Element {
     }
 
     drawn() {
-        const last = this.querySelector('.end');
-        this.end.disconnect();
-        if (last) {
-            this.end.observe(last);
-        }
-        if (!this.isRestored && this.pages.isAsked && !this.pages.isLoading) {
+        this.end.look();
+        if (!this.isRestored && this.pages.isStarted) {
             this.isRestored = true;
-            if (remembered().y) {
-                scrollTo(0, remembered().y);
-            }
+            findPlace();
         }
     }
 
@@ -191,7 +189,7 @@ class SearchScreen extends Element {
             <h1 class="unseen">${t('results.of', {query})}</h1>
             ${facetList(first, this.isFiltering)}<div class="list">${this.chips(query)}${this.head()}
             <div class="results" data-state=${isAsked ? 'shown' : 'loading'}>
-            ${byVideo(items).map((hits) => this.group(hits))}</div>
+            ${byVideo(items.filter((hit) => !isLeaving(hit.video_id))).map((hits) => this.group(hits))}</div>
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem ? this.nothingFound(query) : nothing}
             ${isLoading ? skeleton('row', items.length ? 2 : 6) : nothing}
@@ -214,7 +212,7 @@ class SearchScreen extends Element {
             ${problem ? failure(problem, () => this.pages.again()) : nothing}
             ${!isAsked && !problem ? skeleton('card', 8) : nothing}
             ${isAsked && !items.length ? empty('film', t('library.empty'), t('library.empty.text')) : nothing}
-            <div class="cards">${items.slice(0, RECENT).map((video) => card(video))}</div></div>`;
+            <div class="cards">${items.filter((video) => !isLeaving(video.id)).slice(0, RECENT).map((video) => card(video))}</div></div>`;
     }
 
     view() {

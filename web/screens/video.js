@@ -3,7 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
-import {forgetPages} from '../parts/pages.js';
+import {removeLater} from '../parts/deletions.js';
 import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
@@ -91,7 +91,9 @@ class VideoScreen extends Element {
         this.problem = null;
         this.update();
         try {
+            const grant = ask(`/videos/${this.id_}/grant`, {method: 'POST'}).catch(() => null);
             this.video = await ask(`/videos/${this.id_}`);
+            this.grant = grant; // most videos can be played: it need not wait
             this.mayHavePlayer = !!this.video.poster_url; // its place is kept, so that nothing jumps
             document.title = `${titleOf(this.video)} · cortana`;
         } catch (problem) {
@@ -103,7 +105,7 @@ class VideoScreen extends Element {
         await Promise.resolve();
         this.transcript = this.querySelector('cv-transcript');
         this.player = this.querySelector('cv-player');
-        this.loadPlayer();
+        this.loadPlayer(this.grant);
         this.loadOther();
         await Promise.all([this.transcript.load(this.id_), this.findHits()]);
         this.transcript.hits = this.player.hits = this.hits;
@@ -116,8 +118,8 @@ class VideoScreen extends Element {
         }
     }
 
-    async loadPlayer() {
-        const grant = await ask(`/videos/${this.id_}/grant`, {method: 'POST'}).catch(() => null);
+    async loadPlayer(asked = ask(`/videos/${this.id_}/grant`, {method: 'POST'}).catch(() => null)) {
+        const grant = await asked;
         this.mayHavePlayer = !!grant?.playlist;
         this.update();
         if (grant?.playlist && this.isConnected && !this.hasPlayer) {
@@ -168,22 +170,18 @@ class VideoScreen extends Element {
             <progress max="1" value=${stage.progress} aria-label=${t('progress')}></progress></p>` : nothing;
     }
 
-    async change(action, method) {
+    async change(action) {
         try {
-            await ask(`/videos/${this.id_}${action ? `/${action}` : ''}`, {method});
-            say(t(`video.${action || 'delete'}.done`));
-            return true;
+            await ask(`/videos/${this.id_}/${action}`, {method: 'POST'});
+            say(t(`video.${action}.done`));
         } catch (problem) {
             say(problem.text, 'bad');
-            return false;
         }
     }
 
-    async remove() {
-        if (confirm(t('video.delete.sure', {title: titleOf(this.video)})) && await this.change('', 'DELETE')) {
-            forgetPages();
-            go('/videos');
-        }
+    remove() {
+        removeLater([this.video]);
+        go('/videos');
     }
 
     copyLink() {
@@ -235,8 +233,8 @@ class VideoScreen extends Element {
             <h3>${t('video.save')}</h3><p class="actions">${FORMATS.map((format) => html`<a class="button"
                 href="/api/v1/videos/${this.id_}/export?format=${format}" download>${format}</a>`)}</p>
             ${this.mayChange ? html`<h3>${t('video.again')}</h3><p class="actions">
-                <button @click=${() => this.change('reindex', 'POST')}>${t('video.reindex')}</button>
-                <button @click=${() => this.change('reprocess', 'POST')}>${t('video.reprocess')}</button>
+                <button @click=${() => this.change('reindex')}>${t('video.reindex')}</button>
+                <button @click=${() => this.change('reprocess')}>${t('video.reprocess')}</button>
                 <button @click=${() => this.remove()}>${t('video.delete')}</button></p>` : nothing}
             <dl class="facts-list"><dt>${t('video.file')}</dt><dd>${this.video.name ?? '–'}, ${size(this.video.size)}</dd>
             <dt>SHA-256</dt><dd><code>${this.video.sha256 ?? '–'}</code></dd></dl>`;
@@ -274,7 +272,7 @@ class VideoScreen extends Element {
             return html`<div class="page">${skeleton('row', 4)}</div>`;
         }
         return html`<div class="page watch ${this.mayHavePlayer ? 'with-player' : ''}"><div class="left">
-            <cv-player @cv-time=${(event) => this.onTime(event.detail)}
+            <cv-player .poster=${video.poster_url ?? ''} @cv-time=${(event) => this.onTime(event.detail)}
                 @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)}></cv-player>
             ${this.hasPlayer ? html`<cv-clips @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)} @cv-mark=${() => {
                 this.clips.now = this.player.now;

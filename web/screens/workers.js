@@ -8,6 +8,27 @@ import {ago, moment, span, t} from '../text.js';
 
 const MARKS = [85, 90, 95]; // percent of a disk at which the system slows down, stops, and gives back
 
+const DAY_MS = 86400000;
+const SEEN_MS = 3600000; // over which a disk must have been watched before anything is said of its future
+const SAID_DAYS = 365;
+
+/**
+ * In how many days a disk is full if it goes on as it did, by the line that fits the looks at it best.
+ * @param {{ts: string, used_percent: number}[]} looks the oldest first
+ * @returns {number | null} null: it does not fill up, or not for long
+ */
+function daysUntilFull(looks) {
+    const points = looks.map((look) => [Date.parse(look.ts), Number(look.used_percent)]);
+    if (points.length < 3 || points.at(-1)[0] - points[0][0] < SEEN_MS) {
+        return null;
+    }
+    const middle = [0, 1].map((n) => points.reduce((sum, point) => sum + point[n], 0) / points.length);
+    const over = points.reduce((sum, [at, used]) => sum + (at - middle[0]) * (used - middle[1]), 0);
+    const slope = over / points.reduce((sum, [at]) => sum + (at - middle[0]) ** 2, 0); // percent a millisecond
+    const days = (100 - points.at(-1)[1]) / slope / DAY_MS;
+    return slope > 0 && days <= SAID_DAYS ? Math.ceil(days) : null;
+}
+
 class WorkersScreen extends Overview {
     /** @type {Map<string, any[]>} */ looks = new Map(); // at a machine's disk, the oldest first
 
@@ -45,11 +66,13 @@ class WorkersScreen extends Overview {
     host(one) {
         const used = one.disk_used_percent;
         const looks = this.looks.get(one.host) ?? [];
+        const full = daysUntilFull(looks);
         return html`<li class="queue"><h3>${one.host}</h3>
             <p class="faint">${one.cpu_budget ? t('host.cpu', {n: one.cpu_budget}) : t('host.cpu.none')}</p>
             ${used === null ? html`<p class="faint">${t('host.disk.none')}</p>` : html`<p>${t('host.disk', {share: Math.round(used)})}
                 <span class="badge ${one.disk_level}">${t(`disk.${one.disk_level ?? 'normal'}`)}</span></p>
                 <meter min="0" max="100" low=${MARKS[0]} high=${MARKS[1]} optimum="0" value=${used} aria-label=${t('host.disk', {share: Math.round(used)})}></meter>
+                ${full === null ? nothing : html`<p class="full">${t('host.full', {n: full})}</p>`}
                 ${looks.length > 1 ? line(looks.map((look) => look.used_percent), 100) : nothing}
                 <p class="faint">${t('host.marks', {slow: MARKS[0], stop: MARKS[1], emergency: MARKS[2]})}
                     ${one.disk_checked_at ? ago(one.disk_checked_at) : ''}</p>`}</li>`;
