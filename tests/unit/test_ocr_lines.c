@@ -440,6 +440,7 @@ static void test_text_is_cleaned_of_lone_marks(void **state)
         {"nice @ #", "nice"},
         {"@nora #coffee", "@nora #coffee"},
         {"# 12", "12"},
+        {"~ 2,314", "~ 2,314"},
         {"a  b", "a b"},
         {"", ""},
         {"@", ""},

@@ -1,6 +1,7 @@
-/* Dots and underscores: found by their pixels, put back into the text. */
+/* Dots, arrows and underscores: found by their pixels, put back into the text. */
 #include "tests/unit/ocr_pictures.h"
 #include "workers/ocr/marks.h"
+#include "workers/ocr/words.h"
 
 #include <string.h>
 
@@ -29,17 +30,18 @@ static struct ocr_crop line_with(struct ocr_box mark, int up, int blank, int *re
 }
 
 /* Marks found there; *ret_middle is the first one's, from the mark's left edge. */
-static size_t marks_between(struct ocr_box mark, int up, int blank, enum ocr_mark_kind kind,
+static size_t marks_between(struct ocr_box mark, int up, int blank, const char *text,
                             int *ret_middle)
 {
-    struct ocr_mark marks[OCR_MARKS_MAX] = {{0, 0}};
+    struct ocr_marks marks;
     int x;
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = line_with(mark, up, blank, &x);
-    size_t count = ocr_marks_find(&crop, marks), found = 0;
+    size_t found = 0;
 
-    for (size_t i = count; i-- > 0;) {
-        if (marks[i].kind == kind) {
-            *ret_middle = marks[i].middle - x;
+    ocr_marks_find(&crop, &marks);
+    for (size_t i = marks.count; i-- > 0;) {
+        if (strcmp(marks.items[i].text, text) == 0) {
+            *ret_middle = marks.items[i].box.x + marks.items[i].box.width / 2 - x;
             found++;
         }
     }
@@ -48,7 +50,7 @@ static size_t marks_between(struct ocr_box mark, int up, int blank, enum ocr_mar
 
 static size_t dots_between(struct ocr_box mark, int up, int blank, int *ret_middle)
 {
-    return marks_between(mark, up, blank, OCR_MARK_DOT, ret_middle);
+    return marks_between(mark, up, blank, "·", ret_middle);
 }
 
 static void test_a_dot_at_half_height_is_found(void **state)
@@ -70,64 +72,118 @@ static void test_a_bar_below_the_baseline_is_an_underscore(void **state)
     int middle;
 
     (void)state;
-    assert_int_equal(
-        marks_between((struct ocr_box){0, 0, 20, 3}, -4, 5, OCR_MARK_UNDERSCORE, &middle), 1);
+    assert_int_equal(marks_between((struct ocr_box){0, 0, 20, 3}, -4, 5, "_", &middle), 1);
     assert_in_range(middle, 9, 11);
     /* a comma's tail, a hyphen, an underline below a word */
-    assert_int_equal(
-        marks_between((struct ocr_box){0, 0, 6, 5}, -3, 5, OCR_MARK_UNDERSCORE, &middle), 0);
-    assert_int_equal(
-        marks_between((struct ocr_box){0, 0, 20, 3}, 10, 5, OCR_MARK_UNDERSCORE, &middle), 0);
-    assert_int_equal(
-        marks_between((struct ocr_box){0, 0, 60, 3}, -4, -30, OCR_MARK_UNDERSCORE, &middle), 0);
+    assert_int_equal(marks_between((struct ocr_box){0, 0, 6, 5}, -3, 5, "_", &middle), 0);
+    assert_int_equal(marks_between((struct ocr_box){0, 0, 20, 3}, 10, 5, "_", &middle), 0);
+    assert_int_equal(marks_between((struct ocr_box){0, 0, 60, 3}, -4, -30, "_", &middle), 0);
+}
+
+/* The text of a line of words whose letters are ten pixels wide, with marks. */
+static void assert_joined(const char *read, struct ocr_insert *marks, size_t count,
+                          const char *expected)
+{
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+    cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+    cv_auto_free char *text = strdup(read);
+    struct cv_error error;
+    char *rest = NULL;
+
+    assert_non_null(text);
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        int left = (int)(word - text) * 10;
+        struct ocr_word added = {word, left, left + (int)strlen(word) * 10, 0.9, 0.9, "eng"};
+        assert_int_equal(ocr_words_add(&words, &added, &error), 0);
+    }
+    struct ocr_line_picture line = {.tall = 14, .inserts = marks, .insert_count = count};
+    ocr_words_drop_marks(&words, &line);
+    assert_int_equal(ocr_words_join(&words, marks, count, line.tall, 400, &reading, &error), 0);
+    assert_string_equal(reading.text, expected);
 }
 
 static void test_marks_come_back_into_the_text(void **state)
 {
     static const struct {
-        const char *read;
-        enum ocr_mark_kind kind;
-        int place; /* per cent of the line */
+        const char *read, *mark;
+        int place; /* letters from the left */
         const char *restored;
     } cases[] = {
-        {"Anna_Weber : ih", OCR_MARK_DOT, 81, "Anna_Weber · 1h"},
-        {"lena-photo - ıh", OCR_MARK_DOT, 80, "lena-photo · 1h"},
-        {"theo.builds - 20h", OCR_MARK_DOT, 76, "theo.builds · 20h"},
-        {"theo.builds 2Oh", OCR_MARK_DOT, 76, "theo.builds · 20h"},
-        {"order : id", OCR_MARK_DOT, 75, "order · id"},
-        {"very : low", OCR_MARK_DOT, 68, "very · low"},
-        {"wolf_mm - iih", OCR_MARK_DOT, 76, "wolf_mm · 11h"},
-        {"entre : ils", OCR_MARK_DOT, 68, "entre · ils"},
-        {"a - b on page one", OCR_MARK_DOT, 90, "a - b on page · one"},
-        {"word", OCR_MARK_DOT, 50, "word"},
-        {"see @wolf mm there", OCR_MARK_UNDERSCORE, 53, "see @wolf_mm there"},
-        {"see @wolf_mm there", OCR_MARK_UNDERSCORE, 53, "see @wolf_mm there"},
-        {"a long line of words", OCR_MARK_UNDERSCORE, 99, "a long line of words"},
+        {"Anna_Weber : ih", "·", 11, "Anna_Weber · 1h"},
+        {"theo.builds - 20h", "·", 12, "theo.builds · 20h"},
+        {"theo.builds  2Oh", "·", 12, "theo.builds · 20h"},
+        {"theo.builds-  2Oh", "·", 12, "theo.builds · 20h"},
+        {"order : id", "·", 6, "order · id"},
+        {"very : low", "·", 5, "very · low"},
+        {"wolf_mm - iih", "·", 8, "wolf_mm · 11h"},
+        {"entre : ils", "·", 6, "entre · ils"},
+        {"a - b on page  one", "·", 14, "a - b on page · one"},
+        {"word", "·", 2, "word"},
+        {"/ or Tab", "↑", -1, "↑/ or Tab"},
+        {"see @wolf mm there", "_", 9, "see @wolf_mm there"},
+        {"see @wolf_mm there", "_", 9, "see @wolf_mm there"},
+        {"see @wolf_ mm there", "_", 10, "see @wolf_ mm there"},
+        {"a long line of words", "_", 20, "a long line of words"},
     };
 
     (void)state;
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
-        cv_auto_free char *text = strdup(cases[i].read);
-        struct cv_error error;
-        assert_non_null(text);
-        struct ocr_mark mark = {cases[i].kind, cases[i].place};
-        assert_int_equal(ocr_marks_restore(&mark, 1, 100, &text, &error), 0);
-        assert_string_equal(text, cases[i].restored);
+        struct ocr_insert mark = {cases[i].place * 10 + 2, cases[i].place * 10 + 9, cases[i].mark};
+        assert_joined(cases[i].read, &mark, 1, cases[i].restored);
     }
 }
 
 static void test_two_dots_and_none(void **state)
 {
-    cv_auto_free char *text = strdup("4K - 120 fps : HDR");
-    const struct ocr_mark marks[2] = {{OCR_MARK_DOT, 18}, {OCR_MARK_DOT, 75}};
-    struct cv_error error;
+    struct ocr_insert marks[2] = {{33, 38, "·"}, {113, 118, "·"}};
 
     (void)state;
-    assert_non_null(text);
-    assert_int_equal(ocr_marks_restore(NULL, 0, 100, &text, &error), 0);
-    assert_string_equal(text, "4K - 120 fps : HDR");
-    assert_int_equal(ocr_marks_restore(marks, 2, 100, &text, &error), 0);
-    assert_string_equal(text, "4K · 120 fps · HDR");
+    assert_joined("4K - 120 fps : HDR", NULL, 0, "4K - 120 fps : HDR");
+    marks[1] = (struct ocr_insert){133, 138, "·"};
+    assert_joined("4K - 120 fps : HDR", marks, 2, "4K · 120 fps · HDR");
+}
+
+/* A stem with a head at one end, or with a bar at it. */
+static size_t arrows_of(int head, bool is_bar, bool is_down, const char *text)
+{
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct ocr_box word = draw_text(&frame, "to move", 60, TOP, TALL, black);
+    struct ocr_box all = {20, word.y, ocr_right(&word) - 20, word.height};
+    struct ocr_crop crop = {.width = all.width, .height = all.height, .tall = TALL};
+    struct ocr_marks marks;
+    size_t found = 0;
+
+    for (int i = 0; i < TALL; i++) {
+        int at = is_down ? TOP + TALL - 1 - i : TOP + i;
+        int reach = is_bar && i < 4 ? head : !is_bar && i < head ? i : 0;
+        fill_box(&frame, (struct ocr_box){35 - 1, at, 3, 1}, black);
+        fill_box(&frame, (struct ocr_box){35 - reach - 1, at, 3, 1}, black);
+        fill_box(&frame, (struct ocr_box){35 + reach - 1, at, 3, 1}, black);
+        if (is_bar && i < 4) {
+            fill_box(&frame, (struct ocr_box){35 - reach, at, 2 * reach, 1}, black);
+        }
+    }
+    ocr_ink_measure(&frame, &all, false, &crop.ink);
+    crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
+    assert_non_null(crop.grey);
+    ocr_ink_apply(&crop.ink, &frame, &all, 0, crop.grey);
+    ocr_marks_find(&crop, &marks);
+    for (size_t i = 0; i < marks.count; i++) {
+        found += strcmp(marks.items[i].text, text) == 0;
+    }
+    ocr_crop_deinit(&crop);
+    return found;
+}
+
+static void test_an_arrow_is_no_letter(void **state)
+{
+    (void)state;
+    assert_int_equal(arrows_of(9, false, false, "↑"), 1);
+    assert_int_equal(arrows_of(9, false, true, "↓"), 1);
+    assert_int_equal(arrows_of(9, false, false, "↓"), 0);
+    /* a T, and one on its head */
+    assert_int_equal(arrows_of(9, true, false, "↑"), 0);
+    assert_int_equal(arrows_of(9, true, true, "↓"), 0);
 }
 
 int main(void)
@@ -137,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_a_bar_below_the_baseline_is_an_underscore),
         cmocka_unit_test(test_marks_come_back_into_the_text),
         cmocka_unit_test(test_two_dots_and_none),
+        cmocka_unit_test(test_an_arrow_is_no_letter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,7 +180,7 @@ static char *without_icons(const struct given *given, double sure, struct ocr_re
                                 .letters = 0.95};
         assert_int_equal(ocr_words_add(&words, &word, &error), 0);
     }
-    ocr_words_drop_icons(&words, TALL);
+    ocr_words_drop_icons(&words, &(struct ocr_line_picture){.tall = TALL});
     assert_int_equal(ocr_words_join(&words, NULL, 0, TALL, WIDTH, reading, &error), 0);
     return reading->text;
 }

@@ -40,7 +40,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_reading, ocr_reading_deinit)
 struct ocr_memory;
 void ocr_engine_remember(struct ocr_engine *engine, struct ocr_memory *memory);
 
-/* What stands in the line and was read otherwise: an emoji. */
+/* What stands in the line and was read otherwise: an emoji, a mark. */
 struct ocr_insert {
     int left, right; /* pixels of the picture; right exclusive */
     const char *text;

@@ -1,3 +1,4 @@
+#include "workers/ocr/marks.h"
 #include "workers/ocr/words.h"
 
 #include <string.h>
@@ -131,12 +132,42 @@ static void drop(struct ocr_words *words, size_t index)
             (words->count - index) * sizeof(*words->items));
 }
 
-void ocr_words_drop_icons(struct ocr_words *words, int tall)
+void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line)
 {
-    while (words->count > 1 && is_first_icon(words, tall)) {
+    const struct ocr_insert *first = line->inserts, *last = line->inserts + line->insert_count - 1;
+
+    while (words->count > 1 && !(line->insert_count && first->left < words->items[1].left) &&
+           is_first_icon(words, line->tall)) {
         drop(words, 0);
     }
-    while (words->count > 1 && is_last_icon(words)) {
+    while (words->count > 1 &&
+           !(line->insert_count && last->right > words->items[words->count - 2].right) &&
+           is_last_icon(words)) {
         drop(words, words->count - 1);
+    }
+}
+
+/* What a dot is read as behind a word. */
+static bool is_like_dot(char letter)
+{
+    return letter == '-' || letter == '.' || letter == ':' || letter == '*';
+}
+
+void ocr_words_drop_marks(struct ocr_words *words, const struct ocr_line_picture *line)
+{
+    for (size_t i = 0; i < line->insert_count; i++) {
+        const struct ocr_insert *insert = &line->inserts[i];
+        int middle = (insert->left + insert->right) / 2;
+        for (size_t k = words->count; k-- > 0 && ocr_mark_is_dot(insert->text);) {
+            struct ocr_word *word = &words->items[k];
+            size_t length = strlen(word->text);
+            int away = abs((word->left + word->right) / 2 - middle);
+            if (looks_of(word->text).characters == 1 && away * 3 <= line->tall) {
+                drop(words, k);
+            } else if (length > 1 && is_like_dot(word->text[length - 1]) && word->left < middle &&
+                       word->right >= insert->left) {
+                word->text[length - 1] = '\0';
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <leptonica/allheaders.h>
 #include <string.h>
+#include <utf8proc.h>
 
 enum {
     TALL_FIRST = 28,  /* pixels of capital height that the models read best (20 … 30) */
@@ -30,9 +31,35 @@ struct picture {
     double scale; /* picture pixels of a crop pixel */
 };
 
-/* The crop with its emoji painted over, in a PIX with white around it. */
-static PIX *make_page(const struct ocr_crop *crop, int margin)
+/* A line that is being read. */
+struct task {
+    struct ocr_engine *engine;
+    const struct ocr_crop *crop;
+    struct ocr_marks marks;
+    int64_t *readings; /* counts */
+};
+
+static void paint_over(const struct task *task, const struct ocr_box *box, int beside, int margin,
+                       PIX *page)
 {
+    const struct ocr_crop *crop = task->crop;
+    struct ocr_box wide = {box->x - beside, box->y - beside, box->width + 2 * beside,
+                           box->height + 2 * beside};
+
+    wide = ocr_box_clip(&wide, crop->width, crop->height);
+    for (int y = wide.y; y < ocr_bottom(&wide); y++) {
+        l_uint32 *row = pixGetData(page) + (size_t)(y + margin) * (size_t)pixGetWpl(page);
+        for (int x = wide.x; x < ocr_right(&wide); x++) {
+            SET_DATA_BYTE(row, x + margin, 255);
+        }
+    }
+}
+
+/* The crop with its emoji and arrows painted over, in a PIX with white around it. */
+static PIX *make_page(const struct task *task, int margin)
+{
+    enum { BESIDE_EMOJI = 2, BESIDE_MARK = 1 };
+    const struct ocr_crop *crop = task->crop;
     PIX *page = pixCreate(crop->width + 2 * margin, crop->height + 2 * margin, 8);
 
     if (!page) {
@@ -46,28 +73,28 @@ static PIX *make_page(const struct ocr_crop *crop, int margin)
         }
     }
     for (size_t i = 0; i < crop->emoji_count; i++) {
-        const struct ocr_box *box = &crop->emoji[i].box;
-        for (int y = ocr_max(box->y - 2, 0); y < ocr_min(ocr_bottom(box) + 2, crop->height); y++) {
-            l_uint32 *row = pixGetData(page) + (size_t)(y + margin) * (size_t)pixGetWpl(page);
-            for (int x = ocr_max(box->x - 2, 0); x < ocr_min(ocr_right(box) + 2, crop->width);
-                 x++) {
-                SET_DATA_BYTE(row, x + margin, 255);
-            }
+        paint_over(task, &crop->emoji[i].box, BESIDE_EMOJI, margin, page);
+    }
+    for (size_t i = 0; i < task->marks.count; i++) {
+        const struct ocr_mark *mark = &task->marks.items[i];
+        if (!ocr_mark_is_underscore(mark->text) && !ocr_mark_is_dot(mark->text)) {
+            paint_over(task, &mark->box, BESIDE_MARK, margin, page);
         }
     }
     return page;
 }
 
-static int scale_page(const struct ocr_crop *crop, int tall, struct picture *ret_picture,
+static int scale_page(const struct task *task, int tall, struct picture *ret_picture,
                       struct cv_error *error)
 {
+    const struct ocr_crop *crop = task->crop;
     float scale = (float)tall / (float)crop->tall;
     PIX *page, *scaled = NULL;
 
     scale =
         (float)crop->width * scale > READ_WIDTH_MAX ? READ_WIDTH_MAX / (float)crop->width : scale;
     int margin = (int)((float)MARGIN / scale) + 1;
-    page = make_page(crop, margin);
+    page = make_page(task, margin);
     if (page) {
         scaled = pixScaleGeneral(page, scale, scale, 0.0F, 0);
     }
@@ -94,20 +121,30 @@ static int scale_page(const struct ocr_crop *crop, int tall, struct picture *ret
     return 0;
 }
 
-/* The emoji that were read, in pixels of the picture. */
-static size_t place_emoji(const struct ocr_crop *crop, const struct picture *picture,
-                          struct ocr_insert *inserts)
+static int compare_inserts(const void *left, const void *right)
 {
+    return ((const struct ocr_insert *)left)->left - ((const struct ocr_insert *)right)->left;
+}
+
+/* The emoji that were read and the marks, in pixels of the picture. */
+static size_t place_inserts(const struct task *task, const struct picture *picture,
+                            struct ocr_insert *inserts)
+{
+    const struct ocr_crop *crop = task->crop;
     size_t count = 0;
 
-    for (size_t i = 0; i < crop->emoji_count; i++) {
-        const struct ocr_emoji *emoji = &crop->emoji[i];
-        if (emoji->text) {
-            double left = (emoji->box.x + picture->margin) * picture->scale;
-            double right = (ocr_right(&emoji->box) + picture->margin) * picture->scale;
-            inserts[count++] = (struct ocr_insert){(int)left, (int)right, emoji->text};
+    for (size_t i = 0; i < crop->emoji_count + task->marks.count; i++) {
+        bool is_emoji = i < crop->emoji_count;
+        const struct ocr_mark *mark = is_emoji ? NULL : &task->marks.items[i - crop->emoji_count];
+        const struct ocr_box *box = is_emoji ? &crop->emoji[i].box : &mark->box;
+        const char *text = is_emoji ? crop->emoji[i].text : mark->text;
+        if (text) {
+            double left = (box->x + picture->margin) * picture->scale;
+            double right = (ocr_right(box) + picture->margin) * picture->scale;
+            inserts[count++] = (struct ocr_insert){(int)left, (int)right, text};
         }
     }
+    qsort(inserts, count, sizeof(*inserts), compare_inserts);
     return count;
 }
 
@@ -139,18 +176,18 @@ static int read_emoji(const struct ocr_crop *crop, struct ocr_reading *ret_readi
 }
 
 /* With word lists, or, where there is a reading before, as `dictionary` says. */
-static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int tall,
-                     enum ocr_dictionary dictionary, const struct ocr_reading *before,
-                     struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
+static int read_once(const struct task *task, int tall, enum ocr_dictionary dictionary,
+                     const struct ocr_reading *before, struct ocr_reading *ret_reading,
+                     struct cv_error *error)
 {
     struct picture picture = {0};
 
-    int result = scale_page(crop, tall, &picture, error);
+    int result = scale_page(task, tall, &picture, error);
     if (result < 0) {
         return result;
     }
-    struct ocr_insert inserts[OCR_EMOJI_LINE_MAX];
-    size_t insert_count = place_emoji(crop, &picture, inserts);
+    struct ocr_insert inserts[OCR_EMOJI_LINE_MAX + OCR_MARKS_MAX];
+    size_t insert_count = place_inserts(task, &picture, inserts);
     struct ocr_line_picture line = {
         .dictionary = dictionary,
         .language = before ? before->language : NULL,
@@ -161,10 +198,10 @@ static int read_once(struct ocr_engine *engine, const struct ocr_crop *crop, int
         .inserts = inserts,
         .insert_count = insert_count,
     };
-    result = ocr_engine_read(engine, &line, ret_reading, error);
+    result = ocr_engine_read(task->engine, &line, ret_reading, error);
     free(picture.grey);
     if (result == 0) {
-        ++*readings;
+        ++*task->readings;
         ret_reading->agreement = 1;
         ocr_text_clean(ret_reading->text);
     }
@@ -187,8 +224,7 @@ bool ocr_text_has_entity(const char *text)
 
 static bool is_mark_word(const char *word, size_t length)
 {
-    static const char *const marks[] = {"@", "#", "©", "®", "¢", "™",
-                                        "°", "|", "_", "~", "*", "\\"};
+    static const char *const marks[] = {"@", "#", "©", "®", "¢", "™", "°", "|", "_", "*", "\\"};
 
     for (size_t i = 0; i < CV_COUNT(marks); i++) {
         if (strlen(marks[i]) == length && memcmp(marks[i], word, length) == 0) {
@@ -278,13 +314,12 @@ static double trust(const struct ocr_reading *reading)
 
 /* Reads a line once more in another way; the new reading takes the place of `*reading` when it is to be
  * trusted more than that by `more`. */
-static int read_doubtful(struct ocr_engine *engine, const struct ocr_crop *crop,
-                         enum ocr_dictionary dictionary, double more, struct ocr_reading *reading,
-                         int64_t *readings, struct cv_error *error)
+static int read_doubtful(const struct task *task, enum ocr_dictionary dictionary, double more,
+                         struct ocr_reading *reading, struct cv_error *error)
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading next = {0};
 
-    int result = read_once(engine, crop, TALL_SECOND, dictionary, reading, &next, readings, error);
+    int result = read_once(task, TALL_SECOND, dictionary, reading, &next, error);
     if (result == 0 && dictionary == OCR_WITHOUT_WORDS) {
         reading->agreement = next.agreement = alikeness(reading->text, next.text);
     }
@@ -297,26 +332,41 @@ static int read_doubtful(struct ocr_engine *engine, const struct ocr_crop *crop,
     return result < 0 ? result : 0;
 }
 
-static int read_levels(struct ocr_engine *engine, const struct ocr_crop *crop,
-                       struct ocr_reading *ret_reading, int64_t *readings, struct cv_error *error)
+/* Other scripts have strokes of their own that look like marks. */
+static bool is_european(const char *text)
+{
+    enum { HEBREW = 0x590 };
+
+    while (*text) {
+        utf8proc_int32_t point;
+        utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+        utf8proc_category_t category = size > 0 ? utf8proc_category(point) : UTF8PROC_CATEGORY_CN;
+        if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO &&
+            point >= HEBREW && !(point >= 0x1E00 && point < 0x2000)) {
+            return false;
+        }
+        text += size > 0 ? size : 1;
+    }
+    return true;
+}
+
+static int read_levels(struct task *task, struct ocr_reading *ret_reading, struct cv_error *error)
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
 
-    int result =
-        read_once(engine, crop, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, readings, error);
+    ocr_marks_find(task->crop, &task->marks);
+    int result = read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error);
+    if (result == 0 && task->marks.count && !is_european(reading.text)) {
+        task->marks.count = 0;
+        ocr_reading_deinit(&reading);
+        result = read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error);
+    }
     if (result == 0 && is_doubtful(&reading)) {
-        result = read_doubtful(engine, crop, OCR_WITHOUT_WORDS, 0, &reading, readings, error);
+        result = read_doubtful(task, OCR_WITHOUT_WORDS, 0, &reading, error);
         if (result == 0 && reading.confidence >= READABLE && reading.confidence < DOUBTFUL) {
-            result =
-                read_doubtful(engine, crop, OCR_OTHER_MODEL, CLEARLY, &reading, readings, error);
+            result = read_doubtful(task, OCR_OTHER_MODEL, CLEARLY, &reading, error);
         }
     }
-    if (result < 0) {
-        return result;
-    }
-    struct ocr_mark marks[OCR_MARKS_MAX];
-    size_t mark_count = ocr_marks_find(crop, marks);
-    result = ocr_marks_restore(marks, mark_count, crop->width, &reading.text, error);
     if (result < 0) {
         return result;
     }
@@ -343,5 +393,6 @@ int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
         grey[i] = (uint8_t)(ocr_level(crop->grey[i]) * 17);
     }
     levels.grey = grey;
-    return read_levels(engine, &levels, ret_reading, readings, error);
+    struct task task = {.engine = engine, .crop = &levels, .readings = readings};
+    return read_levels(&task, ret_reading, error);
 }

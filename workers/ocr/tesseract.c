@@ -179,9 +179,8 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     int result = gather_words(api, &words, error);
     TessBaseAPIClear(api);
     restore_pronouns(&words, line);
-    if (!line->insert_count) {
-        ocr_words_drop_icons(&words, line->tall);
-    }
+    ocr_words_drop_icons(&words, line);
+    ocr_words_drop_marks(&words, line);
     result = result ? result : ocr_words_join_cells(&words, line, error);
     ocr_words_mend_codes(&words);
     return result ? result

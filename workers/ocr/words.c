@@ -1,5 +1,7 @@
 #include "workers/ocr/words.h"
 
+#include "workers/ocr/marks.h"
+
 #include <string.h>
 #include <utf8proc.h>
 
@@ -132,6 +134,7 @@ struct joining {
     const char *last; /* word, NULL before the first */
     int left, right;  /* of what was put in last */
     bool after_insert;
+    bool is_joined; /* an underscore stands behind the last word */
     double confidence, worst;
     size_t bytes;
 };
@@ -159,8 +162,8 @@ static bool peek_insert(const struct joining *line, struct ocr_insert *ret_inser
     return true;
 }
 
-/* Words are apart as their script has it; beside an emoji a gap of a fifth of a capital's height is a
- * blank. */
+/* Words are apart as their script has it; beside an emoji or a mark a gap of a fifth of a capital's height is
+ * a blank. */
 static void put_in(struct joining *line, const char *text, int left, int right, bool is_insert)
 {
     bool apart;
@@ -170,22 +173,42 @@ static void put_in(struct joining *line, const char *text, int left, int right, 
     } else if (is_insert || line->after_insert) {
         apart = (left - line->right) * 5 > line->tall;
     } else {
-        apart = !line->last || is_blank(line->last, text, left - line->right, line->tall);
+        apart = !line->is_joined &&
+                (!line->last || is_blank(line->last, text, left - line->right, line->tall));
     }
     cv_buffer_printf(&line->text, "%s%s", line->text.length && apart ? " " : "", text);
     line->last = text;
     line->left = left;
     line->right = right;
     line->after_insert = is_insert;
+    line->is_joined = false;
 }
 
-/* Puts in the emoji that stand before `x`. */
-static void put_inserts(struct joining *line, int x)
+/* Puts an underscore in place of the blank between two words, unless either was read with it. */
+static void put_underscore(struct joining *line, const struct ocr_insert *insert, int next_left,
+                           const char *next)
+{
+    int middle = (insert->left + insert->right) / 2, reach = line->tall / 3;
+    bool is_between = line->last && next && !line->after_insert && middle > line->right - reach &&
+                      middle < next_left + reach;
+
+    if (is_between && next[0] != '_' && line->last[strlen(line->last) - 1] != '_') {
+        cv_buffer_text(&line->text, "_");
+        line->is_joined = true;
+    }
+}
+
+/* Puts in what stands before `x`: the middle of the next word, which begins at `next_left`. */
+static void put_inserts(struct joining *line, int x, int next_left, const char *next)
 {
     struct ocr_insert insert;
 
     while (peek_insert(line, &insert) && insert.left < x) {
-        put_in(line, insert.text, insert.left, insert.right, true);
+        if (ocr_mark_is_underscore(insert.text)) {
+            put_underscore(line, &insert, next_left, next);
+        } else if (!ocr_mark_is_dot(insert.text) || (line->last && next)) {
+            put_in(line, insert.text, insert.left, insert.right, true);
+        }
         line->next_insert++;
     }
 }
@@ -222,13 +245,16 @@ static double word_sure(const struct ocr_word *word)
     return is_address(word->text) && word->letters > word->sure ? word->letters : word->sure;
 }
 
-static void put_word(struct joining *line, const struct ocr_word *word)
+static void put_word(struct joining *line, const struct ocr_word *word, bool is_last)
 {
     int left = word->left, right = word->right;
     size_t bytes = strlen(word->text);
 
     turn(line, &left, &right);
-    put_inserts(line, (left + right) / 2);
+    put_inserts(line, (left + right) / 2, left, word->text);
+    if (line->after_insert && is_last && ocr_mark_is_dot(line->last)) {
+        ocr_word_mend_age(word->text);
+    }
     put_in(line, word->text, left, right, false);
     line->confidence += word_sure(word) * (double)bytes;
     line->worst = word->sure < line->worst ? word->sure : line->worst;
@@ -267,9 +293,9 @@ int ocr_words_join(const struct ocr_words *words, const struct ocr_insert *inser
     struct ocr_reading reading = {.text = NULL};
 
     for (size_t i = 0; i < words->count && line.bytes < OCR_LINE_BYTES_MAX / 2; i++) {
-        put_word(&line, &words->items[i]);
+        put_word(&line, &words->items[i], i + 1 == words->count);
     }
-    put_inserts(&line, INT32_MAX);
+    put_inserts(&line, INT32_MAX, INT32_MAX, NULL);
     int result = cv_buffer_take(&line.text, &reading.text, error);
     cv_buffer_deinit(&line.text);
     if (result < 0) {

@@ -27,9 +27,12 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_words, ocr_words_deinit)
 CV_MUST_CHECK int ocr_words_add(struct ocr_words *words, const struct ocr_word *word,
                                 struct cv_error *error);
 
-/* Takes off the words at the ends of a line of `tall` pixels of capital height that are icons beside it (icons.c).
+/* Takes off the words at the ends of a line that are icons beside it (icons.c), but not beside an emoji or a mark.
  * Not for lines that are read from the right. */
-void ocr_words_drop_icons(struct ocr_words *words, int tall);
+void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line);
+
+/* Takes out what was read where a dot is put in. */
+void ocr_words_drop_marks(struct ocr_words *words, const struct ocr_line_picture *line);
 
 /* Joins words between which a line has no blank, where its letters stand in equal cells (cells.c). */
 CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, const struct ocr_line_picture *line,
@@ -38,10 +41,13 @@ CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, const struct ocr
 /* Mends letters in hexadecimal numbers, and zeros that are read as @ (codes.c). */
 void ocr_words_mend_codes(struct ocr_words *words);
 
+/* Makes digits of the letters in an age, which stands behind a dot: "ih" is no word there. Leaves other words. */
+void ocr_word_mend_age(char *text);
+
 /* Puts a line of `tall` pixels of capital height, cut out of `width` pixels, together. Chinese and
  * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room
  * for it. `inserts` stand from left to right; where a line is read from the right, they are put in from
- * there. The language is the one that most bytes were read in. */
+ * there. An underscore among them stands in place of a blank. The language is the one that most bytes were read in. */
 CV_MUST_CHECK int ocr_words_join(const struct ocr_words *words, const struct ocr_insert *inserts,
                                  size_t insert_count, int tall, int width,
                                  struct ocr_reading *ret_reading, struct cv_error *error);
