@@ -111,8 +111,8 @@ static void test_marks_come_back_into_the_text(void **state)
     } cases[] = {
         {"Anna_Weber : ih", "·", 11, "Anna_Weber · 1h"},
         {"theo.builds - 20h", "·", 12, "theo.builds · 20h"},
-        {"theo.builds  2Oh", "·", 12, "theo.builds · 20h"},
-        {"theo.builds-  2Oh", "·", 12, "theo.builds · 20h"},
+        {"theo.builds  2Oh", "·", 11, "theo.builds · 20h"},
+        {"theo.builds- 2Oh", "·", 11, "theo.builds · 20h"},
         {"order : id", "·", 6, "order · id"},
         {"very : low", "·", 5, "very · low"},
         {"wolf_mm - iih", "·", 8, "wolf_mm · 11h"},

@@ -132,17 +132,27 @@ static void drop(struct ocr_words *words, size_t index)
             (words->count - index) * sizeof(*words->items));
 }
 
+/* Whether an emoji or an arrow stands before `x`, or behind it: then that is the line's end. */
+static bool has_insert(const struct ocr_line_picture *line, int x, bool before)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < line->insert_count && !has; i++) {
+        const struct ocr_insert *insert = &line->inserts[i];
+        has = !ocr_mark_is_underscore(insert->text) &&
+              (before ? insert->left < x : insert->right > x);
+    }
+    return has;
+}
+
 void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line)
 {
-    const struct ocr_insert *first = line->inserts, *last = line->inserts + line->insert_count - 1;
-
-    while (words->count > 1 && !(line->insert_count && first->left < words->items[1].left) &&
-           is_first_icon(words, line->tall)) {
+    while (words->count > 1 && is_first_icon(words, line->tall) &&
+           !has_insert(line, words->items[0].left, true)) {
         drop(words, 0);
     }
-    while (words->count > 1 &&
-           !(line->insert_count && last->right > words->items[words->count - 2].right) &&
-           is_last_icon(words)) {
+    while (words->count > 1 && is_last_icon(words) &&
+           !has_insert(line, words->items[words->count - 1].right, false)) {
         drop(words, words->count - 1);
     }
 }
@@ -161,8 +171,10 @@ void ocr_words_drop_marks(struct ocr_words *words, const struct ocr_line_picture
         for (size_t k = words->count; k-- > 0 && ocr_mark_is_dot(insert->text);) {
             struct ocr_word *word = &words->items[k];
             size_t length = strlen(word->text);
-            int away = abs((word->left + word->right) / 2 - middle);
-            if (looks_of(word->text).characters == 1 && away * 3 <= line->tall) {
+            struct looks looks = looks_of(word->text);
+            int away = abs((word->left + word->right) / 2 - middle) * 3;
+            int reach = looks.letters + looks.digits ? line->tall : line->tall * 2;
+            if (looks.characters == 1 && away <= reach) {
                 drop(words, k);
             } else if (length > 1 && is_like_dot(word->text[length - 1]) && word->left < middle &&
                        word->right >= insert->left) {

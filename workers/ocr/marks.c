@@ -136,12 +136,12 @@ static struct extent extent_at(const struct laid *laid, int at)
 }
 
 /* Whether a glyph is an arrow: from its point on it widens, to its full breadth, and is at once a stem in the
- * middle. A T begins wide, a cross widens all at once, a 1 has its stem at the side, a 4 narrows slowly. */
+ * middle. A T begins wide, a plus sign is square and widens all at once, a 1 has its stem at the side, a 4 narrows slowly. */
 static bool is_arrow(const struct laid *laid)
 {
     int length = length_of(laid), breadth = breadth_of(laid), widest = 0, most = 0;
 
-    if (length < ARROW_MIN || breadth * 10 > length * 11 || breadth * 10 < length * 3) {
+    if (length < ARROW_MIN || breadth * 20 > length * 17 || breadth * 10 < length * 3) {
         return false;
     }
     for (int at = 0; at < length; at++) {

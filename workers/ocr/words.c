@@ -162,8 +162,8 @@ static bool peek_insert(const struct joining *line, struct ocr_insert *ret_inser
     return true;
 }
 
-/* Words are apart as their script has it; beside an emoji or a mark a gap of a fifth of a capital's height is
- * a blank. */
+/* Words are apart as their script has it; beside an emoji or an arrow a gap of a fifth of a capital's height is
+ * a blank, beside a dot there always is one. */
 static void put_in(struct joining *line, const char *text, int left, int right, bool is_insert)
 {
     bool apart;
@@ -171,7 +171,8 @@ static void put_in(struct joining *line, const char *text, int left, int right, 
     if (is_insert && line->after_insert) {
         apart = ocr_inserts_apart((line->left + line->right) / 2, (left + right) / 2, line->tall);
     } else if (is_insert || line->after_insert) {
-        apart = (left - line->right) * 5 > line->tall;
+        const char *insert = is_insert ? text : line->last;
+        apart = ocr_mark_is_dot(insert) || (left - line->right) * 5 > line->tall;
     } else {
         apart = !line->is_joined &&
                 (!line->last || is_blank(line->last, text, left - line->right, line->tall));
