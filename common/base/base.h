@@ -242,7 +242,7 @@ struct cv_log_context {
 /* Lines below `level` are dropped; default CV_LOG_INFO, or LOG_LEVEL (debug, info, warn, error). */
 void cv_log_set_level(enum cv_log_level level);
 
-/* Keeps copies of the strings. Not thread-safe: set it before threads start, or from one thread. */
+/* Keeps copies of the strings, for the lines of this thread alone. */
 void cv_log_set_context(const struct cv_log_context *context);
 
 /* One JSON object on one line of standard error: ts, level, message and the context; one write(2),

@@ -9,7 +9,8 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 enum { LEVEL_UNSET = -1 };
 static atomic_int minimum_level = LEVEL_UNSET;
 
-static struct {
+/* Of the thread that has set it: what others say in the meantime is not of the job that it is at. */
+static _Thread_local struct {
     char worker_id[160];
     char job_type[64];
     char job_id[40];

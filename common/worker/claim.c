@@ -147,9 +147,10 @@ void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
 static void on_notification(struct cv_supervisor *supervisor, const char *channel,
                             const char *payload)
 {
+    /* Every login may notify: what is told is asked of the tables. */
     if (strcmp(channel, "cv_drain") == 0) {
         if (strcmp(payload, supervisor->worker_id) == 0) {
-            cv_supervisor_drain_patiently(supervisor);
+            cv_keeper_ask(supervisor->keeper);
         }
         return;
     }
@@ -162,9 +163,9 @@ static void on_notification(struct cv_supervisor *supervisor, const char *channe
         return;
     }
     for (int i = 0; i < supervisor->options.slots; i++) {
-        struct cv_slot *slot = &supervisor->slots[i];
+        const struct cv_slot *slot = &supervisor->slots[i];
         if (slot->phase == CV_SLOT_RUNNING && strcmp(slot->job->id, payload) == 0) {
-            cv_slot_stop(supervisor, slot, CV_STOP_CANCELED, false);
+            cv_keeper_ask(supervisor->keeper);
         }
     }
 }

@@ -429,6 +429,17 @@ struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot)
     return news;
 }
 
+void cv_keeper_ask(struct cv_keeper *keeper)
+{
+    (void)pthread_mutex_lock(&keeper->mutex);
+    for (int i = 0; i < keeper->params.slots; i++) {
+        keeper->held[i].ask_at = 0;
+    }
+    keeper->row_is_due = true;
+    (void)pthread_cond_broadcast(&keeper->changed);
+    (void)pthread_mutex_unlock(&keeper->mutex);
+}
+
 bool cv_keeper_told_to_drain(struct cv_keeper *keeper)
 {
     (void)pthread_mutex_lock(&keeper->mutex);

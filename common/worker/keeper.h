@@ -48,6 +48,9 @@ struct cv_keeper_news {
 };
 struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot);
 
+/* Asks the database now whether a job is canceled or the worker is to go. */
+void cv_keeper_ask(struct cv_keeper *keeper);
+
 /* Somebody wants this worker to finish what it has and go. */
 bool cv_keeper_told_to_drain(struct cv_keeper *keeper);
 

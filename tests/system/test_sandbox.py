@@ -37,7 +37,8 @@ class Stage:
     def __init__(self, program, fixtures_dir, user):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="cv-attack-", dir="/tmp"))
         self.worker, self.library = program("sample-worker"), program("attack.so")
-        if b"__asan_init" in self.worker.read_bytes():
+        content = self.worker.read_bytes()
+        if b"__asan_init" in content or b"__tsan_init" in content:
             pytest.skip("a sanitizer's runtime has to be loaded before the attack, and is allowed more")
         self.fixture = fixtures_dir / "subtitles.mp4"
         self.user = user

@@ -11,7 +11,8 @@ from workers import is_running, wait_until
 
 
 def is_sanitized(path):
-    return b"__asan_init" in path.read_bytes()
+    content = path.read_bytes()
+    return b"__asan_init" in content or b"__tsan_init" in content
 
 
 # ---- how a stage may end -------------------------------------------------------------------------
@@ -286,6 +287,22 @@ def test_a_running_job_is_canceled(jobs, workers, options):
     assert not is_running(stage)
     assert [a["status"] for a in jobs.attempts(job_id)] == ["canceled"]
     assert jobs.results(job_id) == []
+
+
+def test_what_anybody_may_notify_is_not_believed(jobs, workers):
+    """Every login may send a notification: a worker goes and looks."""
+    job_id = jobs.enqueue({"do": "work", "ms": 600000})
+    worker = workers.start("test-stage", "--slots", 2)
+    jobs.wait_for(job_id, "processing")
+    name = jobs.row("SELECT id FROM workers WHERE state = 'running'")["id"]
+    jobs.rows("SELECT pg_notify('cv_cancel', %s), pg_notify('cv_drain', %s)", job_id, name)
+    jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")  # its notification came behind these
+    assert jobs.get(job_id)["status"] == "processing"
+    assert not worker.says("the stage is stopped") and not worker.says("no new jobs")
+    jobs.rows("SELECT cancel_job(%s)", job_id)
+    jobs.wait_for(job_id, "canceled")
+    assert jobs.row("SELECT drain_worker(%s) AS told", name)["told"]
+    assert worker.wait() == 0
 
 
 def test_sigterm_lets_a_job_finish_within_grace(jobs, workers):
