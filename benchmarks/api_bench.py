@@ -4,7 +4,9 @@
 usage: api_bench.py BUILD CONNINFO
 
 CONNINFO names an empty, migrated database on this machine that this program may fill. Prints one JSON object a line.
-CORTANA_BENCH_STREAMS (10000) says how many streams are held open, CORTANA_BENCH_REQUESTS (2000) how many are asked.
+CORTANA_BENCH_STREAMS (10000) says how many streams are held open, CORTANA_BENCH_REQUESTS (2000) how many are asked,
+CORTANA_BENCH_JOBS (100000) and CORTANA_BENCH_LINES (20000) how large the tables are. Peers: psycopg2 and pgbench with the same
+statements, and nginx for files.
 """
 
 import base64
@@ -15,11 +17,13 @@ import os
 import pathlib
 import re
 import resource
+import selectors
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 
@@ -27,6 +31,12 @@ import psycopg2
 
 STREAMS = int(os.environ.get("CORTANA_BENCH_STREAMS", "10000"))
 REQUESTS = int(os.environ.get("CORTANA_BENCH_REQUESTS", "2000"))
+JOBS = int(os.environ.get("CORTANA_BENCH_JOBS", "100000"))
+LINES = int(os.environ.get("CORTANA_BENCH_LINES", "20000"))
+LINES_OF_A_VIDEO = 500
+SEGMENT_BYTES, FILE_BYTES = 100 * 1024, 256 * 1024 * 1024
+ROUNDS = 5
+WATCHERS, DRAIN_ROUNDS = 100, 3
 SLOW_CLIENTS = 1000
 IDLE_SECONDS = 10
 SECRET = "a secret of the benchmark that is long enough"
@@ -34,17 +44,17 @@ OWNER = str(uuid.uuid4())
 CLAIMS = {"sub": OWNER, "role": "authenticated", "aud": "authenticated", "exp": int(time.time()) + 86400}
 
 
-def token():
+def token(claims=CLAIMS):
     def part(data):
         return base64.urlsafe_b64encode(data).rstrip(b"=")
-    text = part(b'{"alg":"HS256"}') + b"." + part(json.dumps(CLAIMS).encode())
+    text = part(b'{"alg":"HS256"}') + b"." + part(json.dumps(claims).encode())
     return (text + b"." + part(hmac.digest(SECRET.encode(), text, "sha256"))).decode()
 
 
-def report(name, unit, ours, peer=None, peer_name=None, goal=None):
+def report(name, unit, ours, peer=None, peer_name=None, goal=None, better="lower"):
     ratio = ours / peer if peer else None
     print(json.dumps({"suite": "api", "name": name, "unit": unit, "ours": ours, "peer": peer, "peer_name": peer_name,
-                      "ratio": ratio, "goal": goal, "better": "lower"}), flush=True)
+                      "ratio": ratio, "goal": goal, "better": better}), flush=True)
 
 
 def fill(conninfo):
@@ -56,9 +66,10 @@ def fill(conninfo):
 
 
 class Gateway:
-    def __init__(self, build, conninfo, log):
-        environment = {**os.environ, "DATABASE_URL": conninfo.replace("user=cortana", "user=api_bench"),
+    def __init__(self, build, conninfo, log, store):
+        environment = {**os.environ, "STORE_URL": f"dir:{store}", "DATABASE_URL": conninfo.replace("user=cortana", "user=api_bench"),
                        "CORTANA_JWT_SECRET": SECRET}
+        self.began = time.monotonic()
         self.process = subprocess.Popen(
             [build / "gateway" / "api-gateway", "--api", "127.0.0.1:0", "--per-address", "0", "--connections", "4",
              "--rates", "read=0,write=0,search=0", "--streams", "0"], env=environment, stderr=log)
@@ -66,10 +77,12 @@ class Gateway:
 
     def find_port(self, log_path):
         while not (found := re.search(r"the API at port (\d+)", log_path.read_text())):
-            time.sleep(0.05)
+            time.sleep(0.005)
         self.port = int(found.group(1))
         while self.ask(self.connect(), "/api/v1/me") != 200:
-            time.sleep(0.05)
+            time.sleep(0.005)
+        report("from the start to the first answer out of the database", "s", time.monotonic() - self.began, goal=0.3)
+        report("memory after the first answer", "MiB", self.resident_mib(), goal=25)
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -90,14 +103,14 @@ class Gateway:
 
 
 def quantiles(run, count):
-    """p50 and p99 of this many runs, in ms."""
+    """p50 and p99 of this many runs, and all of them, in ms."""
     taken = []
     for _ in range(count):
         began = time.perf_counter()
         run()
         taken.append((time.perf_counter() - began) * 1000)
     cuts = statistics.quantiles(taken, n=100)
-    return cuts[49], cuts[98]
+    return cuts[49], cuts[98], taken
 
 
 def compare_with_sql(gateway, conninfo):
@@ -117,15 +130,129 @@ def compare_with_sql(gateway, conninfo):
     quantiles(lambda: gateway.ask(connection, "/api/v1/videos?limit=50"), 100)
     rounds = []
     before = gateway.cpu_seconds()
-    for _ in range(5):
-        rounds.append((quantiles(lambda: gateway.ask(connection, "/api/v1/videos?limit=50"), REQUESTS // 5),
-                       quantiles(ask_directly, REQUESTS // 5)))
+    for _ in range(ROUNDS):
+        rounds.append((quantiles(lambda: gateway.ask(connection, "/api/v1/videos?limit=50"), REQUESTS // ROUNDS),
+                       quantiles(ask_directly, REQUESTS // ROUNDS)))
     cpu_ms = (gateway.cpu_seconds() - before) * 1000 / REQUESTS
     for at, name in ((0, "p50"), (1, "p99")):
         report(f"a list of 50 videos, {name}", "ms", statistics.median(r[0][at] for r in rounds),
                statistics.median(r[1][at] for r in rounds), "psycopg2", 1.43)
     report("the gateway's own CPU a request", "ms", cpu_ms)
     direct.close()
+
+
+def fill_tables(conninfo):
+    """Jobs of one owner's videos, and lines of which every tenth has the words that are asked for."""
+    with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO jobs (job_type, video_id) SELECT 'clip_generate', v.id FROM"
+                       " (SELECT id, row_number() OVER () AS n FROM videos WHERE owner_id = %s) AS v"
+                       " JOIN generate_series(1, %s) AS g ON g %% 5000 = v.n - 1", (OWNER, JOBS))
+        for first in range(0, LINES, LINES_OF_A_VIDEO):
+            cursor.execute("INSERT INTO videos (owner_id, title) VALUES (%s, 'lines') RETURNING id", (OWNER,))
+            lines = [f"line {n} {'the old bridge' if n % 10 == 0 else 'words of a chat'}" for n in range(first, first + LINES_OF_A_VIDEO)]
+            cursor.execute("SELECT replace_video_text(%s, %s)", (cursor.fetchone()[0], json.dumps([
+                {"text": line, "normalized_text": line, "language": "eng", "confidence": 0.9, "t_start": n * 100, "t_end": n * 100 + 900,
+                 "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}, "entities": []} for n, line in enumerate(lines)])))
+        connection.commit()
+        cursor.execute("ANALYZE")
+
+
+def compare_with_pgbench(gateway, conninfo, folder):
+    """Lists of large tables: one client through the gateway, one of pgbench with the same statements, in turn."""
+    connection = gateway.connect()
+    for what, path, function, arguments in (
+            (f"the newest of {JOBS} jobs", "/api/v1/jobs?limit=50", "jobs", {"limit": 50}),
+            (f"a search in {LINES} lines", "/api/v1/search?q=%22old+bridge%22", "search", {"q": '"old bridge"'})):
+        (folder / "script").write_text(
+            "BEGIN;\nSELECT set_config('transaction_read_only', 'on', true), set_config('request.jwt.claims',"
+            f" '{json.dumps(CLAIMS)}', true), set_config('role', 'cortana_app', true);\n"
+            f"SELECT status, etag, headers, body FROM api.{function}('{json.dumps(arguments)}');\nCOMMIT;\n")
+        ours, peers = [], []
+        for _ in range(ROUNDS):
+            ours.append(statistics.mean(quantiles(lambda path=path: gateway.ask(connection, path), REQUESTS // 20)[2]))
+            run = subprocess.run(["pgbench", "-n", "-f", folder / "script", "-c", "1", "-t", str(REQUESTS // 20),
+                                  conninfo.replace("user=cortana", "user=api_bench")], check=True, capture_output=True, text=True)
+            peers.append(float(re.search(r"latency average = ([\d.]+) ms", run.stdout).group(1)))
+        report(f"{what}, mean", "ms", statistics.median(ours), statistics.median(peers), "pgbench", 1.43)
+
+
+def compare_with_nginx(gateway, conninfo, build, store, folder):
+    """A segment by requests one after the other, and a large file in one."""
+    subprocess.run([pathlib.Path(__file__).parents[1] / "scripts/proxy_programs", build / "tools"], check=True)
+    with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO videos (owner_id, s3_original_path, s3_proxy_path, status) VALUES (%s, 'x', 'y', 'ready')"
+                       " RETURNING id::text", (OWNER,))
+        video = cursor.fetchone()[0]
+    keys = {SEGMENT_BYTES: f"videos/proxy/{video}/v0/segment_0.m4s", FILE_BYTES: f"videos/proxy/{video}/v0/segment_1.m4s"}
+    for size, key in keys.items():
+        (store / key).parent.mkdir(parents=True, exist_ok=True)
+        (store / key).write_bytes(os.urandom(SEGMENT_BYTES) * (size // SEGMENT_BYTES))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "conf").write_text(
+        f"user root; daemon off; pid {folder}/pid; error_log stderr; worker_processes 2; events {{ }} http {{ access_log off; sendfile on;"
+        + "".join(f" {kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        + f" keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {store}; }} }}")
+    nginx = subprocess.Popen([build / "tools" / "nginx", "-p", folder, "-e", "stderr", "-c", folder / "conf"], stderr=subprocess.DEVNULL)
+    try:
+        connection = gateway.connect()
+        connection.request("POST", f"/api/v1/videos/{video}/grant", headers=gateway.headers)
+        base = json.loads(connection.getresponse().read())["base_url"]
+        while subprocess.run(["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/"], check=False).returncode != 0:
+            time.sleep(0.05)
+        peer = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        ours, peers, large = [], [], ([], [])
+        for _ in range(ROUNDS):
+            ours.append(quantiles(lambda: gateway.ask(connection, base + keys[SEGMENT_BYTES]), REQUESTS // 10)[0])
+            peers.append(quantiles(lambda: gateway.ask(peer, "/" + keys[SEGMENT_BYTES]), REQUESTS // 10)[0])
+            for times, url in zip(large, (f"http://127.0.0.1:{gateway.port}{base}{keys[FILE_BYTES]}",
+                                          f"http://127.0.0.1:{port}/{keys[FILE_BYTES]}")):
+                began = time.monotonic()
+                subprocess.run(["curl", "-fsS", "-o", "/dev/null", url], check=True)
+                times.append(time.monotonic() - began)
+        report(f"a file of {SEGMENT_BYTES >> 10} KiB, p50", "ms", statistics.median(ours), statistics.median(peers), "nginx", 1.67)
+        report(f"a file of {FILE_BYTES >> 20} MiB", "s", statistics.median(large[0]), statistics.median(large[1]), "nginx", 1.11)
+    finally:
+        nginx.terminate()
+        nginx.wait(20)
+
+
+def drain_beside_watchers(gateway, build, conninfo):
+    """How fast workers drain a queue while many streams tell of every job, and while nobody listens."""
+    service = token({"role": "service_role", "aud": "authenticated", "exp": CLAIMS["exp"]})
+    head = f"GET /api/v1/events?topics=tenant HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {service}\r\n\r\n".encode()
+    rates = {0: {}, WATCHERS: {}}
+    for _ in range(DRAIN_ROUNDS):
+        for watchers, found in rates.items():
+            streams = [socket.create_connection(("127.0.0.1", gateway.port)) for _ in range(watchers)]
+            for one in streams:
+                one.sendall(head)
+            stop = threading.Event()
+            reader = threading.Thread(target=read_all, args=(streams, stop))
+            reader.start()
+            run = subprocess.run([build / "benchmarks" / "queue-bench", conninfo], check=True, capture_output=True, text=True)
+            stop.set()
+            reader.join()
+            for one in streams:
+                one.close()
+            for figure in map(json.loads, run.stdout.splitlines()):
+                if figure["better"] == "higher":
+                    found.setdefault(figure["name"], []).append(figure["ours"])
+    for name, alone in rates[0].items():
+        report(f"{name}, with {WATCHERS} watchers", "jobs/s", statistics.median(rates[WATCHERS][name]), statistics.median(alone),
+               "nobody watches", 0.97, "higher")
+
+
+def read_all(streams, stop):
+    """Takes what comes, as browsers do."""
+    with selectors.DefaultSelector() as ready:
+        for one in streams:
+            ready.register(one, selectors.EVENT_READ)
+        while not stop.is_set():
+            for key, _ in ready.select(0.2):
+                if not key.fileobj.recv(1 << 20):
+                    ready.unregister(key.fileobj)
 
 
 def hold_streams(gateway):
@@ -179,11 +306,18 @@ def disturb(gateway):
 
 def main(build, conninfo):
     fill(conninfo)
-    with tempfile.NamedTemporaryFile() as log:
-        gateway = Gateway(pathlib.Path(build), conninfo, log)
+    build = pathlib.Path(build)
+    with tempfile.NamedTemporaryFile() as log, tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "store").mkdir()
+        gateway = Gateway(build, conninfo, log, folder / "store")
         try:
             gateway.find_port(pathlib.Path(log.name))
             compare_with_sql(gateway, conninfo)
+            compare_with_nginx(gateway, conninfo, build, folder / "store", folder)
+            fill_tables(conninfo)
+            compare_with_pgbench(gateway, conninfo, folder)
+            drain_beside_watchers(gateway, build, conninfo)
             disturb(gateway)
             hold_streams(gateway)
         finally:

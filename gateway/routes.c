@@ -9,7 +9,8 @@ enum {
     NAME_MAX_BYTES = 64,
     PATH_VALUE_MAX_BYTES = 160, /* the id of a worker has a host name, a number and a UUID */
     QUERY_PAIRS_MAX = 64,
-    BODY_DEPTH_MAX = 32, /* of lists and objects within each other */
+    BODY_DEPTH_MAX = 32,    /* of lists and objects within each other */
+    PATTERN_SHOWN_MAX = 80, /* characters; a longer one tells nobody anything */
 };
 
 /* ---- which operation ------------------------------------------------------------------------- */
@@ -80,7 +81,7 @@ static void add_fault(struct check *check, const char *name, const char *format,
     CV_PRINTF(3, 4);
 static void add_fault(struct check *check, const char *name, const char *format, ...)
 {
-    char detail[200];
+    char detail[400];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(detail, sizeof(detail), format, arguments);
@@ -133,6 +134,15 @@ static bool is_time(const char *text)
         text);
 }
 
+static void add_unlisted(struct check *check, const struct rule *rule)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer list = CV_BUFFER_INIT;
+    for (const char *const *value = rule->values; *value; value++) {
+        cv_buffer_printf(&list, "%s%s", list.length ? ", " : "", *value);
+    }
+    add_fault(check, rule->name, "is to be one of %s", list.failed ? "a list" : list.data);
+}
+
 static bool check_text(struct check *check, const struct rule *rule, const char *text)
 {
     size_t length = count_characters(text);
@@ -144,9 +154,11 @@ static bool check_text(struct check *check, const struct rule *rule, const char 
         add_fault(check, rule->name, "has %zu characters, and is to have %zu to %zu", length,
                   rule->shortest, rule->longest);
     } else if (rule->values && !is_listed(rule->values, text)) {
-        add_fault(check, rule->name, "is not among the values that the document lists");
+        add_unlisted(check, rule);
     } else if (rule->pattern && !matches_pattern(rule->pattern, text)) {
-        add_fault(check, rule->name, "does not match %s", rule->pattern);
+        bool is_readable = strlen(rule->pattern) <= PATTERN_SHOWN_MAX;
+        add_fault(check, rule->name, is_readable ? "does not match %s" : "%s",
+                  is_readable ? rule->pattern : "has not the form that GET /api/v1/docs describes");
     } else {
         return true;
     }

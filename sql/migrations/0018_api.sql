@@ -833,9 +833,17 @@ $$
         WHERE (p ->> 'video' IS NULL OR v.id = (p ->> 'video')::uuid)
           AND (v.owner_id = auth.uid() OR v.team_id = ANY (current_team_ids()))
         ORDER BY v.created_at DESC LIMIT 2000
+    ), newest AS (
+        -- The newest jobs are of the videos with the newest ones, so that of the others one job each is read.
+        SELECT o.id FROM own_videos o CROSS JOIN LATERAL (
+            SELECT w.created_at, w.id FROM jobs w
+            WHERE w.video_id = o.id AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id)
+              AND api.job_matches(w, p)
+            ORDER BY w.created_at DESC, w.id DESC LIMIT 1) AS n
+        ORDER BY n.created_at DESC, n.id DESC LIMIT p_limit
     )
     SELECT f.* FROM (
-        SELECT j.* FROM own_videos o CROSS JOIN LATERAL (
+        SELECT j.* FROM newest o CROSS JOIN LATERAL (
             SELECT w.* FROM jobs w
             WHERE w.video_id = o.id AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id)
               AND api.job_matches(w, p)
