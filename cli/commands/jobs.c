@@ -249,8 +249,8 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
 {
     static const char *const fields[] = {
         "id",      "job_type",      "state",     "video",      "priority",      "attempt",
-        "created", "scheduled_for", "locked_by", "error_type", "error_message", "payload",
-        "result"};
+        "created", "scheduled_for", "locked_by", "error_type", "error_message", "encoded_because",
+        "payload", "result"};
     char id[CV_UUID_SIZE];
     int result = cli_open(call, error);
     result = result ? result : cli_find_job(call, call->arguments[0], id, error);
@@ -260,7 +260,8 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     result = result ? result
                     : cv_db_run(call->session.db, &rows, error,
-                                "SELECT o.*, j.payload, j.result, o.created_at::text AS created"
+                                "SELECT o.*, j.payload, j.result, o.created_at::text AS created,"
+                                " j.result ->> 'encoded_because' AS encoded_because"
                                 " FROM job_overview o JOIN jobs j USING (id)"
                                 " WHERE id = $1::uuid",
                                 id);

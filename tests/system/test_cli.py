@@ -176,6 +176,15 @@ def test_jobs_are_listed_shown_canceled_and_retried(cortana, sql, video):
     assert cortana("jobs", "show", "ffffffff").returncode == 1
 
 
+def test_a_job_says_why_an_original_was_not_copied(cortana, sql, video):
+    with sql.cursor() as cursor:
+        cursor.execute("SELECT job_id FROM enqueue_job('transcode', '{}', %s)", (video,))
+        job = str(cursor.fetchone()[0])
+        cursor.execute("SELECT complete_job(id, lease_token, %s) FROM claim_jobs('w', 'transcode')",
+                       (json.dumps({"encoded_because": "it is not H.264"}),))
+    assert re.search("^encoded_because +it is not H.264$", cortana("jobs", "show", job).stdout, re.M)
+
+
 def test_workflows_and_runs(cortana, sql, video, tmp_path):
     steps = tmp_path / "steps.json"
     steps.write_text('[{"key": "a", "job_type": "clip_generate", "params": {"x": "{{input.x}}"}},'
