@@ -1,10 +1,14 @@
 """A long video in chunks, by two workers, is what one job makes of it."""
+import json
+import os
 import re
+import signal
 import struct
+import subprocess
 
 import pytest
 from media_tools import Stage, digest, grey_frames, make_clip, packets
-from workers import Jobs, Workers
+from workers import Jobs, Workers, wait_until
 
 SIDES = [360, 240]
 
@@ -40,6 +44,7 @@ def split(program, store, source, seconds=12, **payload):
     payload = {"s3_original_path": stage.put_original(source), "segments": "ts", **payload}
     code, plan = stage.run(split="plan", split_seconds=seconds, **payload)
     assert code == 0, plan
+    payload |= {key: plan[key] for key in ("renditions", "copy", "encoded_because") if key in plan}
     for chunk in plan["chunks"] or [None]:
         code, result = stage.run(split="chunk", chunks=[chunk] if chunk else [], **payload)
         assert code == 0, result
@@ -90,6 +95,58 @@ def test_chunks_of_fragmented_mp4(program, store_dir, source, whole):
     lengths = [re.findall("#EXTINF.*", (folder_of(s) / "426x240.m3u8").read_text())
                for s in (one, stage)]
     assert lengths[0] == lengths[1]
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv"])
+def test_chunks_of_a_source_that_is_copied(program, store_dir, source, tmp_path, suffix):
+    """Each ends at the first key picture behind its end, where the next begins: nothing is lost or shown twice."""
+    path = make_clip(tmp_path / f"a.{suffix}", f"-i {source} -map 0 -c copy")
+    one = Stage(program("transcode-worker"), tmp_path / "one")
+    code, expected = one.run(s3_original_path=one.put_original(path), renditions=SIDES)
+    assert code == 0 and [r["copied"] for r in expected["renditions"]] == [True, False]
+    stage, result, plan = split(program, store_dir, path, segments="fmp4", renditions=SIDES)
+    assert plan["copy"] and len(plan["chunks"]) == 3 and "encoded_because" not in result
+    stage.check_output()
+    assert [r["copied"] for r in result["renditions"]] == [True, False]
+    compare((one, expected), stage, result)
+    assert grey_frames(folder_of(stage) / "480x270.m3u8") == grey_frames(source)
+    cues = re.findall(r"(\S+) --> (\S+)", (stage.store / "thumbs" / stage.video_id / "thumbnails.vtt").read_text())
+    assert len(cues) == result["sprite_tiles"] and all(a[1] == b[0] for a, b in zip(cues, cues[1:]))
+
+
+def test_a_chunk_that_is_killed_is_copied_again(program, store_dir, source):
+    stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+    payload = {"video_id": stage.video_id, "s3_original_path": stage.put_original(source), "renditions": SIDES, "copy": True}
+    chunks = [{"number": 0, "from": 0, "until": 16000}, {"number": 1, "from": 16000, "until": None}]
+    for chunk in chunks:
+        text = json.dumps({**payload, "split": "chunk", "chunks": [chunk]})
+        with subprocess.Popen([stage.program, "--once"], env={**os.environ, "STORE_URL": f"dir:{store_dir}"}, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True) as run:
+            run.stdin.write(text)
+            run.stdin.close()
+            name = f"segment_480x270_{chunk['from'] // 4000:05d}.m4s"
+            wait_until((folder_of(stage) / name).exists, name)
+            os.killpg(run.pid, signal.SIGKILL)
+        code, result = stage.run(split="chunk", chunks=[chunk], **payload)
+        assert code == 0, result
+    code, result = stage.run(split="join", chunks=chunks, **payload)
+    assert code == 0 and [r["copied"] for r in result["renditions"]] == [True, False], result
+    stage.check_output()
+    assert grey_frames(folder_of(stage) / "480x270.m3u8") == grey_frames(source)
+
+
+def test_a_copy_that_fails_in_one_chunk_fails_in_all(program, store_dir, tmp_path):
+    """Its parameter sets change in the second one; the joining job encodes what the others have copied."""
+    pictures = "-f lavfi -i testsrc2=s=426x240:r=10:d=16 -c:v libx264 -preset ultrafast -g 20 -x264-params"
+    for name, options in (("a", "ref=1"), ("b", "ref=3:8x8dct=1:weightp=0")):
+        make_clip(tmp_path / f"{name}.h264", f"{pictures} {options}")
+    path = tmp_path / "c.mp4"
+    (tmp_path / "both.h264").write_bytes((tmp_path / "a.h264").read_bytes() + (tmp_path / "b.h264").read_bytes())
+    make_clip(path, f"-r 10 -i {tmp_path / 'both.h264'} -c copy")
+    stage, result, plan = split(program, store_dir, path, segments="fmp4", renditions=[240])
+    assert plan["copy"] and result["encoded_because"] == "its parameter sets change"
+    assert [(r["copied"], r["frames"]) for r in result["renditions"]] == [(False, 320)]
+    stage.check_output()
 
 
 @pytest.mark.parametrize("options, suffix", [("-t 5", "mp4"), ("", "ts")])

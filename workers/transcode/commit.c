@@ -93,11 +93,13 @@ static int sample_payload(const struct cv_job *job, json_t **ret_payload, struct
 static int hand_on_plan(struct cv_db *db, const struct cv_job *job, const json_t *result,
                         struct cv_error *error)
 {
-    static const char *const planned[] = {"chunks", "segments", "renditions"};
+    static const char *const planned[] = {"chunks", "segments", "renditions", "copy",
+                                          "encoded_because"};
     cv_auto(json_decref) json_t *payload = json_copy(job->payload);
     bool failed = !payload;
     for (size_t i = 0; !failed && i < CV_COUNT(planned); i++) {
-        failed = json_object_set(payload, planned[i], json_object_get(result, planned[i])) != 0;
+        json_t *value = json_object_get(result, planned[i]);
+        failed = value && json_object_set(payload, planned[i], value) != 0;
     }
     if (failed) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a payload");

@@ -109,7 +109,10 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
     result = result ? result
                     : read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false,
                                 &request->progressive, error);
-    result =
-        result ? result : read_flag(payload, "copy", "CORTANA_COPY", true, &request->copies, error);
-    return result ? result : transcode_read_split(payload, request, error);
+    result = result ? result : transcode_read_split(payload, request, error);
+    request->encoded_because = json_string_value(json_object_get(payload, "encoded_because"));
+    if (result != 0 || (request->split >= TRANSCODE_CHUNK && !json_object_get(payload, "copy"))) {
+        return result;
+    }
+    return read_flag(payload, "copy", "CORTANA_COPY", true, &request->copies, error);
 }

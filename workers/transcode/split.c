@@ -186,10 +186,17 @@ int transcode_run_plan(struct cv_stage_context *context, const struct transcode_
         return result;
     }
     const struct cv_media_info *info = cv_decoder_info(input.decoder);
-    json_t *object = json_pack("{s:f, s:s, s:o, s:o}", "duration", (double)info->duration_us / 1e6,
-                               "segments", request->format == CV_SEGMENT_MP4 ? "fmp4" : "ts",
-                               "renditions", renditions_to_json(request, is_screen), "chunks",
-                               chunks_to_json(info, planned_us, request->split_us));
+    const struct transcode_work work = {.context = context, .request = request};
+    struct cv_ladder_params ladder = transcode_ladder_params(&work, &input);
+    ladder.for_reading = is_screen;
+    char reason[CV_LADDER_REASON_SIZE] = "";
+    bool copies = transcode_copies(request, &ladder, &input, reason);
+    json_t *object =
+        json_pack("{s:f, s:s, s:o, s:o, s:b, s:s*}", "duration", (double)info->duration_us / 1e6,
+                  "segments", request->format == CV_SEGMENT_MP4 ? "fmp4" : "ts", "renditions",
+                  renditions_to_json(request, is_screen), "chunks",
+                  chunks_to_json(info, planned_us, request->split_us), "copy", copies,
+                  "encoded_because", copies ? NULL : reason);
     if (!object) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
     }
@@ -206,13 +213,14 @@ static void chunk_name(int number, char name[NAME_SIZE])
 
 static int put_note(struct transcode_publisher *publisher, const struct cv_ladder_chunk *chunk,
                     const struct transcode_meter *meter, int64_t damaged, const char *text,
-                    struct cv_error *error)
+                    const char *encoded_because, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *note =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "ladder", text, "frames",
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "ladder", text, "frames",
                   (json_int_t)meter->frames, "first_us", (json_int_t)meter->first_us, "last_us",
                   (json_int_t)meter->last_us, "shortest_us", (json_int_t)meter->shortest_us,
-                  "longest_us", (json_int_t)meter->longest_us, "damaged", (json_int_t)damaged);
+                  "longest_us", (json_int_t)meter->longest_us, "damaged", (json_int_t)damaged,
+                  "encoded_because", encoded_because);
     cv_auto_free char *data = note ? json_dumps(note, JSON_COMPACT) : NULL;
     if (!data) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a chunk");
@@ -223,8 +231,10 @@ static int put_note(struct transcode_publisher *publisher, const struct cv_ladde
                                    "application/json", error);
 }
 
+/* Makes the request's one chunk, encoded where `reason` says why it cannot be copied. CV_LADDER_UNSUITABLE: it says so
+ * now. */
 static int encode_chunk(const struct transcode_work *work, struct transcode_meter *meter,
-                        struct cv_error *error)
+                        char reason[CV_LADDER_REASON_SIZE], struct cv_error *error)
 {
     const struct cv_ladder_chunk *chunk = &work->request->chunks[0];
     const struct cv_decoder_params params = {
@@ -242,26 +252,42 @@ static int encode_chunk(const struct transcode_work *work, struct transcode_mete
     if (result != 0) {
         return result;
     }
-    struct cv_ladder_params ladder_params = transcode_ladder_params(work, input.decoder);
+    struct cv_ladder_params ladder_params = transcode_ladder_params(work, &input);
     ladder_params.chunk = chunk;
+    if (transcode_copies(work->request, &ladder_params, &input, reason)) {
+        ladder_params.copied = cv_decoder_codec(input.decoder);
+    }
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     cv_auto_free char *text = NULL;
     result = cv_ladder_new(&ladder_params, &ladder, error);
+    if (result == 0 && ladder_params.copied) {
+        cv_decoder_set_watch(input.decoder, cv_ladder_packet, ladder);
+    }
     result = result ? result
                     : transcode_convert(work->context, input.decoder, ladder, chunk, meter, error);
+    if (result == 0 && cv_decoder_is_cut_off(input.decoder)) {
+        cv_ladder_refuse(ladder, "it is cut off");
+    }
     result = result ? result : cv_ladder_finish_chunk(ladder, &text, error);
+    if (result == CV_LADDER_UNSUITABLE) {
+        (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", cv_ladder_refusal(ladder));
+    }
     return result ? result
                   : put_note(work->publisher, chunk, meter,
-                             cv_decoder_damaged_frames(input.decoder), text, error);
+                             cv_decoder_damaged_frames(input.decoder), text, reason, error);
 }
 
-int transcode_run_chunk(const struct transcode_work *work, json_t **ret_result,
-                        struct cv_error *error)
+int transcode_run_chunk(const struct transcode_work *work, struct transcode_report *report,
+                        json_t **ret_result, struct cv_error *error)
 {
     struct transcode_meter meter = {0};
     const struct transcode_request *request = work->request;
-    int result = request->chunk_count > 0 ? encode_chunk(work, &meter, error)
-                                          : 0; /* a short video: who joins makes the whole */
+    int result = request->chunk_count > 0
+                     ? encode_chunk(work, &meter, report->encoded_because, error)
+                     : 0; /* a short video: who joins makes the whole */
+    if (result == CV_LADDER_UNSUITABLE) {
+        return result;
+    }
     if (result != 0) {
         return cv_fail_context(error, result, "%s", request->original);
     }
@@ -293,8 +319,8 @@ static void add_meter(struct transcode_meter *all, const struct transcode_meter 
     all->frames += next->frames;
 }
 
-static int join_chunk(struct transcode_publisher *publisher, struct cv_ladder *ladder, int number,
-                      struct transcode_meter *all, int64_t *damaged, struct cv_error *error)
+static int get_note(struct transcode_publisher *publisher, int number, json_t **ret_note,
+                    struct cv_error *error)
 {
     char name[NAME_SIZE];
     cv_auto_free void *data = NULL;
@@ -304,13 +330,54 @@ static int join_chunk(struct transcode_publisher *publisher, struct cv_ladder *l
     if (result != 0) {
         return result;
     }
-    cv_auto(json_decref) json_t *note = json_loadb(data, size, 0, NULL);
+    *ret_note = json_loadb(data, size, 0, NULL);
+    return json_is_object(*ret_note)
+               ? 0
+               : cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s is not what a chunk leaves", name);
+}
+
+/* All chunks are copied or none is: CV_LADDER_UNSUITABLE where one that was to be copied was encoded, and
+ * report->encoded_because says why; one that was copied is encoded when all have to be. */
+static int settle_copy(const struct transcode_work *work, int number, bool copies,
+                       struct transcode_report *report, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *note = NULL;
+    int result = get_note(work->publisher, number, &note, error);
+    const char *reason = json_string_value(json_object_get(note, "encoded_because"));
+    bool is_copied = reason && reason[0] == '\0';
+    if (result != 0 || is_copied == copies) {
+        return result;
+    }
+    if (copies) {
+        (void)snprintf(report->encoded_because, sizeof(report->encoded_because), "%s",
+                       reason ? reason : "its pieces were encoded");
+        return CV_LADDER_UNSUITABLE;
+    }
+    struct transcode_request request = *work->request;
+    cv_auto(transcode_publisher_free) struct transcode_publisher *publisher = NULL;
+    struct transcode_meter ignored = {0};
+    request.split = TRANSCODE_CHUNK;
+    request.chunks = &work->request->chunks[number];
+    request.chunk_count = 1;
+    result = transcode_publisher_new(work->context, request.video_id, &publisher, error);
+    struct transcode_work again = {work->context, &request, work->directory, publisher};
+    return result ? result : encode_chunk(&again, &ignored, report->encoded_because, error);
+}
+
+static int join_chunk(struct transcode_publisher *publisher, struct cv_ladder *ladder, int number,
+                      struct transcode_meter *all, int64_t *damaged, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *note = NULL;
+    int result = get_note(publisher, number, &note, error);
+    if (result != 0) {
+        return result;
+    }
     const char *text = NULL;
     json_int_t frames, first_us, last_us, shortest_us, longest_us, own_damaged;
     if (json_unpack(note, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "ladder", &text, "frames", &frames,
                     "first_us", &first_us, "last_us", &last_us, "shortest_us", &shortest_us,
                     "longest_us", &longest_us, "damaged", &own_damaged) != 0) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s is not what a chunk leaves", name);
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "chunk %d has left no figures", number);
     }
     struct transcode_meter meter = {frames, first_us, last_us, shortest_us, longest_us};
     add_meter(all, &meter);
@@ -346,16 +413,23 @@ int transcode_run_join(const struct transcode_work *work, struct transcode_repor
     if (result != 0) {
         return result;
     }
-    struct cv_ladder_params ladder_params = transcode_ladder_params(work, input.decoder);
+    struct cv_ladder_params ladder_params = transcode_ladder_params(work, &input);
     ladder_params.threads = 1;
     ladder_params.joins = true;
+    bool copies = transcode_copies(request, &ladder_params, &input, report->encoded_because);
+    ladder_params.copied = copies ? cv_decoder_codec(input.decoder) : NULL;
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     struct transcode_meter meter = {0}, none = {0};
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};
     result = cv_ladder_new(&ladder_params, &ladder, error);
     for (size_t i = 0; result == 0 && i < request->chunk_count; i++) {
-        result =
-            join_chunk(work->publisher, ladder, (int)i, &meter, &report->damaged_frames, error);
+        result = settle_copy(work, (int)i, copies, report, error);
+        result = result ? result
+                        : join_chunk(work->publisher, ladder, (int)i, &meter,
+                                     &report->damaged_frames, error);
+    }
+    if (result == CV_LADDER_UNSUITABLE) {
+        return result;
     }
     result = result ? result
                     : transcode_convert(work->context, input.decoder, ladder, &range, &none, error);
@@ -364,8 +438,6 @@ int transcode_run_join(const struct transcode_work *work, struct transcode_repor
     if (result != 0) {
         return cv_fail_context(error, result, "%s", request->original);
     }
-    (void)snprintf(report->encoded_because, sizeof(report->encoded_because),
-                   "it is encoded in pieces");
     transcode_conclude(&meter, report);
     report->info = *cv_decoder_info(input.decoder);
     report->truncated = cv_decoder_is_cut_off(input.decoder);

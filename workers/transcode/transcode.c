@@ -128,19 +128,33 @@ void transcode_input_close(struct transcode_input *input)
 }
 
 struct cv_ladder_params transcode_ladder_params(const struct transcode_work *work,
-                                                const struct cv_decoder *decoder)
+                                                const struct transcode_input *input)
 {
     return (struct cv_ladder_params){
         .directory = work->directory,
-        .source = cv_decoder_info(decoder),
+        .source = cv_decoder_info(input->decoder),
+        .source_bytes = input->source.size,
         .cancel = cv_stage_cancel(work->context),
         .threads = cv_stage_threads(work->context),
         .short_sides = work->request->short_sides,
         .short_side_count = work->request->short_side_count,
         .format = work->request->format,
+        .any_size = work->request->split >= TRANSCODE_CHUNK,
         .finished = transcode_publisher_take,
         .opaque = work->publisher,
     };
+}
+
+bool transcode_copies(const struct transcode_request *request,
+                      const struct cv_ladder_params *params, const struct transcode_input *input,
+                      char reason[CV_LADDER_REASON_SIZE])
+{
+    if (reason[0] == '\0' && !request->copies) {
+        (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s",
+                       request->encoded_because ? request->encoded_because
+                                                : "copying is switched off");
+    }
+    return reason[0] == '\0' && cv_ladder_suits(params, cv_decoder_codec(input->decoder), reason);
 }
 
 /* A ladder for the whole of an original. Unless report->encoded_because says why not,
@@ -155,16 +169,10 @@ static int open_ladder(const struct transcode_work *work, const struct transcode
         result = transcode_look(&input->source, cv_stage_cancel(work->context), &report->is_screen,
                                 error);
     }
-    struct cv_ladder_params params = transcode_ladder_params(work, input->decoder);
+    struct cv_ladder_params params = transcode_ladder_params(work, input);
     params.for_reading = report->is_screen;
-    const AVCodecParameters *codec = cv_decoder_codec(input->decoder);
-    if (!request->copies) {
-        (void)snprintf(report->encoded_because, sizeof(report->encoded_because),
-                       "copying is switched off");
-    }
-    if (!report->encoded_because[0] &&
-        cv_ladder_suits(&params, codec, input->source.size, report->encoded_because)) {
-        params.copied = codec;
+    if (transcode_copies(request, &params, input, report->encoded_because)) {
+        params.copied = cv_decoder_codec(input->decoder);
     }
     if (result == 0 && request->progressive) {
         result = transcode_publisher_is_first(work->publisher, &params.progressive, error);
@@ -219,6 +227,16 @@ static int encode(const struct transcode_work *work, struct transcode_report *re
     return result ? cv_fail_context(error, result, "%s", work->request->original) : 0;
 }
 
+static int run_part(const struct transcode_work *work, struct transcode_report *report,
+                    json_t **ret_result, struct cv_error *error)
+{
+    if (work->request->split == TRANSCODE_CHUNK) {
+        return transcode_run_chunk(work, report, ret_result, error);
+    }
+    return work->request->chunk_count > 0 ? transcode_run_join(work, report, error)
+                                          : encode(work, report, error);
+}
+
 static int run_request(struct cv_stage_context *context, const struct transcode_request *request,
                        json_t **ret_result, struct cv_error *error)
 {
@@ -237,20 +255,16 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
     struct transcode_report report = {0};
     result = transcode_publisher_new(context, request->video_id, &publisher, error);
     struct transcode_work work = {context, request, directory, publisher};
-    if (result == 0 && request->split == TRANSCODE_CHUNK) {
-        result = transcode_run_chunk(&work, ret_result, error);
-    } else if (result == 0 && request->chunk_count > 0) {
-        result = transcode_run_join(&work, &report, error);
-    } else if (result == 0) {
-        result = encode(&work, &report, error);
-        if (result == CV_LADDER_UNSUITABLE) {
-            cv_log(CV_LOG_INFO, "the largest rendition is encoded: %s", report.encoded_because);
+    result = result ? result : run_part(&work, &report, ret_result, error);
+    if (result == CV_LADDER_UNSUITABLE) {
+        cv_log(CV_LOG_INFO, "the largest rendition is encoded: %s", report.encoded_because);
+        if (request->split != TRANSCODE_JOIN) {
             transcode_publisher_discard(publisher);
-            transcode_publisher_free(cv_take(publisher));
-            result = transcode_publisher_new(context, request->video_id, &publisher, error);
-            work.publisher = publisher;
-            result = result ? result : encode(&work, &report, error);
         }
+        transcode_publisher_free(cv_take(publisher));
+        result = transcode_publisher_new(context, request->video_id, &publisher, error);
+        work.publisher = publisher;
+        result = result ? result : run_part(&work, &report, ret_result, error);
     }
     if (result != 0 && publisher && request->split != TRANSCODE_JOIN) {
         transcode_publisher_discard(publisher);

@@ -32,7 +32,9 @@ struct transcode_request {
     struct cv_ladder_chunk *chunks; /* free() them; of a chunk: the one */
     size_t chunk_count;
     bool progressive; /* the smallest rendition can be played while the rest is under way */
-    bool copies;      /* the original's own pictures may be the largest rendition */
+    bool copies;      /* the original's own pictures may be the largest rendition; of a chunk and
+                         of a join: the plan has found that they can be */
+    const char *encoded_because; /* why the plan has found that they cannot; NULL: it did not say */
 };
 
 /* Intervals between the source's frames as they pass. */
@@ -98,15 +100,22 @@ CV_MUST_CHECK int transcode_convert(struct cv_stage_context *context, struct cv_
                                     struct transcode_meter *meter, struct cv_error *error);
 /* What the ladders of a whole, of a chunk and of a join have in common. Everything is borrowed. */
 struct cv_ladder_params transcode_ladder_params(const struct transcode_work *work,
-                                                const struct cv_decoder *decoder);
+                                                const struct transcode_input *input);
+/* Whether the original's own pictures are to be the largest rendition. `reason` says why not; the caller may have
+ * written one before. */
+bool transcode_copies(const struct transcode_request *request,
+                      const struct cv_ladder_params *params, const struct transcode_input *input,
+                      char reason[CV_LADDER_REASON_SIZE]);
 /* Writes the figures of a meter into a report. */
 void transcode_conclude(const struct transcode_meter *meter, struct transcode_report *report);
 
-/* The parts of a split job; the work's publisher is new. */
+/* The parts of a split job; the work's publisher is new. CV_LADDER_UNSUITABLE: the original cannot be copied after all,
+ * and report->encoded_because, with which they are to be called again, says why. */
 CV_MUST_CHECK int transcode_run_plan(struct cv_stage_context *context,
                                      const struct transcode_request *request, json_t **ret_result,
                                      struct cv_error *error);
-CV_MUST_CHECK int transcode_run_chunk(const struct transcode_work *work, json_t **ret_result,
+CV_MUST_CHECK int transcode_run_chunk(const struct transcode_work *work,
+                                      struct transcode_report *report, json_t **ret_result,
                                       struct cv_error *error);
 CV_MUST_CHECK int transcode_run_join(const struct transcode_work *work,
                                      struct transcode_report *report, struct cv_error *error);

@@ -138,8 +138,8 @@ static int join_segment(struct cv_ladder *ladder, size_t rendition, const char *
     char name[CV_LADDER_NAME_SIZE];
     struct cv_playlist_names names = cv_ladder_names(ladder, rendition, name);
     cv_auto_free char *file = NULL;
-    int result = cv_format(&file, error, "segment_%s_%05zu.%s", names.name, joined->list.count,
-                           names.extension);
+    int result = cv_format(&file, error, "segment_%s_%05" PRId64 ".%s", names.name,
+                           cv_segment_number(&segment), names.extension);
     result = result ? result : tell_one(ladder, CV_LADDER_STREAM, file, error);
     return result ? result : cv_segment_list_add(&joined->list, &segment, error);
 }

@@ -14,12 +14,13 @@ size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
     size_t count = reads ? CV_COUNT(readable) : params->short_side_count;
     int width, height;
     cv_shown_size(params->source, &width, &height);
-    return copied ? cv_ladder_plan_copied(width, height, sides, count, !is_asked, sizes)
+    return copied ? cv_ladder_plan_copied(width, height, sides, count,
+                                          !is_asked || params->any_size, sizes)
                   : cv_ladder_plan(width, height, sides, count, sizes);
 }
 
 bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
-                     int64_t bytes, char reason[CV_LADDER_REASON_SIZE])
+                     char reason[CV_LADDER_REASON_SIZE])
 {
     struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX];
     bool has_size = cv_ladder_sizes(params, true, sizes) > 0;
@@ -27,7 +28,7 @@ bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParamet
                           : !has_size                      ? "no rendition of its size is asked for"
                                                            : NULL;
     int max_rate = has_size ? sizes[0].max_rate : INT_MAX;
-    if (!cv_copy_suits(params->source, codec, bytes, max_rate, reason)) {
+    if (!cv_copy_suits(params->source, codec, params->source_bytes, max_rate, reason)) {
         return false; /* what lies in the source comes before what was asked for */
     }
     if (refusal) {
@@ -44,6 +45,10 @@ int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec
         .codec = codec,
         .name = cv_ladder_names(ladder, 0, name).name,
         .max_rate = ladder->sizes[0].max_rate,
+        .from = av_rescale(ladder->chunk.from_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE),
+        .until = ladder->chunk.until_us == INT64_MAX
+                     ? INT64_MAX
+                     : av_rescale(ladder->chunk.until_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE),
         .files = ladder->files,
     };
     return cv_copy_new(&params, &ladder->copy, error);
@@ -68,19 +73,33 @@ void cv_ladder_refuse(struct cv_ladder *ladder, const char *reason)
     }
 }
 
+/* Small pictures of a stretch are those of its time, wherever its key pictures are. */
+static int show_small(struct cv_ladder *ladder, int64_t time_us, struct cv_error *error)
+{
+    if (time_us >= ladder->chunk.until_us) {
+        return 0;
+    }
+    int result = cv_sprites_show(ladder->sprites, ladder->last, time_us, error);
+    return result || time_us < ladder->chunk.from_us
+               ? result
+               : cv_poster_offer(&ladder->poster, ladder->last, time_us, error);
+}
+
 int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks, struct cv_error *error)
 {
-    bool is_key = cv_copy_frame(ladder->copy, ticks);
-    int64_t time_us = av_rescale(ticks, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
-    int result = cv_poster_offer(&ladder->poster, ladder->last, time_us, error);
-    if (result != 0 || cv_copy_refusal(ladder->copy)) {
+    enum cv_copy_place place = cv_copy_frame(ladder->copy, ticks);
+    int result = show_small(ladder, av_rescale(ticks, AV_TIME_BASE, CV_PLAYLIST_CLOCK), error);
+    if (place == CV_COPY_BEHIND) {
+        ladder->is_full = true;
+        ladder->full_ticks = ticks;
+    }
+    bool is_shown = place == CV_COPY_PICTURE || place == CV_COPY_KEY;
+    if (result != 0 || !is_shown || cv_copy_refusal(ladder->copy) ||
+        ladder->first_encoded == ladder->count) {
         return result;
     }
-    if (ladder->first_encoded == ladder->count) {
-        return cv_sprites_show(ladder->sprites, ladder->last, time_us, error);
-    }
-    return cv_rendition_show(ladder->renditions[ladder->first_encoded], ladder->last, ticks, is_key,
-                             error);
+    return cv_rendition_show(ladder->renditions[ladder->first_encoded], ladder->last, ticks,
+                             place == CV_COPY_KEY, error);
 }
 
 int cv_ladder_end_copied(struct cv_ladder *ladder, int64_t end, struct cv_error *error)
@@ -89,11 +108,7 @@ int cv_ladder_end_copied(struct cv_ladder *ladder, int64_t end, struct cv_error 
     if (result != 0) {
         return result;
     }
-    if (cv_copy_refusal(ladder->copy)) {
-        return CV_LADDER_UNSUITABLE;
-    }
     int64_t end_us = av_rescale(end, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
-    return ladder->first_encoded < ladder->count
-               ? 0
-               : cv_sprites_finish(ladder->sprites, end_us, error);
+    return cv_copy_refusal(ladder->copy) ? CV_LADDER_UNSUITABLE
+                                         : cv_sprites_finish(ladder->sprites, end_us, error);
 }

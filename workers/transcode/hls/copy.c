@@ -34,8 +34,9 @@ struct cv_copy {
     struct picture *group; /* since the newest key picture, in decoding order */
     size_t count, capacity;
     int64_t group_bytes, frames;
-    int64_t end; /* a tick beyond the newest picture of the groups before */
-    bool has_begun;
+    int64_t end;                /* a tick beyond the newest picture of the groups before */
+    int64_t from, until, begin; /* of the stretch; where its first key picture is shown */
+    bool has_begun, is_full;
     struct times keys;     /* of groups whose key picture was not decoded yet */
     struct times expected; /* of pictures of whole groups, in order, that were not decoded yet */
     struct times decoded;  /* of decoded pictures whose group is not whole yet */
@@ -179,6 +180,7 @@ static int open_segments(struct cv_copy *copy, const struct cv_copy_params *para
         .codec = codec,
         .files = params->files,
         .reordered = true,
+        .goes_on = params->from > 0,
     };
     return result ? result : cv_segments_new(&segments, &copy->segments, error);
 }
@@ -192,6 +194,8 @@ int cv_copy_new(const struct cv_copy_params *params, struct cv_copy **ret_copy,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
     }
     copy->max_rate = params->max_rate;
+    copy->from = params->from;
+    copy->until = params->until;
     copy->end = INT64_MIN;
     int result = open_segments(copy, params, error);
     if (result != 0) {
@@ -270,8 +274,14 @@ static void compare(struct cv_copy *copy)
     }
 }
 
-bool cv_copy_frame(struct cv_copy *copy, int64_t ticks)
+enum cv_copy_place cv_copy_frame(struct cv_copy *copy, int64_t ticks)
 {
+    if (!copy->has_begun || ticks < copy->begin) {
+        return CV_COPY_BEFORE;
+    }
+    if (copy->is_full && ticks >= copy->until) {
+        return CV_COPY_BEHIND;
+    }
     struct times *keys = &copy->keys;
     bool is_key = !is_empty(keys) && keys->values[keys->first] == ticks;
     keys->first += is_key;
@@ -279,7 +289,7 @@ bool cv_copy_frame(struct cv_copy *copy, int64_t ticks)
         cv_copy_refuse(copy, "there is no memory to compare its pictures");
     }
     compare(copy);
-    return is_key;
+    return is_key ? CV_COPY_KEY : CV_COPY_PICTURE;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -361,11 +371,9 @@ static int end_group(struct cv_copy *copy, int64_t end, struct cv_error *error)
     return result;
 }
 
-static const char *refuse_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
-                                 bool *ret_is_key)
+static const char *refuse_packet(struct cv_copy *copy, const AVPacket *packet,
+                                 enum cv_h264_picture kind, int64_t pts_us)
 {
-    enum cv_h264_picture kind = cv_h264_look(&copy->sets, packet);
-    *ret_is_key = kind == CV_H264_PICTURE_IDR;
     if (kind == CV_H264_PICTURE_BROKEN || (packet->flags & AV_PKT_FLAG_CORRUPT)) {
         return "it is damaged";
     }
@@ -378,27 +386,28 @@ static const char *refuse_packet(struct cv_copy *copy, const AVPacket *packet, i
     if (pts_us == AV_NOPTS_VALUE || pts_us < 0) {
         return "its time stamps are not whole";
     }
-    if (!copy->has_begun && !*ret_is_key) {
+    if (!copy->has_begun && kind != CV_H264_PICTURE_IDR) {
         return "it does not begin with a key picture";
     }
     bool is_long = copy->group_bytes + packet->size > GROUP_BYTES_MAX;
-    return is_long && !*ret_is_key ? "its groups of pictures are too large" : NULL;
+    return is_long && kind != CV_H264_PICTURE_IDR ? "its groups of pictures are too large" : NULL;
 }
 
-int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
-                   struct cv_error *error)
+/* The next stretch begins with a key picture at `ticks`: so this one ends there. */
+static int end_stretch(struct cv_copy *copy, int64_t ticks, struct cv_error *error)
 {
-    bool is_key = false;
-    if (copy->reason[0]) {
-        return 0;
+    int result = end_group(copy, ticks, error);
+    copy->is_full = true;
+    copy->until = ticks;
+    if (copy->end > ticks) {
+        cv_copy_refuse(copy, "its groups of pictures are not closed");
     }
-    const char *refusal = refuse_packet(copy, packet, pts_us, &is_key);
-    if (refusal) {
-        cv_copy_refuse(copy, refusal);
-        return 0;
-    }
-    int64_t ticks = av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
-    ticks = copy->has_begun ? ticks : 0; /* the first picture stands from the beginning */
+    return result;
+}
+
+static int take_packet(struct cv_copy *copy, const AVPacket *packet, bool is_key, int64_t ticks,
+                       struct cv_error *error)
+{
     int result = is_key ? end_group(copy, ticks, error) : 0;
     if (result != 0) {
         return result;
@@ -419,13 +428,41 @@ int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
     }
     copy->group[copy->count++] = (struct picture){own, ticks};
     copy->group_bytes += packet->size;
+    copy->begin = copy->has_begun ? copy->begin : ticks;
     copy->has_begun = true;
     return 0;
+}
+
+int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
+                   struct cv_error *error)
+{
+    if (copy->reason[0] || copy->is_full) {
+        return 0;
+    }
+    enum cv_h264_picture kind = cv_h264_look(&copy->sets, packet);
+    bool is_key = kind == CV_H264_PICTURE_IDR, is_timed = pts_us != AV_NOPTS_VALUE;
+    int64_t ticks = is_timed ? av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE) : 0;
+    if (!copy->has_begun && copy->from > 0 && !(is_key && is_timed && ticks >= copy->from)) {
+        return 0; /* of the stretch before, which looks at it */
+    }
+    const char *refusal = refuse_packet(copy, packet, kind, pts_us);
+    if (refusal) {
+        cv_copy_refuse(copy, refusal);
+        return 0;
+    }
+    if (is_key && ticks >= copy->until) {
+        return end_stretch(copy, ticks, error);
+    }
+    /* The first picture stands from the beginning. */
+    return take_packet(copy, packet, is_key, copy->has_begun || copy->from > 0 ? ticks : 0, error);
 }
 
 int cv_copy_finish(struct cv_copy *copy, int64_t end, struct cv_error *error)
 {
     int result = end_group(copy, end, error);
+    if (!copy->has_begun || (copy->is_full && end != copy->until)) {
+        cv_copy_refuse(copy, "there is no key picture in one of its pieces");
+    }
     if (!is_empty(&copy->expected) || !is_empty(&copy->decoded) || !is_empty(&copy->keys)) {
         cv_copy_refuse(copy, "not all of its coded pictures can be decoded");
     }

@@ -18,7 +18,9 @@ struct cv_copy_params {
     const AVCodecParameters *codec; /* of the source's pictures; borrowed while opening */
     const char *name;               /* of the rendition; borrowed while opening */
     int max_rate;                   /* bits per second in the mean; twice as much at most */
-    struct cv_files *files;         /* borrowed */
+    int64_t from,
+        until; /* ticks: a stretch begins with the first key picture that is shown from there on */
+    struct cv_files *files; /* borrowed */
 };
 
 /* Whether a source of so many bytes can be copied, as far as its header says; `reason` is written
@@ -35,11 +37,17 @@ CV_DEFINE_CLEANUP(struct cv_copy *, cv_copy_free)
 CV_MUST_CHECK int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
                                  struct cv_error *error);
 
-/* The next decoded picture in order of presentation, shown from `ticks` on; whether it is a key
- * picture of the copy. */
-bool cv_copy_frame(struct cv_copy *copy, int64_t ticks);
+enum cv_copy_place {
+    CV_COPY_BEFORE, /* of the stretch before this one */
+    CV_COPY_PICTURE,
+    CV_COPY_KEY,
+    CV_COPY_BEHIND, /* of the next stretch: nothing more is needed */
+};
 
-/* The presentation ends at `end` ticks. */
+/* The next decoded picture in order of presentation, shown from `ticks` on. */
+enum cv_copy_place cv_copy_frame(struct cv_copy *copy, int64_t ticks);
+
+/* The presentation, or the stretch, ends at `end` ticks. */
 CV_MUST_CHECK int cv_copy_finish(struct cv_copy *copy, int64_t end, struct cv_error *error);
 
 /* Why the source cannot be copied after all; NULL: nothing speaks against it so far. */

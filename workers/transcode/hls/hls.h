@@ -40,7 +40,8 @@ struct cv_ladder_file {
 typedef int (*cv_ladder_finished)(void *opaque, const struct cv_ladder_file *file,
                                   struct cv_error *error);
 
-/* A stretch of a video that is encoded on its own: the pictures with from_us <= time < until_us.
+/* A stretch of a video that is encoded on its own: the pictures with from_us <= time < until_us, or, where the source is
+ * copied, from the first key picture at or behind from_us to the first at or behind until_us.
  * Everything in it is as it would be in the whole; the sound is left to who joins. */
 struct cv_ladder_chunk {
     int number;
@@ -53,6 +54,7 @@ enum { CV_LADDER_CHUNK_US = 4 * 1000 * 1000 }; /* where segments begin */
 struct cv_ladder_params {
     const char *directory;              /* an existing one, for all files */
     const struct cv_media_info *source; /* borrowed until the ladder is freed */
+    int64_t source_bytes;               /* of the whole file */
     struct cv_cancel *cancel;           /* borrowed; an abort ends what takes long; may be NULL */
     int threads;                        /* for encoding, all renditions together; 0 = 1 */
     const int *short_sides; /* presets (cv_ladder_is_preset); none: 1080, 720, 480, 360 */
@@ -63,6 +65,7 @@ struct cv_ladder_params {
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
     const AVCodecParameters *copied; /* the source's stream, whose coded pictures are the largest
                                         rendition (cv_ladder_suits); NULL: all are encoded */
+    bool any_size;                   /* a copy may have a size that short_sides do not name */
     bool joins;                      /* made of chunks: cv_ladder_join and sound, no frames */
     cv_ladder_finished finished;
     void *opaque;
@@ -103,10 +106,9 @@ CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
 
 /* Whether the source's coded pictures can be the largest rendition, as far as its header says:
  * fragmented MP4, H.264 that browsers play, upright, square pixels, progressive, at most 60 pictures
- * a second, and no more bits a second than a rendition of its size may have. `bytes` are the source's.
- * `reason` is written when they cannot. */
+ * a second, and no more bits a second than a rendition of its size may have. `reason` is written when they cannot. */
 bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
-                     int64_t bytes, char reason[CV_LADDER_REASON_SIZE]);
+                     char reason[CV_LADDER_REASON_SIZE]);
 
 enum cv_ladder_outcome {
     CV_LADDER_TAKEN = 0,
@@ -130,7 +132,8 @@ CV_MUST_CHECK int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_vide
 CV_MUST_CHECK int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound,
                                   struct cv_error *error);
 
-/* Ends a chunk. *ret_text (free() it) is what cv_ladder_join wants to know of it. */
+/* Ends a chunk. *ret_text (free() it) is what cv_ladder_join wants to know of it. CV_LADDER_UNSUITABLE as for
+ * cv_ladder_frame. */
 CV_MUST_CHECK int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text,
                                          struct cv_error *error);
 

@@ -398,7 +398,7 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     result = result ? result
                     : cv_sprites_new(params->source->duration_us, params->chunk, ladder->files,
                                      &ladder->sprites, error);
-    if (result == 0 && params->copied) {
+    if (result == 0 && params->copied && !params->joins) {
         result = cv_ladder_open_copy(ladder, params->copied, error);
     }
     if (result == 0 && !ladder->is_chunk) {
@@ -459,12 +459,12 @@ static int open_renditions(struct cv_ladder *ladder, struct cv_error *error)
             .threads = threads_of(ladder, i),
             .own_thread = ladder->threads > 1,
             .format = ladder->format,
-            .first = (size_t)(ladder->chunk.from_us / CV_HLS_SEGMENT_US),
+            .goes_on = ladder->chunk.from_us > 0,
             .files = ladder->files,
             .next = i + 1 < ladder->count ? ladder->renditions[i + 1] : NULL,
-            .poster = i == 0 ? &ladder->poster
-                             : NULL, /* the copy's are offered by cv_ladder_show_copied */
-            .sprites = i + 1 == ladder->count ? ladder->sprites : NULL,
+            /* The copy's small pictures are made by cv_ladder_show_copied. */
+            .poster = i == 0 ? &ladder->poster : NULL,
+            .sprites = i + 1 == ladder->count && !ladder->copy ? ladder->sprites : NULL,
         };
         int result = cv_rendition_new(&params, &ladder->renditions[i], error);
         if (result != 0) {
@@ -543,10 +543,14 @@ static int copied_frame(struct cv_ladder *ladder, const struct cv_video_frame *f
                       : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
     }
     name_colours(ladder, ladder->last);
-    int64_t ticks = is_first ? 0 : av_rescale(frame->pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    bool begins = is_first && ladder->chunk.from_us == 0;
+    int64_t ticks = begins ? 0 : av_rescale(frame->pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
     result = cv_ladder_show_copied(ladder, ticks, error);
     result = result ? result : cv_ladder_tell(ladder, error);
-    return result ? result : cv_copy_refusal(ladder->copy) ? CV_LADDER_UNSUITABLE : CV_LADDER_TAKEN;
+    if (result == 0 && cv_copy_refusal(ladder->copy)) {
+        return CV_LADDER_UNSUITABLE;
+    }
+    return result ? result : ladder->is_full ? CV_LADDER_FULL : CV_LADDER_TAKEN;
 }
 
 int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,

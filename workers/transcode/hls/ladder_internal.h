@@ -69,8 +69,7 @@ size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
 /* The rendition that is copied; `codec` describes the source's stream. */
 CV_MUST_CHECK int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec,
                                       struct cv_error *error);
-/* Shows the newest picture to the renditions that are encoded; without any, to those who make small
- * pictures. */
+/* Shows the newest picture to the renditions that are encoded, and to those who make small pictures. */
 CV_MUST_CHECK int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks,
                                         struct cv_error *error);
 /* Ends the copy at `end` ticks, or CV_LADDER_UNSUITABLE. */

@@ -15,6 +15,11 @@ void cv_segment_list_deinit(struct cv_segment_list *list)
     *list = (struct cv_segment_list){0};
 }
 
+int64_t cv_segment_number(const struct cv_segment *segment)
+{
+    return segment->start / av_rescale(CV_LADDER_CHUNK_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+}
+
 int cv_segment_list_add(struct cv_segment_list *list, const struct cv_segment *segment,
                         struct cv_error *error)
 {
@@ -212,9 +217,10 @@ static double seconds(int64_t ticks)
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static void segment_name(struct cv_buffer *text, const struct cv_playlist_names *names,
-                         size_t number)
+                         const struct cv_segment *segment)
 {
-    cv_buffer_printf(text, "segment_%s_%05zu.%s\n", names->name, number, names->extension);
+    cv_buffer_printf(text, "segment_%s_%05" PRId64 ".%s\n", names->name, cv_segment_number(segment),
+                     names->extension);
 }
 
 static void head(struct cv_buffer *text, const struct cv_playlist_names *names, int target,
@@ -237,7 +243,7 @@ int cv_playlist_media(const struct cv_segment_list *list, const struct cv_playli
     cv_buffer_text(&text, "#EXT-X-INDEPENDENT-SEGMENTS\n");
     for (size_t i = 0; i < list->count; i++) {
         cv_buffer_printf(&text, "#EXTINF:%.6f,\n", seconds(list->segments[i].duration));
-        segment_name(&text, names, i);
+        segment_name(&text, names, &list->segments[i]);
     }
     cv_buffer_text(&text, ended ? "#EXT-X-ENDLIST\n" : "");
     return cv_buffer_take(&text, ret_text, error);
@@ -266,7 +272,7 @@ int cv_playlist_key_frames(const struct cv_segment_list *list,
         const struct cv_key *key = &list->keys[i];
         cv_buffer_printf(&text, "#EXTINF:%.6f,\n#EXT-X-BYTERANGE:%" PRId64 "@%" PRId64 "\n",
                          seconds(key_duration(list, i)), key->size, key->offset);
-        segment_name(&text, names, key->segment);
+        segment_name(&text, names, &list->segments[key->segment]);
     }
     cv_buffer_text(&text, "#EXT-X-ENDLIST\n");
     return cv_buffer_take(&text, ret_text, error);

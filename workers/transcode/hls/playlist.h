@@ -4,6 +4,8 @@
 
 #include "common/base/base.h"
 
+#include "workers/transcode/hls/hls.h"
+
 /* Ticks of 90 kHz, as in MPEG-TS. */
 enum { CV_PLAYLIST_CLOCK = 90000 };
 
@@ -12,6 +14,10 @@ struct cv_segment {
     int64_t bytes;
     int64_t frames; /* pictures, or packets of sound */
 };
+
+/* The number in a segment's name: of the stretch of CV_LADDER_CHUNK_US in which it begins. No two of a rendition
+ * begin in one; there may be some in which none does. */
+int64_t cv_segment_number(const struct cv_segment *segment);
 
 /* Where a key picture lies, so that a player can fetch it alone. */
 struct cv_key {

@@ -181,7 +181,7 @@ static int open_encoder(struct cv_rendition *rendition, struct cv_error *error)
         .format = params->format,
         .codec = rendition->encoder,
         .files = params->files,
-        .first = params->first,
+        .goes_on = params->goes_on,
     };
     struct cv_segments *segments = NULL;
     result = cv_segments_new(&segments_params, &segments, error);

@@ -38,7 +38,7 @@ struct cv_rendition_params {
     int threads;                     /* of the encoder */
     bool own_thread;
     enum cv_segment_format format;
-    size_t first; /* number of the first segment */
+    bool goes_on; /* the first segment is not where the presentation begins */
     struct cv_files *files;
     struct cv_rendition *next;  /* borrowed; NULL: the smallest */
     struct cv_poster *poster;   /* borrowed; offered every picture; may be NULL */

@@ -2,6 +2,7 @@
 
 #include "common/media/media.h"
 
+#include <inttypes.h>
 #include <libavutil/intreadwrite.h>
 #include <libavutil/opt.h>
 #include <pthread.h>
@@ -357,7 +358,7 @@ struct cv_segments {
     struct cv_files *files;
     AVRational clock;
     bool is_video;
-    size_t first;
+    bool goes_on;
     char codec[32];
     pthread_mutex_t lock;        /* of `list` and `announced` */
     struct cv_segment_list list; /* complete ones; keys of the current one, too */
@@ -421,7 +422,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
     segments->clock = params->codec->time_base;
     segments->is_video = params->codec->codec_type == AVMEDIA_TYPE_VIDEO;
     segments->newest = -1;
-    segments->first = params->first;
+    segments->goes_on = params->goes_on;
     if (!segments->is_video) {
         (void)snprintf(segments->codec, sizeof(segments->codec), "mp4a.40.2"); /* AAC-LC */
     }
@@ -433,7 +434,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         .codec = params->codec,
         .name = segments->name,
         .files = params->files,
-        .goes_on = params->first > 0,
+        .goes_on = params->goes_on,
         .reordered = params->reordered,
         .key = note_key,
         .opaque = segments,
@@ -459,18 +460,18 @@ void cv_segments_free(struct cv_segments *segments)
 
 /* ---- one segment ----------------------------------------------------------------------------- */
 
-static int file_name(const struct cv_segments *segments, size_t number, bool whole_path,
-                     char **ret_name, struct cv_error *error)
+static int file_name(const struct cv_segments *segments, const struct cv_segment *segment,
+                     bool whole_path, char **ret_name, struct cv_error *error)
 {
-    return cv_format(ret_name, error, "%s%ssegment_%s_%05zu.%s",
+    return cv_format(ret_name, error, "%s%ssegment_%s_%05" PRId64 ".%s",
                      whole_path ? cv_files_directory(segments->files) : "", whole_path ? "/" : "",
-                     segments->name, segments->first + number, segments->type->extension);
+                     segments->name, cv_segment_number(segment), segments->type->extension);
 }
 
 static int begin(struct cv_segments *segments, int64_t start, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    int result = file_name(segments, segments->list.count, true, &path, error);
+    int result = file_name(segments, &(struct cv_segment){.start = start}, true, &path, error);
     result = result ? result : segments->type->begin(segments->writer, path, error);
     if (result == 0) {
         segments->is_open = true;
@@ -508,7 +509,8 @@ static int announce(struct cv_segments *segments, size_t count, struct cv_error 
     int result = 0;
     while (result == 0 && segments->announced < count) {
         cv_auto_free char *name = NULL;
-        result = file_name(segments, segments->announced, false, &name, error);
+        result =
+            file_name(segments, &segments->list.segments[segments->announced], false, &name, error);
         result = result ? result
                         : cv_files_add(segments->files, CV_LADDER_STREAM, name,
                                        segments->type->content_type, error);
@@ -534,7 +536,7 @@ static int cut(struct cv_segments *segments, const AVPacket *packet, int64_t pts
         result = complete(segments, pts, packet->dts, error);
     }
     /* The first segment starts with the presentation, whenever its first packet does. */
-    bool goes_on = segments->list.count > 0 || segments->first > 0;
+    bool goes_on = segments->list.count > 0 || segments->goes_on;
     result = result ? result : begin(segments, goes_on ? pts : 0, error);
     int64_t length = av_rescale(CV_HLS_SEGMENT_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
     segments->next_cut = (pts / length + 1) * length;
@@ -593,14 +595,14 @@ static int join_tail(struct cv_segments *segments, struct cv_error *error)
     struct cv_segment_list *list = &segments->list;
     cv_auto_free char *path = NULL;
     cv_auto_free char *tail_path = NULL;
-    int result = file_name(segments, list->count - 2, true, &path, error);
-    result = result ? result : file_name(segments, list->count - 1, true, &tail_path, error);
+    struct cv_segment *target = &list->segments[list->count - 2];
+    const struct cv_segment *tail = &list->segments[list->count - 1];
+    int result = file_name(segments, target, true, &path, error);
+    result = result ? result : file_name(segments, tail, true, &tail_path, error);
     result = result ? result : append_file(path, tail_path, error);
     if (result != 0) {
         return result;
     }
-    struct cv_segment *target = &list->segments[list->count - 2];
-    const struct cv_segment *tail = &list->segments[list->count - 1];
     for (size_t i = list->key_count; i > 0 && list->keys[i - 1].segment == list->count - 1; i--) {
         list->keys[i - 1].segment--;
         list->keys[i - 1].offset += target->bytes;

@@ -9,10 +9,10 @@
 #include <libavcodec/avcodec.h>
 
 enum {
-    CV_HLS_KEY_US = 2 * 1000 * 1000,     /* Apple's authoring rules: a key frame every 2 s */
-    CV_HLS_SEGMENT_US = 4 * 1000 * 1000, /* two groups: quick seeks, few objects */
-    CV_HLS_TAIL_US = 500 * 1000,         /* a shorter last segment joins the one before */
-    CV_HLS_TARGET_COPIED_S = 15,         /* groups of 10 s and a half, cut where 4 s are over */
+    CV_HLS_KEY_US = 2 * 1000 * 1000,        /* Apple's authoring rules: a key frame every 2 s */
+    CV_HLS_SEGMENT_US = CV_LADDER_CHUNK_US, /* two groups: quick seeks, few objects */
+    CV_HLS_TAIL_US = 500 * 1000,            /* a shorter last segment joins the one before */
+    CV_HLS_TARGET_COPIED_S = 15,            /* groups of 10 s and a half, cut where 4 s are over */
     CV_HLS_REORDER_US = 20 * 1000 * 1000,
     CV_HLS_TARGET_S = 5, /* a key frame comes half a second late at most, a tail is no longer */
 };
@@ -24,7 +24,7 @@ struct cv_segments_params {
     enum cv_segment_format format;
     const AVCodecContext *codec; /* borrowed while opening */
     struct cv_files *files;      /* borrowed; told of each segment when it is final */
-    size_t first;                /* number of the first segment; not 0: the middle of a stream */
+    bool goes_on;                /* the first segment is not where the presentation begins */
     bool reordered; /* fragmented MP4: pictures may be shown before they are decoded, by less than
                        CV_HLS_REORDER_US */
 };
