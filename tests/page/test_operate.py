@@ -248,6 +248,23 @@ def test_a_command_is_run_by_the_form_of_its_schema(operator, place):
     place.queue.run("SELECT cancel_job(%s::uuid)", job)
 
 
+def test_a_command_is_defined_on_the_page(operator, place):
+    operator.open("/commands")
+    operator.see("summary", "Define a command").click()
+    operator.fill("form.make", key="greet", description="says hello")
+    operator.see("textarea[name=argv]").send_keys("/bin/echo\nhello")
+    operator.see("textarea[name=schema]").send_keys("{no")
+    operator.see("form.make button.main").click()
+    operator.see("form.make .fault", "The schema is not JSON")
+    field = operator.see("textarea[name=schema]")
+    field.clear()
+    field.send_keys('{"properties": {"name": {"type": "string"}}}')
+    operator.see("form.make button.main").click()
+    assert "/bin/echo hello" in operator.see("[data-id=greet]").text
+    assert place.queue.value("SELECT extract(epoch FROM time_limit)::int FROM job_definitions WHERE key = 'greet'") == 3600
+    place.queue.run("DELETE FROM job_definitions WHERE key = 'greet'")
+
+
 def test_a_workflow_is_checked_while_it_is_written(operator, place):
     operator.open("/workflows")
     operator.see("h2 a", "reindex").click()

@@ -213,6 +213,21 @@ def test_more_results_follow_and_back_finds_the_place(screen):
     screen.wait(lambda: abs(screen.script("return scrollY") - wanted) < 4, "the page to be where it was")
 
 
+def test_a_search_is_saved_in_this_browser(screen):
+    screen.open("/?q=bridge&kind=mention")
+    screen.see(".hit")
+    screen.see("button[title='Save the search']").click()
+    screen.see("button[title='Forget the search']")
+    screen.see(".brand").click()
+    screen.see(".saved a", "bridge · mention").click()
+    screen.see(".hit mark")
+    assert "kind=mention" in screen.driver.current_url
+    screen.see("button[title='Forget the search']").click()
+    screen.see(".brand").click()
+    screen.see(".start h1")
+    assert not screen.all(".saved a")
+
+
 def test_nothing_found_says_which_word_to_leave_out(screen):
     screen.open("/?q=bridge%20lang%3Afra")
     screen.see("[data-state=empty]", "Nothing found")

@@ -3,8 +3,12 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {isService, Overview} from '../parts/operate.js';
 import {empty} from '../parts/states.js';
+import {say} from '../parts/toast.js';
 import {go, goQuery, queried} from '../router.js';
 import {span, t} from '../text.js';
+
+const MINUTE_MS = 60000;
+const EXAMPLE = '{"properties": {"days": {"type": "integer"}}}';
 
 /** Whether an argument is there or not. */
 const isSwitch = (schema) => schema.type === 'boolean' || schema.const === true;
@@ -73,6 +77,38 @@ class CommandsScreen extends Overview {
             <p class="actions"><button class="main">${t('command.run')}</button></p></form>`;
     }
 
+    async define(event) {
+        event.preventDefault();
+        const values = Object.fromEntries(new FormData(event.target));
+        this.newFault = '';
+        try {
+            const body = {description: values.description, payload_schema: JSON.parse(values.schema || '{}'), is_public: values.is_public === 'on',
+                argv: values.argv.split('\n').map((part) => part.trim()).filter(Boolean), time_limit_ms: Number(values.minutes) * MINUTE_MS};
+            await ask(`/definitions/${encodeURIComponent(values.key)}`, {method: 'PUT', body});
+            say(t('command.done'));
+            event.target.reset();
+            this.isDefining = false;
+        } catch (problem) {
+            this.newFault = problem instanceof SyntaxError ? t('command.json', {why: problem.message}) : problem.text ?? problem.message;
+        }
+        await this.load();
+    }
+
+    /** A form for a command that is not there yet, or is to be another one. */
+    definition() {
+        return html`<details class="next" ?open=${this.isDefining} @toggle=${(event) => {
+            this.isDefining = event.target.open;
+        }}><summary class="button">${t('command.new')}</summary><form class="queue make" @submit=${(event) => this.define(event)}>
+            <label>${t('command.key')}<input name="key" required pattern="[a-z][a-z0-9\\-]{0,62}" autocomplete="off"></label>
+            <label>${t('command.description')}<input name="description" required maxlength="500" autocomplete="off"></label>
+            <label>${t('command.minutes')}<input name="minutes" type="number" min="1" max="10080" value="60" required></label>
+            <label>${t('command.is_public')}<input name="is_public" type="checkbox"></label>
+            <label>${t('command.argv')}<textarea class="code" name="argv" rows="4" required spellcheck="false" placeholder="/usr/bin/…"></textarea></label>
+            <label>${t('command.schema')}<textarea class="code" name="schema" rows="4" spellcheck="false" placeholder=${EXAMPLE}></textarea></label>
+            ${this.newFault ? html`<p class="fault" role="alert">${this.newFault}</p>` : nothing}
+            <p class="actions"><button class="main">${t('command.save')}</button></p></form></details>`;
+    }
+
     card(one) {
         const isOpen = queried('run') === one.key;
         const facts = [t('command.limit', {span: span(one.time_limit_ms)}), one.max_attempts && t('command.attempts', {n: one.max_attempts}),
@@ -91,7 +127,8 @@ class CommandsScreen extends Overview {
 
     content() {
         const {commands} = this.lists;
-        return commands.length ? html`<div class="queues">${commands.map((one) => this.card(one))}</div>` : empty('jobs', t('command.none'), t('command.none.text'));
+        return html`${isService() ? this.definition() : nothing}${commands.length ? html`<div class="queues">${commands.map((one) => this.card(one))}</div>`
+            : empty('jobs', t('command.none'), t(isService() ? 'command.none.text' : 'command.none.yours'))}`;
     }
 }
 customElements.define('screen-commands', CommandsScreen);

@@ -6,6 +6,7 @@ import {isLeaving} from '../parts/deletions.js';
 import {saveHits} from '../parts/export.js';
 import {facetList, NARROWING} from '../parts/facets.js';
 import {Pages, watchEnd} from '../parts/pages.js';
+import {saveButton, savedList} from '../parts/saved.js';
 import {card, empty, failure, skeleton} from '../parts/states.js';
 import {isWithoutWords, searchUrl, takeApart, without} from '../query.js';
 import {findPlace, goQuery, queried} from '../router.js';
@@ -176,6 +177,7 @@ class SearchScreen extends Element {
                 this.isFiltering = !this.isFiltering;
                 this.update();
             }}>${t('facets')}</button>
+            ${saveButton(() => this.update())}
             ${items.length ? html`<button class="plain" @click=${() => saveHits(this.pages.query)}><cv-icon name="download"></cv-icon>${t('export')}</button>` : nothing}
             ${items.length ? html`<label class="faint">${t('sort')} <select @change=${(event) => goQuery({sort: event.target.value})}>${SORTS.map((sort) => html`<option
                 value=${sort} ?selected=${(queried('sort') || SORTS[0]) === sort}>${t(`sort.${sort}`)}</option>`)}</select></label>` : nothing}</div>`;
@@ -206,7 +208,7 @@ class SearchScreen extends Element {
     start() {
         const {items, isAsked, problem} = this.pages;
         return html`<div class="start"><h1>${t('start.title')}</h1><p>${t('start.text')}</p>
-            <cv-search-box></cv-search-box></div>
+            <cv-search-box></cv-search-box>${savedList()}</div>
             <div class="page"><div class="heading"><h2>${t('start.recent')}</h2>
                 <a href="/videos">${t('start.all')}</a></div>
             ${problem ? failure(problem, () => this.pages.again()) : nothing}
