@@ -430,6 +430,45 @@ static void test_an_emoji_takes_no_contrast(void **state)
     assert_true(darkest < 24);
 }
 
+/* Two rows of letters 10 × 14 pixels, 4 pixels apart, with one component of `width` pixels through both in place of the
+ * letter at `place`; how many components there are when it has been looked at. */
+static size_t split_rows(int place, int width, struct ocr_components *components)
+{
+    enum { LETTERS = 8 };
+    struct cv_error error;
+
+    components->items = calloc(2 * LETTERS, sizeof(*components->items));
+    assert_non_null(components->items);
+    for (int i = 0; i < LETTERS; i++) {
+        struct ocr_component letter = {.box = {20 + i * 14, 40, 10, 14}, .peak = 200};
+        if (i == place) {
+            letter.box.width = width;
+            letter.box.height = 32;
+            components->items[components->count++] = letter;
+            continue;
+        }
+        components->items[components->count++] = letter;
+        letter.box.y = 58;
+        components->items[components->count++] = letter;
+    }
+    assert_int_equal(ocr_components_split(components, &error), 0);
+    return components->count;
+}
+
+static void test_letters_of_two_rows_that_touch_are_cut_apart(void **state)
+{
+    cv_auto(ocr_components_deinit) struct ocr_components within = {0}, before = {0}, bar = {0};
+
+    (void)state;
+    assert_int_equal(split_rows(3, 10, &within), 16);
+    assert_int_equal(within.items[6].box.height, 18);
+    assert_int_equal(within.items[7].box.y, 58);
+    assert_int_equal(within.items[7].box.height, 14);
+    /* an icon before two rows, a line between their words */
+    assert_int_equal(split_rows(0, 10, &before), 15);
+    assert_int_equal(split_rows(3, 2, &bar), 15);
+}
+
 static void test_text_is_cleaned_of_lone_marks(void **state)
 {
     (void)state;
@@ -481,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_a_glow_behind_letters_is_paper),
         cmocka_unit_test(test_emoji_are_cut_out_and_coloured_words_are_not),
         cmocka_unit_test(test_an_emoji_takes_no_contrast),
+        cmocka_unit_test(test_letters_of_two_rows_that_touch_are_cut_apart),
         cmocka_unit_test(test_text_is_cleaned_of_lone_marks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

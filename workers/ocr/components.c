@@ -356,6 +356,11 @@ static int compare_components(const void *left, const void *right)
     return (a->height > b->height) - (a->height < b->height);
 }
 
+void ocr_components_sort(struct ocr_components *components)
+{
+    qsort(components->items, components->count, sizeof(*components->items), compare_components);
+}
+
 /* What the labels of one cluster make up. */
 struct cluster {
     int left, top, right, bottom; /* inclusive */
@@ -524,8 +529,8 @@ static int make_items(struct labelling *all, struct ocr_components *ret_componen
             .is_inner = outer >= 0 && all->labels[outer].pixels > 0,
         };
     }
-    qsort(items, count, sizeof(*items), compare_components);
     *ret_components = (struct ocr_components){items, count};
+    ocr_components_sort(ret_components);
     return 0;
 }
 
@@ -544,8 +549,7 @@ static int collect(const struct ocr_frame *frame, struct labelling *all,
     }
     count_pieces(ret_components->items, ret_components->count, clusters);
     unite_pictures(frame, ret_components, clusters);
-    qsort(ret_components->items, ret_components->count, sizeof(*ret_components->items),
-          compare_components);
+    ocr_components_sort(ret_components);
     return 0;
 }
 

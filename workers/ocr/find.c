@@ -261,6 +261,7 @@ int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
     }
     int result = ocr_components_find(frame, &components, error);
     result = result ? result : remove_specks(&components, error);
+    result = result ? result : ocr_components_split(&components, error);
     for (int faint = 0; result == 0 && faint < 2; faint++) {
         for (int light = 0; result == 0 && light < 2; light++) {
             result = add_lines(frame, &components, light, faint, &lines, error);

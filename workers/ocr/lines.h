@@ -58,6 +58,12 @@ CV_MUST_CHECK int ocr_components_find(const struct ocr_frame *frame,
                                       struct ocr_components *ret_components,
                                       struct cv_error *error);
 
+/* Cuts components apart that are letters of two rows (split.c). */
+CV_MUST_CHECK int ocr_components_split(struct ocr_components *components, struct cv_error *error);
+
+/* By left edge, then top. */
+void ocr_components_sort(struct ocr_components *components);
+
 /* Groups components to lines, split at gaps as wide as columns have; ordered by top, then left. */
 CV_MUST_CHECK int ocr_lines_group(const struct ocr_components *components,
                                   struct ocr_lines *ret_lines, struct cv_error *error);
