@@ -14,6 +14,8 @@ ROLES = [
      "also enqueues, starts, cancels and retries what is its user's"),
     ("service_role", "the service", "everything but changing what is done: ended jobs and events"),
     ("cortana_worker", "the login of workers; a member of `service_role`", "the same"),
+    ("cortana_upkeep", "the login of the worker of commands",
+     "runs them, and does what the system's own commands do; sees how everything stands, but no text, secret or key"),
     ("cortana_metrics", "exporters and KEDA", "reads the views of how the fleet does, and nothing else"),
     ("the owner", "whoever applied the migrations; need not be a superuser", "the same as `service_role`, and "
      "changes the schema"),

@@ -4,13 +4,14 @@
 -- Supabase brings the roles anon, authenticated and service_role; on a plain PostgreSQL they are created here. The
 -- cortana_ roles are granted to the roles that programs log in with. A member of cortana_gateway may switch to the
 -- role that a token names (SET ROLE); until then it has none of those rights, because cortana_gateway is NOINHERIT.
+-- cortana_upkeep is a member of nothing: what it may do is granted to it by name (migrations/0023_upkeep.sql).
 
 DO $$
 DECLARE
     role_name text;
 BEGIN
     FOREACH role_name IN ARRAY ARRAY['anon', 'authenticated', 'service_role', 'cortana_app', 'cortana_worker',
-                                     'cortana_metrics', 'cortana_gateway'] LOOP
+                                     'cortana_upkeep', 'cortana_metrics', 'cortana_gateway'] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
             BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);

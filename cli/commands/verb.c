@@ -363,8 +363,11 @@ static void print_option(void *opaque, const struct cli_option *option)
 const char *cli_login_text(const struct cli_verb *verb)
 {
     static const char *const texts[] = {
-        [CLI_LOGIN_OPERATOR] = "Login: a member of cortana_worker or service_role, as those of the "
-                               "fleet and of upkeep are.",
+        [CLI_LOGIN_UPKEEP] =
+            "Login: a member of cortana_upkeep, cortana_worker or service_role, as "
+            "those of upkeep and of the fleet are.",
+        [CLI_LOGIN_OPERATOR] =
+            "Login: a member of cortana_worker or service_role, as that of the fleet is.",
         [CLI_LOGIN_OWNER] = "Login: the owner of the schema.",
     };
     return verb->local ? NULL : texts[verb->login];

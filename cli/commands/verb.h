@@ -34,6 +34,7 @@ struct cli_option {
 /* Whose rights a command needs; also says what is opened for it. */
 enum cli_login {
     CLI_LOGIN_NONE,     /* no database */
+    CLI_LOGIN_UPKEEP,   /* looks, but at no text, and clears up: sql/migrations/0023_upkeep.sql */
     CLI_LOGIN_OPERATOR, /* what the service may: look, enqueue, change what operators change */
     CLI_LOGIN_OWNER,    /* the schema's owner */
 };

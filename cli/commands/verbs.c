@@ -327,6 +327,7 @@ static const struct cli_option embeddings_add_options[] = {
 
 /* Most commands need an operator's rights and take --json. */
 #define OPERATOR_JSON .login = CLI_LOGIN_OPERATOR, .json = true
+#define UPKEEP_JSON .login = CLI_LOGIN_UPKEEP, .json = true
 
 const struct cli_verb cli_verbs[] = {
     {"run", "[VIDEO|FOLDER|URL|-]…", 0, MANY,
@@ -380,7 +381,7 @@ const struct cli_verb cli_verbs[] = {
              "kept is read from its frames. A local installation waits until that is done; a fleet "
              "is given runs (cortana runs).\n\n" NAMED_VIDEO,
      .options = reindex_options, .completion = CLI_COMPLETE_VIDEO, .store = true,
-     .long_lasting = true, OPERATOR_JSON, .run = cli_reindex},
+     .long_lasting = true, UPKEEP_JSON, .run = cli_reindex},
     {"delete", "VIDEO…", 1, MANY, "delete videos with all that was made of them",
      .text =
          "Deletes the rows at once; a job removes the objects, the original, too.\n\n" NAMED_VIDEO,
@@ -390,7 +391,7 @@ const struct cli_verb cli_verbs[] = {
              "With a video, its playlists, segments and pictures are checked, too: durations, key "
              "frames, codec names and rates against the bits, and that nothing is "
              "missing.\n\n" NAMED_VIDEO,
-     .completion = CLI_COMPLETE_VIDEO, .store = true, .unmigrated = true, OPERATOR_JSON,
+     .completion = CLI_COMPLETE_VIDEO, .store = true, .unmigrated = true, UPKEEP_JSON,
      .run = cli_doctor},
     {"env", "", 0, 0, "print the variables and the psql command of this installation",
      .text =
@@ -406,7 +407,7 @@ const struct cli_verb cli_verbs[] = {
      .text = "Compares the store with the tables. One line a finding: what it is, bytes, key. "
              "Originals without a row are never removed, unless their video was deleted: the "
              "scanner takes them in. Nothing is removed without --remove.",
-     .options = gc_options, .store = true, OPERATOR_JSON, .run = cli_gc},
+     .options = gc_options, .store = true, UPKEEP_JSON, .run = cli_gc},
     {"setup", "", 0, 0, "make database, logins, store and settings of a service on this machine",
      .text = "As root, once. Makes the database NAME with a login each for the schema's owner, the "
              "fleet, upkeep and the gateway, their passwords in files of root's, the settings in "
@@ -445,15 +446,15 @@ const struct cli_verb cli_verbs[] = {
      .text = "cortana manual | man -l - reads it at once. DIR gets cortana.1, cortana-search.1 …, "
              "made from the same texts as --help.",
      .completion = CLI_COMPLETE_FOLDER, .run = cli_manual},
-    {"videos list", "", 0, 0, "the videos, newest first", .options = videos_options, OPERATOR_JSON,
+    {"videos list", "", 0, 0, "the videos, newest first", .options = videos_options, UPKEEP_JSON,
      .run = cli_videos_list},
     {"videos show", "VIDEO", 1, 1, "one video: what it is, what was made of it, and its jobs",
      .text = NAMED_VIDEO, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .run = cli_videos_show},
 
     {"jobs list", "", 0, 0, "unfinished jobs first, then the newest", .options = jobs_list_options,
-     OPERATOR_JSON, .run = cli_jobs_list},
+     UPKEEP_JSON, .run = cli_jobs_list},
     {"jobs show", "JOB", 1, 1, "one job with its attempts and events", .options = jobs_show_options,
-     OPERATOR_JSON, .run = cli_jobs_show},
+     UPKEEP_JSON, .run = cli_jobs_show},
     {"jobs why", "JOB", 1, 1, "why it is not running", OPERATOR_JSON, .run = cli_jobs_why},
     {"jobs watch", "", 0, 0, "what is open and what runs, again every second",
      .options = jobs_watch_options, .login = CLI_LOGIN_OPERATOR, .run = cli_jobs_watch},
@@ -469,14 +470,14 @@ const struct cli_verb cli_verbs[] = {
     {"jobs resume", "[TYPE]", 0, 1, "claims go on", .options = jobs_resume_options, OPERATOR_JSON,
      .run = cli_jobs_resume},
     {"jobs archive", "", 0, 0, "old months of the timeline to the store",
-     .options = jobs_archive_options, .store = true, .login = CLI_LOGIN_OPERATOR,
+     .options = jobs_archive_options, .store = true, .login = CLI_LOGIN_UPKEEP,
      .run = cli_jobs_archive},
     {"jobs restore", "KEY", 1, 1, "an archive back into the tables", .store = true,
      .login = CLI_LOGIN_OPERATOR, .run = cli_jobs_restore},
 
-    {"runs list", "", 0, 0, "runs under way first, then the newest (50)", OPERATOR_JSON,
+    {"runs list", "", 0, 0, "runs under way first, then the newest (50)", UPKEEP_JSON,
      .run = cli_runs_list},
-    {"runs show", "RUN", 1, 1, "one run with its jobs in their order", OPERATOR_JSON,
+    {"runs show", "RUN", 1, 1, "one run with its jobs in their order", UPKEEP_JSON,
      .run = cli_runs_show},
     {"runs start", "WORKFLOW", 1, 1, "the active version of a workflow, for a video or on its own",
      .options = runs_start_options, OPERATOR_JSON, .run = cli_runs_start},
@@ -485,17 +486,17 @@ const struct cli_verb cli_verbs[] = {
     {"runs cancel", "RUN", 1, 1, "every job of it that is not done", OPERATOR_JSON,
      .run = cli_runs_cancel},
 
-    {"workflows list", "", 0, 0, "the active version of each", OPERATOR_JSON,
+    {"workflows list", "", 0, 0, "the active version of each", UPKEEP_JSON,
      .run = cli_workflows_list},
-    {"workflows show", "NAME", 1, 1, "its steps, as JSON", .login = CLI_LOGIN_OPERATOR,
+    {"workflows show", "NAME", 1, 1, "its steps, as JSON", .login = CLI_LOGIN_UPKEEP,
      .run = cli_workflows_show},
     {"workflows add", "NAME STEPS.json", 2, 2,
      "a new version, active from now on; runs under way keep theirs",
      .completion = CLI_COMPLETE_FILE, OPERATOR_JSON, .run = cli_workflows_add},
 
-    {"commands list", "", 0, 0, "the programs that may be run as jobs", OPERATOR_JSON,
+    {"commands list", "", 0, 0, "the programs that may be run as jobs", UPKEEP_JSON,
      .run = cli_commands_list},
-    {"commands show", "KEY", 1, 1, "a definition, as JSON", .login = CLI_LOGIN_OPERATOR,
+    {"commands show", "KEY", 1, 1, "a definition, as JSON", .login = CLI_LOGIN_UPKEEP,
      .run = cli_commands_show},
     {"commands run", "KEY", 1, 1, "enqueue it for a command-worker, and print the job's id",
      .options = commands_run_options, OPERATOR_JSON, .run = cli_commands_run},
@@ -508,8 +509,8 @@ const struct cli_verb cli_verbs[] = {
      .run = cli_commands_enable},
 
     {"schedules list", "", 0, 0, "all of them, with their next instant in their own zone",
-     OPERATOR_JSON, .run = cli_schedules_list},
-    {"schedules show", "NAME", 1, 1, "its definition, and what it did last", OPERATOR_JSON,
+     UPKEEP_JSON, .run = cli_schedules_list},
+    {"schedules show", "NAME", 1, 1, "its definition, and what it did last", UPKEEP_JSON,
      .run = cli_triggers_show},
     {"schedules next", "NAME|CRON", 1, 1,
      "its next five instants, or those of an expression like '30 2 * * mon-fri'",
@@ -528,12 +529,12 @@ const struct cli_verb cli_verbs[] = {
     {"schedules defaults", "", 0, 0,
      "bring back those of the schedules that come with it which are missing", OPERATOR_JSON,
      .run = cli_schedules_defaults},
-    {"schedules upkeep", "", 0, 0, "what schedulers do from time to time besides", OPERATOR_JSON,
+    {"schedules upkeep", "", 0, 0, "what schedulers do from time to time besides", UPKEEP_JSON,
      .run = cli_schedules_upkeep},
 
-    {"triggers list", "", 0, 0, "all of them, and what they did last", OPERATOR_JSON,
+    {"triggers list", "", 0, 0, "all of them, and what they did last", UPKEEP_JSON,
      .run = cli_triggers_list},
-    {"triggers show", "NAME", 1, 1, "its definition, and its last 20 times", OPERATOR_JSON,
+    {"triggers show", "NAME", 1, 1, "its definition, and its last 20 times", UPKEEP_JSON,
      .run = cli_triggers_show},
     {"triggers add", "NAME EVENT job|run|command|webhook TARGET [PAYLOAD]", 4, 5,
      "do something when something happens",
@@ -549,7 +550,7 @@ const struct cli_verb cli_verbs[] = {
      .options = triggers_emit_options, OPERATOR_JSON, .run = cli_triggers_emit},
 
     {"webhooks list", "", 0, 0, "all of them, their events, and what became of the last message",
-     OPERATOR_JSON, .run = cli_webhooks_list},
+     UPKEEP_JSON, .run = cli_webhooks_list},
     {"webhooks add", "NAME URL", 2, 2, "print the secret that its receiver checks signatures with",
      .options = webhooks_add_options, OPERATOR_JSON, .run = cli_webhooks_add},
     {"webhooks test", "NAME", 1, 1, "send it a message of type webhook.test", OPERATOR_JSON,
@@ -565,20 +566,20 @@ const struct cli_verb cli_verbs[] = {
     {"workers list", "", 0, 0, "the workers, and which are stale",
      .text = "A stale one has said nothing for longer than a lease lasts; its jobs are claimed by "
              "others.",
-     .options = workers_options, OPERATOR_JSON, .run = cli_workers_list},
+     .options = workers_options, UPKEEP_JSON, .run = cli_workers_list},
     {"workers drain", "WORKER", 1, 1,
      "it claims nothing more, and goes when what it runs has ended",
      .text = "The beginning of an id means all that begin so: a host, say.", OPERATOR_JSON,
      .run = cli_workers_drain},
 
     {"hosts list", "", 0, 0, "the machines, their CPU budgets and how full their disks are",
-     OPERATOR_JSON, .run = cli_hosts_list},
+     UPKEEP_JSON, .run = cli_hosts_list},
     {"hosts set", "HOST NAME=VALUE…", 2, MANY, "change what may run on a machine",
      .text =
          "cpu-budget=N  the sum of the weights of the jobs that run there at once; none: no limit",
      OPERATOR_JSON, .run = cli_hosts_set},
 
-    {"nodes list", "", 0, 0, "the machines that sleep, and which are awake", OPERATOR_JSON,
+    {"nodes list", "", 0, 0, "the machines that sleep, and which are awake", UPKEEP_JSON,
      .run = cli_nodes_list},
     {"nodes add", "NAME", 1, 1, "a machine that may be woken", .options = nodes_add_options,
      OPERATOR_JSON, .run = cli_nodes_add},
@@ -593,7 +594,7 @@ const struct cli_verb cli_verbs[] = {
      .text = "May run on several machines: each node is called once in 5 minutes.",
      .options = every_options, .login = CLI_LOGIN_OPERATOR, .run = cli_nodes_watch},
 
-    {"rules list", "", 0, 0, "by which rules jobs are claimed, a line a job type", OPERATOR_JSON,
+    {"rules list", "", 0, 0, "by which rules jobs are claimed, a line a job type", UPKEEP_JSON,
      .run = cli_rules_list},
     {"rules set", "TYPE NAME=VALUE…", 2, MANY,
      "change the rules of a job type, from the next claim on",
@@ -617,14 +618,14 @@ const struct cli_verb cli_verbs[] = {
      .json = true, .run = cli_bucket_init},
 
     {"embeddings list", "", 0, 0, "models, how many texts each has embedded, which one is in use",
-     OPERATOR_JSON, .run = cli_embeddings_list},
+     UPKEEP_JSON, .run = cli_embeddings_list},
     {"embeddings use", "MODEL", 1, 1, "embed the text of videos from the next run on",
      OPERATOR_JSON, .run = cli_embeddings_use},
     {"embeddings off", "", 0, 0, "no more", OPERATOR_JSON, .run = cli_embeddings_use},
     {"embeddings add", "[VIDEO]", 0, 1, "embed a video that is indexed already",
      .options = embeddings_add_options, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON,
      .run = cli_embeddings_add},
-    {"embeddings prune", "", 0, 0, "forget vectors of texts that are gone", OPERATOR_JSON,
+    {"embeddings prune", "", 0, 0, "forget vectors of texts that are gone", UPKEEP_JSON,
      .run = cli_embeddings_prune},
 };
 const size_t cli_verb_count = CV_COUNT(cli_verbs);

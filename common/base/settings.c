@@ -25,6 +25,7 @@ static const struct {
     {"STORE_URL", false},
     {"S3_BUCKET", false},
     {"S3_ENDPOINT", false},
+    {"S3_PUBLIC_ENDPOINT", false},
     {"S3_REGION", false},
     {"S3_ACCESS_KEY_ID", true},
     {"S3_SECRET_ACCESS_KEY", true},

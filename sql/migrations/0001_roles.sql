@@ -5,7 +5,7 @@
 -- functions that return the current user; `api` holds what the HTTP API calls.
 --
 -- The role that applies the migrations owns the schema. This role need not be a superuser. It must own the database
--- (CREATE EXTENSION, CREATE SCHEMA, ALTER DATABASE), and have CREATEROLE if one of the seven roles is missing.
+-- (CREATE EXTENSION, CREATE SCHEMA, ALTER DATABASE), and have CREATEROLE if one of the eight roles is missing.
 
 -- ---- schemas ---------------------------------------------------------------------------------------------
 
@@ -14,7 +14,8 @@ COMMENT ON SCHEMA cortana IS 'What only cortana''s own functions and programs us
 CREATE SCHEMA IF NOT EXISTS extensions;
 CREATE SCHEMA IF NOT EXISTS auth;
 GRANT USAGE ON SCHEMA auth TO anon, authenticated, service_role;
-GRANT USAGE ON SCHEMA public, cortana, extensions TO anon, authenticated, service_role, cortana_metrics;
+GRANT USAGE ON SCHEMA public, cortana, extensions TO anon, authenticated, service_role, cortana_upkeep,
+    cortana_metrics;
 
 CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA extensions;
 CREATE EXTENSION IF NOT EXISTS fuzzystrmatch SCHEMA extensions;
@@ -105,12 +106,15 @@ LANGUAGE sql STABLE
 RETURN pg_has_role(CASE current_setting('role') WHEN 'none' THEN session_user
                                                 ELSE current_setting('role')::name END,
                    'service_role', 'USAGE')
+    OR pg_has_role(CASE current_setting('role') WHEN 'none' THEN session_user
+                                                ELSE current_setting('role')::name END,
+                   'cortana_upkeep', 'USAGE')
     OR has_schema_privilege(CASE current_setting('role') WHEN 'none' THEN session_user
                                                          ELSE current_setting('role')::name END,
                             'cortana', 'CREATE');
 COMMENT ON FUNCTION cortana.acts_for_everyone IS
-    'Whether the caller acts for the whole service: it is a member of service_role, or may create objects in the '
-    'schema cortana, as its owner. Inside a SECURITY DEFINER function, too, this looks at the role of the session, '
+    'Whether the caller acts for the whole service: it is a member of service_role or cortana_upkeep, or may create '
+    'objects in the schema cortana, as its owner. Inside a SECURITY DEFINER function, too, this looks at the role of the session, '
     'not at the owner of the function. One expression without a sub-select, so that the planner can inline it.';
 
 CREATE FUNCTION cortana.may_touch(p_tenant_id uuid) RETURNS boolean

@@ -33,8 +33,15 @@ def podman(*arguments, check=True, **options):
     done = subprocess.run(["podman", *map(str, arguments)], env=environment, text=True, check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     if check and done.returncode != 0:
-        raise RuntimeError(f"podman {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+        raise RuntimeError(f"podman {' '.join(map(str, arguments))}: {done.stdout.strip()} {done.stderr.strip()}")
     return done.stdout.strip()
+
+
+def log_of(container):
+    """What a container has written, on both of its channels."""
+    environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")}
+    return subprocess.run(["podman", "logs", container], env=environment, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
 
 
 class Pod:
@@ -78,9 +85,7 @@ class Pod:
         podman("kill", "--signal", "KILL", self.name)
 
     def log(self):
-        environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")}
-        return subprocess.run(["podman", "logs", self.name], env=environment, text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+        return log_of(self.name)
 
     def remove(self):
         podman("rm", "--force", "--time", 0, "--volumes", self.name, check=False)

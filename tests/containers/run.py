@@ -52,11 +52,12 @@ def say(text):
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def build(base, tag, **arguments):
+def build(base, image, context=ROOT, target=None, **arguments):
     began = time.monotonic()
     options = [f"--build-arg={key}={value}" for key, value in {"BASE": base, **arguments}.items()]
+    options += [f"--target={target}"] if target else []
     subprocess.run(["buildah", "bud", "--isolation", "chroot", "--layers", "--timestamp", "0", *options,
-                    "-t", f"{REPOSITORY}:{tag}", "."], cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
+                    "-t", image, "."], cwd=context, check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL if not os.environ.get("V") else None,
                    env={**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")})
     return time.monotonic() - began
@@ -380,7 +381,8 @@ def main():
         sys.exit("containers of their own network need root")
     if not options.image:
         make_base()
-        say(f"image built in {build(BASE, OLD):.0f} s")
+        seconds = build(BASE, f"{REPOSITORY}:{OLD}")
+        say(f"image built in {seconds:.0f} s")
     podman("tag", f"{REPOSITORY}:{OLD}", f"{REPOSITORY}:{NEW}")
     system, passed, failed = System(), 0, 0
     try:

@@ -203,6 +203,20 @@ def test_urls_work_without_credentials_and_only_as_signed(store):
         assert "error" in store.try_call("presign", key="k", method=method, seconds=seconds)
 
 
+def test_urls_may_have_a_name_of_their_own(s3_server, bucket, program):
+    """The server as browsers reach it, which is not how this program does."""
+    client = StoreClient(program("store-commands"), {
+        **s3_server.environment(bucket), "S3_PUBLIC_ENDPOINT": "http://localhost:%d" % s3_server.port})
+    try:
+        client.put(key="a", text="x")
+        url = client.presign(key="a", method="GET")["url"]
+        assert url.startswith(f"http://localhost:{s3_server.port}/{bucket}/a?")
+        with urllib.request.urlopen(url) as answer:
+            assert answer.read() == b"x"
+    finally:
+        client.close_process()
+
+
 def test_the_bucket_takes_its_rules(store):
     rule = ("<LifecycleConfiguration><Rule><ID>clips</ID><Prefix>videos/clips/</Prefix>"
             "<Status>Enabled</Status><Expiration><Days>30</Days></Expiration></Rule>"

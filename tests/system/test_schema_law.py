@@ -152,7 +152,7 @@ def test_extensions_lie_in_a_schema_of_their_own(queue):
 
 
 def test_nobody_but_the_owner_makes_objects(queue):
-    for role in ("anon", "authenticated", "service_role", "cortana_app", "cortana_worker", "cortana_metrics"):
+    for role in ("anon", "authenticated", "service_role", "cortana_app", "cortana_worker", "cortana_upkeep", "cortana_metrics"):
         assert queue.value("SELECT has_database_privilege(%s, current_database(), 'TEMPORARY')", role) is False
         for schema in ("public", "cortana", "extensions", "auth"):
             assert queue.value("SELECT has_schema_privilege(%s, %s, 'CREATE')", role, schema) is False

@@ -80,7 +80,7 @@ def server(shared_cluster, tmp_path):
     yield name, tmp_path / "etc", ["--yes", "--etc", tmp_path / "etc", "--user", "nobody",
                                    "--admin", shared_cluster.url(), "--store", f"dir:{tmp_path}/store"]
     run_sql(shared_cluster, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-    for login in ("fleet", "upkeep", "api", "owner"):
+    for login in ("fleet", "keeper", "api", "owner"):
         run_sql(shared_cluster, f"DROP ROLE IF EXISTS {name}_{login}")
 
 
@@ -100,10 +100,11 @@ def test_setup_makes_a_server_and_upgrade_keeps_it(cortana, server, tmp_path):
     for words in (["jobs"], ["videos"], ["gc"], ["rules"]):
         cortana(*words, CORTANA_CONFIG=etc / "cortana.conf")
     assert len(cortana("token", "--user", uuid.uuid4(), CORTANA_CONFIG=etc / "cortana.conf").split(".")) == 3
-    with psycopg2.connect(secrets[1].read_text().strip()) as fleet:
-        cursor = fleet.cursor()
-        cursor.execute("SELECT current_user, pg_has_role('cortana_worker', 'USAGE')")
-        assert cursor.fetchone() == (f"{name}_fleet", True)
+    for secret, login, role in ((secrets[1], "fleet", "cortana_worker"), (secrets[2], "keeper", "cortana_upkeep")):
+        with psycopg2.connect(secret.read_text().strip()) as connection:
+            cursor = connection.cursor()
+            cursor.execute("SELECT current_user, pg_has_role(%s, 'USAGE'), pg_has_role('service_role', 'USAGE')", (role,))
+            assert cursor.fetchone() == (f"{name}_{login}", True, login == "fleet")
 
     kept = {path: path.read_text() for path in etc.rglob("*") if path.is_file()}
     again = cortana("setup", *options)

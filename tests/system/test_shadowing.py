@@ -5,7 +5,7 @@ import psycopg2
 import pytest
 from jobs import Queue
 
-OUTER_ROLES = ["anon", "authenticated", "cortana_app", "cortana_metrics", "service_role", "cortana_worker"]
+OUTER_ROLES = ["anon", "authenticated", "cortana_app", "cortana_metrics", "service_role", "cortana_worker", "cortana_upkeep"]
 ARGUMENTS = {"uuid": "gen_random_uuid()", "text": "'x'", "jsonb": "'{}'", "integer": "1", "bigint": "1",
              "boolean": "true", "interval": "'1 minute'", "timestamp with time zone": "now()",
              "real": "0.5", "double precision": "0.5", "numeric": "30", "text[]": "'{x}'",

@@ -226,7 +226,7 @@ int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, cha
     if (result) {
         return result;
     }
-    cv_s3_pairs_add(&headers, "host", config->host);
+    cv_s3_pairs_add(&headers, "host", config->public_host);
     for (size_t i = 0; params->headers && i < params->headers->count; i++) {
         const struct cv_s3_pair *header = &params->headers->items[i];
         cv_s3_pairs_add(&headers, header->name, header->value);
@@ -249,7 +249,7 @@ int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, cha
         return result;
     }
     cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
-    cv_buffer_printf(&url, "%s://%s", config->scheme, config->host);
+    cv_buffer_printf(&url, "%s://%s", config->public_scheme, config->public_host);
     cv_s3_encode(&url, path, true);
     cv_buffer_printf(&url, "?%s", query);
     return cv_buffer_take(&url, ret_url, error);

@@ -25,6 +25,8 @@ void cv_s3_config_deinit(struct cv_s3_config *config)
     free(config->prefix);
     free(config->scheme);
     free(config->host);
+    free(config->public_scheme);
+    free(config->public_host);
     free(config->base);
     free(config->region);
     free(config->ca_file);
@@ -95,7 +97,8 @@ static int is_path_style(const struct cv_s3_config *config, bool is_aws, bool *r
     return 0;
 }
 
-static int take_part(CURLU *url, CURLUPart part, char **ret_text, struct cv_error *error)
+static int take_part(CURLU *url, const char *setting, CURLUPart part, char **ret_text,
+                     struct cv_error *error)
 {
     char *text = NULL;
     CURLUcode code = curl_url_get(url, part, &text, 0);
@@ -103,52 +106,53 @@ static int take_part(CURLU *url, CURLUPart part, char **ret_text, struct cv_erro
         return cv_format(ret_text, error, "%s", "");
     }
     if (code != CURLUE_OK) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "S3_ENDPOINT cannot be understood");
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s cannot be understood", setting);
     }
     int result = cv_format(ret_text, error, "%s", text);
     curl_free(text);
     return result;
 }
 
-static int parse_endpoint(struct cv_s3_config *config, const char *endpoint, bool is_aws,
+/* `setting` names where `endpoint` comes from; `ret_host` is as in the Host header. */
+static int parse_endpoint(const struct cv_s3_config *config, const char *setting,
+                          const char *endpoint, bool path_style, char **ret_scheme, char **ret_host,
                           struct cv_error *error)
 {
+    cv_auto_free char *own = NULL;
+    if (!strstr(endpoint, "://") && cv_format(&own, error, "https://%s", endpoint)) {
+        return -1;
+    }
     cv_auto(curl_url_cleanup) CURLU *url = curl_url();
-    if (!url || curl_url_set(url, CURLUPART_URL, endpoint, 0) != CURLUE_OK) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "S3_ENDPOINT is no URL: use https://HOST[:PORT]");
+    if (!url || curl_url_set(url, CURLUPART_URL, own ? own : endpoint, 0) != CURLUE_OK) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is no URL: use https://HOST[:PORT]",
+                       setting);
     }
     cv_auto_free char *host = NULL;
     cv_auto_free char *port = NULL;
     cv_auto_free char *path = NULL;
-    bool path_style = true;
-    int result = take_part(url, CURLUPART_SCHEME, &config->scheme, error);
-    result = result ? result : take_part(url, CURLUPART_HOST, &host, error);
-    result = result ? result : take_part(url, CURLUPART_PORT, &port, error);
-    result = result ? result : take_part(url, CURLUPART_PATH, &path, error);
-    result = result ? result : is_path_style(config, is_aws, &path_style, error);
+    int result = take_part(url, setting, CURLUPART_SCHEME, ret_scheme, error);
+    result = result ? result : take_part(url, setting, CURLUPART_HOST, &host, error);
+    result = result ? result : take_part(url, setting, CURLUPART_PORT, &port, error);
+    result = result ? result : take_part(url, setting, CURLUPART_PATH, &path, error);
     if (result) {
         return result;
     }
-    config->tls = strcmp(config->scheme, "https") == 0;
-    if (!config->tls && strcmp(config->scheme, "http") != 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "S3_ENDPOINT is neither http nor https");
+    bool tls = strcmp(*ret_scheme, "https") == 0;
+    if (!tls && strcmp(*ret_scheme, "http") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is neither http nor https", setting);
     }
     if (strcmp(path, "/") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "S3_ENDPOINT has a path; the bucket belongs into STORE_URL=s3://BUCKET");
+                       "%s has a path; the bucket belongs into STORE_URL=s3://BUCKET", setting);
     }
     if (!path_style && is_address(host)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "S3_ADDRESSING=virtual needs a host name in S3_ENDPOINT, not an address");
+                       "S3_ADDRESSING=virtual needs a host name in %s, not an address", setting);
     }
     /* A port that is the scheme's own is not sent, and so must not be signed. */
-    bool usual = strcmp(port, config->tls ? "443" : "80") == 0 || port[0] == '\0';
-    result = cv_format(&config->host, error, "%s%s%s%s%s", path_style ? "" : config->bucket,
-                       path_style ? "" : ".", host, usual ? "" : ":", usual ? "" : port);
-    return result ? result
-                  : cv_format(&config->base, error, "%s%s", path_style ? "/" : "",
-                              path_style ? config->bucket : "");
+    bool usual = strcmp(port, tls ? "443" : "80") == 0 || port[0] == '\0';
+    return cv_format(ret_host, error, "%s%s%s%s%s", path_style ? "" : config->bucket,
+                     path_style ? "" : ".", host, usual ? "" : ":", usual ? "" : port);
 }
 
 static int read_endpoint(struct cv_s3_config *config, struct cv_error *error)
@@ -157,14 +161,26 @@ static int read_endpoint(struct cv_s3_config *config, struct cv_error *error)
     const char *endpoint = env_of("S3_ENDPOINT", "AWS_ENDPOINT_URL_S3");
     endpoint = endpoint ? endpoint : cv_env("AWS_ENDPOINT_URL", NULL);
     bool is_aws = !endpoint || strstr(endpoint, ".amazonaws.com");
-    int result = 0;
+    bool path_style = true;
     if (!endpoint) {
         const char *suffix = strncmp(config->region, "cn-", 3) == 0 ? ".cn" : "";
-        result = cv_format(&own, error, "https://s3.%s.amazonaws.com%s", config->region, suffix);
-    } else if (!strstr(endpoint, "://")) {
-        result = cv_format(&own, error, "https://%s", endpoint);
+        if (cv_format(&own, error, "https://s3.%s.amazonaws.com%s", config->region, suffix)) {
+            return -1;
+        }
+        endpoint = own;
     }
-    return result ? result : parse_endpoint(config, own ? own : endpoint, is_aws, error);
+    const char *public = cv_env("S3_PUBLIC_ENDPOINT", endpoint);
+    int result = is_path_style(config, is_aws, &path_style, error);
+    result = result ? result
+                    : parse_endpoint(config, "S3_ENDPOINT", endpoint, path_style, &config->scheme,
+                                     &config->host, error);
+    result = result ? result
+                    : parse_endpoint(config, "S3_PUBLIC_ENDPOINT", public, path_style,
+                                     &config->public_scheme, &config->public_host, error);
+    config->tls = config->scheme && strcmp(config->scheme, "https") == 0;
+    return result ? result
+                  : cv_format(&config->base, error, "%s%s", path_style ? "/" : "",
+                              path_style ? config->bucket : "");
 }
 
 static int read_limits(struct cv_s3_config *config, struct cv_error *error)

@@ -9,7 +9,9 @@ struct cv_s3_config {
     char *scheme; /* "http" or "https" */
     char *host;   /* as in the Host header: with the port where it is not the scheme's own, with
                        the bucket in virtual-host style */
-    char *base;   /* not encoded path in front of "/key": "" or "/bucket" */
+    char *public_scheme; /* the same two, as others reach the server with URLs that we sign */
+    char *public_host;
+    char *base; /* not encoded path in front of "/key": "" or "/bucket" */
     char *region;
     char *ca_file; /* NULL: the system's */
     bool tls;

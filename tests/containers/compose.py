@@ -1,0 +1,171 @@
+#!/usr/bin/python3
+"""One server of containers as compose.yaml has it, by podman-compose: from nothing to a clip, stopped, and started
+again with everything there.
+
+usage: tests/containers/compose.py [--image]
+
+Without --image all images are built. Needs root. Prints a line a step, and last "N passed, M failed".
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "system"))
+sys.path.insert(0, str(HERE))
+
+from conftest import find_program  # noqa: E402
+from pods import log_of, podman  # noqa: E402
+from run import BASE, OLD, REPOSITORY, build, make_base, say  # noqa: E402
+from store_client import StoreClient  # noqa: E402
+
+IMAGES = {"database": "localhost/cortana-database:15", "objects": "localhost/cortana-objects:16"}
+DEADLINE = 300
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    def __init__(self):
+        self.name = f"cv{uuid.uuid4().hex[:8]}"
+        self.port, self.s3_port = free_port(), free_port()
+        self.owner = str(uuid.uuid4())
+        self.token = self.video = None
+
+    def compose(self, *words):
+        environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf"), "OBJECTS_GIB": "4",
+                       "CORTANA_PORT": str(self.port), "OBJECTS_PORT": str(self.s3_port)}
+        done = subprocess.run(["podman-compose", "-p", self.name, *words], cwd=ROOT, env=environment, text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            raise RuntimeError(f"podman-compose {words}: {done.stdout[-2000:]}")
+
+    def inside(self, service, *command):
+        return podman("exec", f"{self.name}_{service}_1", *command)
+
+    def has_ended(self, service):
+        return podman("inspect", "--format", "{{.State.Status}} {{.State.ExitCode}}", f"{self.name}_{service}_1") == "exited 0"
+
+    def ask(self, path, body=None):
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/api/v1{path}", headers=headers,
+                                         data=json.dumps(body).encode() if body else None)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read()
+
+    def get(self, path, body=None):
+        return json.loads(self.ask(path, body))
+
+    def wait(self, condition, what):
+        end = time.monotonic() + DEADLINE
+        while time.monotonic() < end:
+            try:
+                value = condition()
+                if value:
+                    return value
+            except (OSError, urllib.error.URLError):
+                pass  # it is not up yet
+            time.sleep(0.3)
+        raise AssertionError(f"waited {DEADLINE} s for {what}")
+
+    def logs(self):
+        for name in podman("ps", "--all", "--format", "{{.Names}}", "--filter", f"name={self.name}_").split():
+            print(f"--- {name}\n{log_of(name)[-2500:]}")
+
+
+def up(server):
+    began = time.monotonic()
+    server.compose("up", "--no-build", "--detach")
+    server.token = server.wait(lambda: token_of(server), "the gateway's container")
+    server.wait(lambda: server.get("/videos?limit=1"), "the API")
+    server.wait(lambda: server.has_ended("bucket"), "the bucket")
+    say(f"  the API answers and the bucket is there after {time.monotonic() - began:.0f} s")
+
+
+def token_of(server):
+    return podman("exec", f"{server.name}_gateway_1", "cortana", "token", "--user", server.owner, check=False)
+
+
+def upload_to_clip(server):
+    keys = {name: server.inside("scanner", "cat", f"/secrets/{name}") for name in ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")}
+    store = StoreClient(find_program("store-commands"), {
+        **keys, "STORE_URL": "s3://cortana", "S3_ENDPOINT": f"http://127.0.0.1:{server.s3_port}", "S3_REGION": "us-east-1"})
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        video = pathlib.Path(folder) / "talk.mp4"
+        subprocess.run(["ffmpeg", "-v", "error", "-ss", "1", "-t", "3", "-i", ROOT / "fixtures/subtitles.mp4", "-c:v", "libx264",
+                        "-preset", "ultrafast", "-an", video], check=True)
+        store.put(key=f"inbox/{server.owner}/talk.mp4", path=str(video))
+    store.process.kill()
+    server.wait(lambda: [v for v in server.get("/videos")["items"] if v["status"] == "ready"], "the video")
+    (video,) = server.get("/videos")["items"]
+    server.video = video["id"]
+    lines = server.get(f"/videos/{server.video}/segments")["items"]
+    assert lines, "no text was found"
+    clip = server.get("/clips", {"video_id": server.video, "t_start": 500, "t_end": 1500})
+    done = server.wait(lambda: (c := server.get(f"/clips/{clip['id']}?wait=10"))["state"] == "done" and c, "the clip")
+    assert done["url"], done
+    say(f"  upload to clip: {time.monotonic() - began:.0f} s, {len(lines)} lines of text")
+    server.found = lines
+
+
+def keep_house(server):
+    """The programs of schedules, with the login that they have here."""
+    for command in (["cortana", "gc"], ["cortana", "jobs"], ["cortana", "doctor"]):
+        server.inside("command", *command)
+
+
+def stop_and_start(server):
+    server.compose("down")
+    up(server)
+    assert server.get(f"/videos/{server.video}/segments")["items"] == server.found
+    assert len(server.ask(f"/videos/{server.video}/poster")) > 1000
+
+
+STEPS = [up, upload_to_clip, keep_house, stop_and_start]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--image", action="store_true", help="take the images that are there")
+    if not parser.parse_args().image:
+        make_base()
+        seconds = build(BASE, f"{REPOSITORY}:{OLD}")
+        say(f"image built in {seconds:.0f} s")
+    for target, image in IMAGES.items():
+        if not podman("images", "--quiet", image):
+            say(f"{target} built in {build(BASE, image, context=ROOT / 'install/containers', target=target):.0f} s")
+    assert podman("images", "--quiet", f"{REPOSITORY}:{OLD}")
+    server, passed, failed = Server(), 0, 0
+    try:
+        for step in STEPS:
+            say(step.__name__)
+            step(server)
+            passed += 1
+    except Exception as problem:  # noqa: BLE001: what comes after a failed step means nothing
+        failed += 1
+        say(f"FAILED: {problem!r}")
+        server.logs()
+    finally:
+        server.compose("down", "--volumes")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
