@@ -68,7 +68,7 @@ GRANT EXECUTE ON FUNCTION claim_jobs, renew_lease, report_progress, fence_job, c
     cortana.release_dependents, cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease,
     cortana.numbered_key, cortana.is_output, report_disk, report_worker, hand_on, continue_step,
     cortana.begin_step, cortana.step_payload, cortana.settle_runs, cortana.schema_state, cortana.take_lock,
-    cortana.acts_for_everyone, plan_command, cortana.fill_argument, json_schema_fault, cortana.json_format_fits,
+    cortana.acts_for_everyone, plan_command, cortana.command_files, cortana.fill_argument, json_schema_fault, cortana.json_format_fits,
     cortana.json_schema_defect TO cortana_upkeep;
 
 -- ---- what its commands do ----------------------------------------------------------------------------------
