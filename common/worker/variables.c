@@ -26,6 +26,7 @@ static const struct {
     {"CORTANA_*", 0},
     {"ASAN_OPTIONS", 0},
     {"LSAN_OPTIONS", 0},
+    {"TSAN_OPTIONS", 0},
     {"UBSAN_OPTIONS", 0},
     {"STORE_URL", CV_NEEDS_STORE_ACCESS | CV_STAGE_RUNS_PROGRAMS},
     {"http_proxy", CV_NEEDS_STORE_ACCESS | CV_STAGE_RUNS_PROGRAMS},
