@@ -26,7 +26,7 @@ enum {
 struct cv_segments *cv_ladder_segments(const struct cv_ladder *ladder, size_t rendition)
 {
     if (rendition < ladder->first_encoded) {
-        return cv_copy_segments(ladder->copy);
+        return ladder->copy ? cv_copy_segments(ladder->copy) : NULL; /* who joins has none */
     }
     struct cv_rendition *encoded = ladder->renditions[rendition];
     return encoded ? cv_rendition_segments(encoded) : NULL;
