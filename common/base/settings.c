@@ -61,6 +61,7 @@ static const struct {
     {"CORTANA_JWKS_ALLOW", false},
     {"CORTANA_JWKS_CA_FILE", false},
     {"CORTANA_API_RATES", false},
+    {"CORTANA_MEDIA", false},
     {"CORTANA_TRUSTED_PROXIES", false},
     {"CORTANA_JWT_ISSUER", false},
     {"CORTANA_JWT_AUDIENCE", false},
