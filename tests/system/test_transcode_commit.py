@@ -1,6 +1,7 @@
 """What the transcode worker leaves in the tables."""
 import subprocess
 
+import psycopg2
 import pytest
 from pipeline import Pipeline
 
@@ -51,6 +52,13 @@ def test_a_file_that_is_cut_off_says_so(pipeline, fixtures_dir, tmp_path, contai
         video, _ = run(pipeline, path)
         truncated += pipeline.query("SELECT truncated FROM videos WHERE id = %s", video)[0]
     assert truncated == [False, True]
+
+
+@pytest.mark.parametrize("column", ["duration", "fps"])
+@pytest.mark.parametrize("value", ["Infinity", "NaN", "-1", "1e300"])
+def test_measures_of_a_video_are_numbers_that_can_be(queue, column, value):
+    with pytest.raises(psycopg2.errors.CheckViolation):
+        queue.run(f"INSERT INTO videos ({column}) VALUES (%s)", value)
 
 
 def test_wishes_are_handed_on_and_silence_is_null(pipeline, fixtures_dir):
