@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import pathlib
 import re
 import socket
 import urllib.parse
@@ -36,16 +35,12 @@ def gateway(program, place, library, tmp_path_factory):
     assert started.process.stop() == 0
 
 
-def peak_kib(gateway):
-    return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{gateway.process.pid}/status").read_text()).group(1))
-
-
 def test_many_lines_take_little_memory(gateway, library, long_video):
     gateway.ask(f"/videos/{library.videos['own']}/export?format=csv", OWNER)
-    before = peak_kib(gateway)
+    before = gateway.memory_peak_kib()
     got = {kind: gateway.ask(f"/videos/{long_video}/export?format={kind}", OWNER) for kind in ("csv", "jsonl", "json", "srt", "txt")}
     assert all(answer.status == 200 and int(answer.headers["Content-Length"]) == len(answer.data) > 3e6 for answer in got.values())
-    assert peak_kib(gateway) - before < MEMORY_KIB
+    assert gateway.memory_peak_kib() - before < MEMORY_KIB
     rows = list(csv.reader(io.StringIO(got["csv"].data.decode(), newline=""), strict=True))
     assert [row[5] for row in rows[1:]] == [f"line {n} of a long recording" for n in range(LINES)]
     lines = [json.loads(line) for line in got["jsonl"].data.splitlines()]

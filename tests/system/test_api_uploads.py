@@ -3,9 +3,7 @@
 import base64
 import hashlib
 import os
-import pathlib
 import random
-import re
 import threading
 import urllib.error
 import urllib.request
@@ -176,10 +174,7 @@ def test_a_request_that_breaks_off(gateway, store):
 
 def test_the_length_of_a_request_costs_no_memory(gateway, store):
     """20 MB in one request; how many they are has to be said."""
-    def peak_kib():
-        return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{gateway.process.pid}/status").read_text()).group(1))
-
-    before, upload = peak_kib(), begin(gateway, len(BIG))
+    before, upload = gateway.memory_peak_kib(), begin(gateway, len(BIG))
     connection = gateway.connect()
     connection.putrequest("PATCH", upload["location"])
     for name, value in (("Authorization", f"Bearer {OWNER}"), ("Content-Type", "application/offset+octet-stream"),
@@ -190,7 +185,7 @@ def test_the_length_of_a_request_costs_no_memory(gateway, store):
     connection.close()
     assert send(gateway, upload, 0, BIG).status == 204
     assert (store / f"videos/original/{upload['id']}/master.mp4").read_bytes() == BIG
-    assert peak_kib() - before < 8 * 1024
+    assert gateway.memory_peak_kib() - before < 8 * 1024
 
 
 def test_creation_as_tus_has_it(gateway, place):
