@@ -93,8 +93,9 @@ def test_what_is_no_video_is_refused_with_words(screen):
     screen.see("button.main", "Upload")
     screen.script(DROP, "drop", "letter.txt")
     assert "extension" in row(screen, "letter.txt", "failed").text
-    screen.see(".uploads button[aria-label^='Give this upload up']").send_keys(Keys.ENTER)
-    screen.wait(lambda: not screen.all(".uploads li"), "it to go")
+    give_up = ".uploads button[aria-label='Give this upload up: letter.txt']"
+    screen.see(give_up).send_keys(Keys.ENTER)
+    screen.wait(lambda: not screen.all(give_up), "it to go")
 
 
 # ---- live ------------------------------------------------------------------------------------------
