@@ -79,11 +79,11 @@ static void prefer_as_victim(void)
     tell_kernel("/proc/self/oom_score_adj", "500");
 }
 
-/* Half of the CPU time that a process gets which does not yield. Where the kernel groups processes by session,
+/* Half of the CPU time that its worker gets, whatever that one's niceness is. Where the kernel groups processes by session,
  * niceness counts only within a session, and the session has one of its own. */
 static void yield_to_others(void)
 {
-    (void)setpriority(PRIO_PROCESS, 0, 3);
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 3);
     tell_kernel("/proc/self/autogroup", "3");
 }
 
