@@ -39,14 +39,8 @@ static int output_error;
 static ssize_t write_output(void *cookie, const char *data, size_t length)
 {
     (void)cookie;
-    size_t done = 0;
-    while (done < length && output_error == 0) {
-        ssize_t step = write(STDOUT_FILENO, data + done, length - done);
-        if (step >= 0) {
-            done += (size_t)step;
-        } else if (errno != EINTR) {
-            output_error = errno;
-        }
+    if (output_error == 0 && cv_write_all(STDOUT_FILENO, data, length)) {
+        output_error = errno;
     }
     return (
         ssize_t)length; /* the rest is dropped: the command ends as it would, and main says why */

@@ -15,11 +15,6 @@ static const char key_mark[] = "cvk_";
 #define COOKIE_NAME "__Host-cortana"
 #define COOKIE_NAME_PLAIN "cortana"
 
-static const char *header(const struct exchange *exchange, const char *name)
-{
-    return exchange_header(exchange, name);
-}
-
 const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
                                int *ret_count)
 {
@@ -41,7 +36,7 @@ const char *caller_find_cookie(const char *cookies, const char *name, size_t *re
 
 static bool is_own_origin(const struct exchange *exchange, const char *origin)
 {
-    const char *host = header(exchange, "Host");
+    const char *host = exchange_header(exchange, "Host");
     const char *authority = strstr(origin, "://");
     return host && authority && strcasecmp(authority + 3, host) == 0;
 }
@@ -49,8 +44,8 @@ static bool is_own_origin(const struct exchange *exchange, const char *origin)
 /* A page of another site cannot set X-Cortana without our leave, nor lie about its origin. */
 static bool is_own_page(const struct exchange *exchange)
 {
-    const char *origin = header(exchange, "Origin");
-    const char *mark = header(exchange, "X-Cortana");
+    const char *origin = exchange_header(exchange, "Origin");
+    const char *mark = exchange_header(exchange, "X-Cortana");
     return mark && strcmp(mark, "1") == 0 && origin && is_own_origin(exchange, origin);
 }
 
@@ -124,8 +119,8 @@ const char *caller_identify(struct exchange *exchange, struct key_source *keys,
                             bool is_plain_cookie_allowed)
 {
     char token[TOKEN_TEXT_MAX];
-    const char *authorization = header(exchange, "Authorization");
-    const char *cookies = header(exchange, "Cookie");
+    const char *authorization = exchange_header(exchange, "Authorization");
+    const char *cookies = exchange_header(exchange, "Cookie");
     size_t length = 0;
     int count = 0;
     const char *cookie = caller_find_cookie(cookies, COOKIE_NAME, &length, &count);
@@ -174,7 +169,7 @@ static void set_cookie(struct exchange *exchange, bool is_plain, const char *tok
 
 const char *caller_identify_newcomer(struct exchange *exchange)
 {
-    const char *origin = header(exchange, "Origin");
+    const char *origin = exchange_header(exchange, "Origin");
     if (origin && !is_own_origin(exchange, origin)) {
         exchange_refuse(exchange, 403, "forbidden", "You may not do this",
                         "a page of another site cannot sign somebody in or out here");

@@ -74,13 +74,9 @@ struct spool {
 static int write_spool(void *opaque, const char *text, size_t length, struct cv_error *error)
 {
     struct spool *spool = opaque;
-    for (size_t done = 0; done < length;) {
-        ssize_t written = write(spool->fd, text + done, length - done);
-        if (written < 0 && errno != EINTR) {
-            spool->is_full = true;
-            return cv_fail_errno(error, errno, "cannot write an export");
-        }
-        done += written > 0 ? (size_t)written : 0;
+    if (cv_write_all(spool->fd, text, length)) {
+        spool->is_full = true;
+        return cv_fail_errno(error, errno, "cannot write an export");
     }
     spool->length += length;
     return 0;

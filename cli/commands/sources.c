@@ -165,12 +165,8 @@ static int copy_input(const char *path, struct cv_cancel *cancel, struct cv_erro
         if (length == 0) {
             break;
         }
-        for (ssize_t at = 0; at < length;) {
-            ssize_t step = write(fd, data + at, (size_t)(length - at));
-            if (step < 0 && errno != EINTR) {
-                return cv_fail_errno(error, errno, "keep standard input in %s", path);
-            }
-            at += step > 0 ? step : 0;
+        if (cv_write_all(fd, data, (size_t)length)) {
+            return cv_fail_errno(error, errno, "keep standard input in %s", path);
         }
         size += length;
     }

@@ -455,7 +455,7 @@ static int write_file(const struct cli_postgres *postgres, const char *name,
     char path[PATH_MAX + 32];
     (void)snprintf(path, sizeof(path), "%s/%s", postgres->data, name);
     cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, text->data, text->length) != (ssize_t)text->length) {
+    if (fd < 0 || cv_write_all(fd, text->data, text->length)) {
         return cv_fail_errno(error, errno, "write %s", path);
     }
     return 0;

@@ -181,6 +181,9 @@ static inline int cv_take_fd(int *fd)
     return value;
 }
 
+/* Writes all of `length` bytes; a signal does not end it. 0, or -1 and errno. */
+int cv_write_all(int fd, const void *data, size_t length);
+
 static inline void cv_fclose_cleanup(FILE **file)
 {
     if (*file) {

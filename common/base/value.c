@@ -99,3 +99,17 @@ int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high, in
     }
     return 0;
 }
+
+int cv_write_all(int fd, const void *data, size_t length)
+{
+    const char *bytes = data;
+    while (length > 0) {
+        ssize_t written = write(fd, bytes, length);
+        if (written < 0 && errno != EINTR) {
+            return -1;
+        }
+        bytes += written > 0 ? written : 0;
+        length -= written > 0 ? (size_t)written : 0;
+    }
+    return 0;
+}

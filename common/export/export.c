@@ -55,7 +55,6 @@ int export_pass_piece(struct export *export, struct cv_error *error)
     return export->text.length < PIECE_BYTES && !export->text.failed ? 0 : pass_on(export, error);
 }
 
-/* Opens the cursor that export_fetch() reads. One that is read again needs to scroll. */
 int export_open_rows(const struct export *export, const char *sql, const char *parameter,
                      bool scrolls, struct cv_error *error)
 {

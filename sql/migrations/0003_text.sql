@@ -304,7 +304,7 @@ COMMENT ON FUNCTION video_export IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION replace_video_text, video_export, cortana.export_segments, cortana.export_entities FROM PUBLIC, anon, authenticated;
+REVOKE ALL ON FUNCTION replace_video_text, video_export FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION video_export, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.segment_id, replace_video_text TO service_role;

@@ -299,15 +299,22 @@ static void test_pump_reads_progress_and_keeps_a_tail(void **state)
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
+/* `parent` is a pattern of mkdtemp(), and becomes the folder's path. */
+static void open_scratch(char *parent, struct cv_scratch *scratch)
+{
+    struct cv_error error;
+    assert_non_null(mkdtemp(parent));
+    assert_int_equal(setenv("CORTANA_SCRATCH", parent, 1), 0);
+    assert_int_equal(cv_scratch_open(scratch, &error), 0);
+}
+
 static void test_scratch_is_emptied_and_links_are_not_followed(void **state)
 {
     (void)state;
     char parent[] = "/tmp/cv-test-worker-XXXXXX";
-    assert_non_null(mkdtemp(parent));
-    assert_int_equal(setenv("CORTANA_SCRATCH", parent, 1), 0);
     struct cv_error error;
     struct cv_scratch scratch = CV_SCRATCH_INIT;
-    assert_int_equal(cv_scratch_open(&scratch, &error), 0);
+    open_scratch(parent, &scratch);
     char *path = NULL;
     assert_int_equal(cv_scratch_make(&scratch, "job", &path, &error), 0);
 
@@ -341,11 +348,9 @@ static void test_scratch_goes_whatever_names_a_stage_has_taken(void **state)
     enum { DEPTH = 40, NESTS = 20 };
     (void)state;
     char parent[] = "/tmp/cv-test-worker-XXXXXX";
-    assert_non_null(mkdtemp(parent));
-    assert_int_equal(setenv("CORTANA_SCRATCH", parent, 1), 0);
     struct cv_error error;
     struct cv_scratch scratch = CV_SCRATCH_INIT;
-    assert_int_equal(cv_scratch_open(&scratch, &error), 0);
+    open_scratch(parent, &scratch);
     cv_auto_free char *path = NULL;
     assert_int_equal(cv_scratch_make(&scratch, "job", &path, &error), 0);
     for (int i = 0; i < NESTS; i++) {

@@ -37,18 +37,6 @@ static int make_folders(char *path, size_t start, struct cv_error *error)
     return 0;
 }
 
-static int write_all(int fd, const char *data, size_t size, struct cv_error *error)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t written = write(fd, data + done, size - done);
-        if (written < 0 && errno != EINTR) {
-            return cv_fail_errno(error, errno, "cannot write a file of an earlier step");
-        }
-        done += written > 0 ? (size_t)written : 0;
-    }
-    return 0;
-}
-
 static int fetch_file(struct cv_stage_context *context, const char *key, const char *path,
                       struct cv_error *error)
 {
@@ -66,7 +54,9 @@ static int fetch_file(struct cv_stage_context *context, const char *key, const c
     size_t got = 1;
     for (int64_t offset = 0; result == 0 && got > 0; offset += (int64_t)got) {
         result = source.read(source.opaque, offset, data, COPY_BYTES, &got, error);
-        result = result ? result : write_all(fd, data, got, error);
+        if (result == 0 && cv_write_all(fd, data, got)) {
+            result = cv_fail_errno(error, errno, "cannot write %s", path);
+        }
     }
     return result;
 }

@@ -17,12 +17,22 @@ struct run {
     int top, bottom; /* bottom exclusive */
 };
 
+static int level_at(const struct ocr_crop *crop, int x, int y)
+{
+    return crop->grey[(size_t)y * (size_t)crop->width + (size_t)x];
+}
+
+static bool is_ink(const struct ocr_crop *crop, int x, int y)
+{
+    return level_at(crop, x, y) < INK;
+}
+
 static bool column_extent(const struct ocr_crop *crop, int x, struct run *run)
 {
     bool found = false;
 
     for (int y = 0; y < crop->height; y++) {
-        if (crop->grey[(size_t)y * (size_t)crop->width + (size_t)x] < INK) {
+        if (is_ink(crop, x, y)) {
             run->top = ocr_min(run->top, y);
             run->bottom = ocr_max(run->bottom, y + 1);
             found = true;
@@ -92,11 +102,6 @@ static void add(struct ocr_marks *marks, struct ocr_box box, const char *text)
     }
 }
 
-static bool is_ink(const struct ocr_crop *crop, int x, int y)
-{
-    return crop->grey[(size_t)y * (size_t)crop->width + (size_t)x] < INK;
-}
-
 /* The ink of one row of a glyph that is laid so that an arrow of it would point up. */
 struct extent {
     int from, to; /* `to` exclusive; 0 where there is no ink */
@@ -127,7 +132,7 @@ static struct extent extent_at(const struct laid *laid, int at)
     for (int i = 0; i < breadth_of(laid); i++) {
         int x = laid->box.x + (laid->side < 2 ? i : along);
         int y = laid->box.y + (laid->side < 2 ? along : i);
-        if (laid->crop->grey[(size_t)y * (size_t)laid->crop->width + (size_t)x] < SHAPE_INK) {
+        if (level_at(laid->crop, x, y) < SHAPE_INK) {
             extent.from = extent.to ? extent.from : i;
             extent.to = i + 1;
         }
@@ -201,7 +206,7 @@ static void find_arrows(const struct ocr_crop *crop, struct ocr_marks *marks)
 
     for (int y = 0; ink && y < crop->height; y++) {
         for (int x = 0; x < crop->width; x++) {
-            if (crop->grey[(size_t)y * (size_t)crop->width + (size_t)x] < SHAPE_INK) {
+            if (level_at(crop, x, y) < SHAPE_INK) {
                 (void)pixSetPixel(ink, x, y, 1);
             }
         }

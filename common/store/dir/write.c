@@ -105,18 +105,7 @@ static int create_unnamed(struct incoming *incoming, struct cv_error *error)
 
 static int write_all(int fd, const char *data, size_t length, struct cv_error *error)
 {
-    while (length > 0) {
-        ssize_t step = write(fd, data, length);
-        if (step < 0 && errno == EINTR) {
-            continue;
-        }
-        if (step < 0) {
-            return cv_fail_errno(error, errno, "write to the store");
-        }
-        data += step;
-        length -= (size_t)step;
-    }
-    return 0;
+    return cv_write_all(fd, data, length) ? cv_fail_errno(error, errno, "write to the store") : 0;
 }
 
 static int copy_memory(const struct cv_store_input *input, int fd, struct cv_sha256 *digest,
