@@ -36,7 +36,7 @@
 enum cv_verdict {
     CV_VERDICT_RETRY,     /* may succeed later: the job is queued again with a delay */
     CV_VERDICT_PERMANENT, /* will fail again in the same way: the job goes to the dead letters */
-    CV_VERDICT_STOP,      /* this process cannot work at all: it gives its jobs back and exits */
+    CV_VERDICT_STOP,      /* this installation cannot work: a daemon exits, a worker waits */
 };
 
 /* Every kind of failure the system tells apart. The name and the verdict of each stand in one table

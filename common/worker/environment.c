@@ -36,56 +36,74 @@ static int name_store(struct cv_supervisor *supervisor, struct cv_error *error)
     return cv_format(&supervisor->bucket, error, "%s", has_store ? cv_store_name(store) : "");
 }
 
-int cv_supervisor_start_store_watch(struct cv_supervisor *supervisor, struct cv_error *error)
+static int open_store(struct cv_supervisor *supervisor, struct cv_store **ret_store,
+                      struct cv_error *error)
 {
     cv_auto(cv_store_close) struct cv_store *store = NULL;
-    int64_t again_ms = 0;
-    unsigned needs = supervisor->stage->needs;
-    if (!(needs & CV_STAGE_NEEDS_STORE)) {
-        return name_store(supervisor, error);
-    }
-    int r = cv_env_int("CORTANA_STORE_PROBE_MS", PROBE_MS, PROBE_LEAST_MS, PROBE_MOST_MS, &again_ms,
-                       error);
-    r = r < 0 ? r : cv_store_open(NULL, &store, error);
+    int r = cv_store_open(NULL, &store, error);
     r = r < 0 ? r : cv_format(&supervisor->bucket, error, "%s", cv_store_name(store));
     r = r < 0 ? r : find_store_directory(supervisor, store, error);
+    if (r == 0) {
+        cv_supervisor_count_store(supervisor,
+                                  false); /* an alert needs the series before the trouble */
+        *ret_store = cv_take(store);
+    }
+    return r;
+}
+
+int cv_supervisor_start_watch(struct cv_supervisor *supervisor, struct cv_error *error)
+{
+    cv_auto(cv_store_close) struct cv_store *store = NULL;
+    unsigned needs = supervisor->stage->needs;
+    int r = cv_env_int("CORTANA_STORE_PROBE_MS", PROBE_MS, PROBE_LEAST_MS, PROBE_MOST_MS,
+                       &supervisor->again_ms, error);
+    if (r == 0) {
+        r = needs & CV_STAGE_NEEDS_STORE ? open_store(supervisor, &store, error)
+                                         : name_store(supervisor, error);
+    }
     if (r < 0) {
         return r;
     }
-    supervisor->store_is_in_doubt = true;
-    cv_supervisor_count_store(supervisor, false); /* an alert needs the series before the trouble */
-    const struct cv_store_watch_params params = {
+    supervisor->is_in_doubt = true;
+    const struct cv_watch_params params = {
         .store = cv_take(store),
         .access = needs & CV_STAGE_ONLY_REMOVES ? CV_STORE_READ : CV_STORE_WRITE,
-        .again_ms = again_ms,
+        .check = supervisor->stage->check,
+        .again_ms = supervisor->again_ms,
     };
-    return cv_store_watch_start(&params, &supervisor->store_watch, error);
+    return cv_watch_start(&params, &supervisor->watch, error);
 }
 
-static void watch_store(struct cv_supervisor *supervisor)
+static void tell_change(struct cv_supervisor *supervisor, const struct cv_watch_news *news)
 {
-    if (!supervisor->store_watch) {
-        return;
+    supervisor->refuses = news->trouble[0];
+    if (supervisor->refuses) {
+        cv_log(CV_LOG_WARN, "%s; nothing is claimed until it works", news->trouble);
+    } else {
+        cv_log(CV_LOG_INFO, "store and installation work again");
     }
-    cv_store_watch_drain(supervisor->store_watch);
-    struct cv_store_news news = cv_store_watch_look(supervisor->store_watch);
-    bool was_in_doubt = supervisor->store_is_in_doubt;
-    bool refuses = news.trouble[0];
-    supervisor->store_is_in_doubt = refuses || news.answered == 0;
+}
+
+static void look_at_watch(struct cv_supervisor *supervisor)
+{
+    cv_watch_drain(supervisor->watch);
+    struct cv_watch_news news = cv_watch_look(supervisor->watch);
+    bool was_in_doubt = supervisor->is_in_doubt, refuses = news.trouble[0];
+    supervisor->is_in_doubt = refuses || news.answered == 0;
     for (int i = 0; i < supervisor->options.slots; i++) {
-        supervisor->store_is_in_doubt |= supervisor->slots[i].store_question > news.answered;
+        supervisor->is_in_doubt |= supervisor->slots[i].question > news.answered;
     }
-    if (refuses != supervisor->store_refuses) {
-        cv_log(refuses ? CV_LOG_WARN : CV_LOG_INFO, "the store %s %s%s", supervisor->bucket,
-               refuses ? "cannot be used, nothing is claimed: " : "works again", news.trouble);
-        cv_supervisor_count_store(supervisor, refuses);
+    if (refuses != supervisor->refuses) {
+        tell_change(supervisor, &news);
     }
-    supervisor->store_refuses = refuses;
+    if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
+        cv_supervisor_count_store(supervisor, refuses && !news.is_installation);
+    }
     if (refuses) {
         (void)snprintf(supervisor->environment_trouble, sizeof(supervisor->environment_trouble),
-                       "the store cannot be used: %s", news.trouble);
+                       "%s", news.trouble);
     }
-    if (was_in_doubt && !supervisor->store_is_in_doubt) {
+    if (was_in_doubt && !supervisor->is_in_doubt) {
         supervisor->claim_at = 0;
     }
 }
@@ -192,27 +210,32 @@ void cv_supervisor_watch_environment(struct cv_supervisor *supervisor, int64_t n
                            ? supervisor->scratch.path
                            : supervisor->store_directory);
     }
-    watch_store(supervisor);
+    if (now < supervisor->pause_until && supervisor->stops_in_a_row >= CV_STOPS_MAX) {
+        (void)snprintf(supervisor->environment_trouble, sizeof(supervisor->environment_trouble),
+                       "stages say that this installation cannot work");
+    }
+    look_at_watch(supervisor);
 }
 
 bool cv_supervisor_environment_works(const struct cv_supervisor *supervisor)
 {
-    return !is_a_disk_full(supervisor) && !supervisor->store_is_in_doubt;
+    return !is_a_disk_full(supervisor) && !supervisor->is_in_doubt;
 }
 
 /* ---- who is to blame -------------------------------------------------------------------------- */
 
-/* A missing object is the job's fault only where the store works. */
+/* A missing object is the job's fault only where the store works. What a stage says of the installation is a
+ * suspicion, too: it may have been taken over. */
 static bool is_doubtful(const struct cv_error *failure)
 {
     return failure->environment || failure->type == CV_ERROR_OBJECT_NOT_FOUND ||
-           failure->type == CV_ERROR_DISK_FULL;
+           failure->type == CV_ERROR_DISK_FULL || failure->verdict == CV_VERDICT_STOP;
 }
 
 static void blame_environment(struct cv_slot *slot)
 {
     slot->stop = CV_STOP_ENVIRONMENT;
-    slot->store_question = 0;
+    slot->question = 0;
 }
 
 void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot *slot)
@@ -230,25 +253,23 @@ void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot 
             return;
         }
     }
-    if (supervisor->store_watch) {
-        slot->store_question = cv_store_watch_ask(supervisor->store_watch);
-        supervisor->store_is_in_doubt = true;
-    }
+    slot->question = cv_watch_ask(supervisor->watch);
+    supervisor->is_in_doubt = true;
 }
 
 bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot)
 {
-    if (slot->store_question == 0) {
+    if (slot->question == 0) {
         return false;
     }
-    struct cv_store_news news = cv_store_watch_look(supervisor->store_watch);
+    struct cv_watch_news news = cv_watch_look(supervisor->watch);
     if (news.refused_at >= slot->started_at) {
         blame_environment(slot); /* it was seen to refuse while the attempt ran, or just after */
-    } else if (news.answered >= slot->store_question) {
-        slot->store_question = 0;
+    } else if (news.answered >= slot->question) {
+        slot->question = 0;
     } else if (supervisor->is_draining) {
         slot->stop = CV_STOP_SHUTDOWN; /* nobody waits for the answer any more */
-        slot->store_question = 0;
+        slot->question = 0;
     }
-    return slot->store_question != 0;
+    return slot->question != 0;
 }

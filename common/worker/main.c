@@ -86,10 +86,6 @@ int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
     if (!parse(stage, argc, argv, &options, &code)) {
         return code;
     }
-    if (stage->check && stage->check(&error) != 0) {
-        cv_log_error(&error, stage->name);
-        return CV_EXIT_STOP;
-    }
     if (options.is_broker_host) {
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         cv_broker_host(CV_BROKER_HOST_FD);
@@ -98,6 +94,10 @@ int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
     if (options.once) {
         limit_openmp(argv);
         return cv_worker_once(stage, &options);
+    }
+    if (stage->check && stage->check(&error) != 0) {
+        cv_log_error(&error, stage->name);
+        return CV_EXIT_STOP;
     }
     return cv_worker_supervise(stage, &options);
 }

@@ -10,6 +10,7 @@
 enum {
     /* A deadlock or a busy server passes within a few tries; a fault of ours does not. */
     TRIES_MAX = 5,
+    STOPS_PAUSE_PROBES = 6, /* half a minute: what jobs lose attempts by is mended faster */
     FIRST_PAUSE_MS = 100,
     PAUSE_MAX_MS = 2000,
 };
@@ -122,7 +123,8 @@ static void log_end(const struct cv_slot *slot)
     } else if (slot->stop == CV_STOP_NOT_STARTED) {
         cv_log_error(&slot->verdict.failure, "given back, could not be started here");
     } else if (slot->stop == CV_STOP_ENVIRONMENT) {
-        cv_log_error(&slot->verdict.failure, "given back, the store or a disk refuses");
+        cv_log_error(&slot->verdict.failure,
+                     "given back, the store, a disk or the installation refuses");
     } else {
         cv_log_error(&slot->verdict.failure, "failed");
     }
@@ -144,19 +146,20 @@ static void keep_log(struct cv_supervisor *supervisor, const struct cv_slot *slo
     cv_job_logs_write(supervisor->job_logs, slot->job->id, text);
 }
 
-/* One stage that says so may have met a strange payload; several in a row mean a broken
- * installation, and a worker that goes on would spend the retries of every job there is. */
+/* One stage that says so may have met a strange payload. Several in a row may mean a broken installation, and
+ * a worker that goes on would spend the retries of every job there is; or they were taken over, and then these
+ * jobs end by their retries, for each attempt counts. */
 static void count_stops(struct cv_supervisor *supervisor, const struct cv_slot *slot)
 {
-    enum { STOPS_MAX = 3 };
-    if (slot->verdict.says_stop) {
-        supervisor->stops_in_a_row++;
-    } else if (slot->verdict.result) {
-        supervisor->stops_in_a_row = 0;
-    }
-    if (supervisor->stops_in_a_row >= STOPS_MAX && !supervisor->is_draining) {
-        supervisor->exit_code = CV_EXIT_STOP;
-        cv_supervisor_drain(supervisor, "the stage cannot work in this installation");
+    if (slot->stop != CV_STOP_NONE || slot->verdict.failure.verdict != CV_VERDICT_STOP) {
+        supervisor->stops_in_a_row = slot->verdict.result ? 0 : supervisor->stops_in_a_row;
+    } else if (++supervisor->stops_in_a_row >= CV_STOPS_MAX) {
+        int64_t pause = STOPS_PAUSE_PROBES * supervisor->again_ms;
+        cv_log(
+            CV_LOG_WARN,
+            "%d stages in a row say that this installation cannot work: no other begins for %lld s",
+            supervisor->stops_in_a_row, (long long)pause / 1000);
+        supervisor->pause_until = cv_monotonic_ms() + pause;
     }
 }
 

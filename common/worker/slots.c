@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 
 enum {
-    KILL_AFTER_MS = 5000, /* what a stage has to clean up is in its scratch directory, which goes */
     /* After this machine could not start a stage (full disk, no more processes): the job is given
      * back, and a worker that claimed on at once would only pass the whole queue through. */
     START_PAUSE_MS = 30 * 1000,
+    KILL_AFTER_MS = 5000, /* what a stage has to clean up is in its scratch directory, which goes */
     LISTEN_AFTER_MS = 2000, /* to pipes that something holds open after the stage's exit */
 };
 
@@ -22,7 +22,7 @@ static const char *const stop_words[] = {
     [CV_STOP_CANCELED] = "it was canceled",
     [CV_STOP_SHUTDOWN] = "the worker shuts down",
     [CV_STOP_NOT_STARTED] = "it could not be started",
-    [CV_STOP_ENVIRONMENT] = "the store or a disk refuses",
+    [CV_STOP_ENVIRONMENT] = "the store, a disk or the installation refuses",
     [CV_STOP_LEASE_LOST] = "its lease is lost",
 };
 
@@ -76,7 +76,7 @@ void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_en
     slot->kill_at = 0;
     slot->settle_tries = 0;
     slot->settle_at = 0;
-    slot->store_question = 0;
+    slot->question = 0;
     slot->report = (struct cv_attempt_report){.exit_code = -1};
     slot->verdict = (struct cv_verdict_result){.result = NULL};
     slot->child = (struct cv_child)CV_CHILD_INIT;
@@ -145,8 +145,8 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index)
         return INT64_MAX;
     }
     if (slot->phase == CV_SLOT_SETTLING) {
-        /* The store watch's answer wakes the loop. */
-        bool can_settle = cv_supervisor_is_connected(supervisor) && slot->store_question == 0;
+        /* The watch's answer wakes the loop. */
+        bool can_settle = cv_supervisor_is_connected(supervisor) && slot->question == 0;
         return can_settle ? slot->settle_at : cv_keeper_look(supervisor->keeper, index).lease_end;
     }
     if (slot->child.exited) {

@@ -132,10 +132,7 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
     bool is_connected = cv_supervisor_is_connected(supervisor);
     polls[count++] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
     polls[count++] = (struct pollfd){.fd = cv_keeper_fd(supervisor->keeper), .events = POLLIN};
-    if (supervisor->store_watch) {
-        polls[count++] =
-            (struct pollfd){.fd = cv_store_watch_fd(supervisor->store_watch), .events = POLLIN};
-    }
+    polls[count++] = (struct pollfd){.fd = cv_watch_fd(supervisor->watch), .events = POLLIN};
     if (is_connected) {
         polls[count++] = (struct pollfd){.fd = cv_db_fd(supervisor->db), .events = POLLIN};
     }
@@ -177,7 +174,7 @@ static void tell_probe(struct cv_supervisor *supervisor)
     if (!supervisor->probe) {
         return;
     }
-    char text[CV_STORE_TROUBLE_SIZE + CV_SCHEMA_REASON_SIZE + 64] = "";
+    char text[CV_WATCH_TROUBLE_SIZE + CV_SCHEMA_REASON_SIZE + 64] = "";
     char trouble[CV_TROUBLE_SIZE];
     cv_keeper_trouble(supervisor->keeper, trouble);
     if (!cv_supervisor_is_connected(supervisor)) {
@@ -189,7 +186,7 @@ static void tell_probe(struct cv_supervisor *supervisor)
         (void)snprintf(text, sizeof(text), "the database does not answer: %s", trouble);
     } else if (supervisor->environment_trouble[0]) {
         (void)snprintf(text, sizeof(text), "%s", supervisor->environment_trouble);
-    } else if (supervisor->store_is_in_doubt) {
+    } else if (supervisor->is_in_doubt) {
         (void)snprintf(text, sizeof(text), "it is not known yet whether the store works");
     }
     cv_probe_set_reason(supervisor->probe, text[0] ? text : NULL);
@@ -327,7 +324,7 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     r = r < 0 ? r : open_signals(supervisor, error);
     r = r < 0 ? r : try_sandbox(supervisor, error);
     r = r < 0 ? r : start_probe(supervisor, error);
-    r = r < 0 ? r : cv_supervisor_start_store_watch(supervisor, error);
+    r = r < 0 ? r : cv_supervisor_start_watch(supervisor, error);
     if (r == 0 && (supervisor->stage->needs & CV_STAGE_NEEDS_STORE)) {
         r = cv_brokers_start(&supervisor->brokers, supervisor->stage, error);
     }
@@ -363,7 +360,7 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
         cv_keeper_stop(supervisor->keeper);
     }
     cv_job_logs_stop(supervisor->job_logs);
-    cv_store_watch_stop(supervisor->store_watch);
+    cv_watch_stop(supervisor->watch);
     cv_brokers_stop(&supervisor->brokers);
     cv_probe_stop(supervisor->probe);
     free(supervisor->slots);

@@ -10,8 +10,13 @@
 #include "common/worker/keeper.h"
 #include "common/worker/options.h"
 #include "common/worker/scratch.h"
-#include "common/worker/store_watch.h"
 #include "common/worker/verdict.h"
+#include "common/worker/watch.h"
+
+enum {
+    CV_STOPS_MAX =
+        3, /* stages in a row that say "cannot work at all", which the watch cannot see */
+};
 
 enum cv_slot_phase {
     CV_SLOT_FREE,
@@ -26,7 +31,7 @@ enum cv_stop_reason {
     CV_STOP_CANCELED,
     CV_STOP_SHUTDOWN,
     CV_STOP_NOT_STARTED, /* never ran: this machine's fault, not the job's */
-    CV_STOP_ENVIRONMENT, /* it failed because its store or a disk refused */
+    CV_STOP_ENVIRONMENT, /* it failed because its store, a disk or the installation refused */
     CV_STOP_LEASE_LOST,
 };
 
@@ -53,8 +58,8 @@ struct cv_slot {
     double got_to;      /* the progress that this counts from */
     int64_t kill_at;    /* 0: not yet */
     struct cv_verdict_result verdict;
-    json_t *program; /* how a program ended that the stage has run: the report borrows from it */
-    uint64_t store_question; /* to the store's watch, about this failure; 0: none is open */
+    json_t *program;   /* how a program ended that the stage has run: the report borrows from it */
+    uint64_t question; /* to the watch, about this failure; 0: none is open */
     struct cv_attempt_report report;
     int settle_tries;
     int64_t settle_at;
@@ -67,14 +72,15 @@ struct cv_supervisor {
     int64_t heartbeat_ms;
     int64_t grace_ms;
     int64_t disk_watch_ms;
+    int64_t again_ms; /* between two looks at what refuses */
     bool listen;
     char host[64];
     char worker_id[160];
     struct cv_scratch scratch;
-    char *bucket;                       /* the store's name for task_artifacts */
-    struct cv_store_watch *store_watch; /* NULL: the stage has no store */
-    char *store_directory;              /* of a directory store; else NULL */
-    struct cv_brokers brokers;          /* of a stage that needs the store */
+    char *bucket; /* the store's name for task_artifacts */
+    struct cv_watch *watch;
+    char *store_directory;     /* of a directory store; else NULL */
+    struct cv_brokers brokers; /* of a stage that needs the store */
     struct cv_keeper *keeper;
     struct cv_probe *probe; /* NULL: nobody listens */
     bool has_claimed;
@@ -90,11 +96,11 @@ struct cv_supervisor {
     int64_t pause_until; /* no claims before, whoever calls: this machine could not start a stage */
     int64_t disk_at;     /* when to look at the disks next */
     enum cv_disk_level scratch_level;
-    enum cv_disk_level store_level;                  /* of the disk of a directory store */
-    bool store_is_in_doubt;                          /* refused, or not known yet whether it does */
-    bool store_refuses;                              /* and that has been logged */
+    enum cv_disk_level store_level; /* of the disk of a directory store */
+    bool is_in_doubt; /* store or installation refuse, or it is not known yet whether they do */
+    bool refuses;     /* and that has been logged */
     struct cv_job_logs *job_logs;                    /* NULL: none are written */
-    char environment_trouble[CV_STORE_TROUBLE_SIZE]; /* why nothing may be claimed; "": it may */
+    char environment_trouble[CV_WATCH_TROUBLE_SIZE]; /* why nothing may be claimed; "": it may */
     bool database_is_away;                           /* and that has been logged */
     char connect_trouble[CV_TROUBLE_SIZE];           /* why the last connection failed */
     int64_t schema_at;                               /* when to look at the schema next */
@@ -103,7 +109,7 @@ struct cv_supervisor {
     bool is_patient; /* draining for a person: what runs may end by itself */
     int64_t grace_end;
     int64_t give_up_at; /* draining: what is not settled by then is left to its lease */
-    int stops_in_a_row; /* stages that said "cannot work at all", without a success between */
+    int stops_in_a_row; /* see CV_STOPS_MAX */
     int exit_code;
 };
 

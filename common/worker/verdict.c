@@ -97,7 +97,6 @@ static void read_failure(const json_t *output, int code, struct cv_verdict_resul
     if (json_is_true(json_object_get(object, "environment"))) {
         cv_error_suspect_environment(&verdict->failure);
     }
-    verdict->says_stop = verdict->failure.verdict == CV_VERDICT_STOP;
 }
 
 /* Whether the job could have done with the object what it says: another video's objects are not its. */

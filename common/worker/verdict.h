@@ -8,7 +8,6 @@ struct cv_verdict_result {
     json_t *artifacts; /* a checked list, NULL for a failure */
     json_t *program;   /* what the stage says of a program it has run, unchecked; NULL: nothing */
     struct cv_error failure;
-    bool says_stop; /* the stage says that this installation cannot run jobs */
 };
 
 void cv_verdict_deinit(struct cv_verdict_result *verdict);

@@ -17,7 +17,7 @@
  *   CORTANA_HEARTBEAT_MS  renewed this often (120000; two fifths of a lease that was changed)
  *   CORTANA_GRACE_MS      what a running job is given after SIGTERM (30000)
  *   CORTANA_DISK_WATCH_MS look how full the disks of scratch and a directory store are (60000)
- *   CORTANA_STORE_PROBE_MS try a store that refuses again this often (5000)
+ *   CORTANA_STORE_PROBE_MS try a store or an installation that refuses again this often (5000)
  *   CORTANA_LISTEN        address and port for probes and metrics; --listen goes before (off)
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
  *   CORTANA_SANDBOX       "require": no work where a layer that matters is missing; "off" for debuggers
@@ -151,8 +151,9 @@ struct cv_stage {
     int (*run)(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                struct cv_error *error);
 
-    /* Whether the settings are there without which no job could be done; asked at the start of each process, before it
-     * is shut in. NULL: there are none. */
+    /* Whether the settings and files are there without which no job could be done. Asked by the worker at its start, which
+     * fails then, and when a stage says that this installation cannot work: on a thread of its own, and again and again
+     * until it is so. NULL: there are none. */
     int (*check)(struct cv_error *error);
 
     /* With CV_STAGE_NEEDS_NETWORK: the TCP port that run() will connect to, asked in the stage

@@ -371,6 +371,22 @@ static int query(struct cv_stage_context *context, const json_t *payload, json_t
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
+/* An installation that breaks while a worker runs: CORTANA_TEST_BROKEN names a file that says so. */
+static int check(struct cv_error *error)
+{
+    const char *path = cv_env("CORTANA_TEST_BROKEN", "");
+    return path[0] && access(path, F_OK) == 0
+               ? cv_fail(error, CV_ERROR_CONFIGURATION, "the model is gone")
+               : 0;
+}
+
+static int find_broken(struct cv_stage_context *context, const json_t *payload, json_t *result,
+                       struct cv_error *error)
+{
+    int r = check(error);
+    return r < 0 ? r : succeed(context, payload, result, error);
+}
+
 static const struct {
     const char *name;
     action *act;
@@ -393,6 +409,7 @@ static const struct {
     {"query", query},
     {"environment", environment},
     {"login", login},
+    {"check", find_broken},
 };
 
 static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
@@ -442,6 +459,7 @@ static const struct cv_stage stage = {
             .cpu_seconds = 2,
         },
     .grants = grants,
+    .check = check,
     .run = run,
     .commit = commit,
 };

@@ -201,7 +201,7 @@ def test_a_worker_waits_for_the_authority_s_file(s3_server, proxy, authority, pr
         assert proxy.requests == []
         file.write_bytes(authority.file.read_bytes())
         wait_ready(port_of(worker))
-        assert worker.says("cannot be used, nothing is claimed") and worker.stop() == 0
+        assert worker.says("cannot be used: ") and worker.stop() == 0
     finally:
         workers.end()
 

@@ -184,6 +184,40 @@ def test_a_stage_that_blames_the_store_is_not_believed(jobs, workers):
     assert worker.stop() == 0
 
 
+# ---- an installation -------------------------------------------------------------------------------
+
+
+STOP = json.dumps({"error": {"type": "ConfigurationError", "message": "no model", "retryable": False}})
+
+
+def test_an_installation_that_breaks_costs_no_job(jobs, workers, tmp_path):
+    """A stage that finds it broken is believed when the worker finds so itself."""
+    broken = tmp_path / "installed" / "broken"
+    broken.parent.mkdir()
+    worker = start(workers, CORTANA_TEST_BROKEN=broken, CORTANA_READ_PATHS=broken.parent)
+    wait_ready(port_of(worker))
+    broken.touch()
+    job_id = jobs.enqueue({"do": "check"})
+    wait_reason(port_of(worker), "this installation cannot work: the model is gone")
+    wait_until(lambda: jobs.get(job_id)["status"] == "queued", "the job to be given back")
+    ids = enqueue(jobs)
+    assert jobs.row("SELECT count(*) AS n FROM job_attempts")["n"] == 1
+    broken.unlink()
+    all_done(jobs, [job_id, *ids], worker)
+
+
+def test_stages_that_were_taken_over_stop_no_worker(jobs, workers):
+    """They say that nothing can work here: their own attempts count, and the worker rests, and goes on."""
+    worker = start(workers, CORTANA_STORE_PROBE_MS=700)
+    lies = [jobs.enqueue({"do": "leave", "code": 78, "text": STOP}) for _ in range(3)]
+    for job_id in lies:
+        assert jobs.wait_for(job_id, "failed")["payload"]["error"]["type"] == "ConfigurationError"
+    wait_reason(port_of(worker), "stages say that this installation cannot work")
+    job_id = jobs.enqueue({"do": "succeed"})
+    jobs.wait_for(job_id, "done")
+    assert worker.is_alive() and worker.stop() == 0
+
+
 # ---- a directory -----------------------------------------------------------------------------------
 
 

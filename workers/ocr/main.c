@@ -1,7 +1,18 @@
+#include "workers/ocr/emoji_bank.h"
+#include "workers/ocr/models.h"
 #include "workers/ocr/stage.h"
 
 /* Frames of 12 million pixels, several language models and the payload of a long video. */
 #define MEMORY_BYTES (INT64_C(3) << 30)
+
+/* The models and emoji that every job reads with. */
+static int check_models(struct cv_error *error)
+{
+    cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {.count = 0};
+    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
+    int result = ocr_defaults_init(&defaults, error);
+    return result ? result : ocr_emoji_banks_init(&banks, error);
+}
 
 int main(int argc, char **argv)
 {
@@ -17,6 +28,7 @@ int main(int argc, char **argv)
         .needs = CV_STAGE_NEEDS_STORE,
         .limits = {.memory_bytes = MEMORY_BYTES},
         .grants = grants,
+        .check = check_models,
         .run = ocr_run,
         .commit = ocr_commit,
     };

@@ -1,13 +1,14 @@
-#include "common/worker/store_watch.h"
+#include "common/worker/watch.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-struct cv_store_watch {
-    struct cv_store *store; /* the thread's */
+struct cv_watch {
+    struct cv_store *store; /* the thread's; NULL: there is none */
     enum cv_store_access access;
+    int (*check)(struct cv_error *error);
     int64_t again_ms;
     struct cv_cancel *cancel; /* of the probe that is under way */
     int news_fd;
@@ -16,10 +17,10 @@ struct cv_store_watch {
     pthread_cond_t changed;
     bool is_stopping;
     uint64_t asked; /* the number of the last question */
-    struct cv_store_news news;
+    struct cv_watch_news news;
 };
 
-static void watch_free(struct cv_store_watch *watch)
+static void watch_free(struct cv_watch *watch)
 {
     cv_store_close(watch->store);
     cv_cancel_free(watch->cancel);
@@ -30,18 +31,18 @@ static void watch_free(struct cv_store_watch *watch)
     (void)pthread_mutex_destroy(&watch->mutex);
     free(watch);
 }
-CV_DEFINE_CLEANUP(struct cv_store_watch *, watch_free)
+CV_DEFINE_CLEANUP(struct cv_watch *, watch_free)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void wait_until(struct cv_store_watch *watch, int64_t at)
+static void wait_until(struct cv_watch *watch, int64_t at)
 {
     struct timespec when = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000};
     (void)pthread_cond_timedwait(&watch->changed, &watch->mutex, &when);
 }
 
-/* Until there is a question, or it is time to look at a store that refuses once more. False: stop. */
-static bool wait_for_reason(struct cv_store_watch *watch, int64_t again_at)
+/* Until there is a question, or it is time to look at a what refuses once more. False: stop. */
+static bool wait_for_reason(struct cv_watch *watch, int64_t again_at)
 {
     while (!watch->is_stopping && watch->asked == watch->news.answered) {
         if (!watch->news.trouble[0]) {
@@ -55,16 +56,32 @@ static bool wait_for_reason(struct cv_store_watch *watch, int64_t again_at)
     return !watch->is_stopping;
 }
 
-static void tell(struct cv_store_watch *watch, uint64_t asked, int result,
-                 const struct cv_error *error)
+/* What was found, but for the number of the question. */
+static struct cv_watch_news probe(struct cv_watch *watch)
 {
-    struct cv_store_news *news = &watch->news;
-    news->answered = asked;
-    if (result) {
-        news->refused_at = cv_monotonic_ms();
-        (void)snprintf(news->trouble, sizeof(news->trouble), "%s", error->message);
-    } else {
-        news->trouble[0] = '\0';
+    struct cv_watch_news found = {.refused_at = INT64_MIN};
+    struct cv_error error;
+    if (watch->check && watch->check(&error)) {
+        found.is_installation = true;
+        (void)snprintf(found.trouble, sizeof(found.trouble), "this installation cannot work: %s",
+                       error.message);
+    } else if (watch->store && cv_store_probe(watch->store, watch->access, &error)) {
+        (void)snprintf(found.trouble, sizeof(found.trouble), "the store cannot be used: %s",
+                       error.message);
+    }
+    if (found.trouble[0]) {
+        found.refused_at = cv_monotonic_ms();
+    }
+    return found;
+}
+
+static void tell(struct cv_watch *watch, uint64_t asked, const struct cv_watch_news *found)
+{
+    int64_t refused_before = watch->news.refused_at;
+    watch->news = *found;
+    watch->news.answered = asked;
+    if (!found->trouble[0]) {
+        watch->news.refused_at = refused_before;
     }
     uint64_t one = 1;
     ssize_t written = write(watch->news_fd, &one, sizeof(one));
@@ -72,7 +89,7 @@ static void tell(struct cv_store_watch *watch, uint64_t asked, int result,
 }
 
 /* The pause varies by a quarter, so that a fleet does not come back at one moment. */
-static int64_t next_probe(const struct cv_store_watch *watch)
+static int64_t next_probe(const struct cv_watch *watch)
 {
     int64_t pause = watch->again_ms;
     return cv_monotonic_ms() + pause * 3 / 4 + (int64_t)arc4random_uniform((uint32_t)pause / 2 + 1);
@@ -80,17 +97,16 @@ static int64_t next_probe(const struct cv_store_watch *watch)
 
 static void *run(void *opaque)
 {
-    struct cv_store_watch *watch = opaque;
+    struct cv_watch *watch = opaque;
     int64_t again_at = 0;
     (void)pthread_mutex_lock(&watch->mutex);
     while (wait_for_reason(watch, again_at)) {
         uint64_t asked = watch->asked;
-        struct cv_error error;
         (void)pthread_mutex_unlock(&watch->mutex);
-        int result = cv_store_probe(watch->store, watch->access, &error);
+        struct cv_watch_news found = probe(watch);
         again_at = next_probe(watch);
         (void)pthread_mutex_lock(&watch->mutex);
-        tell(watch, asked, result, &error);
+        tell(watch, asked, &found);
     }
     (void)pthread_mutex_unlock(&watch->mutex);
     return NULL;
@@ -98,7 +114,7 @@ static void *run(void *opaque)
 
 /* ---- from the loop --------------------------------------------------------------------------- */
 
-static int init_locks(struct cv_store_watch *watch, struct cv_error *error)
+static int init_locks(struct cv_watch *watch, struct cv_error *error)
 {
     pthread_condattr_t attributes;
     if (pthread_mutex_init(&watch->mutex, NULL) != 0 || pthread_condattr_init(&attributes) != 0 ||
@@ -111,28 +127,29 @@ static int init_locks(struct cv_store_watch *watch, struct cv_error *error)
 }
 
 /* Signals are the loop's. */
-static int start_thread(struct cv_store_watch *watch, struct cv_error *error)
+static int start_thread(struct cv_watch *watch, struct cv_error *error)
 {
     sigset_t all, before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int error_number = pthread_create(&watch->thread, NULL, run, watch);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error_number ? cv_fail_errno(error, error_number, "start the store watch's thread") : 0;
+    return error_number ? cv_fail_errno(error, error_number, "start the watch's thread") : 0;
 }
 
-int cv_store_watch_start(const struct cv_store_watch_params *params,
-                         struct cv_store_watch **ret_watch, struct cv_error *error)
+int cv_watch_start(const struct cv_watch_params *params, struct cv_watch **ret_watch,
+                   struct cv_error *error)
 {
-    struct cv_store_watch *watch = calloc(1, sizeof(*watch));
+    struct cv_watch *watch = calloc(1, sizeof(*watch));
     if (!watch || init_locks(watch, error)) {
         free(watch);
         cv_store_close(params->store);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to watch the store");
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the watch");
     }
-    cv_auto(watch_free) struct cv_store_watch *own = watch;
+    cv_auto(watch_free) struct cv_watch *own = watch;
     watch->store = params->store;
     watch->access = params->access;
+    watch->check = params->check;
     watch->again_ms = params->again_ms;
     watch->asked = 1;
     watch->news.refused_at = INT64_MIN;
@@ -141,17 +158,17 @@ int cv_store_watch_start(const struct cv_store_watch_params *params,
         return cv_fail_errno(error, errno, "eventfd");
     }
     int result = cv_cancel_new(&watch->cancel, error);
-    if (result == 0) {
+    if (result == 0 && watch->store) {
         cv_store_set_cancel(watch->store, watch->cancel);
-        result = start_thread(watch, error);
     }
+    result = result ? result : start_thread(watch, error);
     if (result == 0) {
         *ret_watch = cv_take(own);
     }
     return result;
 }
 
-void cv_store_watch_stop(struct cv_store_watch *watch)
+void cv_watch_stop(struct cv_watch *watch)
 {
     if (!watch) {
         return;
@@ -165,7 +182,7 @@ void cv_store_watch_stop(struct cv_store_watch *watch)
     watch_free(watch);
 }
 
-uint64_t cv_store_watch_ask(struct cv_store_watch *watch)
+uint64_t cv_watch_ask(struct cv_watch *watch)
 {
     (void)pthread_mutex_lock(&watch->mutex);
     uint64_t number = ++watch->asked;
@@ -174,20 +191,20 @@ uint64_t cv_store_watch_ask(struct cv_store_watch *watch)
     return number;
 }
 
-struct cv_store_news cv_store_watch_look(struct cv_store_watch *watch)
+struct cv_watch_news cv_watch_look(struct cv_watch *watch)
 {
     (void)pthread_mutex_lock(&watch->mutex);
-    struct cv_store_news news = watch->news;
+    struct cv_watch_news news = watch->news;
     (void)pthread_mutex_unlock(&watch->mutex);
     return news;
 }
 
-int cv_store_watch_fd(const struct cv_store_watch *watch)
+int cv_watch_fd(const struct cv_watch *watch)
 {
     return watch->news_fd;
 }
 
-void cv_store_watch_drain(struct cv_store_watch *watch)
+void cv_watch_drain(struct cv_watch *watch)
 {
     uint64_t count;
     ssize_t got = read(watch->news_fd, &count, sizeof(count));
