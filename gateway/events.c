@@ -556,14 +556,16 @@ static int watch(struct events *events, struct cv_error *error)
     return 0;
 }
 
-/* Pings, and streams whose time is over. */
-static void keep_time(struct events *events)
+/* Pings, streams whose time is over, and `news` for all of them. Returns whether the service ends. */
+static bool keep_time(struct events *events, const char *news)
 {
     int64_t now = cv_monotonic_ms();
-    int64_t now_s = cv_wall_ms() / 1000;
     (void)pthread_mutex_lock(&events->mutex);
     for (struct stream *stream = events->streams; stream; stream = stream->next) {
-        if (stream->expires_s > 0 && stream->expires_s <= now_s) {
+        if (news) {
+            send_event(stream, NULL, news, "{}");
+        }
+        if (stream->expires_s > 0 && stream->expires_s <= cv_wall_ms() / 1000) {
             end_stream(stream, "event: expired\ndata: {}\n\n");
         } else if (stream->ends_at_ms <= now) {
             end_stream(stream, "retry: 100\n\n");
@@ -572,7 +574,9 @@ static void keep_time(struct events *events)
             stream->ping_at_ms = now + PING_MS;
         }
     }
+    bool is_ending = events->is_ending;
     (void)pthread_mutex_unlock(&events->mutex);
+    return is_ending;
 }
 
 static int tick(struct events *events, struct cv_error *error)
@@ -629,17 +633,13 @@ static void *run_tail(void *opaque)
         if (result != 0 && !is_told) {
             cv_log_error(&error, "live events");
         }
+        /* Without a database nothing comes, which looks like quiet. */
+        const char *news = is_told == (result != 0) ? NULL : result ? "away" : "back";
         is_told = result != 0;
-        (void)pthread_mutex_lock(&events->mutex);
-        bool is_ending = events->is_ending;
-        (void)pthread_mutex_unlock(&events->mutex);
-        keep_time(events);
-        if (is_ending) {
+        if (keep_time(events, news)) {
             return NULL;
         }
-        if (result != 0) {
-            (void)poll(NULL, 0, TICK_MS);
-        }
+        (void)poll(NULL, 0, result ? TICK_MS : 0);
         rest(events, is_anybody);
     }
 }

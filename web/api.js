@@ -108,12 +108,15 @@ async function send(path, wishes) {
         if (fault.name === 'AbortError') {
             throw fault;
         }
-        dispatchEvent(new CustomEvent('cv-away'));
+        dispatchEvent(new CustomEvent('cv-away', {detail: t('problem.away')}));
         throw new Problem({status: 0, title: t('problem.away'), detail: t('problem.away.detail')});
     }
-    dispatchEvent(new CustomEvent('cv-back'));
-    if (!answer.ok) {
-        throw await problemOf(answer);
+    const problem = answer.ok ? null : await problemOf(answer);
+    if (answer.status === 503) {
+        dispatchEvent(new CustomEvent('cv-away', {detail: problem.title}));
+    }
+    if (problem) {
+        throw problem;
     }
     return answer.status === 204 ? null : answer.json();
 }

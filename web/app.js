@@ -1,6 +1,6 @@
 /* The shell: header, screens by path, signing in, theme, what is said when the server is away. */
 import {html, nothing} from './vendor/lit-html.js';
-import {onSignIn, useToken} from './api.js';
+import {ask, onSignIn, useToken} from './api.js';
 import {Element} from './element.js';
 import {queried, remembered, startRouter} from './router.js';
 import {chooseLanguage, language, loadTexts, t, timeOfDay} from './text.js';
@@ -35,6 +35,9 @@ const screens = [
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];
 
+const AWAY_MS = 1000; // before the server that does not answer is asked again; doubled up to
+const AWAY_LONGEST_MS = 8000;
+
 const WORK = /^\/(jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys)\b/;
 
 function applyTheme() {
@@ -42,24 +45,22 @@ function applyTheme() {
 }
 
 class App extends Element {
-    isAway = false;
+    away = ''; // what keeps the server from answering
+    wait = AWAY_MS; // before it is asked again
+    backAt = 0; // when it answered again
     lostAt = null; // when the live events were cut
     name = '';
 
     connectedCallback() {
         onSignIn(() => this.querySelector('cv-sign-in').ask());
-        addEventListener('cv-away', () => this.setAway(true));
-        addEventListener('cv-back', () => this.setAway(false));
+        addEventListener('cv-away', ({detail}) => this.setAway(detail));
         addEventListener('cv-live', ({detail: isLive}) => {
             this.dataset.live = isLive;
             this.lostAt = isLive ? null : this.lostAt ?? new Date();
-            if (isLive && this.isAway) {
-                this.isAway = false;
-                this.screen?.onAddress?.(true);
-            }
             this.update();
         });
         addEventListener('keydown', (event) => this.onKey(event));
+        addEventListener('click', (event) => this.closeMenus(event.target));
         startRouter(() => this.route());
         this.update();
         this.route();
@@ -68,10 +69,32 @@ class App extends Element {
         }
     }
 
-    setAway(isAway) {
-        if (this.isAway !== isAway) {
-            this.isAway = isAway;
-            this.update();
+    /** @param {string} away what keeps it from answering; '': it answers again, and the screen goes on */
+    setAway(away) {
+        const wasAway = this.away;
+        this.away = away;
+        this.update();
+        if (!wasAway) {
+            this.wait = Date.now() - this.backAt < AWAY_LONGEST_MS ? this.wait : AWAY_MS;
+            this.lookLater();
+        } else if (!away) {
+            this.backAt = Date.now();
+            this.screen?.onAddress?.(true);
+        }
+    }
+
+    lookLater() {
+        this.timer = setTimeout(() => this.look(), this.wait);
+        this.wait = Math.min(this.wait * 2, AWAY_LONGEST_MS);
+    }
+
+    /** Whether the server answers again. */
+    async look() {
+        clearTimeout(this.timer);
+        if (await ask('/me').then(() => true, (problem) => problem.status && problem.status !== 503)) {
+            this.setAway('');
+        } else {
+            this.lookLater();
         }
     }
 
@@ -101,7 +124,17 @@ class App extends Element {
         this.querySelector('#announcer').textContent = document.title;
     }
 
+    /** @param {Node} [besides] what lies within a menu leaves that one open */
+    closeMenus(besides) {
+        for (const menu of this.querySelectorAll('.menu[open]')) {
+            menu.open = !!besides && menu.contains(besides);
+        }
+    }
+
     onKey(event) {
+        if (event.key === 'Escape') {
+            this.closeMenus();
+        }
         const isTyping = event.target.closest('input, textarea, select, [contenteditable]');
         if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) {
             return;
@@ -156,9 +189,9 @@ class App extends Element {
                         ${language === 'en' ? 'DE' : 'EN'}</button>
                 </div>
             </header>
-            ${this.isAway ? html`<p class="away" role="status">${t('problem.away')}
-                <button @click=${() => this.screen?.onAddress?.(true)}>${t('again')}</button></p>` : nothing}
-            ${this.lostAt && !this.isAway ? html`<p class="away" role="status">${t('live.lost', {time: timeOfDay(this.lostAt)})}</p>` : nothing}
+            ${this.away ? html`<p class="away" role="status">${this.away}
+                <button @click=${() => this.look()}>${t('again')}</button></p>` : nothing}
+            ${this.lostAt && !this.away ? html`<p class="away" role="status">${t('live.lost', {time: timeOfDay(this.lostAt)})}</p>` : nothing}
             <main id="main" tabindex="-1"></main>
             <div id="announcer" class="unseen" aria-live="polite"></div>
             <cv-sign-in></cv-sign-in>

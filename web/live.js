@@ -136,7 +136,9 @@ async function read(topics = wanted()) {
             for await (const event of eventsOf(answer, quiet)) {
                 wait = WAIT_MS;
                 last = event.id ?? last;
-                if (event.event && event.event !== 'ready' && event.event !== 'expired') {
+                if (event.event === 'away' || event.event === 'back') { // the database
+                    tellAll('live', {isLive: event.event === 'back'});
+                } else if (event.event && event.event !== 'ready' && event.event !== 'expired') {
                     tellAll(event.event, JSON.parse(event.data));
                 } else {
                     channel?.postMessage({last});

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { PIECE_BYTES = 64 * 1024 };
+enum { PIECE_BYTES = 64 * 1024, OF_HITS = 2 /* columns of CSV that hits alone have */ };
 
 bool cv_export_format_of(const char *name, enum cv_export_format *ret_format)
 {
@@ -184,16 +184,17 @@ static void append_cell(struct cv_buffer *text, const char *value)
 
 static void append_csv(struct export *export, const struct cv_db_result *rows, int row)
 {
-    static const char *const columns[] = {"t_start",    "t_end",    "text",     "normalized_text",
-                                          "confidence", "language", "x",        "y",
-                                          "width",      "height",   "entities", "id"};
+    static const char *const columns[] = {
+        "t_start", "t_end", "text",   "normalized_text", "confidence", "language", "x",
+        "y",       "width", "height", "entities",        "id",         "video_id", "link"};
+    size_t count = CV_COUNT(columns) - (export->is_of_hits ? 0 : OF_HITS);
     struct cv_buffer *text = &export->text;
     append_cell(text, cv_db_text(rows, row, "name"));
     cv_buffer_text(text, ",");
     export_append_time(text, cv_db_int(rows, row, "t_start", 0), '.');
     cv_buffer_text(text, ",");
     export_append_time(text, cv_db_int(rows, row, "t_end", 0), '.');
-    for (size_t i = 0; i < CV_COUNT(columns); i++) {
+    for (size_t i = 0; i < count; i++) {
         const char *value = cv_db_text(rows, row, columns[i]);
         cv_buffer_text(text, ",");
         append_cell(text, value ? value : "");
@@ -206,7 +207,8 @@ static void append_csv_head(struct export *export)
     cv_buffer_text(&export->text, export->params->bom ? "\xEF\xBB\xBF" : "");
     cv_buffer_text(&export->text,
                    "video,start,end,t_start_ms,t_end_ms,text,normalized_text,confidence,"
-                   "language,x,y,width,height,entities,id\r\n");
+                   "language,x,y,width,height,entities,id");
+    cv_buffer_text(&export->text, export->is_of_hits ? ",video_id,link\r\n" : "\r\n");
 }
 
 /* ---- text and Markdown ----------------------------------------------------------------------- */
@@ -294,7 +296,8 @@ static int run_export(struct export *export, const char *video_id, const char *r
 static int export_all(struct cv_db *db, const char *video_id, const char *request,
                       const struct cv_export_params *params, struct cv_error *error)
 {
-    struct export export = {.db = db, .params = params, .text = CV_BUFFER_INIT};
+    struct export export = {
+        .db = db, .params = params, .text = CV_BUFFER_INIT, .is_of_hits = !video_id};
     bool is_ours = !cv_db_in_transaction(db);
     int result = is_ours ? cv_db_begin(db, error) : 0;
     result = result ? result : run_export(&export, video_id, request, error);

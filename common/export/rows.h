@@ -11,6 +11,7 @@ struct export
     const struct cv_export_params *params;
     struct cv_buffer text; /* that is not passed on yet */
     int64_t rows;          /* of the list that is being written */
+    bool is_of_hits;       /* of a search, which are of several videos */
 };
 
 /* Passes on the text when it has become a piece. */

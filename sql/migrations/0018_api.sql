@@ -628,7 +628,7 @@ COMMENT ON FUNCTION api.search IS
 
 CREATE FUNCTION api.search_hits(p jsonb)
     RETURNS TABLE (id uuid, t_start int, t_end int, text text, normalized_text text, confidence real, language text, x text,
-                   y text, width text, height text, entities text, name text, resolution text, object jsonb)
+                   y text, width text, height text, entities text, name text, resolution text, object jsonb, video_id uuid, link text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
@@ -637,7 +637,8 @@ $$
            (SELECT string_agg(e.entity_type || ':' || e.value, ' ' ORDER BY e.entity_type, e.value)
             FROM entities e WHERE e.segment_id = h.segment_id),
            coalesce(v.original_name, v.title, v.id::text), v.resolution,
-           CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h) END
+           CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h) END, h.video_id,
+           coalesce(rtrim(p ->> 'site', '/'), '') || '/videos/' || h.video_id || '?t=' || round(h.t_start / 1000.0, 3)
     FROM api.hits(p, api.read_fields(p), 1000) AS h
     JOIN segments s ON s.id = h.segment_id JOIN videos v ON v.id = h.video_id
     WHERE h.passes

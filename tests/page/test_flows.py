@@ -1,16 +1,21 @@
 """What people go through on several screens: an expired token, a role that may only look, two tabs, paper, and hours of live work."""
 
 import base64
+import csv
+import json
 import os
 import re
+import subprocess
 import time
 
 import pytest
 from api import token
-from screen import GO
+from place import Place
+from screen import GO, NARROW, WIDE, Screen
 from selenium.webdriver.common.keys import Keys
 
 MINUTES = float(os.environ.get("CORTANA_PAGE_MINUTES", "0.1"))  # of live work; 480 are a working day
+LOOKS = [(WIDE, "light"), (NARROW, "light"), (WIDE, "dark"), (NARROW, "dark")]
 HEAP_GROWTH_MAX, GATEWAY_GROWTH_MAX = 10 << 20, 16 << 20  # bytes
 WARM_CHANGES = 10  # before the first look at the memory
 SCREENS = ["/", "/videos", "/videos/FILM", "/jobs", "/jobs?state=failed", "/jobs/FAILED", "/runs", "/runs/RUN"]
@@ -125,6 +130,97 @@ def test_paper_shows_lists_without_buttons(screen, place):
             assert pdf.startswith(b"%PDF") and b"/Page" in pdf
         finally:
             screen.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("size, theme", LOOKS)
+def test_a_job_waits_runs_and_fails_on_its_page(operator, place, size, theme):
+    operator.resize(*size)
+    operator.theme(theme)
+    job = place.queue.add("embed", video_id=place.film)
+    operator.open(f"/jobs/{job}")
+    operator.see("[data-state=queued] .why-box", "No worker takes such jobs")
+    claimed = place.queue.claim_one("embed")
+    place.queue.run("UPDATE jobs SET progress = 0.41, progress_message = 'half of it' WHERE id = %s", job)
+    operator.see("[data-state=processing] .faint", "41 % half of it")
+    assert not operator.all(".why-box") and operator.see(".page progress").get_property("value") == 0.41
+    place.queue.fail(claimed, retryable=False)
+    operator.see("[data-state=failed] .error-box", "it failed")
+    operator.see(".attempts .fault", "it failed")
+    assert operator.script("return document.documentElement.scrollWidth <= innerWidth")
+
+
+# What must be in a file of each format: one of its own signs.
+SIGNS = {"srt": "00:00:00,000 --> ", "vtt": "WEBVTT", "ass": "[V4+ Styles]", "csv": "video,start,end,", "txt": "", "md": "| start | end | text |",
+         "json": '"segments": [', "jsonl": '{"id"'}
+
+
+def files_of(operator, folder, links):
+    """What the links save, by their formats."""
+    folder.mkdir()
+    operator.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    for number, link in enumerate(links, 1):
+        operator.script("arguments[0].click()", link)
+        operator.wait(lambda: len([one for one in folder.iterdir() if one.suffix[1:] in SIGNS]) == number, "the file")
+    return {one.suffix[1:]: one.read_text() for one in folder.iterdir()}
+
+
+@pytest.mark.parametrize("size, theme", LOOKS[1:3])
+def test_exports_open(operator, place, tmp_path, size, theme):
+    operator.resize(*size)
+    operator.theme(theme)
+    operator.open(f"/videos/{place.film}")
+    operator.see("[role=tab]", "Processing").click()
+    operator.see("#panel a.button", "srt")
+    files = files_of(operator, tmp_path / "video", operator.all("#panel a.button"))
+    assert files.keys() == SIGNS.keys()
+    assert all(sign in files[name] and "quick harbour" in files[name] for name, sign in SIGNS.items())
+    for name in ("srt", "vtt", "ass"):
+        subtitles = subprocess.run(["ffmpeg", "-v", "error", "-i", next((tmp_path / "video").glob(f"*.{name}")), "-f", "ass", "-"],
+                                   check=True, capture_output=True, text=True).stdout
+        assert "quick harbour" in subtitles, name
+    assert len(json.loads(files["json"])["segments"]) == len(files["jsonl"].splitlines()) == len(list(csv.reader(files["csv"].splitlines()))) - 1
+
+    operator.open(f"/?q=harbour&video={place.film}")
+    operator.see(".head summary", "Save").click()
+    operator.see(".head .menu a", "CSV")
+    files = files_of(operator, tmp_path / "hits", operator.all(".head .menu a"))
+    (hit,) = csv.DictReader(files["csv"].splitlines())
+    assert files.keys() == {"csv", "jsonl", "srt"} and json.loads(files["jsonl"])["segment_id"] == hit["id"]
+    operator.press(Keys.ESCAPE)
+    operator.wait(lambda: not operator.all(".menu[open]"), "the menu to close")
+    operator.driver.get(hit["link"])
+    operator.see("cv-transcript li", "quick harbour")
+
+
+@pytest.fixture
+def own_place(cluster, program, tmp_path):
+    """A page whose database may be killed."""
+    made = Place(cluster, program, tmp_path, 12, 0)
+    yield made, cluster
+    made.end()
+
+
+def test_a_database_that_is_killed_is_told_and_the_page_goes_on(driver, own_place):
+    place, cluster = own_place
+    shown = Screen(driver, place.url, token(exp=2000000000))
+    shown.open("/jobs")
+    shown.see("cv-app[data-live=true]")
+    cluster.stop(immediate=True)
+    shown.see(".away", "Not live")  # nobody has asked for anything
+    shown.see("header cv-search-box input").send_keys("typed")
+    shown.script(GO, "/videos")
+    shown.see(".away", "The server is not ready")
+    shown.see("[data-state=failed]")
+    for size, theme in LOOKS:
+        shown.resize(*size)
+        shown.theme(theme)
+        assert shown.script("return document.documentElement.scrollWidth <= innerWidth")
+    cluster.start()
+    shown.see(".card")
+    shown.wait(lambda: not shown.all(".away, [data-state=failed]"), "the page to go on by itself")
+    assert shown.see("header cv-search-box input").get_property("value") == "typed"
+    assert shown.complaints() == []
+    shown.forget()
 
 
 def heap(driver):

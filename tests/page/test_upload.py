@@ -113,18 +113,6 @@ def test_the_library_hears_of_a_new_video_and_of_its_end(screen, place):
     screen.see(f".card[data-id='{video}'] .badge", "Failed")
 
 
-def test_a_job_page_follows_its_job(screen, place):
-    job = place.queue.add("embed", video_id=place.film)
-    screen.open(f"/jobs/{job}")
-    screen.see("[data-state=queued]")
-    screen.see(".why-box", "No worker takes such jobs")
-    claimed = place.queue.claim_one("embed")
-    screen.see("[data-state=processing]")
-    place.queue.fail(claimed, retryable=False)
-    screen.see("[data-state=failed] .error-box", "it failed")
-    screen.see(".attempts .fault", "it failed")
-
-
 def test_what_came_while_the_stream_was_cut_is_there_afterwards(screen, place):
     job = place.queue.add("embed", video_id=place.film)
     screen.open(f"/jobs/{job}")

@@ -129,13 +129,6 @@ def delete_it(screen, video):
     screen.see(".card")
 
 
-def test_the_text_is_saved(screen, place):
-    screen.open(f"/videos/{place.film}")
-    screen.see("[role=tab]", "Processing").click()
-    link = screen.see("#panel a.button", "srt").get_attribute("href")
-    assert link.endswith(f"/api/v1/videos/{place.film}/export?format=srt")
-
-
 @pytest.mark.usefixtures("time_stands_still")
 def test_a_deleted_video_is_wanted_back(screen, place):
     videos = make_videos(place, "To be kept")

@@ -74,8 +74,10 @@ def test_hits_are_those_of_the_search(gateway, query):
     items = gateway.ask(f"/search?{urllib.parse.urlencode({**query, 'limit': 100})}", OWNER).json["items"]
     assert [json.loads(line) for line in hits(gateway, "jsonl", **query).splitlines()] == items
     rows = list(csv.DictReader(io.StringIO(hits(gateway, "csv", **query), newline=""), strict=True))
-    assert [(row["id"], row["text"], int(row["t_start_ms"])) for row in rows] == \
-        [(item["segment_id"], item["text"], item["t_start"]) for item in items]
+    assert [(row["id"], row["text"], int(row["t_start_ms"]), row["video_id"]) for row in rows] == \
+        [(item["segment_id"], item["text"], item["t_start"], item["video_id"]) for item in items]
+    links = [row["link"] for row in csv.DictReader(io.StringIO(hits(gateway, "csv", site="https://text.example/", **query), newline=""))]
+    assert links == [f"https://text.example/videos/{item['video_id']}?t={item['t_start'] / 1000:.3f}" for item in items]
     assert bool(items) == (query["q"] != "nothing")
 
 

@@ -1,30 +1,11 @@
-/* What was found, as a file for a spreadsheet. */
-import {ask} from '../api.js';
-import {clock, t} from '../text.js';
-import {say} from './toast.js';
+/* What was found, as files that the API writes. */
+import {html} from '../vendor/lit-html.js';
+import {t} from '../text.js';
 
-const PAGE = 100; // hits asked for at once, the most the API gives
-const cell = (value) => `"${String(value ?? '').replaceAll('"', '""')}"`;
-
-/** Saves all hits of a search as CSV. @param {Record<string, any>} wishes of GET /search */
-export async function saveHits(wishes) {
-    const rows = [['video', 'from', 'to', 'text', 'confidence', 'language', 'link']];
-    try {
-        let cursor = null;
-        do {
-            const page = await ask('/search', {query: {...wishes, facets: null, limit: PAGE, cursor}});
-            rows.push(...page.items.map((hit) => [hit.video_title, clock(hit.t_start, 3), clock(hit.t_end, 3), hit.text, hit.confidence,
-                hit.language, `${location.origin}/videos/${hit.video_id}?t=${(hit.t_start / 1000).toFixed(3)}`]));
-            cursor = page.next;
-        } while (cursor);
-    } catch (problem) {
-        say(problem.text, 'bad');
-        return;
-    }
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([rows.map((row) => row.map(cell).join(',')).join('\r\n')], {type: 'text/csv'}));
-    link.download = `${wishes.q.replaceAll(/[^\p{L}\p{N}]+/gu, '-')}.csv`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-    say(t('export.done', {n: rows.length - 1}));
+/** Links to all hits of a search as files; subtitles are of one video. @param {Record<string, any>} wishes of GET /search */
+export function exportMenu({limit, facets, ...wishes}) {
+    const address = (format) => `/api/v1/search/export?${new URLSearchParams({
+        ...Object.fromEntries(Object.entries(wishes).filter(([, value]) => value)), format, ...format === 'csv' && {site: location.origin}})}`;
+    return html`<details class="menu"><summary class="button"><cv-icon name="download"></cv-icon>${t('export')}</summary><div>${
+        ['csv', 'jsonl', ...wishes.video ? ['srt'] : []].map((format) => html`<a href=${address(format)} download>${t(`export.${format}`)}</a>`)}</div></details>`;
 }

@@ -19,6 +19,9 @@ const DENSITY_PARTS = 200; // of the strip that shows where text is
 
 const positions = () => JSON.parse(localStorage.getItem('positions') ?? '{}');
 
+/** Where it is, ms: what seek() has asked for, and not what it added to that. @param {HTMLVideoElement} element */
+const momentOf = (element) => Math.max(0, element.currentTime * 1000 - ROUNDED_MS);
+
 /** Fires cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
 class Player extends Element {
     /** @type {any} */ grant = null;
@@ -124,13 +127,13 @@ class Player extends Element {
     watchFrames() {
         const element = this.video;
         const seen = (_, frame) => {
-            this.show((frame?.mediaTime ?? element.currentTime) * 1000);
+            this.show(frame ? frame.mediaTime * 1000 : momentOf(element));
             if (this.isConnected) {
                 element.requestVideoFrameCallback?.(seen);
             }
         };
         element.requestVideoFrameCallback?.(seen);
-        element.addEventListener('seeking', () => this.show(element.currentTime * 1000));
+        element.addEventListener('seeking', () => this.show(momentOf(element)));
     }
 
     show(ms) {
@@ -296,7 +299,7 @@ class Player extends Element {
                 <video playsinline preload="auto" poster=${(!this.isSeen && this.poster) || nothing} class=${this.isSeen ? 'seen' : ''}
                     @loadeddata=${() => this.setSeen()}
                     @click=${() => this.grant && this.playOrPause()} @play=${() => this.setPlaying(true)} @pause=${() => this.setPlaying(false)}
-                    @timeupdate=${(event) => this.show(event.target.currentTime * 1000)}></video>
+                    @timeupdate=${(event) => this.show(momentOf(event.target))}></video>
                 <cv-boxes></cv-boxes>
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
             ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${this.strip()}<input class="seek" type="range" min="0" step="1"

@@ -58,7 +58,7 @@ class JobScreen extends Element {
     }
 
     async loadOther() {
-        this.reasons = OPEN.includes(this.job.state) && this.job.state !== 'processing'
+        this.reasons = this.isWaiting
             ? (await ask(`/jobs/${this.job.id}/why`).catch(() => ({items: []}))).items : [];
         this.update();
         await Promise.resolve();
@@ -83,9 +83,13 @@ class JobScreen extends Element {
             <pre tabindex="0">${text}</pre></section>`;
     }
 
+    get isWaiting() {
+        return OPEN.includes(this.job.state) && this.job.state !== 'processing';
+    }
+
     /** Why it does not run, the decisive reason first. */
     why() {
-        return this.reasons.length ? html`<section class="why-box"><h2>${t('job.why')}</h2><ul>${this.reasons.map((one) => html`<li>
+        return this.isWaiting && this.reasons.length ? html`<section class="why-box"><h2>${t('job.why')}</h2><ul>${this.reasons.map((one) => html`<li>
             <b>${t(`why.${one.reason}`)}</b> <span class="faint" dir="auto">${one.detail ?? ''}</span></li>`)}</ul></section>` : nothing;
     }
 

@@ -155,7 +155,7 @@ class JobsScreen extends Element {
     }
 
     chooseColumns() {
-        return html`<details class="columns"><summary class="button">${t('jobs.columns')}</summary><fieldset><legend class="unseen">${t('jobs.columns')}</legend>${
+        return html`<details class="menu columns"><summary class="button">${t('jobs.columns')}</summary><fieldset><legend class="unseen">${t('jobs.columns')}</legend>${
             shownTo(Object.keys(COLUMNS)).map((name) => html`<label><input type="checkbox" name=${name} .checked=${this.columns.includes(name)}
             @change=${() => this.toggleColumn(name)}> ${t(`job.${name}`)}</label>`)}</fieldset></details>`;
     }

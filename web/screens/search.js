@@ -3,7 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
 import {isLeaving} from '../parts/deletions.js';
-import {saveHits} from '../parts/export.js';
+import {exportMenu} from '../parts/export.js';
 import {facetList, NARROWING} from '../parts/facets.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {saveButton, savedList} from '../parts/saved.js';
@@ -178,7 +178,7 @@ class SearchScreen extends Element {
                 this.update();
             }}>${t('facets')}</button>
             ${saveButton(() => this.update())}
-            ${items.length ? html`<button class="plain" @click=${() => saveHits(this.pages.query)}><cv-icon name="download"></cv-icon>${t('export')}</button>` : nothing}
+            ${items.length ? exportMenu(this.pages.query) : nothing}
             ${items.length ? html`<label class="faint">${t('sort')} <select @change=${(event) => goQuery({sort: event.target.value})}>${SORTS.map((sort) => html`<option
                 value=${sort} ?selected=${(queried('sort') || SORTS[0]) === sort}>${t(`sort.${sort}`)}</option>`)}</select></label>` : nothing}</div>`;
     }

@@ -15,7 +15,7 @@ import '../parts/transcript.js';
 
 const HITS = 100; // of the search that led here
 const ENTITIES = 200;
-const FORMATS = ['srt', 'vtt', 'csv', 'txt', 'md', 'json']; // of the lines, as files
+const FORMATS = ['srt', 'vtt', 'ass', 'csv', 'txt', 'md', 'json', 'jsonl']; // of the lines, as files
 const PLACES = 20; // videos of the list of where else a name is seen
 const MARK_MS = 200; // between two looks for the line that is current
 

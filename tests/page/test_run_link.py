@@ -1,0 +1,115 @@
+"""From `cortana run VIDEO` to a clip on disk, by keyboard alone: what somebody does who tries this for the first time."""
+
+import os
+import pathlib
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+from local_installation import environment_without_services, processes_of
+from screen import NARROW, WIDE, Screen
+from selenium.webdriver.common.keys import Keys
+
+RATE, SECONDS = 25, 4
+TEXT = "Harbour lights"
+FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
+
+
+def make_video(path):
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"color=c=white:s=640x360:r={RATE}:d={SECONDS}", "-vf",
+                    f"drawtext=fontfile={FONT}:text='{TEXT}':x=80:y=140:fontsize=48:fontcolor=black:enable='gte(t,1)'",
+                    "-pix_fmt", "yuv420p", str(path)], check=True)
+
+
+def last_link(terminal):
+    """Reads what a person would see, until the link to what was found."""
+    said = ""
+    while not (found := re.search(r"page: (\S+/videos/\S+)", said)):
+        try:
+            more = os.read(terminal, 65536)
+        except OSError:
+            more = b""
+        assert more, said
+        said += more.decode()
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def link(program):
+    """The link at the end of `cortana run VIDEO` at a terminal, which keeps the page up."""
+    # Where the database's user can get to, which pytest's own directories are not.
+    home = pathlib.Path(tempfile.mkdtemp(prefix="cv-page-run-", dir="/tmp"))
+    home.chmod(0o755)
+    video = home / "evening.mp4"
+    make_video(video)
+    terminal, end = pty.openpty()
+    running = subprocess.Popen([program("cortana"), "run", video, "--languages", "eng", "--data", home / "data"], stdin=subprocess.DEVNULL,
+                               stdout=end, stderr=end, env=environment_without_services(), start_new_session=True)
+    os.close(end)
+    try:
+        yield last_link(terminal)
+    finally:
+        running.send_signal(signal.SIGINT)
+        while running.poll() is None:
+            try:
+                os.read(terminal, 65536)
+            except OSError:
+                running.wait()
+        os.close(terminal)
+        left = processes_of(home / "data")
+        shutil.rmtree(home, ignore_errors=True)
+        assert left == []
+
+
+def frames_of(path):
+    counted = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v", "-show_entries", "stream=nb_read_frames",
+                              "-of", "csv=p=0", path], check=True, capture_output=True, text=True)
+    return int(counted.stdout)
+
+
+@pytest.mark.parametrize("size, theme, begin, end", [(WIDE, "light", "1.2", "2.2"), (NARROW, "dark", "1.4", "3.2")], ids=["wide", "phone"])
+def test_from_the_link_to_a_clip_on_disk(driver, link, tmp_path, size, theme, begin, end):
+    url, token = re.match(r"(http://[^/]+)/.*#t=(.+)$", link).groups()
+    screen = Screen(driver, url, token)
+    screen.resize(*size)
+    screen.theme(theme)
+    driver.get("about:blank")
+    driver.get(link)
+    screen.see("cv-transcript li.found", TEXT)
+    assert "t=" not in driver.current_url.partition("#")[2]
+
+    screen.press("/")
+    screen.wait(lambda: driver.switch_to.active_element.tag_name == "input", "the search box")
+    driver.switch_to.active_element.clear()
+    screen.press("lights", Keys.ENTER)
+    screen.see("a.hit mark", "lights")
+    screen.script("document.activeElement.blur()")
+    screen.press(Keys.ARROW_DOWN)
+    screen.wait(lambda: "hit" in driver.switch_to.active_element.get_attribute("class"), "the first result")
+    screen.press(Keys.ENTER)
+    screen.wait(lambda: screen.script("return (document.querySelector('video') || {}).readyState >= 2"), "a frame")
+    screen.wait(lambda: [box.text for box in screen.all("cv-boxes span.found")] == [TEXT], "the box")
+
+    for key, time in (("[", begin), ("]", end)):
+        screen.press("g")
+        screen.see("form.clock input")
+        screen.press(time, Keys.ENTER)
+        ms = float(time) * 1000
+        screen.wait(lambda: screen.script("const video = document.querySelector('video'); return !video.seeking &&"
+                                          "Math.abs(document.querySelector('cv-player').now - arguments[0]) < 1", ms), "the frame")
+        screen.press(key)
+    make = screen.see(".cut button.main:enabled")
+    screen.wait(lambda: screen.press(Keys.TAB) or driver.switch_to.active_element == make, "the button by Tab")
+    screen.press(Keys.ENTER)
+    ours = screen.see(".clips li", f"0:0{begin} – 0:0{end}").get_attribute("data-id")  # beside the example that `run` has made
+    screen.see(f".clips [data-id='{ours}'] .badge", "Done")
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    screen.see(f".clips [data-id='{ours}'] a").send_keys(Keys.ENTER)
+    (saved,) = screen.wait(lambda: [one for one in tmp_path.iterdir() if one.suffix == ".mp4"], "the file")
+    assert frames_of(saved) == round((float(end) - float(begin)) * RATE)
+    assert screen.complaints() == []
+    screen.forget()
