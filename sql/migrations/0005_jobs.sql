@@ -139,7 +139,7 @@ CREATE INDEX jobs_not_ready ON jobs (job_type, status, scheduled_for, finished_a
 CREATE INDEX jobs_running ON jobs (job_type) WHERE status = 'processing';
 CREATE INDEX jobs_waiting ON jobs USING gin (depends_on)
     WHERE status = 'queued' AND unmet_dependencies > 0;
-CREATE INDEX jobs_video ON jobs (video_id, created_at) WHERE video_id IS NOT NULL;
+CREATE INDEX jobs_video ON jobs (video_id, created_at, id) WHERE video_id IS NOT NULL;
 CREATE INDEX jobs_run_open ON jobs (run_id) WHERE run_id IS NOT NULL AND status <> 'done';
 CREATE INDEX jobs_run ON jobs (run_id, step, part) WHERE run_id IS NOT NULL;
 -- Tells where to place the next job of a tenant, and which other tenants have jobs when one is at its limit.

@@ -335,7 +335,7 @@ $$
         WHERE api.is_service() AND api.job_matches(j, p - 'priority')
           AND (p ->> 'video' IS NULL OR j.video_id = (p ->> 'video')::uuid)
         UNION ALL
-        SELECT t.* FROM api.tenant_jobs(p - 'priority', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', p_limit) AS t
+        SELECT t.* FROM api.tenant_jobs(p - 'priority', p_limit) AS t
         WHERE NOT api.is_service()) AS f
     WHERE CASE p ->> 'action'
               WHEN 'cancel' THEN f.status IN ('queued', 'processing')
@@ -370,7 +370,7 @@ BEGIN
     IF NOT api.is_admin() THEN
         RAISE EXCEPTION 'bulk operations are an admin''s' USING ERRCODE = 'insufficient_privilege';
     ELSIF p - 'action' - 'dry_run' - 'priority' = '{}' THEN
-        RAISE EXCEPTION 'a filter is needed: ids, type, state, video, run, error, created_after or created_before'
+        RAISE EXCEPTION 'a filter is needed: ids, q, type, state, video, run, error, created_after or created_before'
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF (p ->> 'action' = 'priority') <> (p ? 'priority') THEN
         RAISE EXCEPTION 'priority is for the action priority, which needs it' USING ERRCODE = 'invalid_parameter_value';
@@ -401,7 +401,7 @@ $$
         FROM (SELECT j.job_type, api.job_state(j) AS state, count(*) AS jobs, min(j.created_at) AS oldest_at
               FROM (SELECT * FROM jobs WHERE api.is_service() AND status IN ('queued', 'processing', 'failed')
                     UNION ALL
-                    SELECT * FROM api.tenant_jobs('{}', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 10000)
+                    SELECT * FROM api.tenant_jobs('{}', 10000)
                     WHERE NOT api.is_service()) AS j
               GROUP BY 1, 2) AS g), '[]')))
 $$;

@@ -241,7 +241,7 @@ BEGIN
         RAISE EXCEPTION 'errors by cause are an admin''s' USING ERRCODE = 'insufficient_privilege';
     ELSIF NOT api.is_service() THEN
         SELECT coalesce(array_agg(t.id), '{}') INTO own
-        FROM api.tenant_jobs('{}', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 10000) AS t;
+        FROM api.tenant_jobs('{}', 10000) AS t;
     END IF;
     RETURN api.all_items(api.causes(own, coalesce((p ->> 'hours')::int, 24), p ->> 'type'));
 END
@@ -260,7 +260,7 @@ $$
         ORDER BY j.finished_at DESC LIMIT 5000) AS d
     WHERE api.is_service() AND (p ->> 'type' IS NULL OR t.name = p ->> 'type')
     UNION ALL
-    SELECT o.* FROM api.tenant_jobs(p || '{"state": "failed"}', 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff', 5000) AS o
+    SELECT o.* FROM api.tenant_jobs(p || '{"state": "failed"}', 5000) AS o
     WHERE NOT api.is_service()
 $$;
 COMMENT ON FUNCTION api.dead_jobs IS 'The newest jobs that have failed for good, 5,000 of a type; of a tenant their own.';

@@ -1,6 +1,7 @@
 """What tenants' admins and operators see and change over HTTP: attempts, timelines, bulk actions, runs, the fleet."""
 
 import datetime
+import urllib.parse
 import uuid
 
 import jsonschema
@@ -139,6 +140,47 @@ def test_jobs_without_a_video_are_in_their_tenants_list(gateway, queue):
     done = ask(gateway, ADMIN, "POST", "/jobs/bulk", {"action": "cancel", "type": "webhook"}).json
     assert done["changed"] == 3 and queue.status(theirs) == "queued"
     queue.run("DELETE FROM jobs WHERE job_type = 'webhook'")
+
+
+def test_jobs_are_found_by_a_part_of_a_word(gateway, queue, library):
+    """By title, file name, type, last error and the beginning of the id; nobody finds others' jobs, by whatever they name."""
+    own, foreign = library.videos["own"], library.videos["foreign"]
+    titles = {str(row["id"]): row["title"] for row in queue.run("SELECT id, title FROM videos WHERE id IN (%s, %s)", own, foreign)}
+    queue.run("UPDATE videos SET title = 'A Straße walk', original_name = 'Holiday_07.MP4' WHERE id = %s", own)
+    queue.run("UPDATE videos SET title = 'A walk of others' WHERE id = %s", foreign)
+    mine, theirs = str(fail_one(queue, own, "Lens_Cap")), str(fail_one(queue, foreign, "Lens_Cap"))
+
+    def found(caller, words, more=""):
+        items = ask(gateway, caller, "GET", f"/jobs?q={urllib.parse.quote(words)}{more}").json["items"]
+        return {mine, theirs} & {item["id"] for item in items}
+
+    for words in ("straße", "WALK", "day_07.mp", "segment_ind", "ens_ca", mine[:4], mine[:13], mine.upper(), mine.replace("-", "")):
+        assert found(EDITOR, words) == {mine} and mine in found(SERVICE, words), words
+        assert found(EDITOR, words, f"&video={own}") == {mine} and not found(EDITOR, words, f"&video={foreign}"), words
+        assert not found(CALLERS["stranger"], words), words
+    assert not found(EDITOR, theirs) and not found(EDITOR, "of others") and not found(EDITOR, "walk_")
+    assert found(EDITOR, "walk", "&state=failed") == {mine} and not found(EDITOR, mine, "&state=done")
+    assert found(SERVICE, "walk", f"&video={own}") == {mine}
+    assert ask(gateway, EDITOR, "GET", "/jobs?q=a").status == 400
+    body = {"action": "retry", "q": "lens_cap", "dry_run": True}
+    assert ask(gateway, ADMIN, "POST", "/jobs/bulk", body).json["matched"] == 1
+    assert ask(gateway, SERVICE, "POST", "/jobs/bulk", body).json["matched"] == 2
+    queue.run("UPDATE videos SET title = %s, original_name = NULL WHERE id = %s", titles[own], own)
+    queue.run("UPDATE videos SET title = %s WHERE id = %s", titles[foreign], foreign)
+
+
+def test_a_word_that_few_jobs_have_is_looked_for_in_portions(gateway, queue, library):
+    """A request looks through so many jobs and no more; the next goes on where it ended, among jobs of one instant, too."""
+    own = library.videos["own"]
+    needle = str(queue.add("webhook", {}, tenant_id=ALICE))
+    queue.run("INSERT INTO jobs (job_type, video_id, status, is_ready, created_at, max_retries)"
+              " SELECT 'clip_generate', %s, 'canceled', false, now() + '1 minute', 0 FROM generate_series(1, 5500)", own)
+    first = ask(gateway, EDITOR, "GET", "/jobs?q=webh").json
+    assert first["items"] == [] and first["next"]
+    second = ask(gateway, EDITOR, "GET", f"/jobs?q=webh&cursor={first['next']}").json
+    assert [item["id"] for item in second["items"]] == [needle] and second["next"] is None
+    assert [item["id"] for item in ask(gateway, EDITOR, "GET", "/jobs?type=webhook").json["items"]] == [needle]
+    queue.run("DELETE FROM jobs WHERE job_type IN ('clip_generate', 'webhook') AND (video_id = %s OR id = %s)", own, needle)
 
 
 def test_a_summary_counts_what_its_reader_sees(gateway, queue):
