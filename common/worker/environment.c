@@ -247,11 +247,7 @@ void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot 
     if (failure->type == CV_ERROR_DISK_FULL) {
         /* What the attempt itself filled does not count. */
         cv_slot_remove_scratch(supervisor, slot);
-        look_at_disks(supervisor);
-        if (is_a_disk_full(supervisor)) {
-            blame_environment(slot);
-            return;
-        }
+        slot->awaits_room = true;
     }
     slot->question = cv_watch_ask(supervisor->watch);
     supervisor->is_in_doubt = true;
@@ -259,6 +255,16 @@ void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot 
 
 bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot)
 {
+    if (slot->awaits_room) {
+        if (cv_scratch_watch_is_removing(supervisor->scratch_watch) && !supervisor->is_draining) {
+            return true;
+        }
+        slot->awaits_room = false;
+        look_at_disks(supervisor);
+        if (is_a_disk_full(supervisor)) {
+            blame_environment(slot);
+        }
+    }
     if (slot->question == 0) {
         return false;
     }

@@ -1,8 +1,8 @@
 #include "common/worker/job_logs.h"
 
 #include "common/store/store.h"
+#include "common/worker/thread.h"
 
-#include <pthread.h>
 #include <string.h>
 
 enum {
@@ -82,15 +82,10 @@ static void *run(void *opaque)
 static int make(struct cv_job_logs **ret_logs, struct cv_error *error)
 {
     struct cv_job_logs *made = calloc(1, sizeof(*made));
-    pthread_condattr_t monotonic;
-    if (!made || pthread_mutex_init(&made->mutex, NULL) != 0 ||
-        pthread_condattr_init(&monotonic) != 0 ||
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&made->changed, &monotonic) != 0) {
+    if (!made || cv_thread_locks(&made->mutex, &made->changed, error)) {
         free(made);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for logs of jobs");
     }
-    (void)pthread_condattr_destroy(&monotonic);
     *ret_logs = made;
     return 0;
 }
@@ -115,12 +110,11 @@ int cv_job_logs_start(struct cv_job_logs **ret_logs, struct cv_error *error)
         return 0;
     }
     cv_store_set_cancel(logs->store, logs->cancel);
-    int number = pthread_create(&logs->thread, NULL, run, logs);
-    if (number != 0) {
-        return cv_fail_errno(error, number, "no thread for logs of jobs");
+    result = cv_thread_start(&logs->thread, run, logs, error);
+    if (result == 0) {
+        *ret_logs = cv_take(logs);
     }
-    *ret_logs = cv_take(logs);
-    return 0;
+    return result;
 }
 
 void cv_job_logs_stop(struct cv_job_logs *logs)

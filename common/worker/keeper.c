@@ -1,6 +1,7 @@
 #include "common/worker/keeper.h"
 
-#include <pthread.h>
+#include "common/worker/thread.h"
+
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -292,19 +293,6 @@ static void keeper_free(struct cv_keeper *keeper)
 }
 CV_DEFINE_CLEANUP(struct cv_keeper *, keeper_free)
 
-static int init_locks(struct cv_keeper *keeper, struct cv_error *error)
-{
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0 ||
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&keeper->changed, &attributes) != 0 ||
-        pthread_mutex_init(&keeper->mutex, NULL) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "cannot set up the lease keeper");
-    }
-    (void)pthread_condattr_destroy(&attributes);
-    return 0;
-}
-
 int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **ret_keeper,
                     struct cv_error *error)
 {
@@ -316,7 +304,7 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     keeper->row_is_due = true;
     keeper->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     keeper->held = calloc((size_t)params->slots, sizeof(*keeper->held));
-    int r = init_locks(keeper, error);
+    int r = cv_thread_locks(&keeper->mutex, &keeper->changed, error);
     r = r < 0 ? r : cv_cancel_new(&keeper->cancel, error);
     if (r < 0) {
         return r;
@@ -324,12 +312,11 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     if (!keeper->held || keeper->news_fd < 0) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the lease keeper");
     }
-    int error_number = pthread_create(&keeper->thread, NULL, keep, keeper);
-    if (error_number != 0) {
-        return cv_fail_errno(error, error_number, "cannot start the lease keeper");
+    r = cv_thread_start(&keeper->thread, keep, keeper, error);
+    if (r == 0) {
+        *ret_keeper = cv_take(keeper);
     }
-    *ret_keeper = cv_take(keeper);
-    return 0;
+    return r;
 }
 
 void cv_keeper_stop(struct cv_keeper *keeper)

@@ -101,6 +101,9 @@ static int run_by_hand(struct cv_stage_start *start, int *ret_code, struct cv_er
     int r = cv_stage_read_payload(&payload, error);
     if (r == 0 && !start->scratch) {
         r = cv_scratch_open(&scratch, error);
+        if (r == 0) {
+            cv_scratch_sweep(&scratch, NULL);
+        }
         r = r < 0 ? r : cv_scratch_make(&scratch, "once", &path, error);
         start->scratch = path;
     }

@@ -7,12 +7,14 @@
 #include <sys/stat.h>
 
 static const char prefix[] = "cortana-scratch-";
+static const char discarded[] = "discarded-"; /* no id of a job begins so */
 
 enum {
     DIRECTORY_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
     /* A stage may nest directories deeper than this process may hold descriptors or stack; what
      * lies deeper is moved up and removed from there. */
     DEPTH_MAX = 32,
+    STEPS = 256, /* files between two looks at the pace: some milliseconds on a disk */
 };
 
 static inline void close_directory(DIR **directory)
@@ -26,6 +28,8 @@ static inline void close_directory(DIR **directory)
 struct removal {
     int top_fd;
     unsigned long moved;
+    const struct cv_scratch_pace *pace; /* may be NULL */
+    unsigned long steps;
 };
 
 static int remove_entry(struct removal *removal, int parent_fd, const char *name, int depth,
@@ -78,6 +82,10 @@ static int move_to_top(struct removal *removal, int parent_fd, const char *name,
 static int remove_entry(struct removal *removal, int parent_fd, const char *name, int depth,
                         struct cv_error *error)
 {
+    if (removal->pace && ++removal->steps % STEPS == 0 &&
+        !removal->pace->go_on(removal->pace->opaque)) {
+        return cv_fail(error, CV_ERROR_CANCELED, "scratch is not removed to the end");
+    }
     if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT) {
         return 0;
     }
@@ -105,7 +113,8 @@ static int remove_entry(struct removal *removal, int parent_fd, const char *name
 }
 
 /* Removes `name` under the open directory, whatever it is: links are removed, never followed. */
-static int remove_tree(int parent_fd, const char *name, struct cv_error *error)
+static int remove_tree(int parent_fd, const char *name, const struct cv_scratch_pace *pace,
+                       struct cv_error *error)
 {
     if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT) {
         return 0;
@@ -114,7 +123,7 @@ static int remove_tree(int parent_fd, const char *name, struct cv_error *error)
     if (top_fd < 0) {
         return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
     }
-    struct removal removal = {.top_fd = top_fd};
+    struct removal removal = {.top_fd = top_fd, .pace = pace};
     unsigned long moved_before = 0;
     /* Another pass takes what the last one moved to the top. */
     do {
@@ -140,34 +149,55 @@ static int remove_tree(int parent_fd, const char *name, struct cv_error *error)
     return cv_fail_errno(error, errno, "cannot remove %s", name);
 }
 
-/* Leftovers that cannot be removed (another user's) are left alone: they harm nobody. */
-static void sweep(int parent_fd)
+/* Calls `visit` for every entry, whose type may have to be asked for, until one says false. */
+static void each_entry(int parent_fd, bool (*visit)(void *opaque, int parent_fd, const char *name),
+                       void *opaque)
 {
     int list_fd = openat(parent_fd, ".", DIRECTORY_FLAGS);
-    if (list_fd < 0) {
-        return;
-    }
-    __attribute__((cleanup(close_directory))) DIR *directory = fdopendir(list_fd);
-    if (!directory) {
+    __attribute__((cleanup(close_directory))) DIR *directory =
+        list_fd < 0 ? NULL : fdopendir(list_fd);
+    if (!directory && list_fd >= 0) {
         close(list_fd);
-        return;
     }
-    struct dirent *entry;
-    while ((entry = readdir(directory))) {
-        struct stat status;
-        if (strncmp(entry->d_name, prefix, sizeof(prefix) - 1) != 0) {
-            continue;
-        }
-        cv_auto_fd int fd = openat(parent_fd, entry->d_name, DIRECTORY_FLAGS);
-        if (fd < 0 || fstat(fd, &status) != 0 || status.st_uid != geteuid() ||
-            flock(fd, LOCK_EX | LOCK_NB) != 0) {
-            continue;
-        }
-        struct cv_error error;
-        if (remove_tree(parent_fd, entry->d_name, &error) < 0) {
-            cv_log(CV_LOG_DEBUG, "%s", error.message);
-        }
+    struct dirent *entry = NULL;
+    bool goes_on = true;
+    while (goes_on && directory && (entry = readdir(directory))) {
+        bool is_own = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        goes_on = is_own || visit(opaque, parent_fd, entry->d_name);
     }
+}
+
+/* Leftovers that cannot be removed (another user's) are left alone: they harm nobody. */
+static void remove_quietly(int parent_fd, const char *name, const struct cv_scratch_pace *pace)
+{
+    struct cv_error error;
+    if (remove_tree(parent_fd, name, pace, &error) < 0) {
+        cv_log(CV_LOG_DEBUG, "%s", error.message);
+    }
+}
+
+static bool is_wanted(const struct cv_scratch_pace *pace)
+{
+    return !pace || pace->go_on(pace->opaque);
+}
+
+static bool remove_leftover(void *pace, int parent_fd, const char *name)
+{
+    struct stat status;
+    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0) {
+        return true;
+    }
+    cv_auto_fd int fd = openat(parent_fd, name, DIRECTORY_FLAGS);
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        remove_quietly(parent_fd, name, pace);
+    }
+    return is_wanted(pace);
+}
+
+void cv_scratch_sweep(const struct cv_scratch *scratch, const struct cv_scratch_pace *pace)
+{
+    each_entry(scratch->parent_fd, remove_leftover, (void *)pace);
 }
 
 /* Between mkdtemp and the lock another process may take the directory for a leftover: then it is
@@ -211,7 +241,6 @@ int cv_scratch_open(struct cv_scratch *ret_scratch, struct cv_error *error)
     if (scratch.parent_fd < 0) {
         return cv_fail_errno(error, errno, "scratch directory %s", whole);
     }
-    sweep(scratch.parent_fd);
     int r = make_own(&scratch, whole, error);
     if (r < 0) {
         return r;
@@ -236,7 +265,7 @@ void cv_scratch_abandon(struct cv_scratch *scratch)
 void cv_scratch_close(struct cv_scratch *scratch)
 {
     struct cv_error error;
-    if (scratch->fd >= 0 && remove_tree(scratch->parent_fd, scratch->name, &error) < 0) {
+    if (scratch->fd >= 0 && remove_tree(scratch->parent_fd, scratch->name, NULL, &error) < 0) {
         cv_log(CV_LOG_DEBUG, "%s", error.message);
     }
     cv_scratch_abandon(scratch);
@@ -250,7 +279,7 @@ int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_pat
     if (r < 0) {
         return r;
     }
-    r = remove_tree(scratch->fd, name, error);
+    r = remove_tree(scratch->fd, name, NULL, error);
     if (r < 0) {
         return r;
     }
@@ -261,7 +290,114 @@ int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_pat
     return 0;
 }
 
-int cv_scratch_remove(struct cv_scratch *scratch, const char *name, struct cv_error *error)
+/* ---- what a job leaves ----------------------------------------------------------------------- */
+
+int cv_scratch_discard(const struct cv_scratch *scratch, const char *name, struct cv_error *error)
 {
-    return remove_tree(scratch->fd, name, error);
+    char aside[96];
+    int result = -1;
+    do {
+        (void)snprintf(aside, sizeof(aside), "%s%08x", discarded, arc4random());
+        result = renameat2(scratch->fd, name, scratch->fd, aside, RENAME_NOREPLACE);
+    } while (result != 0 && errno == EEXIST);
+    return result == 0 || errno == ENOENT
+               ? 0
+               : cv_fail_errno(error, errno, "cannot put the scratch directory %s aside", name);
+}
+
+static bool remove_if_discarded(void *pace, int parent_fd, const char *name)
+{
+    if (strncmp(name, discarded, sizeof(discarded) - 1) == 0) {
+        remove_quietly(parent_fd, name, pace);
+    }
+    return is_wanted(pace);
+}
+
+void cv_scratch_remove_discarded(const struct cv_scratch *scratch,
+                                 const struct cv_scratch_pace *pace)
+{
+    each_entry(scratch->fd, remove_if_discarded, (void *)pace);
+}
+
+/* Renditions take a few times the bytes of a recording that was made with care, and those of a small one are below
+ * what every job may have. */
+int64_t cv_scratch_bytes_for(int64_t most, int64_t input)
+{
+    const int64_t any_job = 2LL << 30, times = 16;
+    int64_t wanted = input < most / times ? any_job + input * times : most;
+    return wanted < most ? wanted : most;
+}
+
+struct count {
+    struct cv_scratch_usage most, seen;
+    int depth;
+    dev_t device;
+};
+
+static bool is_within(const struct count *count)
+{
+    return count->seen.files <= count->most.files && count->seen.bytes <= count->most.bytes;
+}
+
+static void count_file(struct count *count, const struct stat *status)
+{
+    enum { BLOCK_BYTES = 512 };
+    count->seen.files++;
+    count->seen.bytes += (int64_t)status->st_blocks * BLOCK_BYTES;
+}
+
+/* No stage of ours nests directories: below DEPTH_MAX nothing is believed. */
+static bool count_entry(void *opaque, int parent_fd, const char *name)
+{
+    struct count *count = opaque;
+    struct stat status;
+    if (fstatat(parent_fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
+        return true;
+    }
+    count_file(count, &status);
+    if (!S_ISDIR(status.st_mode)) {
+        return is_within(count);
+    }
+    cv_auto_fd int fd = open_directory(parent_fd, name);
+    if (fd >= 0 && count->depth < DEPTH_MAX) {
+        count->depth++;
+        each_entry(fd, count_entry, count);
+        count->depth--;
+    } else if (count->depth == DEPTH_MAX) {
+        count->seen.files = count->most.files + 1;
+    }
+    return is_within(count);
+}
+
+/* A file that has no name any more. */
+static bool count_open_file(void *opaque, int parent_fd, const char *name)
+{
+    struct count *count = opaque;
+    struct stat status;
+    if (fstatat(parent_fd, name, &status, 0) == 0 && S_ISREG(status.st_mode) &&
+        status.st_nlink == 0 && status.st_dev == count->device) {
+        count_file(count, &status);
+    }
+    return is_within(count);
+}
+
+bool cv_scratch_exceeds(const struct cv_scratch *scratch, const char *name, pid_t pid,
+                        const struct cv_scratch_usage *most, struct cv_scratch_usage *ret_usage)
+{
+    struct count count = {.most = *most};
+    struct stat status;
+    cv_auto_fd int fd = open_directory(scratch->fd, name);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        return false; /* it is gone, or about to be */
+    }
+    count.device = status.st_dev;
+    each_entry(fd, count_entry, &count);
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    cv_auto_fd int open_files = pid > 0 ? open(path, DIRECTORY_FLAGS) : -1;
+    if (open_files >= 0 && is_within(&count)) {
+        each_entry(open_files, count_open_file, &count);
+    }
+    *ret_usage = count.seen;
+    return !is_within(&count);
 }

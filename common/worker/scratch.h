@@ -6,6 +6,8 @@
 
 #include "common/base/base.h"
 
+#include <sys/types.h>
+
 struct cv_scratch {
     int parent_fd;
     int fd; /* holds the lock */
@@ -21,7 +23,7 @@ struct cv_scratch {
         }               \
     }
 
-/* Makes the directory under CORTANA_SCRATCH (TMPDIR, /tmp) and removes leftovers there. */
+/* Makes the directory under CORTANA_SCRATCH (TMPDIR, /tmp). */
 CV_MUST_CHECK int cv_scratch_open(struct cv_scratch *scratch, struct cv_error *error);
 
 /* Removes it with all that is in it. */
@@ -34,5 +36,31 @@ void cv_scratch_abandon(struct cv_scratch *scratch);
 /* A directory inside, empty: what an earlier attempt left under that name is removed. */
 CV_MUST_CHECK int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_path,
                                   struct cv_error *error);
-CV_MUST_CHECK int cv_scratch_remove(struct cv_scratch *scratch, const char *name,
-                                    struct cv_error *error);
+
+/* How much a removal does at a time: asked every few hundred files; false ends it. */
+struct cv_scratch_pace {
+    bool (*go_on)(void *opaque);
+    void *opaque;
+};
+
+/* Removes what dead processes have left beside the directory. `pace` may be NULL. */
+void cv_scratch_sweep(const struct cv_scratch *scratch, const struct cv_scratch_pace *pace);
+
+/* Puts the directory `name` aside, at once, for cv_scratch_remove_discarded. */
+CV_MUST_CHECK int cv_scratch_discard(const struct cv_scratch *scratch, const char *name,
+                                     struct cv_error *error);
+void cv_scratch_remove_discarded(const struct cv_scratch *scratch,
+                                 const struct cv_scratch_pace *pace);
+
+struct cv_scratch_usage {
+    int64_t bytes; /* as the disk has them */
+    int64_t files; /* and directories */
+};
+
+/* Bytes that a job may leave which makes something of `input` bytes: a multiple of them, `most` at most. */
+int64_t cv_scratch_bytes_for(int64_t most, int64_t input);
+
+/* Whether the directory `name`, with the files that process `pid` (0: none) has removed from it and holds open, has
+ * more than it may; looks no further than is needed to say so. *ret_usage is what was seen. */
+bool cv_scratch_exceeds(const struct cv_scratch *scratch, const char *name, pid_t pid,
+                        const struct cv_scratch_usage *most, struct cv_scratch_usage *ret_usage);

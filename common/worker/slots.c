@@ -19,12 +19,31 @@ enum {
 static const char *const stop_words[] = {
     [CV_STOP_NONE] = "",
     [CV_STOP_TIME_LIMIT] = "its time is up",
+    [CV_STOP_SCRATCH] = "it has left too much in its scratch directory",
     [CV_STOP_CANCELED] = "it was canceled",
     [CV_STOP_SHUTDOWN] = "the worker shuts down",
     [CV_STOP_NOT_STARTED] = "it could not be started",
     [CV_STOP_ENVIRONMENT] = "the store, a disk or the installation refuses",
     [CV_STOP_LEASE_LOST] = "its lease is lost",
 };
+
+static void bound_scratch(struct cv_supervisor *supervisor, int index)
+{
+    const struct cv_slot *slot = &supervisor->slots[index];
+    struct cv_scratch_usage most = supervisor->scratch_most;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    struct cv_error error;
+    if (slot->job->video_id[0] && (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) &&
+        cv_supervisor_is_connected(supervisor) &&
+        cv_db_run(supervisor->db, &rows, &error,
+                  "SELECT original_size FROM videos WHERE id = $1::uuid AND original_size > 0",
+                  slot->job->video_id) == 0 &&
+        cv_db_rows(rows) > 0) {
+        most.bytes = cv_scratch_bytes_for(most.bytes, cv_db_int(rows, 0, "original_size", 0));
+    }
+    cv_scratch_watch_add(supervisor->scratch_watch, index, slot->scratch_name, slot->child.pid,
+                         &most);
+}
 
 static int make_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot,
                         struct cv_error *error)
@@ -77,6 +96,7 @@ void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_en
     slot->settle_tries = 0;
     slot->settle_at = 0;
     slot->question = 0;
+    slot->awaits_room = false;
     slot->report = (struct cv_attempt_report){.exit_code = -1};
     slot->verdict = (struct cv_verdict_result){.result = NULL};
     slot->child = (struct cv_child)CV_CHILD_INIT;
@@ -88,6 +108,8 @@ void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_en
         if (slot->verdict.failure.verdict == CV_VERDICT_RETRY) {
             slot->stop = CV_STOP_NOT_STARTED;
         }
+    } else {
+        bound_scratch(supervisor, index);
     }
     cv_supervisor_log_job(supervisor, NULL);
 }
@@ -128,6 +150,9 @@ void cv_slot_watch(struct cv_supervisor *supervisor, int index, int64_t now)
         cv_slot_stop(supervisor, slot, CV_STOP_CANCELED, false);
     } else if (now >= slot->limit_at) {
         cv_slot_stop(supervisor, slot, CV_STOP_TIME_LIMIT, false);
+    } else if (slot->stop != CV_STOP_SCRATCH &&
+               cv_scratch_watch_is_over(supervisor->scratch_watch, index, slot->scratch_text)) {
+        cv_slot_stop(supervisor, slot, CV_STOP_SCRATCH, true);
     }
     if (slot->kill_at && now >= slot->kill_at) {
         cv_child_signal(&slot->child, SIGKILL);
@@ -146,7 +171,8 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index)
     }
     if (slot->phase == CV_SLOT_SETTLING) {
         /* The watch's answer wakes the loop. */
-        bool can_settle = cv_supervisor_is_connected(supervisor) && slot->question == 0;
+        bool can_settle =
+            cv_supervisor_is_connected(supervisor) && slot->question == 0 && !slot->awaits_room;
         return can_settle ? slot->settle_at : cv_keeper_look(supervisor->keeper, index).lease_end;
     }
     if (slot->child.exited) {
@@ -218,6 +244,10 @@ static void read_verdict(const struct cv_stage *stage, struct cv_slot *slot)
                         "the stage took longer than its limit of %lld s without getting on",
                         (long long)slot->job->time_limit_ms / 1000);
         (void)r;
+    } else if (slot->stop == CV_STOP_SCRATCH) {
+        cv_verdict_deinit(&slot->verdict);
+        int r = cv_fail(&slot->verdict.failure, CV_ERROR_LIMIT_EXCEEDED, "%s", slot->scratch_text);
+        (void)r;
     }
 }
 
@@ -272,8 +302,10 @@ void cv_slot_pump(struct cv_supervisor *supervisor, int index)
 void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot)
 {
     cv_auto_free char *path = cv_take(slot->scratch_path);
+    int index = (int)(slot - supervisor->slots);
     struct cv_error error;
-    if (path && cv_scratch_remove(&supervisor->scratch, slot->scratch_name, &error) < 0) {
+    if (path && cv_scratch_watch_discard(supervisor->scratch_watch, index, slot->scratch_name,
+                                         &error) < 0) {
         cv_log_error(&error, "scratch directory left behind");
     }
 }

@@ -20,7 +20,7 @@ void cv_slot_pump(struct cv_supervisor *supervisor, int index);
 /* When cv_slot_watch has something to do next. */
 int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
 
-/* Removes the scratch directory of an attempt that is over; again is no harm. */
+/* Lets the scratch directory of an attempt that is over go, which takes its time; again is no harm. */
 void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot);
 
 /* Frees the slot and all that belonged to the attempt; the next claim is due at once. */

@@ -20,9 +20,13 @@ enum {
     MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
+    SCRATCH_FILES = 1000 * 1000,     /* segments of two days, of seven renditions, are half of it */
     WAIT_MAX_MS = 60 * 1000,
     TURNS_A_LEASE = 10, /* at least, where /healthz tells of them */
 };
+
+/* As much as one file may have. */
+static const int64_t SCRATCH_BYTES = 64LL << 30;
 
 int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor)
 {
@@ -129,9 +133,11 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
 {
     int64_t next = INT64_MAX;
     size_t count = 0;
+    int scratch_fd = cv_scratch_watch_fd(supervisor->scratch_watch);
     bool is_connected = cv_supervisor_is_connected(supervisor);
     polls[count++] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
     polls[count++] = (struct pollfd){.fd = cv_keeper_fd(supervisor->keeper), .events = POLLIN};
+    polls[count++] = (struct pollfd){.fd = scratch_fd, .events = POLLIN};
     polls[count++] = (struct pollfd){.fd = cv_watch_fd(supervisor->watch), .events = POLLIN};
     if (is_connected) {
         polls[count++] = (struct pollfd){.fd = cv_db_fd(supervisor->db), .events = POLLIN};
@@ -196,7 +202,7 @@ static void tell_probe(struct cv_supervisor *supervisor)
 
 static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
 {
-    size_t fixed = 4;
+    size_t fixed = 5;
     cv_auto_free struct pollfd *polls =
         calloc(fixed + CV_CHILD_POLLS * (size_t)supervisor->options.slots, sizeof(*polls));
     if (!polls) {
@@ -218,6 +224,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
         tell_probe(supervisor);
         wait_for_events(supervisor, polls);
         cv_keeper_drain(supervisor->keeper);
+        cv_scratch_watch_drain(supervisor->scratch_watch);
         read_signals(supervisor);
         cv_supervisor_read_notifications(supervisor);
         int64_t now = cv_monotonic_ms();
@@ -253,6 +260,12 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     r = r < 0 ? r
               : cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
                            &supervisor->disk_watch_ms, error);
+    r = r < 0 ? r
+              : cv_env_int("CORTANA_SCRATCH_BYTES", SCRATCH_BYTES, 1 << 20, INT64_MAX,
+                           &supervisor->scratch_most.bytes, error);
+    r = r < 0 ? r
+              : cv_env_int("CORTANA_SCRATCH_FILES", SCRATCH_FILES, 10, INT64_MAX - 1,
+                           &supervisor->scratch_most.files, error);
     if (r == 0 && supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_HEARTBEAT_MS must be less than CORTANA_LEASE_MS");
@@ -330,6 +343,9 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     }
     r = r < 0 ? r : cv_job_logs_start(&supervisor->job_logs, error);
     r = r < 0 ? r : cv_scratch_open(&supervisor->scratch, error);
+    r = r < 0 ? r
+              : cv_scratch_watch_start(&supervisor->scratch, supervisor->options.slots,
+                                       &supervisor->scratch_watch, error);
     if (r < 0) {
         return r;
     }
@@ -366,6 +382,7 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
     free(supervisor->slots);
     free(supervisor->bucket);
     free(supervisor->store_directory);
+    cv_scratch_watch_stop(supervisor->scratch_watch);
     cv_scratch_close(&supervisor->scratch);
     cv_db_close(supervisor->db);
     if (supervisor->signal_fd >= 0) {

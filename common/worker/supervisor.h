@@ -9,7 +9,7 @@
 #include "common/worker/job_logs.h"
 #include "common/worker/keeper.h"
 #include "common/worker/options.h"
-#include "common/worker/scratch.h"
+#include "common/worker/scratch_watch.h"
 #include "common/worker/verdict.h"
 #include "common/worker/watch.h"
 
@@ -28,6 +28,7 @@ enum cv_slot_phase {
 enum cv_stop_reason {
     CV_STOP_NONE,
     CV_STOP_TIME_LIMIT,
+    CV_STOP_SCRATCH, /* it left more in its scratch directory than it may */
     CV_STOP_CANCELED,
     CV_STOP_SHUTDOWN,
     CV_STOP_NOT_STARTED, /* never ran: this machine's fault, not the job's */
@@ -52,6 +53,7 @@ struct cv_slot {
     struct cv_child child;
     char scratch_name[64];
     char *scratch_path;
+    char scratch_text[CV_SCRATCH_TEXT_SIZE]; /* with CV_STOP_SCRATCH: what was too much */
     enum cv_stop_reason stop;
     int64_t started_at; /* monotonic, as are all times here */
     int64_t limit_at;   /* when its time is up, unless it gets on */
@@ -59,6 +61,7 @@ struct cv_slot {
     int64_t kill_at;    /* 0: not yet */
     struct cv_verdict_result verdict;
     json_t *program;   /* how a program ended that the stage has run: the report borrows from it */
+    bool awaits_room;  /* a disk was full: what the attempt had in scratch is being removed */
     uint64_t question; /* to the watch, about this failure; 0: none is open */
     struct cv_attempt_report report;
     int settle_tries;
@@ -79,8 +82,10 @@ struct cv_supervisor {
     struct cv_scratch scratch;
     char *bucket; /* the store's name for task_artifacts */
     struct cv_watch *watch;
-    char *store_directory;     /* of a directory store; else NULL */
-    struct cv_brokers brokers; /* of a stage that needs the store */
+    struct cv_scratch_watch *scratch_watch;
+    struct cv_scratch_usage scratch_most; /* of one job, whatever its input */
+    char *store_directory;                /* of a directory store; else NULL */
+    struct cv_brokers brokers;            /* of a stage that needs the store */
     struct cv_keeper *keeper;
     struct cv_probe *probe; /* NULL: nobody listens */
     bool has_claimed;

@@ -1,7 +1,7 @@
 #include "common/worker/watch.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "common/worker/thread.h"
+
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -114,34 +114,11 @@ static void *run(void *opaque)
 
 /* ---- from the loop --------------------------------------------------------------------------- */
 
-static int init_locks(struct cv_watch *watch, struct cv_error *error)
-{
-    pthread_condattr_t attributes;
-    if (pthread_mutex_init(&watch->mutex, NULL) != 0 || pthread_condattr_init(&attributes) != 0 ||
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
-        pthread_cond_init(&watch->changed, &attributes) != 0) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot make a lock");
-    }
-    (void)pthread_condattr_destroy(&attributes);
-    return 0;
-}
-
-/* Signals are the loop's. */
-static int start_thread(struct cv_watch *watch, struct cv_error *error)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error_number = pthread_create(&watch->thread, NULL, run, watch);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error_number ? cv_fail_errno(error, error_number, "start the watch's thread") : 0;
-}
-
 int cv_watch_start(const struct cv_watch_params *params, struct cv_watch **ret_watch,
                    struct cv_error *error)
 {
     struct cv_watch *watch = calloc(1, sizeof(*watch));
-    if (!watch || init_locks(watch, error)) {
+    if (!watch || cv_thread_locks(&watch->mutex, &watch->changed, error)) {
         free(watch);
         cv_store_close(params->store);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the watch");
@@ -161,7 +138,7 @@ int cv_watch_start(const struct cv_watch_params *params, struct cv_watch **ret_w
     if (result == 0 && watch->store) {
         cv_store_set_cancel(watch->store, watch->cancel);
     }
-    result = result ? result : start_thread(watch, error);
+    result = result ? result : cv_thread_start(&watch->thread, run, watch, error);
     if (result == 0) {
         *ret_watch = cv_take(own);
     }

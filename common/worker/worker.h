@@ -13,6 +13,7 @@
  *
  * Environment, besides DATABASE_URL and STORE_URL:
  *   CORTANA_SCRATCH       where scratch directories are made (TMPDIR, else /tmp)
+ *   CORTANA_SCRATCH_BYTES, CORTANA_SCRATCH_FILES  what one job may leave there (64 GiB, a million)
  *   CORTANA_LEASE_MS      a claim's lease (300000)
  *   CORTANA_HEARTBEAT_MS  renewed this often (120000; two fifths of a lease that was changed)
  *   CORTANA_GRACE_MS      what a running job is given after SIGTERM (30000)

@@ -3,6 +3,7 @@
 #include "common/worker/worker.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -221,6 +222,28 @@ static int fill(struct cv_stage_context *context, const json_t *payload, json_t 
     return cv_stage_put_file(context, text_of(payload, "key", "test/filler"), path, NULL, error);
 }
 
+/* Leaves files in scratch: so many ("files"), of so many bytes; "hide" removes each and keeps it open. */
+static int litter(struct cv_stage_context *context, const json_t *payload, json_t *result,
+                  struct cv_error *error)
+{
+    static const char chunk[1 << 20];
+    int64_t files = number_of(payload, "files", 0), bytes = number_of(payload, "bytes", 0);
+    for (int64_t i = 0; i < files; i++) {
+        char path[PATH_MAX];
+        (void)snprintf(path, sizeof(path), "%s/%lld", cv_stage_scratch(context), (long long)i);
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0 || write(fd, chunk, (size_t)bytes) != (ssize_t)bytes) {
+            return cv_fail_errno(error, errno, "cannot write %s", path);
+        }
+        if (!json_is_true(json_object_get(payload, "hide"))) {
+            close(fd);
+        } else if (unlink(path) != 0) {
+            return cv_fail_errno(error, errno, "cannot remove %s", path);
+        }
+    }
+    return work(context, payload, result, error);
+}
+
 static int put(struct cv_stage_context *context, const json_t *payload, json_t *result,
                struct cv_error *error)
 {
@@ -391,25 +414,13 @@ static const struct {
     const char *name;
     action *act;
 } actions[] = {
-    {"succeed", succeed},
-    {"fail", fail},
-    {"crash", crash},
-    {"leave", leave},
-    {"warn", warn},
-    {"chatter", chatter},
-    {"flood", flood},
-    {"hang", hang},
-    {"spin", spin},
-    {"work", work},
-    {"eat", eat},
-    {"fill", fill},
-    {"put", put},
-    {"copy", copy},
-    {"probe", probe},
-    {"query", query},
-    {"environment", environment},
-    {"login", login},
-    {"check", find_broken},
+    {"succeed", succeed}, {"fail", fail},         {"crash", crash},
+    {"leave", leave},     {"warn", warn},         {"chatter", chatter},
+    {"flood", flood},     {"hang", hang},         {"spin", spin},
+    {"work", work},       {"eat", eat},           {"fill", fill},
+    {"litter", litter},   {"put", put},           {"copy", copy},
+    {"probe", probe},     {"query", query},       {"environment", environment},
+    {"login", login},     {"check", find_broken},
 };
 
 static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,

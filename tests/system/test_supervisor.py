@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import uuid
@@ -218,6 +219,39 @@ def test_the_next_job_does_not_wait_for_the_next_poll(jobs, workers):
         jobs.wait_for(job_id, "done")
 
 
+# ---- the scratch directory ------------------------------------------------------------------------------
+
+LITTER = {
+    "bytes": ({"files": 6, "bytes": 1 << 20}, "holds .* MiB in"),
+    "files": ({"files": 300}, "in .* files"),
+    "files that have no name": ({"files": 6, "bytes": 1 << 20, "hide": True}, "holds .* MiB in"),
+}
+
+
+@pytest.mark.parametrize("kind", LITTER)
+def test_a_stage_that_fills_scratch_is_ended(jobs, workers, kind):
+    payload, words = LITTER[kind]
+    job_id = jobs.enqueue({"do": "litter", **payload, "ms": 600000})
+    worker = workers.start(CORTANA_SCRATCH_BYTES=4 << 20, CORTANA_SCRATCH_FILES=200)
+    job = jobs.wait_for(job_id, "failed")
+    assert job["payload"]["error"]["type"] == "LimitExceeded" and job["scheduled_for"] is None
+    assert re.search(words, job["payload"]["error"]["message"])
+    assert worker.stop() == 0
+    assert workers.scratch_entries() == []
+
+
+def test_what_many_files_are_left_of_holds_nothing_up(jobs, workers):
+    """They go on a thread of their own, while the next jobs run."""
+    first = jobs.enqueue({"do": "litter", "files": 3000})
+    worker = workers.start()
+    jobs.wait_for(first, "done")
+    for _ in range(3):
+        jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")
+    own, = (entry for entry in workers.scratch.iterdir() if entry.name.startswith("cortana-scratch-"))
+    wait_until(lambda: not list(own.iterdir()), "scratch to be empty")
+    assert worker.stop() == 0
+
+
 # ---- the transaction at the end ----------------------------------------------------------------------
 
 
@@ -415,10 +449,10 @@ def test_leftovers_in_scratch_are_removed_and_links_not_followed(jobs, workers, 
     os.close(fd)
     (workers.scratch / "somebody-elses").mkdir()
     worker = workers.start()
-    wait_until(lambda: worker.says("slots"), "the worker to start")
-    is_gone = not leftover.exists()
-    subprocess.run(["rm", "-rf", leftover], check=True)  # pytest itself cannot remove such a depth
-    assert is_gone
+    try:
+        wait_until(lambda: not leftover.exists(), "the leftover to go")
+    finally:
+        subprocess.run(["rm", "-rf", leftover], check=False)  # pytest itself cannot remove such a depth
     assert worker.stop() == 0
     assert workers.scratch_entries() == ["somebody-elses"]
     assert (precious / "file").read_text() == "keep"

@@ -5,6 +5,7 @@
 #include "common/worker/scratch.h"
 #include "common/worker/verdict.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -333,13 +334,84 @@ static void test_scratch_is_emptied_and_links_are_not_followed(void **state)
     assert_int_equal(cv_scratch_make(&scratch, "job", &path, &error), 0);
     assert_int_equal(rmdir(path), 0);
     free(path);
-    assert_int_equal(cv_scratch_remove(&scratch, "job", &error), 0);
+    assert_int_equal(cv_scratch_discard(&scratch, "job", &error), 0);
     assert_int_equal(faccessat(parent_fd, "precious", F_OK, 0), 0);
 
     cv_scratch_close(&scratch);
     assert_int_equal(unlinkat(parent_fd, "precious", AT_REMOVEDIR), 0);
     close(parent_fd);
     assert_int_equal(rmdir(parent), 0); /* nothing else is left in it */
+}
+
+static int count_entries(const char *path)
+{
+    int count = 0;
+    DIR *directory = opendir(path);
+    assert_non_null(directory);
+    for (const struct dirent *entry; (entry = readdir(directory));) {
+        count += entry->d_name[0] != '.';
+    }
+    closedir(directory);
+    return count;
+}
+
+static void fill_file(int folder, const char *name, size_t bytes)
+{
+    cv_auto_free char *zeros = calloc(1, bytes);
+    cv_auto_fd int fd = openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_non_null(zeros);
+    assert_int_equal(write(fd, zeros, bytes), (ssize_t)bytes);
+}
+
+/* By name, within others, and removed but still open. */
+static void test_scratch_is_measured(void **state)
+{
+    enum { KIB = 1024, HELD = 10 };
+    (void)state;
+    char parent[] = "/tmp/cv-test-worker-XXXXXX";
+    struct cv_error error;
+    struct cv_scratch scratch = CV_SCRATCH_INIT;
+    open_scratch(parent, &scratch);
+    cv_auto_free char *path = NULL;
+    assert_int_equal(cv_scratch_make(&scratch, "job", &path, &error), 0);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const struct cv_scratch_usage most = {.bytes = 512 * KIB, .files = HELD};
+    struct cv_scratch_usage seen;
+
+    fill_file(folder, "a", 256 * KIB);
+    assert_false(cv_scratch_exceeds(&scratch, "job", 0, &most, &seen));
+    assert_int_equal(seen.files, 1);
+    assert_true(seen.bytes >= 256 * KIB);
+
+    fill_file(folder, "gone", 384 * KIB);
+    int gone = openat(folder, "gone", O_RDONLY | O_CLOEXEC);
+    assert_true(cv_scratch_exceeds(&scratch, "job", 0, &most, &seen));
+    assert_int_equal(unlinkat(folder, "gone", 0), 0);
+    assert_false(cv_scratch_exceeds(&scratch, "job", 0, &most, &seen));
+    assert_true(cv_scratch_exceeds(&scratch, "job", getpid(), &most, &seen));
+    close(gone);
+    assert_false(cv_scratch_exceeds(&scratch, "job", getpid(), &most, &seen));
+
+    assert_int_equal(mkdirat(folder, "b", 0), 0);
+    int below = openat(folder, "b", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; below >= 0 && i < HELD; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "%d", i);
+        fill_file(below, name, 1);
+    }
+    assert_int_equal(cv_scratch_exceeds(&scratch, "job", 0, &most, &seen), below >= 0);
+    if (below >= 0) { /* root's */
+        close(below);
+    }
+    close(folder);
+    cv_scratch_close(&scratch);
+    assert_int_equal(rmdir(parent), 0);
+
+    const int64_t gib = 1LL << 30;
+    assert_int_equal(cv_scratch_bytes_for(64 * gib, 0), 2 * gib);
+    assert_int_equal(cv_scratch_bytes_for(64 * gib, gib), 18 * gib);
+    assert_int_equal(cv_scratch_bytes_for(64 * gib, INT64_MAX), 64 * gib);
+    assert_int_equal(cv_scratch_bytes_for(gib, 1), gib);
 }
 
 /* A stage knows how deep is moved up, and where to. */
@@ -364,8 +436,10 @@ static void test_scratch_goes_whatever_names_a_stage_has_taken(void **state)
             at = below;
         }
     }
-    assert_int_equal(cv_scratch_remove(&scratch, "job", &error), 0);
+    assert_int_equal(cv_scratch_discard(&scratch, "job", &error), 0);
     assert_int_not_equal(access(path, F_OK), 0);
+    cv_scratch_remove_discarded(&scratch, NULL);
+    assert_int_equal(count_entries(scratch.path), 0);
     cv_scratch_close(&scratch);
     assert_int_equal(rmdir(parent), 0);
 }
@@ -382,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_verdict_of_success),
         cmocka_unit_test(test_pump_reads_progress_and_keeps_a_tail),
         cmocka_unit_test(test_scratch_is_emptied_and_links_are_not_followed),
+        cmocka_unit_test(test_scratch_is_measured),
         cmocka_unit_test(test_scratch_goes_whatever_names_a_stage_has_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
