@@ -25,12 +25,23 @@
         early.set(address, answer);
     }
 
+    /** A picture where the player will have it, until the player has come. */
+    function showPicture(address) {
+        const [page, left, stage] = ['page watch with-player early', 'left', 'stage'].map((name) => Object.assign(document.createElement('div'), {className: name}));
+        const picture = Object.assign(new Image(), {alt: '', fetchPriority: 'high', src: address});
+        stage.append(picture);
+        left.append(stage);
+        page.append(left);
+        const show = () => document.querySelector('main > *') || document.body.prepend(page);
+        picture.addEventListener('load', () => document.body ? show() : document.addEventListener('readystatechange', show, {once: true}));
+    }
+
     document.documentElement.lang = language;
     globalThis.early = early;
     const video = /^\/videos\/([0-9a-f-]{36})$/.exec(location.pathname)?.[1];
     if (video && isSignedIn) {
         ask(`/api/v1/videos/${video}`);
-        hint('preload', `/api/v1/videos/${video}/poster`, {as: 'image', fetchPriority: 'high'});
+        showPicture(`/api/v1/videos/${video}/poster`);
     }
     ask(`/lang/${language}.json`);
     const [, screen, parts] = screens.find(([pattern]) => pattern.test(location.pathname)) ?? [];

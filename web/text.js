@@ -4,6 +4,8 @@ import {answerTo} from './api.js';
 
 export const language = document.documentElement.lang; // start.js has chosen it
 
+const RETRY_MS = 2000; // before the texts are asked for again
+
 let texts = {};
 const plural = new Intl.PluralRules(language);
 const number = new Intl.NumberFormat(language);
@@ -15,8 +17,13 @@ const relative = new Intl.RelativeTimeFormat(language, {numeric: 'auto'});
 
 /** Loads the texts; nothing is shown before that. */
 export async function loadTexts() {
-    const answer = await answerTo(`/lang/${language}.json`);
-    texts = await answer.json();
+    const address = `/lang/${language}.json`;
+    for (let answer = null; !answer?.ok;) { // without words there is no page
+        answer = await answerTo(address).catch(() => new Promise((again) => {
+            setTimeout(again, RETRY_MS);
+        }));
+        texts = answer?.ok ? await answer.json() : texts;
+    }
 }
 
 /** @param {string} chosen "en" or "de" */

@@ -12,6 +12,7 @@ from library import make_fleet, make_jobs, make_library
 class Place:
     def __init__(self, cluster, program, directory, videos, jobs):
         self.name = cluster.create_database()
+        self.address = cluster.url(self.name)
         self.queue = Queue(cluster.connect(self.name))
         make_login(self.queue)
         self.videos = [str(one) for one in make_library(self.queue, ALICE, videos)]
@@ -22,7 +23,7 @@ class Place:
             self.runs = make_fleet(self.queue, self.videos)
         self.film = add_film(self.queue, program("transcode-worker"), self.store)
         self.start = lambda *more, **environment: Gateway(
-            program, cluster.url(self.name), pathlib.Path(tempfile.mkdtemp(dir=directory)), "--connections", "2", *more,
+            program, self.address, pathlib.Path(tempfile.mkdtemp(dir=directory)), "--connections", "2", *more,
             **{"STORE_URL": f"dir:{self.store}", **environment})
         self.gateway = self.start()
         self.url = f"http://127.0.0.1:{self.gateway.port}"

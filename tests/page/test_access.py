@@ -126,6 +126,26 @@ def test_a_video_is_asked_for_before_the_modules_run(screen, place):
     assert min(start["/vendor/hls.min.js"]) > first, "what plays it comes behind what is seen first"
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_a_videos_picture_comes_first_and_where_it_stays(screen, place, size):
+    place_of = "const {left, top, width, height} = document.querySelector(arguments[0]).getBoundingClientRect(); return [left, top, width, height]"
+    screen.resize(*size)
+    screen.open("/")
+    screen.see("h1")
+    screen.driver.execute_cdp_cmd("Network.enable", {})
+    screen.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/app.js"]})
+    try:
+        screen.driver.get(f"{screen.url}/videos/{place.film}")
+        screen.see(".early img")
+        first = screen.script(place_of, ".early .stage")
+    finally:
+        screen.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    screen.driver.get(f"{screen.url}/videos/{place.film}")
+    screen.see("cv-transcript li")
+    assert screen.script(place_of, "cv-app .stage") == first
+    screen.wait(lambda: not screen.all(".early"), "the player's own picture")
+
+
 def test_the_first_screen_is_light(screen):
     screen.open("/")
     screen.see(".card")

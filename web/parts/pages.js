@@ -21,8 +21,10 @@ export class Pages {
      * @param {string} path of the operation
      * @param {Record<string, any>} query without cursor
      * @param {() => void} changed called when there is something new to show
+     * @param {number} [first] items of the first page, where fewer are there sooner
      */
-    constructor(path, query, changed) {
+    constructor(path, query, changed, first = query.limit) {
+        this.firstLimit = first;
         this.path = path;
         this.query = query;
         this.changed = changed;
@@ -57,7 +59,7 @@ export class Pages {
             let answer;
             let looks = 0;
             do { // a page may be empty and have a next one, where what is wanted is rare
-                const query = {...this.query, cursor: this.next};
+                const query = {...this.query, cursor: this.next, ...!this.next && {limit: this.firstLimit}};
                 answer = await ask(this.path, {query, signal: this.#abort.signal});
                 this.next = answer.next;
                 this.first ??= answer;

@@ -283,6 +283,9 @@ class Player extends Element {
     }
 
     drawn() {
+        if (this.isSeen || this.problem) {
+            document.querySelector('.early')?.remove(); // of start.js
+        }
         if (this.grant) {
             this.showClock();
             this.querySelector('cv-boxes').show(this.file, this.lines, this.hits, this.mode);

@@ -13,6 +13,7 @@ import {findPlace, goQuery, queried} from '../router.js';
 import {clock, languageName, t} from '../text.js';
 import '../parts/preview.js';
 
+const FIRST = 20; // hits that are asked for first, enough for a window
 const SORTS = ['rank', 'time', 'newest'];
 const SHOWN_OF_A_VIDEO = 3; // hits, before "more"
 const UNSURE = 0.8; // confidence below which a reading is called unsure
@@ -63,7 +64,7 @@ class SearchScreen extends Element {
             this.hints = null;
             this.isRestored = false;
             this.pages?.stop();
-            this.pages = query && !isWithoutWords(query) ? new Pages('/search', wishes, () => this.changed())
+            this.pages = query && !isWithoutWords(query) ? new Pages('/search', wishes, () => this.changed(), FIRST)
                 : new Pages('/videos', {limit: RECENT}, () => this.changed());
             this.pages.start();
         }

@@ -33,6 +33,7 @@ class VideoScreen extends Element {
     }
 
     disconnectedCallback() {
+        document.querySelector('.early')?.remove();
         this.live.stop();
     }
 
@@ -146,6 +147,12 @@ class VideoScreen extends Element {
         const query = queried('q');
         const found = query && await ask('/search', {query: {q: query, video: this.id_, limit: HITS}}).catch(() => null);
         this.hits = new Map((found?.items ?? []).map((hit) => [hit.segment_id, hit.snippet]));
+    }
+
+    drawn() {
+        if (this.problem || (this.video && !this.mayHavePlayer)) {
+            document.querySelector('.early')?.remove(); // of start.js
+        }
     }
 
     seek(ms) {
