@@ -72,6 +72,8 @@ static const struct {
     {"CORTANA_OUTPUT_DAYS", false},
     {"CORTANA_WORKER_LABELS", false},
     {"CORTANA_DISK_WATCH_MS", false},
+    {"CORTANA_SCRATCH_BYTES", false},
+    {"CORTANA_SCRATCH_FILES", false},
     {"CORTANA_STORE_PROBE_MS", false},
     {"CORTANA_WEBHOOK_ALLOW", false},
     {"CORTANA_WEBHOOK_TIMEOUT_MS", false},

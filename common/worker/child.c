@@ -191,6 +191,11 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
     spawn.files[PROGRESS_TARGET] = pipes.progress[1];
     spawn.files[CV_STAGE_BROKER_FD] = params->line->stage_fd;
     spawn.files[CV_STAGE_CANCEL_FD] = params->line->stage_cancel_fd;
+    if (params->groups) {
+        cv_group_make(params->groups, child->memory_bytes, &child->group);
+        spawn.has_group = child->group.fd >= 0;
+        spawn.group_fd = child->group.fd;
+    }
     r = cv_spawn(&spawn, &child->pid, error);
     if (r < 0) {
         return r;
@@ -413,6 +418,9 @@ void cv_child_pump(struct cv_child *child)
 
 void cv_child_signal(const struct cv_child *child, int number)
 {
+    if (number == SIGKILL) {
+        cv_group_kill(&child->group);
+    }
     if (child->pid > 0 && !child->exited) {
         /* Its own group, from setsid; in the instant before that there is only the process. */
         if (kill(-child->pid, number) != 0) {
@@ -436,6 +444,7 @@ bool cv_child_reap(struct cv_child *child)
     if (wait4(child->pid, &child->status, 0, &child->usage) != child->pid) {
         return false;
     }
+    cv_group_remove(&child->group);
     child->exited = true;
     child->exited_at = cv_monotonic_ms();
     return true;
@@ -455,6 +464,7 @@ void cv_child_deinit(struct cv_child *child)
         cv_child_signal(child, SIGKILL);
         (void)waitpid(child->pid, NULL, 0);
     }
+    cv_group_remove(&child->group);
     cv_child_hang_up(child);
     free(child->payload);
     free(child->error_lines.data);

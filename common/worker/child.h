@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/broker/broker.h"
+#include "common/worker/groups.h"
 #include "common/worker/worker.h"
 
 #include <poll.h>
@@ -38,7 +39,8 @@ struct cv_progress {
 };
 
 struct cv_child {
-    pid_t pid;            /* 0: none */
+    pid_t pid; /* 0: none */
+    struct cv_group group;
     int64_t memory_bytes; /* the private memory that it may have */
     int input_fd;         /* ours ends of the pipes; -1 once closed */
     int output_fd;
@@ -64,10 +66,10 @@ struct cv_child {
     struct rusage usage;
 };
 
-#define CV_CHILD_INIT                                                       \
-    {                                                                       \
-        .input_fd = -1, .output_fd = -1, .error_fd = -1, .progress_fd = -1, \
-        .output = CV_BUFFER_INIT, .error_tail = CV_BUFFER_INIT,             \
+#define CV_CHILD_INIT                                                                   \
+    {                                                                                   \
+        .input_fd = -1, .output_fd = -1, .error_fd = -1, .progress_fd = -1,             \
+        .output = CV_BUFFER_INIT, .error_tail = CV_BUFFER_INIT, .group = CV_GROUP_INIT, \
     }
 
 struct cv_child_params {
@@ -76,7 +78,8 @@ struct cv_child_params {
     const char *worker_id;
     const char *scratch;
     int threads;
-    int slots;                         /* stages that share this process' bounds */
+    int slots;                /* stages that share this process' bounds */
+    struct cv_groups *groups; /* that the stage's is made of; none for one that runs programs */
     const struct cv_broker_line *line; /* to the stage's broker; the ends are not closed here */
 };
 

@@ -79,6 +79,7 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
         .scratch = slot->scratch_path,
         .threads = threads > 0 ? threads : 1,
         .slots = supervisor->options.slots,
+        .groups = supervisor->stage->needs & CV_STAGE_RUNS_PROGRAMS ? NULL : &supervisor->groups,
         .line = &line,
     };
     return cv_child_start(&slot->child, &params, error);

@@ -115,6 +115,15 @@ static void place_files(const struct cv_spawn *spawn)
     close_from((unsigned)spawn->file_count);
 }
 
+/* Without it the stage would have no bound on what it starts; it is tried again elsewhere, or later. */
+static void enter_group(int group_fd)
+{
+    int fd = openat(group_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, "0", 1) != 1) {
+        give_up("worker: a stage's cgroup cannot be entered\n");
+    }
+}
+
 static _Noreturn void become(const struct cv_spawn *spawn, pid_t parent)
 {
     sigset_t none;
@@ -124,6 +133,9 @@ static _Noreturn void become(const struct cv_spawn *spawn, pid_t parent)
     }
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
         _exit(CV_EXIT_RETRY); /* the supervisor died before it could take us along */
+    }
+    if (spawn->has_group) {
+        enter_group(spawn->group_fd);
     }
     place_files(spawn);
     if (spawn->is_stage) {

@@ -25,8 +25,10 @@ struct cv_spawn {
     size_t limit_count;
     int files[CV_SPAWN_FILES_MAX]; /* file i becomes descriptor i; -1: closed */
     size_t file_count;             /* everything from here on is closed, too */
-    bool is_stage;                 /* a session of its own; the first to go when memory runs out */
-    bool yields;                   /* others get the CPU first */
+    bool has_group;                /* it goes into the cgroup whose directory is group_fd */
+    int group_fd;
+    bool is_stage; /* a session of its own; the first to go when memory runs out */
+    bool yields;   /* others get the CPU first */
 };
 
 /* Adds the variables of this process' environment that a process with these needs may see, but for those

@@ -1,5 +1,6 @@
 #include "common/worker/supervisor.h"
 
+#include "common/worker/cgroup.h"
 #include "common/worker/claim.h"
 #include "common/worker/environment.h"
 #include "common/worker/metrics.h"
@@ -321,7 +322,9 @@ static int try_sandbox(const struct cv_supervisor *supervisor, struct cv_error *
     int r = cv_sandbox_try(&sandbox, &layers, error);
     if (r == 0) {
         cv_sandbox_describe(layers, text);
-        cv_log(CV_LOG_INFO, "sandbox: %s", text);
+        cv_log(CV_LOG_INFO, "sandbox: %s; %s%s", text,
+               supervisor->groups.why[0] ? "no cgroups of stages: " : "cgroups of stages",
+               supervisor->groups.why);
     }
     return r;
 }
@@ -335,6 +338,7 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     cv_supervisor_log_job(supervisor, NULL);
     int r = read_settings(supervisor, error);
     r = r < 0 ? r : open_signals(supervisor, error);
+    cv_groups_open(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &supervisor->groups);
     r = r < 0 ? r : try_sandbox(supervisor, error);
     r = r < 0 ? r : start_probe(supervisor, error);
     r = r < 0 ? r : cv_supervisor_start_watch(supervisor, error);
@@ -384,6 +388,7 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
     free(supervisor->store_directory);
     cv_scratch_watch_stop(supervisor->scratch_watch);
     cv_scratch_close(&supervisor->scratch);
+    cv_groups_close(&supervisor->groups);
     cv_db_close(supervisor->db);
     if (supervisor->signal_fd >= 0) {
         close(supervisor->signal_fd);
@@ -400,6 +405,7 @@ int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_opt
         .scratch = CV_SCRATCH_INIT,
         .signal_fd = -1,
         .brokers = CV_BROKERS_INIT,
+        .groups = CV_GROUPS_INIT,
     };
     struct cv_error error;
     int r = supervisor_init(&supervisor, &error);

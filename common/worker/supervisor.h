@@ -85,6 +85,7 @@ struct cv_supervisor {
     struct cv_scratch_watch *scratch_watch;
     struct cv_scratch_usage scratch_most; /* of one job, whatever its input */
     char *store_directory;                /* of a directory store; else NULL */
+    struct cv_groups groups;              /* of stages */
     struct cv_brokers brokers;            /* of a stage that needs the store */
     struct cv_keeper *keeper;
     struct cv_probe *probe; /* NULL: nobody listens */

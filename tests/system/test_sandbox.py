@@ -188,6 +188,14 @@ def test_a_broker_survives_garbage(make_stage, kind):
     assert "AddressSanitizer" not in done.stderr
 
 
+def test_a_cgroup_bounds_a_stage(program):
+    """Where there is version 2, and the right to make one: on the kernel of tests/kernel."""
+    done = subprocess.run([program("test-groups")], text=True, capture_output=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    if "SKIPPED" in done.stderr:
+        pytest.skip("no cgroup of version 2 that may be divided")
+
+
 # ---- on S3 ---------------------------------------------------------------------------------------------
 
 
@@ -230,6 +238,22 @@ def test_a_worker_says_which_layers_hold(workers, program):
     (line,) = wait_until(lambda: old.says("sandbox: privileges, "), "what the sandbox has")
     assert re.search("missing: .*files", line["message"])
     assert old.is_alive()
+
+
+def test_a_stage_of_a_worker_is_in_its_own_cgroup(jobs, workers):
+    job_id = jobs.enqueue({"do": "hang"})
+    worker = workers.start("test-stage")
+    (line,) = wait_until(lambda: worker.says("sandbox: privileges, "), "what the sandbox has")
+    if "no cgroups of stages: " in line["message"]:
+        pytest.skip(line["message"])
+    stage = worker.wait_for_stage()
+    group = pathlib.Path(f"/proc/{stage}/cgroup").read_text().strip().rpartition("0::")[2]
+    place = pathlib.Path(f"/sys/fs/cgroup{group}")
+    assert place.name.startswith(f"stage-{worker.pid}-")
+    assert (place / "pids.max").read_text().strip() == "1024"
+    jobs.rows("SELECT cancel_job(%s)", job_id)
+    jobs.wait_for(job_id, "canceled")
+    assert not place.exists()
 
 
 @pytest.mark.usefixtures("jobs")
