@@ -93,7 +93,12 @@ static void assert_joined(const char *read, struct ocr_insert *marks, size_t cou
     assert_non_null(text);
     for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         int left = (int)(word - text) * 10;
-        struct ocr_word added = {word, left, left + (int)strlen(word) * 10, 0.9, 0.9, "eng"};
+        struct ocr_word added = {.text = word,
+                                 .left = left,
+                                 .right = left + (int)strlen(word) * 10,
+                                 .sure = 0.9,
+                                 .letters = 0.9,
+                                 .language = "eng"};
         assert_int_equal(ocr_words_add(&words, &added, &error), 0);
     }
     struct ocr_line_picture line = {.tall = 14, .inserts = marks, .insert_count = count};

@@ -17,6 +17,7 @@ static char digit_for(char letter)
 {
     return letter == 'O' || letter == 'o' || letter == '@' ? '0'
            : letter == 'l' || letter == 'I'                ? '1'
+           : letter == 'T'                                 ? 'f'
                                                            : '\0';
 }
 
@@ -45,12 +46,36 @@ static bool is_code(const char *text, size_t length)
            (doubts + capitals) * CODE_DOUBTS <= length;
 }
 
-static void mend_code(char *text, size_t length)
+/* `symbols` are those of the characters; NULL where they are not known. A zero with a stroke through it is read
+ * as an "a" that is as high as a digit. */
+static void mend_code(char *text, size_t length, const struct ocr_symbol *symbols)
 {
+    int tall = 0;
+
+    for (size_t i = 0; i < length && symbols; i++) {
+        int height = symbols[i].bottom - symbols[i].top;
+        tall = isdigit((unsigned char)text[i]) && (!tall || height < tall) ? height : tall;
+    }
     for (size_t i = 0; i < length; i++) {
         char digit = digit_for(text[i]);
-        text[i] = digit ? digit : (char)tolower((unsigned char)text[i]);
+        bool is_tall = tall && symbols[i].bottom - symbols[i].top >= tall;
+        text[i] = digit                       ? digit
+                  : text[i] == 'a' && is_tall ? '0'
+                                              : (char)tolower((unsigned char)text[i]);
     }
+}
+
+/* An address has hyphens, and no dashes. */
+static void mend_dashes(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; to++) {
+        bool is_dash = strncmp(from, "–", 3) == 0 || strncmp(from, "—", 3) == 0;
+        *to = is_dash ? '-' : *from;
+        from += is_dash ? 3 : 1;
+    }
+    *to = '\0';
 }
 
 /* A slashed zero is read as @: in a word with digits, where no name can begin. */
@@ -71,8 +96,14 @@ static void mend_zeros(char *text)
 void ocr_words_mend_codes(struct ocr_words *words)
 {
     for (size_t i = 0; i < words->count; i++) {
-        char *text = words->items[i].text;
+        const struct ocr_word *word = &words->items[i];
+        char *text = word->text;
         mend_zeros(text);
+        if (strstr(text, "://") || strncmp(text, "www.", 4) == 0) {
+            mend_dashes(text);
+        }
+        bool is_known = word->symbol_count == strlen(text);
+        const struct ocr_symbol *symbols = is_known ? words->symbols + word->first_symbol : NULL;
         for (size_t from = 0; text[from];) {
             size_t to = from;
             while (is_of_code(text[to])) {
@@ -80,7 +111,7 @@ void ocr_words_mend_codes(struct ocr_words *words)
             }
             bool is_whole = (!from || !is_letter(text[from - 1])) && !is_letter(text[to]);
             if (is_whole && is_code(text + from, to - from)) {
-                mend_code(text + from, to - from);
+                mend_code(text + from, to - from, symbols ? symbols + from : NULL);
             }
             from = to + (text[to] != '\0');
         }

@@ -55,15 +55,26 @@ static double share_of(float percent)
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* Mean over the letters of the word that `words` stands at. */
-static double letters_sure(const TessResultIterator *words)
+/* The letters of the word that `words` stands at, and how sure they are in the mean. */
+static int gather_symbols(const TessResultIterator *words, struct ocr_words *gathered,
+                          double *ret_sure, struct cv_error *error)
 {
     TessResultIterator *letters = TessResultIteratorCopy(words);
     double sum = 0;
-    int count = 0;
+    int count = 0, result = 0;
 
-    while (letters) {
-        sum += share_of(TessResultIteratorConfidence(letters, RIL_SYMBOL));
+    while (letters && result == 0) {
+        struct ocr_symbol symbol = {
+            .sure = share_of(TessResultIteratorConfidence(letters, RIL_SYMBOL))};
+        char *text = TessResultIteratorGetUTF8Text(letters, RIL_SYMBOL);
+        bool is_short = text && strlen(text) < sizeof(symbol.text);
+        (void)snprintf(symbol.text, sizeof(symbol.text), "%s", is_short ? text : "");
+        TessDeleteText(text);
+        (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(letters),
+                                          RIL_SYMBOL, &symbol.left, &symbol.top, &symbol.right,
+                                          &symbol.bottom);
+        result = ocr_words_add_symbol(gathered, &symbol, error);
+        sum += symbol.sure;
         count++;
         if (!TessResultIteratorNext(letters, RIL_SYMBOL) ||
             TessPageIteratorIsAtBeginningOf(TessResultIteratorGetPageIterator(letters), RIL_WORD)) {
@@ -71,23 +82,25 @@ static double letters_sure(const TessResultIterator *words)
         }
     }
     TessResultIteratorDelete(letters);
-    return count ? sum / count : 0;
+    *ret_sure = count ? sum / count : 0;
+    return result;
 }
 
 /* The word that the iterator stands at. */
 static int gather_word(TessResultIterator *words, char *text, struct ocr_words *gathered,
                        struct cv_error *error)
 {
-    struct ocr_word word = {.text = text};
+    struct ocr_word word = {.text = text, .first_symbol = gathered->symbol_count};
     const char *language = TessResultIteratorWordRecognitionLanguage(words);
     int top, bottom;
 
+    int result = gather_symbols(words, gathered, &word.letters, error);
+    word.symbol_count = gathered->symbol_count - word.first_symbol;
     word.sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
-    word.letters = letters_sure(words);
     (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words), RIL_WORD,
                                       &word.left, &top, &word.right, &bottom);
     (void)snprintf(word.language, sizeof(word.language), "%s", language ? language : "");
-    return ocr_words_add(gathered, &word, error);
+    return result ? result : ocr_words_add(gathered, &word, error);
 }
 
 static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_error *error)
@@ -181,7 +194,7 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     restore_pronouns(&words, line);
     ocr_words_drop_icons(&words, line);
     ocr_words_drop_marks(&words, line);
-    result = result ? result : ocr_words_join_cells(&words, line, error);
+    result = result ? result : ocr_words_join_cells(&words, error);
     ocr_words_mend_codes(&words);
     return result ? result
                   : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,

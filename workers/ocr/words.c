@@ -18,6 +18,7 @@ void ocr_words_deinit(struct ocr_words *words)
         free(words->items[i].text);
     }
     free(words->items);
+    free(words->symbols);
     *words = (struct ocr_words){0};
 }
 
@@ -78,6 +79,22 @@ int ocr_words_add(struct ocr_words *words, const struct ocr_word *word, struct c
         words->items[words->count] = *word;
         words->items[words->count++].text = cv_take(text);
     }
+    return 0;
+}
+
+int ocr_words_add_symbol(struct ocr_words *words, const struct ocr_symbol *symbol,
+                         struct cv_error *error)
+{
+    if (words->symbol_count == words->symbol_capacity) {
+        size_t capacity = words->symbol_capacity ? words->symbol_capacity * 2 : 64;
+        void *grown = realloc(words->symbols, capacity * sizeof(*words->symbols));
+        if (!grown) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu letters", capacity);
+        }
+        words->symbols = grown;
+        words->symbol_capacity = capacity;
+    }
+    words->symbols[words->symbol_count++] = *symbol;
     return 0;
 }
 

@@ -6,6 +6,13 @@
 
 enum { OCR_WORDS_MAX = 1024 }; /* of one line; what is more is left out */
 
+/* One letter as it was read. */
+struct ocr_symbol {
+    char text[8];                 /* UTF-8; "" where it is longer */
+    int left, top, right, bottom; /* pixels of the picture; right and bottom exclusive */
+    double sure;                  /* 0…1 */
+};
+
 /* One word, in reading order. */
 struct ocr_word {
     char *text;      /* owned */
@@ -13,11 +20,14 @@ struct ocr_word {
     double sure;     /* 0…1 */
     double letters;  /* 0…1: mean over its letters; counts for addresses */
     char language[OCR_LANGUAGE_NAME_MAX];
+    size_t first_symbol, symbol_count; /* its letters in the line's; 0 where they are not known */
 };
 
 struct ocr_words {
     struct ocr_word *items;
     size_t count, capacity;
+    struct ocr_symbol *symbols; /* of all words, in their order, also of those that were dropped */
+    size_t symbol_count, symbol_capacity;
 };
 
 void ocr_words_deinit(struct ocr_words *words);
@@ -27,6 +37,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_words, ocr_words_deinit)
 CV_MUST_CHECK int ocr_words_add(struct ocr_words *words, const struct ocr_word *word,
                                 struct cv_error *error);
 
+/* Takes in the next letter of the word that is added next. */
+CV_MUST_CHECK int ocr_words_add_symbol(struct ocr_words *words, const struct ocr_symbol *symbol,
+                                       struct cv_error *error);
+
 /* Takes off the words at the ends of a line that are icons beside it (icons.c), but not beside an emoji or a mark.
  * Not for lines that are read from the right. */
 void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line);
@@ -34,11 +48,11 @@ void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture
 /* Takes out what was read where a dot is put in. */
 void ocr_words_drop_marks(struct ocr_words *words, const struct ocr_line_picture *line);
 
-/* Joins words between which a line has no blank, where its letters stand in equal cells (cells.c). */
-CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, const struct ocr_line_picture *line,
-                                       struct cv_error *error);
+/* Where a line's letters stand in equal cells: joins words between which no cell is empty, and leaves one letter in
+ * each cell (cells.c). */
+CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error);
 
-/* Mends letters in hexadecimal numbers, and zeros that are read as @ (codes.c). */
+/* Mends letters in hexadecimal numbers, zeros that are read as @, and dashes in addresses (codes.c). */
 void ocr_words_mend_codes(struct ocr_words *words);
 
 /* Makes digits of the letters in an age, which stands behind a dot: "ih" is no word there. Leaves other words. */
