@@ -156,6 +156,21 @@ static void test_a_dash_before_an_item_is_of_its_line(void **state)
     }
 }
 
+/* A codec leaves specks in the blocks of letters, above some and below others. */
+static void test_specks_do_not_make_a_line_higher(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(1300, 160, night);
+    struct ocr_box row =
+        draw_text(&frame, "does a man own a sea near us or a dune", 40, 60, 29, white);
+    fill_box(&frame, (struct ocr_box){row.x + 26, row.y - 10, 5, 3}, white);
+    fill_box(&frame, (struct ocr_box){ocr_right(&row) - 50, ocr_bottom(&row) + 5, 7, 5}, white);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 1);
+    assert_true(ocr_box_overlap(&lines.items[0].box, &row) * 100 >=
+                (int64_t)row.width * row.height * 95);
+}
+
 /* A tall emoji in front does not let a line reach over the gap between two columns. */
 static void test_an_emoji_does_not_join_columns(void **state)
 {
@@ -509,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_sizes_from_small_to_large),
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
         cmocka_unit_test(test_a_dash_before_an_item_is_of_its_line),
+        cmocka_unit_test(test_specks_do_not_make_a_line_higher),
         cmocka_unit_test(test_an_emoji_does_not_join_columns),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),
         cmocka_unit_test(test_a_disc_before_two_lines_joins_neither),

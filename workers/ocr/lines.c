@@ -223,7 +223,8 @@ static int tall_of(const struct ocr_box *glyphs, size_t count, int *scratch)
     return scratch[count - 1 - count / 6];
 }
 
-static bool is_text(const struct ocr_line *line)
+/* `rows` are those from the top of its letters to their bottom, without marks and specks. */
+static bool is_text(const struct ocr_line *line, int rows)
 {
     const struct ocr_box *box = &line->box;
 
@@ -231,7 +232,7 @@ static bool is_text(const struct ocr_line *line)
         return false;
     }
     /* Letters of one line share their height; a patch of texture piles up. */
-    if (box->height * 10 > line->tall * 22) {
+    if (rows * 10 > line->tall * 22) {
         return false;
     }
     return line->glyphs > 1 ? box->width * 2 >= box->height
@@ -262,11 +263,17 @@ static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int 
                             .glyphs = (int)count,
                             .first_glyph = first,
                             .glyph_count = count};
+    int top = INT32_MAX, bottom = 0;
 
-    for (size_t i = first + 1; i < first + count; i++) {
-        line.box = ocr_box_union(&line.box, &lines->glyphs[i]);
+    for (size_t i = first; i < first + count; i++) {
+        const struct ocr_box *glyph = &lines->glyphs[i];
+        line.box = ocr_box_union(&line.box, glyph);
+        if (glyph->height * 20 >= line.tall * 9) {
+            top = ocr_min(top, glyph->y);
+            bottom = ocr_max(bottom, ocr_bottom(glyph));
+        }
     }
-    if (lines->count < OCR_LINES_MAX && is_text(&line)) {
+    if (lines->count < OCR_LINES_MAX && is_text(&line, bottom - top)) {
         lines->items[lines->count++] = line;
     }
 }
