@@ -153,8 +153,8 @@ static void check_models(struct report *report)
 static void check_codecs(struct report *report)
 {
     if (!avcodec_find_encoder_by_name("libx264") || !avcodec_find_encoder(AV_CODEC_ID_AAC) ||
-        !avcodec_find_encoder(AV_CODEC_ID_MJPEG)) {
-        tell(FAIL, report, "ffmpeg", "libavcodec lacks H.264 (libx264), AAC or JPEG encoding");
+        !avcodec_find_encoder_by_name("libwebp")) {
+        tell(FAIL, report, "ffmpeg", "libavcodec lacks H.264 (libx264), AAC or WebP (libwebp)");
     } else {
         tell(OK, report, "ffmpeg", "libavcodec %d.%d", (int)(avcodec_version() >> 16),
              (int)(avcodec_version() >> 8 & 0xff));

@@ -1,5 +1,5 @@
 /* Moving pictures through FFmpeg's libraries: demux, decode on the presentation-time axis, upright
- * frames, JPEG; encode and mux for HLS and clips. Knows no queue and no store: bytes come from a
+ * frames, JPEG, WebP; encode and mux for HLS and clips. Knows no queue and no store: bytes come from a
  * cv_byte_source, files go to paths.
  *
  * Time 0 is the start of the presentation: the earliest start of the container's audio and video
@@ -27,3 +27,4 @@
 #include "common/media/scale.h"
 #include "common/media/sound_encoder.h"
 #include "common/media/video_encoder.h"
+#include "common/media/webp.h"

@@ -5,7 +5,7 @@
  *   uploads/{video}                            what has come of an upload through the API, in a directory
  *   videos/original/{video}/master.{ext}       what was uploaded
  *   videos/proxy/{video}/…                     HLS: index.m3u8, a folder for each rendition
- *   thumbs/{video}/…                           poster.jpg, the seek bar's pictures
+ *   thumbs/{video}/…                           poster.webp, the seek bar's pictures
  *   frames/{video}/{ms}.jpg                    pictures to be read, and what an interrupted reading knows
  *   lines/{video}/{ms}.pack                    pictures of lines
  *   videos/clips/{video}/{clip}.{ext}          clips

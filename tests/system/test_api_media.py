@@ -35,12 +35,12 @@ class Shop:
             queue.run("INSERT INTO videos (id, owner_id, team_id, original_name, s3_original_path, s3_proxy_path,"
                       " s3_thumb_path, status) VALUES (%s, %s, %s, 'a.mp4', %s, %s, %s, 'ready')", video, owner, team,
                       f"videos/original/{video}/master.mp4", f"videos/proxy/{video}/index.m3u8",
-                      f"thumbs/{video}/poster.jpg")
+                      f"thumbs/{video}/poster.webp")
             self.videos[name] = video
             for key, data in ((f"videos/proxy/{video}/index.m3u8", PLAYLIST), (f"frames/{video}/0.jpg", b"frame"),
                               (f"lines/{video}/0.pack", PACK),
                               (f"videos/proxy/{video}/v0/segment_0.m4s", SEGMENT),
-                              (f"thumbs/{video}/poster.jpg", b"poster"), (f"thumbs/{video}/empty.jpg", b""),
+                              (f"thumbs/{video}/poster.webp", b"poster"), (f"thumbs/{video}/empty.webp", b""),
                               (f"videos/original/{video}/master.mp4", SEGMENT)):
                 put(key, data)
             queue.run("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, 40, 0, 900, %s),"
@@ -103,7 +103,7 @@ def test_a_player_finds_everything(gateway, grant):
     assert segment.data == SEGMENT and segment.headers["Content-Type"] == "video/iso.segment"
     assert segment.headers["Cache-Control"] == "private, max-age=86400"
     poster = read(gateway, grant["base_url"] + grant["poster"])
-    assert poster.data == b"poster" and poster.headers["Content-Type"] == "image/jpeg"
+    assert poster.data == b"poster" and poster.headers["Content-Type"] == "image/webp"
     assert read(gateway, grant["base_url"] + grant["original"]).data == SEGMENT
     assert read(gateway, grant["base_url"] + grant["poster"].replace("poster", "empty")).data == b""
 

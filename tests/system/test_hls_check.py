@@ -49,7 +49,7 @@ BREAKS = {
     "no segment": ("segment_480x360_00001.ts", remove, "is missing"),
     "no rendition": ("640x480.m3u8", remove, "is missing"),
     "no playlist of key frames": ("640x480_keys.m3u8", remove, "is missing"),
-    "no sheet": ("sprite_000.jpg", remove, "is missing"),
+    "no sheet": ("sprite_000.webp", remove, "is missing"),
     "a torn segment": ("segment_480x360_00001.ts", cut_off, "does not show the frames"),
     "segments in the wrong order": ("segment_640x480_00001.ts", swap, "begins at"),
     "torn sound": ("segment_sound_00001.ts", cut_off, "a gap in the sound"),

@@ -27,7 +27,7 @@ int transcode_playlist_key(const char *video_id, char **ret_key, struct cv_error
 
 int transcode_poster_key(const char *video_id, char **ret_key, struct cv_error *error)
 {
-    return cv_object_key(CV_OBJECT_THUMBS, video_id, ret_key, error, "poster.jpg");
+    return cv_object_key(CV_OBJECT_THUMBS, video_id, ret_key, error, "poster.webp");
 }
 
 int transcode_publisher_new(struct cv_stage_context *context, const char *video_id,
@@ -195,7 +195,7 @@ static int by_key(const void *one, const void *other)
 /* Whether a key is of the kind that this stage makes: others may keep objects beside them. */
 static bool is_ours(const char *name)
 {
-    static const char *const beginnings[] = {"segment_", "init_", "sprite_", "chunk_"};
+    static const char *const beginnings[] = {"segment_", "init_", "sprite_", "chunk_", "poster."};
     size_t length = strlen(name);
     if (length > 5 && strcmp(name + length - 5, ".m3u8") == 0) {
         return true;

@@ -390,11 +390,11 @@ static int put_poster(struct transcode_publisher *publisher, int chunk, struct c
     char name[NAME_SIZE];
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    (void)snprintf(name, sizeof(name), "chunk_%05d.jpg", chunk);
+    (void)snprintf(name, sizeof(name), "chunk_%05d.webp", chunk);
     int result = transcode_publisher_get(publisher, CV_LADDER_THUMBS, name, &data, &size, error);
     return result ? result
-                  : transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.jpg", data, size,
-                                            "image/jpeg", error);
+                  : transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.webp", data, size,
+                                            "image/webp", error);
 }
 
 int transcode_run_join(const struct transcode_work *work, struct transcode_report *report,

@@ -87,7 +87,8 @@ enum {
     TILES_AIM = 300, /* one for every few pixels of a seek bar */
     TILES_MAX = 1200,
     TILE_MIN_US = 1000 * 1000,
-    QUALITY = 70,
+    /* As sharp as JPEG at 70 (SSIM 0.976 of tiles of recordings of screens) in 0.44 of the bytes. */
+    QUALITY = 50,
 };
 
 struct cv_sprites {
@@ -183,9 +184,9 @@ static int open_sheet(struct cv_sprites *sprites, struct cv_error *error)
 void cv_sprites_sheet_name(int chunk, int sheet, char name[CV_SPRITES_NAME_SIZE])
 {
     if (chunk < 0) {
-        (void)snprintf(name, CV_SPRITES_NAME_SIZE, "sprite_%03d.jpg", sheet);
+        (void)snprintf(name, CV_SPRITES_NAME_SIZE, "sprite_%03d.webp", sheet);
     } else {
-        (void)snprintf(name, CV_SPRITES_NAME_SIZE, "sprite_%05d_%03d.jpg", chunk, sheet);
+        (void)snprintf(name, CV_SPRITES_NAME_SIZE, "sprite_%05d_%03d.webp", chunk, sheet);
     }
 }
 
@@ -199,9 +200,9 @@ static int close_sheet(struct cv_sprites *sprites, struct cv_error *error)
     size_t size = 0;
     char name[CV_SPRITES_NAME_SIZE];
     cv_sprites_sheet_name(sprites->chunk, sprites->sheets, name);
-    int result = cv_picture_jpeg(sheet, QUALITY, 0, &data, &size, error);
+    int result = cv_picture_webp(sheet, QUALITY, 0, &data, &size, error);
     result = result ? result
-                    : cv_files_write(sprites->files, CV_LADDER_THUMBS, name, "image/jpeg", data,
+                    : cv_files_write(sprites->files, CV_LADDER_THUMBS, name, "image/webp", data,
                                      size, error);
     av_frame_free(&sprites->sheet);
     sprites->sheets++;

@@ -123,27 +123,20 @@ static const double tolerance = 0.002; /* seconds; the file counts milliseconds 
 
 struct sheet {
     char name[CV_HLS_NAME_SIZE];
-    int width, height; /* 0: not there, or no JPEG */
+    int width, height; /* 0: not there, or no WebP */
 };
 
-/* The size in a JPEG's frame header; false where there is none. */
-static bool jpeg_size(const uint8_t *data, size_t size, int *ret_width, int *ret_height)
+/* The size in the frame header of a lossy WebP without transparency; false where there is none. */
+static bool webp_size(const uint8_t *data, size_t size, int *ret_width, int *ret_height)
 {
-    if (size < 4 || data[0] != 0xff || data[1] != 0xd8) {
+    enum { HEADER = 30, START = 23, SIDE_BITS = 0x3fff };
+    if (size < HEADER || memcmp(data, "RIFF", 4) != 0 || memcmp(data + 8, "WEBPVP8 ", 8) != 0 ||
+        memcmp(data + START, "\x9d\x01\x2a", 3) != 0) {
         return false;
     }
-    for (size_t at = 2; at + 9 < size && data[at] == 0xff;) {
-        int marker = data[at + 1];
-        bool is_frame =
-            marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
-        if (is_frame) {
-            *ret_height = data[at + 5] << 8 | data[at + 6];
-            *ret_width = data[at + 7] << 8 | data[at + 8];
-            return true;
-        }
-        at += 2 + (size_t)(data[at + 2] << 8 | data[at + 3]);
-    }
-    return false;
+    *ret_width = (data[26] | data[27] << 8) & SIDE_BITS;
+    *ret_height = (data[28] | data[29] << 8) & SIDE_BITS;
+    return true;
 }
 
 static int read_sheet(struct cv_hls_checker *checker, const char *name, struct sheet *sheet,
@@ -154,8 +147,8 @@ static int read_sheet(struct cv_hls_checker *checker, const char *name, struct s
     cv_auto_free void *data = NULL;
     size_t size = 0;
     int result = cv_hls_get(checker, checker->thumbs_prefix, name, &data, &size, error);
-    if (result == 0 && data && !jpeg_size(data, size, &sheet->width, &sheet->height)) {
-        cv_hls_tell(checker, name, "is no JPEG");
+    if (result == 0 && data && !webp_size(data, size, &sheet->width, &sheet->height)) {
+        cv_hls_tell(checker, name, "is no WebP");
     }
     return result;
 }
@@ -218,7 +211,7 @@ static int check_thumbs(struct cv_hls_checker *checker, double duration, struct 
 {
     static const char file[] = "thumbnails.vtt";
     struct sheet poster;
-    int result = read_sheet(checker, "poster.jpg", &poster, error);
+    int result = read_sheet(checker, "poster.webp", &poster, error);
     cv_auto_free void *text = NULL;
     size_t size = 0;
     result =

@@ -29,7 +29,7 @@ struct cv_hls_summary {
  *     half apart;
  *   - playlists of key frames: each range is one key frame, and none is left out;
  *   - CODECS, RESOLUTION, FRAME-RATE, BANDWIDTH and AVERAGE-BANDWIDTH say what is in the bits;
- *   - the poster is a JPEG; cues follow each other from 0 to the end and lie on their sheets.
+ *   - the poster and the sheets are WebP; cues follow each other from 0 to the end and lie on their sheets.
  * A video without index.m3u8 is one finding. Failures are those of the store, and CV_ERROR_CANCELED.
  * Reads one segment at a time. */
 CV_MUST_CHECK int cv_hls_check(struct cv_store *store, const char *video_id,
