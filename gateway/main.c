@@ -30,6 +30,8 @@ static const char usage[] =
     "  --rates LIST        requests a second and at once of a caller (CORTANA_API_RATES,\n"
     "                      read=50:200,write=5:20,search=10:30,failure=0.1:10; read=0: no bound)\n"
     "  --no-operator       refuses tokens of service_role; for what faces the Internet\n"
+    "  --hide-payloads     of jobs and of their results shows tenants the members' names alone\n"
+    "                      (CORTANA_HIDE_PAYLOADS=1)\n"
     "  --connections N     to the database (8)\n"
     "  --max-clients N     at once (12000)\n"
     "  --per-address N     clients of one address (64; 0: no bound, as behind a proxy)\n"
@@ -48,7 +50,7 @@ struct options {
     const char *api, *listen;
     int64_t connections, max_clients, per_address, streams;
     const char *rates, *proxies, *forwarded;
-    bool is_behind_proxy, is_insecure_http, is_without_service;
+    bool is_behind_proxy, is_insecure_http, is_without_service, hides_payloads;
 };
 
 /* ---- parts ------------------------------------------------------------------------------------- */
@@ -225,8 +227,8 @@ static int start_server(struct gateway *gateway, const struct options *options,
     if (result != 0) {
         return result;
     }
-    const struct pool_params pool = {(int)options->connections, gateway->abort, server_take_key,
-                                     server_take_answer};
+    const struct pool_params pool = {(int)options->connections, options->hides_payloads,
+                                     gateway->abort, server_take_key, server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_take_work};
     const struct events_params events = {gateway->abort, (int)options->streams};
     const struct audit_params audit = {gateway->abort, gateway->admission.limits, params.metrics};
@@ -292,12 +294,14 @@ static void finish(struct gateway *gateway, int64_t grace_ms)
     cv_log(CV_LOG_INFO, "stopped");
 }
 
-static int run(const struct options *options, struct cv_error *error)
+static int run(struct options *options, struct cv_error *error)
 {
     cv_auto(gateway_deinit) struct gateway gateway = {0};
     const struct cv_daemon_params params = {program, options->listen, STALL_MS, false};
-    int64_t grace_ms = 0;
+    int64_t grace_ms = 0, hides_payloads = 0;
     int result = cv_env_int("CORTANA_GRACE_MS", 30 * 1000, 0, INT32_MAX, &grace_ms, error);
+    result = result ? result : cv_env_int("CORTANA_HIDE_PAYLOADS", 0, 0, 1, &hides_payloads, error);
+    options->hides_payloads = options->hides_payloads || hides_payloads == 1;
     result = result ? result : cv_cancel_new(&gateway.abort, error);
     result = result ? result : load_keys(&gateway, options, error);
     result = result ? result : load_limits(&gateway, options, error);
@@ -324,6 +328,7 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         {"trusted-proxies", .text = &options->proxies, .variable = "CORTANA_TRUSTED_PROXIES"},
         {"forwarded", .text = &options->forwarded},
         {"no-operator", .flag = &options->is_without_service},
+        {"hide-payloads", .flag = &options->hides_payloads},
         {"connections", .integer = &options->connections, .least = 1, .most = 64},
         {"max-clients", .integer = &options->max_clients, .least = 1, .most = 1000000},
         {"per-address", .integer = &options->per_address, .least = 0, .most = 1000000},

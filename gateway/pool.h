@@ -10,6 +10,7 @@ struct pool;
 
 struct pool_params {
     int connections;
+    bool hides_payloads; /* of jobs and of their results: tenants see the members' names alone */
     struct cv_cancel *cancel; /* an abort ends statements */
     /* Called in a thread of the pool with what the database knows of an exchange's API key: its claims, or NULL. Whether
      * the exchange goes on; else it has its answer. */

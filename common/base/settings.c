@@ -67,6 +67,7 @@ static const struct {
     {"CORTANA_JWT_AUDIENCE", false},
     {"CORTANA_GRANT_SECRET_FILE", false},
     {"CORTANA_DEFAULT_ROLE", false},
+    {"CORTANA_HIDE_PAYLOADS", false},
     {"CORTANA_METRICS_FLEET_MS", false},
     {"CORTANA_LOG_DAYS", false},
     {"CORTANA_OUTPUT_DAYS", false},

@@ -80,6 +80,12 @@ CV_MUST_CHECK int cv_db_query(struct cv_db *db, const struct cv_db_statement *st
 #define cv_db_run(db, ret_result, error, sql, ...) \
     cv_db_query(db, CV_DB_STATEMENT(sql, ##__VA_ARGS__), ret_result, error)
 
+/* Runs `first` and then `statement`, whose rows are *ret_result, in a transaction of their own and in
+ * one round trip. Where either fails nothing is left open. Not within a transaction. */
+CV_MUST_CHECK int cv_db_query_after(struct cv_db *db, const struct cv_db_statement *first,
+                                    const struct cv_db_statement *statement,
+                                    struct cv_db_result **ret_result, struct cv_error *error);
+
 /* cv_db_query for a statement that the connection runs often: the server parses and plans it once
  * per connection. The text and the types of its parameters must be the same each time, and a good
  * plan must not depend on their values (calls of functions, for example). Within a transaction, and

@@ -19,12 +19,14 @@ enum request_kind {
     SEND_STATEMENT,    /* one statement with its parameters */
     SEND_PREPARE,      /* parse one statement and keep it under `name` */
     SEND_RUN_PREPARED, /* run the statement kept under `name` */
+    SEND_PAIR,         /* `first` and the statement, in one transaction and one round trip */
 };
 
 struct request {
     enum request_kind kind;
     struct cv_db_statement statement;
     const char *name;
+    const struct cv_db_statement *first;
 };
 
 struct cv_db_result {
@@ -121,6 +123,12 @@ static int next_result(struct cv_db *db, struct cv_db_wait *wait, int *ended, PG
     return 0;
 }
 
+static int send_statement(PGconn *connection, const struct cv_db_statement *statement)
+{
+    return PQsendQueryParams(connection, statement->sql, (int)statement->count, NULL,
+                             statement->parameters, NULL, NULL, 0);
+}
+
 static int send_request(struct cv_db *db, const struct request *request, struct cv_error *error)
 {
     const struct cv_db_statement *statement = &request->statement;
@@ -138,8 +146,12 @@ static int send_request(struct cv_db *db, const struct request *request, struct 
         sent = PQsendQuery(db->connection, statement->sql);
         break;
     case SEND_STATEMENT:
-        sent = PQsendQueryParams(db->connection, statement->sql, count, NULL, statement->parameters,
-                                 NULL, NULL, 0);
+        sent = send_statement(db->connection, statement);
+        break;
+    case SEND_PAIR:
+        sent = PQenterPipelineMode(db->connection) &&
+               send_statement(db->connection, request->first) &&
+               send_statement(db->connection, statement) && PQpipelineSync(db->connection);
         break;
     case SEND_PREPARE:
         sent = PQsendPrepare(db->connection, request->name, statement->sql, 0, NULL);
@@ -198,6 +210,32 @@ static int collect_results(struct cv_db *db, struct cv_db_wait *wait, int *ended
     }
 }
 
+/* The same of a pair: *last is the second statement's result, or the first failure. */
+static int collect_pair(struct cv_db *db, struct cv_db_wait *wait, int *ended, PGresult **last,
+                        struct cv_error *error)
+{
+    for (int ends = 0; ends <= 2;) { /* one after each statement, and none after the pair */
+        cv_auto(PQclear) PGresult *next = NULL;
+        int result = next_result(db, wait, ended, &next, error);
+        if (result) {
+            cv_db_drop(db);
+            return result;
+        }
+        if (PQresultStatus(next) == PGRES_PIPELINE_SYNC && PQexitPipelineMode(db->connection)) {
+            return 0;
+        }
+        ends += !next;
+        if (next && (!*last || PQresultStatus(*last) != PGRES_FATAL_ERROR)) {
+            PGresult *before = *last;
+            *last = cv_take(next);
+            next = before;
+        }
+    }
+    int result = cv_db_fail_connection(db, error);
+    cv_db_drop(db);
+    return result;
+}
+
 /* Sends a request and waits for all its results; *ret_result is the last one. `bounds` NULL: the
  * connection's own time-out and cancel object. */
 static int execute(struct cv_db *db, const struct request *request, const struct cv_db_wait *bounds,
@@ -217,7 +255,8 @@ static int execute(struct cv_db *db, const struct request *request, const struct
     }
     int ended = CV_DB_READY;
     cv_auto(PQclear) PGresult *last = NULL;
-    result = collect_results(db, &wait, &ended, &last, error);
+    result = request->kind == SEND_PAIR ? collect_pair(db, &wait, &ended, &last, error)
+                                        : collect_results(db, &wait, &ended, &last, error);
     if (last && PQresultStatus(last) ==
                     PGRES_FATAL_ERROR) { /* may say why the server closes the connection */
         result = fail_statement(db, last, ended, timeout_ms, error);
@@ -285,6 +324,14 @@ int cv_db_query(struct cv_db *db, const struct cv_db_statement *statement,
                 struct cv_db_result **ret_result, struct cv_error *error)
 {
     struct request request = {.kind = SEND_STATEMENT, .statement = *statement};
+    return run(db, &request, ret_result, error);
+}
+
+int cv_db_query_after(struct cv_db *db, const struct cv_db_statement *first,
+                      const struct cv_db_statement *statement, struct cv_db_result **ret_result,
+                      struct cv_error *error)
+{
+    struct request request = {.kind = SEND_PAIR, .statement = *statement, .first = first};
     return run(db, &request, ret_result, error);
 }
 

@@ -1110,6 +1110,14 @@ COMMENT ON FUNCTION api.jobs IS
     'GET /jobs: the newest first; of a tenant those of their videos. A page may hold fewer jobs than asked for, or none, '
     'and still have a next one.';
 
+CREATE FUNCTION api.shown_payload(p_payload jsonb) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN CASE WHEN api.is_service() OR current_setting('request.hide_payloads', true) IS DISTINCT FROM 'on' THEN p_payload
+            WHEN jsonb_typeof(p_payload) = 'object'
+            THEN (SELECT coalesce(jsonb_object_agg(name, NULL::text), '{}') FROM jsonb_object_keys(p_payload) AS name) END;
+COMMENT ON FUNCTION api.shown_payload IS
+    'A job''s payload or result as the caller sees it: where request.hide_payloads is on, the service alone sees values.';
+
 CREATE FUNCTION api.job(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -1123,7 +1131,8 @@ BEGIN
     END IF;
     RETURN ROW(200, 'W/"' || left(md5(job::text), 16) || '"', NULL,
                api.job_object(job) || jsonb_build_object(
-                   'payload', coalesce(job.payload -> 'original_payload', job.payload), 'result', job.result,
+                   'payload', api.shown_payload(coalesce(job.payload -> 'original_payload', job.payload)),
+                   'result', api.shown_payload(job.result),
                    'depends_on', coalesce(job.depends_on, '{}'), 'dedupe_key', job.dedupe_key,
                    'last_error', job.last_error))::api.answer;
 END

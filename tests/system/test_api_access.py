@@ -228,6 +228,25 @@ def test_an_operator_sees_everything_but_is_not_the_service(gateway, library):
     assert gateway.ask("/workers", OPERATOR).status == 200
 
 
+@pytest.mark.parametrize("arguments, environment", [(["--hide-payloads"], {}), ([], {"CORTANA_HIDE_PAYLOADS": "1"})])
+def test_payloads_that_are_hidden_from_tenants(start, gateway, place, library, arguments, environment):
+    queue = place[1]
+    job = queue.add("segment_index", {"word": "secret", "deep": {"word": "secret"}}, video_id=library.videos["own"])
+    claimed = queue.claim_one("segment_index")
+    queue.run("SELECT complete_job(%s, %s, '{\"found\": \"secret\"}')", claimed["id"], claimed["lease_token"])
+    hiding = start(*arguments, **environment)
+    key = make(hiding, role="viewer")["secret"]
+    for caller in (ADMIN, key):
+        hidden = check(hiding.ask(f"/jobs/{job}", caller), "GET", "/jobs/{id}").json
+        assert set(hidden["payload"]) >= {"word", "deep"} and set(hidden["payload"].values()) == {None}
+        assert hidden["result"] == {"found": None}
+        assert b"secret" not in hiding.ask(f"/jobs/{job}", caller).data
+    for asked, caller in ((hiding, SERVICE), (hiding, OPERATOR), (gateway, ADMIN)):
+        shown = check(asked.ask(f"/jobs/{job}", caller), "GET", "/jobs/{id}").json
+        assert shown["payload"]["deep"] == {"word": "secret"} and shown["result"] == {"found": "secret"}
+    queue.run("DELETE FROM jobs WHERE id = %s", job)
+
+
 # ---- limits ------------------------------------------------------------------------------------------
 
 
