@@ -176,9 +176,25 @@ def compare_with_pgbench(gateway, conninfo, folder):
         report(f"{what}, mean", "ms", statistics.median(ours), statistics.median(peers), "pgbench", 1.43)
 
 
+def start_nginx(build, folder, root, more=""):
+    """An nginx that answers with the files of a folder: its port, and its process."""
+    subprocess.run([pathlib.Path(__file__).parents[1] / "scripts/proxy_programs", build / "tools"], check=True)
+    root.mkdir(exist_ok=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "conf").write_text(
+        f"user root; daemon off; pid {folder}/pid; error_log stderr; worker_processes 2; events {{ }} http {{ access_log off; sendfile on;"
+        + "".join(f" {kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        + f" keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {root}; {more} }} }}")
+    nginx = subprocess.Popen([build / "tools" / "nginx", "-p", folder, "-e", "stderr", "-c", folder / "conf"], stderr=subprocess.DEVNULL)
+    while subprocess.run(["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/"], check=False).returncode != 0:
+        time.sleep(0.05)
+    return port, nginx
+
+
 def compare_with_nginx(gateway, conninfo, build, store, folder):
     """A segment by requests one after the other, and a large file in one."""
-    subprocess.run([pathlib.Path(__file__).parents[1] / "scripts/proxy_programs", build / "tools"], check=True)
     with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
         cursor.execute("INSERT INTO videos (owner_id, s3_original_path, s3_proxy_path, status) VALUES (%s, 'x', 'y', 'ready')"
                        " RETURNING id::text", (OWNER,))
@@ -187,20 +203,11 @@ def compare_with_nginx(gateway, conninfo, build, store, folder):
     for size, key in keys.items():
         (store / key).parent.mkdir(parents=True, exist_ok=True)
         (store / key).write_bytes(os.urandom(SEGMENT_BYTES) * (size // SEGMENT_BYTES))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (folder / "conf").write_text(
-        f"user root; daemon off; pid {folder}/pid; error_log stderr; worker_processes 2; events {{ }} http {{ access_log off; sendfile on;"
-        + "".join(f" {kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        + f" keepalive_requests 1000000; server {{ listen 127.0.0.1:{port}; root {store}; }} }}")
-    nginx = subprocess.Popen([build / "tools" / "nginx", "-p", folder, "-e", "stderr", "-c", folder / "conf"], stderr=subprocess.DEVNULL)
+    port, nginx = start_nginx(build, folder, store)
     try:
         connection = gateway.connect()
         connection.request("POST", f"/api/v1/videos/{video}/grant", headers=gateway.headers)
         base = json.loads(connection.getresponse().read())["base_url"]
-        while subprocess.run(["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/"], check=False).returncode != 0:
-            time.sleep(0.05)
         peer = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         ours, peers, large = [], [], ([], [])
         for _ in range(ROUNDS):
@@ -325,4 +332,5 @@ def main(build, conninfo):
             gateway.process.wait(60)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

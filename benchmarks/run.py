@@ -47,7 +47,7 @@ def programs(suite, build, fixtures, stack):
                 [python, HERE / "claim_bench.py", build],
                 [python, HERE / "start_bench.py", build, conninfo]]
     if suite == "api":
-        return [[python, HERE / "api_bench.py", build, conninfo]]
+        return [[python, HERE / "api_bench.py", build, conninfo], [python, HERE / "upload_bench.py", build, conninfo]]
     if suite == "peers":
         return [[python, HERE / "queue_peers_bench.py", build]]
     return [[python, HERE / "search_bench.py", conninfo, str(SEARCH_ROWS)]]

@@ -9,7 +9,6 @@
 #include "gateway/upload_parts.h"
 #include "gateway/upload_tus.h"
 
-#include <netdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -792,52 +791,6 @@ static size_t keep_encoded(void *opaque, struct MHD_Connection *connection, char
 
 /* ---- beginning and end -------------------------------------------------------------------------- */
 
-static int bind_to(const char *address, int *ret_fd, int *ret_port, struct cv_error *error)
-{
-    char host[128];
-    const char *colon = strrchr(address, ':');
-    int64_t port = 0;
-    struct addrinfo *found = NULL;
-    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
-                                   .ai_socktype = SOCK_STREAM};
-    if (!colon || !cv_parse_int(colon + 1, 0, 65535, &port) ||
-        (size_t)(colon - address) >= sizeof(host)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is no ADDRESS:PORT to listen at",
-                       address);
-    }
-    (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
-    size_t length = strlen(host);
-    if (length > 1 && host[0] == '[' && host[length - 1] == ']') {
-        (void)memmove(host, host + 1, length - 2);
-        host[length - 2] = '\0';
-    }
-    if (getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found) != 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is no ADDRESS:PORT to listen at",
-                       address);
-    }
-    cv_auto_fd int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int yes = 1;
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof(bound);
-    bool good = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
-                bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1024) == 0 &&
-                getsockname(fd, (struct sockaddr *)&bound, &size) == 0;
-    int failure = errno;
-    freeaddrinfo(found);
-    if (!good) {
-        struct cv_error reason;
-        int result = cv_fail_errno(&reason, failure, "cannot listen at %s", address);
-        *error = reason;
-        error->type = CV_ERROR_CONFIGURATION;
-        error->verdict = cv_error_type_verdict(error->type);
-        return result;
-    }
-    *ret_port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                  : ((struct sockaddr_in *)&bound)->sin_port);
-    *ret_fd = cv_take_fd(&fd);
-    return 0;
-}
-
 int server_start(const struct server_params *params, struct server **ret_server,
                  struct cv_error *error)
 {
@@ -847,7 +800,7 @@ int server_start(const struct server_params *params, struct server **ret_server,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the server");
     }
     server->params = *params;
-    int result = bind_to(params->address, &fd, &server->port, error);
+    int result = cv_probe_bind(params->address, &fd, &server->port, error);
     if (result != 0) {
         return result;
     }

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 enum {
-    BACKLOG = 512, /* a burst of connections does not make a probe wait for its second SYN */
+    BACKLOG = 1024, /* a burst of connections does not wait for its second SYN */
     ADDRESS_MAX = 128,
 };
 

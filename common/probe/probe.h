@@ -65,6 +65,13 @@ void cv_metric_observe(struct cv_metrics *metrics, const struct cv_metric *metri
 /* Appends all of it in the text format. */
 void cv_metrics_print(const struct cv_metrics *metrics, struct cv_buffer *text);
 
+/* ---- listening -------------------------------------------------------------------------------- */
+
+/* A listening TCP socket at "HOST:PORT" as cv_probe_params has it, not blocking; *ret_port is the port it has.
+ * CV_ERROR_CONFIGURATION where it is no address or cannot be had. */
+CV_MUST_CHECK int cv_probe_bind(const char *address, int *ret_fd, int *ret_port,
+                                struct cv_error *error);
+
 /* ---- the listener ---------------------------------------------------------------------------- */
 
 struct cv_probe;

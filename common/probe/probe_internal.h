@@ -3,10 +3,6 @@
 
 #include "common/probe/probe.h"
 
-/* A listening TCP socket at "HOST:PORT", not blocking; *ret_port is the port it has. */
-CV_MUST_CHECK int cv_probe_bind(const char *address, int *ret_fd, int *ret_port,
-                                struct cv_error *error);
-
 /* Sets what the kernel knows of this process: CPU time, memory, open files, start. */
 void cv_probe_measure_process(struct cv_metrics *metrics);
 

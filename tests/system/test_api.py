@@ -632,7 +632,7 @@ def test_the_database_comes_and_goes(program, cluster, tmp_path):
     ([], {"CORTANA_JWT_SECRET": ""}, "nothing to check tokens with"),
     ([], {"CORTANA_JWT_SECRET": "short"}, "needs 32"),
     (["--api", "0.0.0.0:0"], {}, "--behind-proxy"),
-    (["--api", "127.0.0.1"], {}, "no ADDRESS:PORT"),
+    (["--api", "127.0.0.1"], {}, "not an address to listen at"),
     ([], {"CORTANA_JWKS_FILE": "/nonexistent"}, "/nonexistent"),
     ([], {"CORTANA_DEFAULT_ROLE": "root"}, "CORTANA_DEFAULT_ROLE")])
 def test_settings_that_are_refused(program, place, arguments, environment, words):
