@@ -1,6 +1,7 @@
 /* Runs before the modules have come, and asks at once for what the first screen will need, so that no request waits for the
  * one that found out about it: the words, the modules of the screen, and of a video what is known of it and its picture. */
 (() => {
+    const RETRY_MS = 3000; // before the page is loaded again
     const lists = ['pages', 'states', 'poster'];
     const screens = [ // with the parts that their modules import, also by others
         [/^\/$/, 'search', ['deletions', 'export', 'facets', 'preview', 'saved', ...lists]],
@@ -36,6 +37,11 @@
         picture.addEventListener('load', () => document.body ? show() : document.addEventListener('readystatechange', show, {once: true}));
     }
 
+    addEventListener('error', ({target}) => { // a module did not come: there would be no page
+        if (target instanceof HTMLScriptElement) {
+            setTimeout(() => location.reload(), RETRY_MS);
+        }
+    }, {capture: true});
     document.documentElement.lang = language;
     globalThis.early = early;
     const video = /^\/videos\/([0-9a-f-]{36})$/.exec(location.pathname)?.[1];

@@ -416,7 +416,7 @@ COMMENT ON FUNCTION cortana.choose_among_tenants IS
     'none, goes from tenant to tenant through the index. The caller must hold the lock of claim_room(). For '
     'claim_jobs() only.';
 
-CREATE FUNCTION why_job(p_job_id uuid) RETURNS TABLE (reason text, detail text)
+CREATE FUNCTION why_job(p_job_id uuid) RETURNS TABLE (reason text, detail text, facts jsonb)
 LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
@@ -436,69 +436,82 @@ BEGIN
                                  WHEN job.locked_until < clock_timestamp() THEN 'lease lost'
                                  ELSE 'running' END,
                             format('attempt %s on %s, lease until %s', job.attempt, job.locked_by,
-                                   job.locked_until);
+                                   job.locked_until),
+                            jsonb_build_object('attempt', job.attempt, 'worker', job.locked_by, 'until', job.locked_until);
         RETURN;
     WHEN 'done', 'canceled' THEN
-        RETURN QUERY SELECT job.status::text, 'since ' || job.finished_at;
+        RETURN QUERY SELECT job.status::text, 'since ' || job.finished_at, jsonb_build_object('since', job.finished_at);
         RETURN;
     WHEN 'failed' THEN
         IF job.scheduled_for IS NULL THEN
             RETURN QUERY SELECT 'dead', concat_ws(': ', job.payload #>> '{error,type}',
-                                                  job.payload #>> '{error,message}');
+                                                  job.payload #>> '{error,message}'),
+                jsonb_build_object('error', job.payload #>> '{error,type}');
             RETURN;
         END IF;
         RETURN QUERY SELECT 'retry scheduled',
-            format('at %s, after %s', job.scheduled_for, job.payload #>> '{error,type}');
+            format('at %s, after %s', job.scheduled_for, job.payload #>> '{error,type}'),
+            jsonb_build_object('at', job.scheduled_for, 'error', job.payload #>> '{error,type}');
     ELSE
         IF job.unmet_dependencies > 0 THEN
             RETURN QUERY SELECT 'blocked', format(
                     '%s (%s) is %s and will not be tried again: retry it with retry_job(), or cancel this job', p.id, p.step,
-                    CASE p.status WHEN 'failed' THEN 'dead' ELSE 'canceled' END)
+                    CASE p.status WHEN 'failed' THEN 'dead' ELSE 'canceled' END),
+                    jsonb_build_object('job', p.id, 'step', p.step, 'status', p.status)
                 FROM jobs p WHERE p.id = ANY (job.depends_on)
                               AND (p.status = 'canceled' OR p.status = 'failed' AND p.scheduled_for IS NULL)
                 ORDER BY p.id;
-            RETURN QUERY SELECT 'waiting for jobs', format('%s (%s %s)', p.id, p.step, p.status)
+            RETURN QUERY SELECT 'waiting for jobs', format('%s (%s %s)', p.id, p.step, p.status),
+                    jsonb_build_object('job', p.id, 'step', p.step, 'status', p.status)
                 FROM jobs p WHERE p.id = ANY (job.depends_on) AND p.status <> 'done'
                               AND NOT (p.status = 'canceled' OR p.status = 'failed' AND p.scheduled_for IS NULL)
                 ORDER BY p.id;
-            RETURN QUERY SELECT 'waiting for jobs', format('%s (this job was deleted)', d)
+            RETURN QUERY SELECT 'waiting for jobs', format('%s (this job was deleted)', d), NULL::jsonb
                 FROM unnest(job.depends_on) AS d WHERE NOT EXISTS (SELECT FROM jobs WHERE id = d);
         END IF;
         IF job.scheduled_for > clock_timestamp() THEN
-            RETURN QUERY SELECT 'scheduled', 'for ' || job.scheduled_for;
+            RETURN QUERY SELECT 'scheduled', 'for ' || job.scheduled_for, jsonb_build_object('at', job.scheduled_for);
         END IF;
     END CASE;
     IF kind.paused_at IS NOT NULL THEN
-        RETURN QUERY SELECT 'type paused', concat_ws(': ', 'since ' || kind.paused_at, kind.pause_reason);
+        RETURN QUERY SELECT 'type paused', concat_ws(': ', 'since ' || kind.paused_at, kind.pause_reason),
+            jsonb_build_object('since', kind.paused_at, 'said', kind.pause_reason);
     END IF;
-    RETURN QUERY SELECT 'tenant paused', concat_ws(': ', 'since ' || p.paused_at, p.reason)
+    RETURN QUERY SELECT 'tenant paused', concat_ws(': ', 'since ' || p.paused_at, p.reason),
+            jsonb_build_object('since', p.paused_at, 'said', p.reason)
         FROM paused_tenants p WHERE p.tenant_id = job.tenant_id;
     IF kind.put_off_while_interactive
        AND (is_interactive() OR kind.put_off_until > clock_timestamp()) THEN
         RETURN QUERY SELECT 'put off', 'a user searches or plays; workers look again at '
-                                       || coalesce(kind.put_off_until::text, 'the next claim');
+                                       || coalesce(kind.put_off_until::text, 'the next claim'),
+            jsonb_build_object('until', kind.put_off_until);
     END IF;
     SELECT count(*) INTO n FROM jobs WHERE job_type = job.job_type AND status = 'processing';
     IF n >= kind.max_running THEN
-        RETURN QUERY SELECT 'limit reached', format('%s of %s run in the fleet', n, kind.max_running);
+        RETURN QUERY SELECT 'limit reached', format('%s of %s run in the fleet', n, kind.max_running),
+            jsonb_build_object('n', n, 'most', kind.max_running);
     END IF;
     SELECT count(*) INTO n FROM jobs
     WHERE job_type = job.job_type AND status = 'processing' AND tenant_id = job.tenant_id;
     IF n >= kind.max_running_per_tenant THEN
         RETURN QUERY SELECT 'limit reached', format('%s of %s run for this tenant', n,
-                                                    kind.max_running_per_tenant);
+                                                    kind.max_running_per_tenant),
+            jsonb_build_object('n', n, 'most', kind.max_running_per_tenant, 'of', 'tenant');
     END IF;
     SELECT count(*) INTO n FROM workers w
     WHERE job.job_type = ANY (w.job_types) AND w.state = 'running' AND w.drain_requested_at IS NULL
       AND w.last_seen > clock_timestamp() - interval '5 minutes';
     IF n = 0 THEN
-        RETURN QUERY SELECT 'no worker', format('no running worker claims %s jobs', job.job_type);
+        RETURN QUERY SELECT 'no worker', format('no running worker claims %s jobs', job.job_type),
+            jsonb_build_object('type', job.job_type);
     ELSE
-        RETURN QUERY SELECT 'disk full', format('%s: %s %% used', h.name, round(h.disk_used_percent))
+        RETURN QUERY SELECT 'disk full', format('%s: %s %% used', h.name, round(h.disk_used_percent)),
+                jsonb_build_object('host', h.name, 'percent', round(h.disk_used_percent))
             FROM hosts h WHERE h.disk_level = 'emergency'
              AND EXISTS (SELECT FROM workers w WHERE w.host = h.name AND w.state = 'running'
                            AND job.job_type = ANY (w.job_types));
-        RETURN QUERY SELECT 'host busy', format('%s: too little is left of the CPU budget of %s', h.name, h.cpu_budget)
+        RETURN QUERY SELECT 'host busy', format('%s: too little is left of the CPU budget of %s', h.name, h.cpu_budget),
+                jsonb_build_object('host', h.name, 'budget', h.cpu_budget)
             FROM hosts h WHERE h.cpu_budget IS NOT NULL
              AND EXISTS (SELECT FROM workers w WHERE w.host = h.name AND w.state = 'running'
                            AND job.job_type = ANY (w.job_types))
@@ -515,13 +528,13 @@ BEGIN
               AND (-j.priority, j.sequence, j.created_at, j.id)
                   < (-job.priority, job.sequence, job.created_at, job.id)
             LIMIT 100000) AS ahead;
-        RETURN QUERY SELECT 'waiting its turn', format('%s jobs are before it', n);
+        RETURN QUERY SELECT 'waiting its turn', format('%s jobs are before it', n), jsonb_build_object('n', n);
     END IF;
 END
 $$;
 COMMENT ON FUNCTION why_job IS
-    'Explains why a job is not running: one row for each reason, the decisive reason first. Returns no row if the '
-    'job does not exist.';
+    'Explains why a job is not running: one row for each reason, the decisive reason first. "facts" has what '
+    '"detail" says in words, for pages in other languages. Returns no row if the job does not exist.';
 
 -- ---- nodes that sleep until they are needed -----------------------------------------------------
 

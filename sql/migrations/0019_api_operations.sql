@@ -284,8 +284,8 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT coalesce(jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail) ORDER BY w.n), '[]')
-    INTO items FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, n);
+    SELECT coalesce(jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail, 'facts', w.facts) ORDER BY w.n), '[]')
+    INTO items FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, facts, n);
     RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
 END
 $$;

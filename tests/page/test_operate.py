@@ -168,6 +168,31 @@ def test_single_jobs_are_chosen(operator, place):
     place.queue.run("SELECT cancel_job(id) FROM unnest(%s::uuid[]) AS id", ids)
 
 
+def test_jobs_by_a_part_of_a_word(operator, place):
+    ids = dead(place, 2, "WhirringNoise")
+    operator.open("/jobs?state=failed")
+    operator.see("tbody tr")
+    operator.see(".filters input[type=search]").send_keys("whirring")
+    operator.wait(lambda: {row.get_attribute("data-id") for row in operator.all("tbody tr")} == {str(one) for one in ids}, "the jobs with that error")
+    assert "q=whirring" in operator.driver.current_url
+    operator.see(".filters button", "Retry all").click()
+    operator.see("dialog[open] p", "2 jobs will wait")
+    operator.press(Keys.ESCAPE)
+    operator.see(".filters input[type=search]").send_keys(*[Keys.BACKSPACE] * 8)
+    operator.wait(lambda: len(operator.all("tbody tr")) > 2, "all jobs")
+
+
+def test_why_a_job_waits_is_said_in_the_readers_language(operator, place):
+    job = place.queue.add("embed", video_id=place.film)
+    with operator.words("de"):
+        operator.open(f"/jobs/{job}")
+        operator.see(".why-box", "Kein laufender Worker nimmt „Bedeutung wird gelernt“")
+        place.queue.run("SELECT pause_type('embed', 'the model is exchanged')")
+        operator.open(f"/jobs/{job}")
+        assert ": the model is exchanged" in operator.see(".why-box li", "Aufträge dieser Art sind angehalten.").text
+    place.queue.run("SELECT resume_type('embed'), cancel_job(%s)", job)
+
+
 def test_columns_are_chosen_and_kept(operator):
     operator.open("/jobs")
     operator.see("tbody tr")

@@ -6,10 +6,22 @@ import {listen} from '../live.js';
 import {forgetPages} from '../parts/pages.js';
 import {failure, OPEN, skeleton, typeName} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
-import {moment, span, t} from '../text.js';
+import {hasText, moment, span, t} from '../text.js';
 import '../parts/job-history.js';
 
 const SETTLE_MS = 300; // before the history of a job that changes is read again
+
+/** What there is to say of a reason, of its facts; in the API's words where the page has none. */
+function detailOf({reason, detail, facts}) {
+    const form = facts?.of ?? (facts?.until === null ? 'soon' : facts?.n === 0 ? 'next' : 'detail');
+    const key = `why.${reason}.${form}`;
+    if (!facts || !hasText(key)) {
+        return detail ?? '';
+    }
+    const times = ['at', 'since', 'until'].filter((name) => facts[name]).map((name) => [name, moment(facts[name])]);
+    return t(key, {...facts, ...Object.fromEntries(times), said: facts.said ? `: ${facts.said}` : '', step: typeName(facts.step),
+        type: typeName(facts.type), status: facts.status && t(`state.${facts.status}`)});
+}
 
 class JobScreen extends Element {
     reasons = [];
@@ -90,7 +102,7 @@ class JobScreen extends Element {
     /** Why it does not run, the decisive reason first. */
     why() {
         return this.isWaiting && this.reasons.length ? html`<section class="why-box"><h2>${t('job.why')}</h2><ul>${this.reasons.map((one) => html`<li>
-            <b>${t(`why.${one.reason}`)}</b> <span class="faint" dir="auto">${one.detail ?? ''}</span></li>`)}</ul></section>` : nothing;
+            <b>${t(`why.${one.reason}`)}</b> <span class="faint" dir="auto">${one.facts?.job ? html`<a href="/jobs/${one.facts.job}">${detailOf(one)}</a>` : detailOf(one)}</span></li>`)}</ul></section>` : nothing;
     }
 
     actions(job) {
@@ -130,7 +142,7 @@ class JobScreen extends Element {
                 ${fact('job.waited', between(job.created_at, job.started_at))}
                 ${fact('job.started', job.started_at && moment(job.started_at))}
                 ${fact('job.ran', between(job.started_at, job.finished_at))}
-                ${fact('job.attempt', t('job.attempts', {n: job.attempt, most: job.max_retries + 1}))}
+                ${fact('job.attempt', job.attempt && t('job.attempts', {n: job.attempt, most: job.max_retries + 1}))}
                 ${fact('job.worker', job.worker)}
                 ${fact('job.video', job.video_id && html`<a href="/videos/${job.video_id}">${job.video_id}</a>`)}
                 ${fact('job.run', job.run_id && html`<a href="/runs/${job.run_id}">${job.run_id}</a>`)}

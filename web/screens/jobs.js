@@ -13,11 +13,13 @@ import '../parts/bulk.js';
 
 const STATES = ['', 'processing', 'queued', 'retry', 'failed', 'done', 'canceled'];
 const WITHIN = ['', '1', '24', '168']; // hours
-const FILTERS = ['state', 'type', 'video', 'run', 'error', 'within', 'worker', 'tenant'];
+const FILTERS = ['state', 'q', 'type', 'video', 'run', 'error', 'within', 'worker', 'tenant'];
 const ONLY_SHOWN = ['worker', 'tenant']; // filters of the list that changes of many jobs do not have
 const FRESH_MAX = 200; // new jobs that are kept until somebody wants to see them
 const WATCHED = 40; // running jobs whose progress is followed
 const SETTLE_MS = 1000; // before the counts are asked for again
+const TYPING_MS = 300;
+const LEAST = 2; // letters of a part
 
 const took = (job) => job.started_at
     ? span((job.finished_at ? Date.parse(job.finished_at) : Date.now()) - Date.parse(job.started_at)) : null;
@@ -49,6 +51,7 @@ class JobsScreen extends Element {
     fresh = new Map(); // jobs that were made since, the first ones
     several = new Choice(() => this.pages.items, () => this.update()); // jobs that something is to be done to
     columns = keptColumns();
+    searchLater = whenQuiet((text) => (text.length >= LEAST || !text) && goQuery({q: text || null}, true), TYPING_MS);
 
     connectedCallback() {
         this.end = watchEnd(this);
@@ -127,7 +130,9 @@ class JobsScreen extends Element {
 
     isWanted(job) {
         const wanted = {state: job.state, type: job.job_type, video: job.video_id, run: job.run_id, error: job.error?.type};
-        return Object.entries(wanted).every(([name, value]) => !queried(name) || queried(name) === value);
+        const part = queried('q').toLowerCase();
+        const hasPart = [job.job_type, job.error?.type, job.error?.message].some((text) => text?.toLowerCase().includes(part)) || job.id.startsWith(part);
+        return (!part || hasPart) && Object.entries(wanted).every(([name, value]) => !queried(name) || queried(name) === value);
     }
 
     showFresh() {
@@ -143,6 +148,10 @@ class JobsScreen extends Element {
 
     drawn() {
         this.end.look();
+        const field = this.querySelector('input[name=q]');
+        if (field !== document.activeElement) {
+            field.value = queried('q');
+        }
         const running = this.pages.items.filter((job) => job.state === 'processing').slice(0, WATCHED);
         this.live.topics(['tenant', ...running.map((job) => `job:${job.id}`)]);
     }
@@ -208,7 +217,8 @@ class JobsScreen extends Element {
     filters() {
         const chip = (name, key) => queried(name) ? html`<button class="chip on" @click=${() => goQuery({[name]: null})}>${t(key)}
             <cv-icon name="close"></cv-icon></button>` : nothing;
-        return html`<div class="filters">${this.choice('job.type', 'type', [['', t('state.all')], ...this.types.map((type) => (
+        return html`<div class="filters"><input type="search" name="q" maxlength="100" placeholder=${t('jobs.search')} aria-label=${t('jobs.search')}
+            @input=${(event) => this.searchLater(event.target.value.trim())}>${this.choice('job.type', 'type', [['', t('state.all')], ...this.types.map((type) => (
                 [type.name, `${typeName(type.name)}${type.paused_at ? ` (${t('job.paused')})` : ''}`]))])}
             ${this.choice('job.within', 'within', WITHIN.map((hours) => [hours, t(`job.within.${hours || 'any'}`)]))}
             ${chip('video', 'job.video.one')}${chip('run', 'job.run.one')}${chip('worker', 'job.worker.one')}${chip('tenant', 'job.tenant.one')}<span class="gap"></span>${this.many()}${this.chooseColumns()}</div>`;

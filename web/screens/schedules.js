@@ -86,8 +86,8 @@ class SchedulesScreen extends Overview {
         const state = one.paused_at ? 'paused' : one.last_error ? 'failed' : 'working';
         const last = one.last;
         return html`<tr data-id=${one.id}><td><span class="badge ${state === 'working' ? 'done' : state}">${t(`trigger.is.${state}`)}</span></td>
-            <td><a href="/schedules/${one.id}" dir="auto">${one.name}</a> <small class="why"><code>${one.cron ? `${one.cron} ${one.time_zone}` : one.event}</code>
-                ${one.description ?? ''} ${one.pause_reason ?? one.last_error ?? ''}</small></td>
+            <td><a href="/schedules/${one.id}" dir="auto">${one.name}</a> <small class="why"><code>${one.cron ? `${one.cron} ${one.time_zone}` : one.event}</code>${
+                [one.description, one.pause_reason ?? one.last_error].filter(Boolean).map((text) => ` · ${text}`)}</small></td>
             <td data-label=${t('trigger.does')}>${t(`action.${one.action}`)}: ${typeName(one.target)}</td>
             <td data-label=${t('trigger.next')}>${one.next_at && !one.paused_at ? html`<time title=${moment(one.next_at)}>${ago(one.next_at)}</time>`
                 : one.cron ? '–' : t('trigger.by.event')}</td>

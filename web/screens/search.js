@@ -139,10 +139,11 @@ class SearchScreen extends Element {
     group(hits) {
         const id = hits[0].video_id;
         const isOpen = this.opened.has(id);
+        const known = this.pages.first?.facets?.video?.find((one) => one.id === id)?.count ?? 0; // also of those that are not here yet
         const rest = hits.length - SHOWN_OF_A_VIDEO;
         const shown = isOpen || rest <= 1 ? hits : hits.slice(0, SHOWN_OF_A_VIDEO);
         return html`<section class="group"><h2><a href="/videos/${id}?q=${encodeURIComponent(queried('q'))}" dir="auto">
-            ${hits[0].video_title || t('untitled')}</a> <small>${t('hits', {n: hits.length})}</small></h2>
+            ${hits[0].video_title || t('untitled')}</a> <small>${t('hits', {n: Math.max(known, hits.length)})}</small></h2>
             <ul>${shown.map((hit) => this.hit(hit))}</ul>
             ${shown.length < hits.length ? html`<button class="plain" @click=${() => {
                 this.opened.add(id);
@@ -187,10 +188,10 @@ class SearchScreen extends Element {
     results() {
         const {items, isAsked, isLoading, next, problem, first} = this.pages;
         const query = queried('q');
-        const isPlain = !items.length && !isLoading && !Object.keys(NARROWING).some(queried); // there is nothing to narrow down
+        const isPlain = !items.length && !isLoading && !Object.keys(NARROWING).some(queried); // there is nothing to narrow down, or to save
         return html`<div class="page finding ${isPlain ? 'plain' : ''}">
             <h1 class="unseen">${t('results.of', {query})}</h1>
-            ${facetList(first, this.isFiltering)}<div class="list">${this.chips(query)}${this.head()}
+            ${facetList(first, this.isFiltering)}<div class="list">${this.chips(query)}${isPlain ? nothing : this.head()}
             <div class="results" data-state=${isAsked ? 'shown' : 'loading'}>
             ${byVideo(items.filter((hit) => !isLeaving(hit.video_id))).map((hits) => this.group(hits))}</div>
             ${problem ? failure(problem, () => this.pages.more()) : nothing}

@@ -291,7 +291,7 @@ class VideoScreen extends Element {
                 : html`<span class="badge ${video.status}">${t(`status.${video.status}`)}</span>`}
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
-                <span>${size(video.size)}</span><span>${moment(video.created_at)}</span></p></div>
+                ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p></div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
                 <cv-transcript ?hidden=${this.tab !== 'text'} @cv-seek=${(event) => this.seek(event.detail)}></cv-transcript>
                 ${this.tab === 'names' ? this.names() : this.tab === 'work' ? this.work() : nothing}</div></div></div>`;
