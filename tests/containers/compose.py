@@ -27,11 +27,10 @@ sys.path.insert(0, str(HERE.parent / "system"))
 sys.path.insert(0, str(HERE))
 
 from conftest import find_program  # noqa: E402
+from images import OLD, REPOSITORY, make_beside, make_programs, say  # noqa: E402
 from pods import log_of, podman  # noqa: E402
-from run import BASE, OLD, REPOSITORY, build, make_base, say  # noqa: E402
 from store_client import StoreClient  # noqa: E402
 
-IMAGES = {"database": "localhost/cortana-database:15", "objects": "localhost/cortana-objects:16"}
 DEADLINE = 300
 
 
@@ -156,12 +155,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--image", action="store_true", help="take the images that are there")
     if not parser.parse_args().image:
-        make_base()
-        seconds = build(BASE, f"{REPOSITORY}:{OLD}")
-        say(f"image built in {seconds:.0f} s")
-    for target, image in IMAGES.items():
-        if not podman("images", "--quiet", image):
-            say(f"{target} built in {build(BASE, image, context=ROOT / 'install/containers', target=target):.0f} s")
+        make_programs()
+    make_beside()
     assert podman("images", "--quiet", f"{REPOSITORY}:{OLD}")
     server, passed, failed = Server(), 0, 0
     try:

@@ -29,13 +29,13 @@ sys.path.insert(0, str(HERE))
 import psycopg2  # noqa: E402
 import yaml  # noqa: E402
 from conftest import Cluster, find_program  # noqa: E402
+from images import NEW, OLD, REPOSITORY, make_programs, say  # noqa: E402
 from manifests import of_kind  # noqa: E402
 from pods import Node, Scaler, podman  # noqa: E402
+from remains import objects, rows  # noqa: E402
 from s3_server import S3Server  # noqa: E402
 from store_client import StoreClient  # noqa: E402
 
-BASE = "localhost/debian:bookworm-slim"
-REPOSITORY, OLD, NEW = "localhost/cortana-vision", "0.1.0", "0.1.1"
 BUCKET, S3_HOST, S3_PORT, PG_PORT = "cortana", "s3.storage.svc.cluster.local", 8000, 5432
 DEADLINE = 600
 
@@ -46,34 +46,6 @@ kind: Kustomization
 resources: [{dev}]
 images: [{{name: {repository}, newTag: {tag}}}]
 """
-
-
-def say(text):
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
-
-
-def build(base, image, context=ROOT, target=None, **arguments):
-    began = time.monotonic()
-    options = [f"--build-arg={key}={value}" for key, value in {"BASE": base, **arguments}.items()]
-    options += [f"--target={target}"] if target else []
-    subprocess.run(["buildah", "bud", "--isolation", "chroot", "--layers", "--timestamp", "0", *options,
-                    "-t", image, "."], cwd=context, check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL if not os.environ.get("V") else None,
-                   env={**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")})
-    return time.monotonic() - began
-
-
-def make_base():
-    """A Debian without recommendations, where no registry is to be had."""
-    if podman("images", "--quiet", BASE):
-        return
-    say("building the base from Debian's packages")
-    with tempfile.TemporaryDirectory() as folder:
-        archive = pathlib.Path(folder) / "base.tar"
-        subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates",
-                        "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/man/*",
-                        "--dpkgopt=path-exclude=/usr/share/locale/*", "bookworm", archive], check=True)
-        podman("import", archive, BASE)
 
 
 class System:
@@ -199,22 +171,6 @@ class System:
         ((job, path),) = self.query("SELECT job_id::text, clip_path FROM request_clip(%s, 1000, 3000)", video)
         self.wait(lambda: self.query("SELECT 1 FROM jobs WHERE id = %s AND status = 'done'", job), "the clip")
         return path
-
-    def rows(self, video):
-        """What a run has left, without what is named by the video's id."""
-        return {
-            "video": self.query("SELECT status::text, resolution, fps, duration FROM videos WHERE id = %s", video),
-            "segments": self.query("SELECT text, text_hash, language, confidence, t_start, t_end, bounding_box::text"
-                                   " FROM segments WHERE video_id = %s ORDER BY t_start, t_end, text, 7", video),
-            "entities": self.query("SELECT s.text, s.t_start, entity_type, value, e.normalized_value FROM entities e"
-                                   " JOIN segments s ON s.id = segment_id WHERE video_id = %s ORDER BY 1, 2, 3, 4", video),
-            "search": self.query("SELECT text FROM search_materialized WHERE video_id = %s ORDER BY 1", video),
-        }
-
-    def objects(self, video):
-        """The video's objects: key without the id, to checksum."""
-        keys = [key for key in self.store.keys() if video in key and "/original/" not in key]
-        return {re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", key): self.store.get(key=key)["sha256"] for key in keys}
 
     def end(self):
         if self.store:
@@ -348,16 +304,15 @@ def roll(system):
 
 
 def compare(system):
-    rows = {name: system.rows(video) for name, video in (("quiet", system.quiet), ("disturbed", system.video))}
-    assert rows["quiet"]["segments"], "no texts"
-    for kind in rows["quiet"]:
-        assert rows["quiet"][kind] == rows["disturbed"][kind], kind
-    objects = {name: system.objects(video) for name, video in (("quiet", system.quiet), ("disturbed", system.video))}
-    assert objects["quiet"] == objects["disturbed"], {
-        key for key in objects["quiet"].keys() | objects["disturbed"].keys()
-        if objects["quiet"].get(key) != objects["disturbed"].get(key)}
-    assert any("clips/" in key for key in objects["quiet"])
-    say(f"  {len(rows['quiet']['segments'])} segments, {len(rows['quiet']['entities'])} entities, {len(objects['quiet'])} objects: the same")
+    left = {name: rows(system.query, video) for name, video in (("quiet", system.quiet), ("disturbed", system.video))}
+    assert left["quiet"]["segments"], "no texts"
+    for kind in left["quiet"]:
+        assert left["quiet"][kind] == left["disturbed"][kind], kind
+    kept = {name: objects(system.store, video) for name, video in (("quiet", system.quiet), ("disturbed", system.video))}
+    assert kept["quiet"] == kept["disturbed"], {
+        key for key in kept["quiet"].keys() | kept["disturbed"].keys() if kept["quiet"].get(key) != kept["disturbed"].get(key)}
+    assert any("clips/" in key for key in kept["quiet"])
+    say(f"  {len(left['quiet']['segments'])} segments, {len(left['quiet']['entities'])} entities, {len(kept['quiet'])} objects: the same")
 
 
 def scale_to_nothing(system):
@@ -380,10 +335,7 @@ def main():
     if os.geteuid() != 0:
         sys.exit("containers of their own network need root")
     if not options.image:
-        make_base()
-        seconds = build(BASE, f"{REPOSITORY}:{OLD}")
-        say(f"image built in {seconds:.0f} s")
-    podman("tag", f"{REPOSITORY}:{OLD}", f"{REPOSITORY}:{NEW}")
+        make_programs()
     system, passed, failed = System(), 0, 0
     try:
         system.start()
