@@ -428,6 +428,12 @@ int cv_db_notification(struct cv_db *db, char **ret_channel, char **ret_payload,
 
 /* ---- for other programs ------------------------------------------------------------------------ */
 
+int cv_db_renew(struct cv_db *db, int64_t timeout_ms, struct cv_error *error)
+{
+    cv_db_drop(db);
+    return cv_db_reconnect(db, timeout_ms, error);
+}
+
 int cv_db_environment(const struct cv_db *db, char ***ret_environment, struct cv_error *error)
 {
     cv_auto(PQconninfoFree) PQconninfoOption *options = PQconninfo(db->connection);

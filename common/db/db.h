@@ -36,6 +36,10 @@ CV_DEFINE_CLEANUP(struct cv_db *, cv_db_close)
  * wrong password. */
 CV_MUST_CHECK int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error);
 
+/* Ends the connection and opens another, as cv_db_reconnect does: what ALTER DATABASE and ALTER ROLE set holds for
+ * connections that begin after it. */
+CV_MUST_CHECK int cv_db_renew(struct cv_db *db, int64_t timeout_ms, struct cv_error *error);
+
 /* The connection's parameters, its password among them, as "PGHOST=…" for a program of PostgreSQL's; NULL at the end.
  * cv_db_environment_free() wipes it. */
 CV_MUST_CHECK int cv_db_environment(const struct cv_db *db, char ***ret_environment,

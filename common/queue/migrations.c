@@ -269,6 +269,21 @@ static int known_versions(struct cv_buffer *ret_list, struct cv_error *error)
                : 0;
 }
 
+/* A connection that began before the database's search_path was set is replaced. */
+static int load_state(struct cv_db *db, const char *versions, struct cv_db_result **ret_state,
+                      struct cv_error *error)
+{
+    enum { RENEW_MS = 2000 };
+    int result = cv_db_run(db, ret_state, error, STATE_SQL, versions);
+    if (result || cv_db_bool(*ret_state, 0, "is_on_path")) {
+        return result;
+    }
+    cv_db_result_free(*ret_state);
+    *ret_state = NULL;
+    result = cv_db_renew(db, RENEW_MS, error);
+    return result ? result : cv_db_run(db, ret_state, error, STATE_SQL, versions);
+}
+
 int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
                           struct cv_error *error)
 {
@@ -286,7 +301,7 @@ int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
                        "cortana migrate");
         return CV_QUEUE_SCHEMA;
     }
-    result = cv_db_run(db, &state, error, STATE_SQL, versions.data);
+    result = load_state(db, versions.data, &state, error);
     if (result) {
         return result;
     }

@@ -271,7 +271,8 @@ CV_MUST_CHECK int cv_migrate_status(struct cv_db *db, struct cv_migration_status
 
 /* Whether this program can work with the database's schema: 0 when the database holds every
  * migration that the program knows, and no later one that removed what the program uses. Else
- * CV_QUEUE_SCHEMA, and `reason` says whether to update the program or to migrate the database. */
+ * CV_QUEUE_SCHEMA, and `reason` says whether to update the program or to migrate the database. A connection that
+ * began before the database's search_path was set is renewed. */
 enum { CV_SCHEMA_REASON_SIZE = 400 };
 CV_MUST_CHECK int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
                                         struct cv_error *error);

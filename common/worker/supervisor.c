@@ -156,7 +156,8 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
         own = now < supervisor->grace_end ? supervisor->grace_end : supervisor->give_up_at;
     } else if (is_connected && !supervisor->can_keep) {
         own = supervisor->give_way_at; /* the keeper's news wake us before */
-    } else if (is_connected && cv_supervisor_count_free(supervisor) > 0 &&
+    } else if (is_connected && !supervisor->schema_trouble[0] &&
+               cv_supervisor_count_free(supervisor) > 0 &&
                cv_supervisor_environment_works(supervisor)) {
         own = supervisor->claim_at > supervisor->pause_until ? supervisor->claim_at
                                                              : supervisor->pause_until;

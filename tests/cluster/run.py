@@ -4,16 +4,19 @@ pod under Pod Security "restricted", and what is wrong is refused. Then at work:
 
 usage: tests/cluster/run.py [--programs FOLDER] [STEP …]
 
-Takes the cluster that KUBECONFIG names, which has the images (docs/operations.md, "A cluster to try") and may have
-neither of the namespaces cortana-vision and storage; else a node of Kubernetes 1.20 that is made here of Debian's packages
-(needs root), whose programs tests/cluster/programs puts into FOLDER (/var/cache/cortana-cluster). That one knows neither
-Pod Security nor some newer fields, which are left out and named. With STEPs only those, after install. Prints a
-line a step, and last "N passed, M failed".
+Takes the cluster that KUBECONFIG names. It may have neither of the namespaces cortana-vision and storage, needs a default
+StorageClass, and has the images already, or gets them by the command CORTANA_CLUSTER_IMPORT, after which an archive is
+named ("kind load image-archive", "k3s ctr images import"). Without KUBECONFIG a node of Kubernetes 1.20 is made here of
+Debian's packages (needs root), whose programs tests/cluster/programs puts into FOLDER (/var/cache/cortana-cluster). That
+one knows neither Pod Security nor some newer fields, which are left out and named. CORTANA_CLUSTER_IMAGES=1 takes
+the images that podman has; CORTANA_CLUSTER_ABSENCE is how many seconds PostgreSQL is away (30). With STEPs only those,
+after install. Prints a line a step, and last "N passed, M failed".
 """
 
 import argparse
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -33,8 +36,8 @@ from pods import podman  # noqa: E402
 from work import STEPS, Installation  # noqa: E402
 
 
-def make_images(node):
-    """Into the node: those of this tree, and a pod's first program."""
+def make_images(hand_over):
+    """Those of this tree, and a pod's first program, in one archive for hand_over(archive)."""
     if not os.environ.get("CORTANA_CLUSTER_IMAGES"):
         make_programs()
     make_beside()
@@ -46,20 +49,23 @@ def make_images(node):
         archive = pathlib.Path(folder) / "images.tar"
         podman("save", "--quiet", "--multi-image-archive", "--format=docker-archive", f"--output={archive}", PAUSE, f"{REPOSITORY}:{OLD}",
                f"{REPOSITORY}:{NEW}", *BESIDE.values())
-        node.import_images(archive)
+        hand_over(archive)
     say("the node has the images")
 
 
 def take_cluster(programs):
     """(the cluster, its node if it is made here)"""
     if os.environ.get("KUBECONFIG"):
+        words = shlex.split(os.environ.get("CORTANA_CLUSTER_IMPORT", ""))
+        if words:
+            make_images(lambda archive: subprocess.run([*words, archive], check=True))
         return Kubernetes("kubectl", os.environ["KUBECONFIG"]), None
     if os.geteuid() != 0:
         sys.exit("without KUBECONFIG a cluster is made here, which needs root")
     node = Node(programs)
     try:
         node.start()
-        make_images(node)
+        make_images(node.import_images)
         node.join()
     except BaseException:
         node.end()

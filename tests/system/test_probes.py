@@ -4,6 +4,7 @@ that are older or newer than the schema."""
 import contextlib
 import os
 import signal
+import time
 
 import psycopg2
 import pytest
@@ -392,6 +393,36 @@ def test_users_read_none_of_it(work):
 
 
 # ---- programs and schemas of different releases -------------------------------------------------------
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_connection_from_before_the_path_was_set_is_renewed(jobs, workers, sql, database):
+    """A worker that came before the migration: the database's search_path holds for connections that begin later."""
+    name = database.split("@/")[1].split("?")[0]
+    sql.cursor().execute(f"ALTER DATABASE {name} RESET search_path")
+    worker, port = start(workers)
+    wait_reason(port, "search_path")
+    looks, began, before = set(), time.monotonic(), cpu_seconds(worker.pid)
+
+    def has_looked_again():
+        cursor = sql.cursor()
+        cursor.execute("SELECT backend_start FROM pg_stat_activity WHERE datname = current_database()"
+                       " AND application_name = 'test-stage'")
+        looks.update(cursor.fetchall())
+        return len(looks) > 4
+
+    wait_until(has_looked_again, "the worker to look again")
+    assert cpu_seconds(worker.pid) - before < 0.05 * (time.monotonic() - began)  # it waits between its looks
+    cursor = sql.cursor()
+    cursor.execute("SELECT cortana.secure_database()")
+    wait_ready(port)
+    jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")
+    assert worker.stop() == 0
 
 
 def test_a_worker_goes_on_under_a_newer_schema(jobs, workers, sql):
