@@ -307,6 +307,25 @@ static void test_numbers_have_no_letters_in_them(void **state)
     }
 }
 
+static void test_a_unit_apart_from_its_number_is_a_word(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        struct cv_error error;
+        char text[] = "12ms";
+        for (int i = 0; text[i]; i++) {
+            int left = 20 * i + (i > 1 ? apart * 16 : 0);
+            struct ocr_symbol symbol = {.text = {text[i], '\0'}, .left = left, .right = left + 16};
+            assert_int_equal(ocr_words_add_symbol(&words, &symbol, &error), 0);
+        }
+        struct ocr_word word = {.text = text, .symbol_count = strlen(text)};
+        assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+        assert_int_equal(ocr_words_part_units(&words, TALL, &error), 0);
+        assert_string_equal(words.items[0].text, apart ? "12 ms" : "12ms");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_letters_in_cells_have_blanks_where_a_cell_is_empty),
         cmocka_unit_test(test_a_cell_has_one_letter),
         cmocka_unit_test(test_numbers_have_no_letters_in_them),
+        cmocka_unit_test(test_a_unit_apart_from_its_number_is_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

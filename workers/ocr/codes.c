@@ -118,6 +118,32 @@ void ocr_words_mend_codes(struct ocr_words *words)
     }
 }
 
+int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error)
+{
+    /* Hundredths of a capital's height: letters of one word are up to 25 apart, "2 ms" of a display 73. */
+    enum { APART = 60 };
+
+    for (size_t i = 0; i < words->count; i++) {
+        struct ocr_word *word = &words->items[i];
+        const struct ocr_symbol *symbols = words->symbols + word->first_symbol;
+        size_t digits = strspn(word->text, "0123456789.,");
+        if (!digits || word->symbol_count != strlen(word->text) ||
+            !isalpha((unsigned char)word->text[digits]) ||
+            (symbols[digits].left - symbols[digits - 1].right) * 100 < APART * tall) {
+            continue;
+        }
+        char *parted = NULL;
+        int result =
+            cv_format(&parted, error, "%.*s %s", (int)digits, word->text, word->text + digits);
+        if (result < 0) {
+            return result;
+        }
+        free(word->text);
+        word->text = parted;
+    }
+    return 0;
+}
+
 /* Bytes of the digit, or of the letter that a digit is misread as, at `at`; 0 when it is neither. */
 static size_t digit_like(const char *at)
 {

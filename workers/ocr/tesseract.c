@@ -196,6 +196,7 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     ocr_words_drop_marks(&words, line);
     result = result ? result : ocr_words_join_cells(&words, error);
     ocr_words_mend_codes(&words);
+    result = result ? result : ocr_words_part_units(&words, line->tall, error);
     return result ? result
                   : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
                                    line->width, ret_reading, error);

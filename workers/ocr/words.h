@@ -55,6 +55,9 @@ CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, struct cv_error 
 /* Mends letters in hexadecimal numbers, zeros that are read as @, and dashes in addresses (codes.c). */
 void ocr_words_mend_codes(struct ocr_words *words);
 
+/* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
+CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
+
 /* Makes digits of the letters in an age, which stands behind a dot: "ih" is no word there. Leaves other words. */
 void ocr_word_mend_age(char *text);
 
