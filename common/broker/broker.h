@@ -63,6 +63,8 @@ struct cv_broker {
     const json_t *grants; /* of cv_grants_make */
     const char *scratch;  /* files to be stored lie in this directory */
     int64_t file_bytes;   /* the largest object that may be stored */
+    int64_t stored_bytes; /* of all objects that the job stores, … */
+    int64_t objects;      /* … and their number */
 };
 
 /* Opens the store that the environment names when the stage asks for it, and serves until the stage
@@ -88,7 +90,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_broker_line, cv_broker_line_deinit)
 struct cv_broker_job {
     const json_t *grants;
     const char *scratch;
-    int64_t file_bytes;
+    int64_t file_bytes, stored_bytes, objects;
     const char *worker_id, *job_type, *job_id, *video_id, *tenant_id; /* for its log lines */
     int attempt;
 };

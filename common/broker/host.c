@@ -47,11 +47,12 @@ void cv_broker_line_deinit(struct cv_broker_line *line)
 int cv_broker_announce(int host_fd, const struct cv_broker_job *job, struct cv_broker_line *line,
                        struct cv_error *error)
 {
-    cv_auto(json_decref) json_t *object =
-        json_pack("{s:O, s:s, s:I, s:s, s:s, s:s, s:s, s:s, s:i}", "grants", job->grants, "scratch",
-                  job->scratch, "file_bytes", (json_int_t)job->file_bytes, "worker_id",
-                  job->worker_id, "job_type", job->job_type, "job_id", job->job_id, "video_id",
-                  job->video_id, "tenant_id", job->tenant_id, "attempt", job->attempt);
+    cv_auto(json_decref) json_t *object = json_pack(
+        "{s:O, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:s, s:i}", "grants", job->grants, "scratch",
+        job->scratch, "file_bytes", (json_int_t)job->file_bytes, "stored_bytes",
+        (json_int_t)job->stored_bytes, "objects", (json_int_t)job->objects, "worker_id",
+        job->worker_id, "job_type", job->job_type, "job_id", job->job_id, "video_id", job->video_id,
+        "tenant_id", job->tenant_id, "attempt", job->attempt);
     cv_auto_free char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     size_t length = text ? strlen(text) : 0;
     if (length == 0 || length > ANNOUNCEMENT_MAX) {
@@ -135,6 +136,8 @@ static _Noreturn void become_broker(const json_t *job, const int fds[2])
         .grants = json_object_get(job, "grants"),
         .scratch = scratch ? scratch : "",
         .file_bytes = json_integer_value(json_object_get(job, "file_bytes")),
+        .stored_bytes = json_integer_value(json_object_get(job, "stored_bytes")),
+        .objects = json_integer_value(json_object_get(job, "objects")),
     };
     cv_log_set_context(&context);
     cv_broker_serve(&broker);

@@ -22,9 +22,7 @@ enum {
     SENT_BYTES_MAX = CV_UPLOADS_BYTES_MAX + CV_WIRE_DATA_MAX, /* of puts under way, in memory */
     TEXT_SMALL_MAX = 16 << 10, /* every request but a batch: a key and some words */
     REQUESTS_MAX = 50 * 1000 * 1000,
-    OBJECTS_MAX = 5 * 1000 * 1000, /* puts of one job */
 };
-static const int64_t stored_bytes_max = 4LL << 40; /* of one job */
 
 struct put {
     struct cv_store_put *put; /* NULL: the place is free */
@@ -347,8 +345,9 @@ static int prepare_put(struct server *server, struct request *request, const cha
     }
     server->objects++;
     server->stored_bytes += (int64_t)input->size;
-    if (server->objects > OBJECTS_MAX || server->stored_bytes > stored_bytes_max) {
-        return too_many("objects to be stored", error);
+    if (server->objects > server->broker->objects ||
+        server->stored_bytes > server->broker->stored_bytes) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the job stores more than it may");
     }
     return 0;
 }

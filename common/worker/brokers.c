@@ -52,7 +52,8 @@ void cv_brokers_stop(struct cv_brokers *brokers)
 
 int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
                        const struct cv_job *job, const char *worker_id, const char *scratch,
-                       struct cv_broker_line *line, struct cv_error *error)
+                       const struct cv_scratch_usage *most, struct cv_broker_line *line,
+                       struct cv_error *error)
 {
     cv_auto(json_decref) json_t *grants = NULL;
     int result = cv_grants_make(stage->grants, job->payload, &grants, error);
@@ -64,6 +65,8 @@ int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
         .grants = grants,
         .scratch = scratch,
         .file_bytes = cv_stage_file_bytes(stage),
+        .stored_bytes = most->bytes,
+        .objects = most->files,
         .worker_id = worker_id,
         .job_type = stage->job_type,
         .job_id = job->id,

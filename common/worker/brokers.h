@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/broker/broker.h"
+#include "common/worker/scratch.h"
 #include "common/worker/worker.h"
 
 struct cv_brokers {
@@ -26,5 +27,5 @@ void cv_brokers_stop(struct cv_brokers *brokers);
  * started anew. `line` gets the stage's ends. */
 CV_MUST_CHECK int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
                                      const struct cv_job *job, const char *worker_id,
-                                     const char *scratch, struct cv_broker_line *line,
-                                     struct cv_error *error);
+                                     const char *scratch, const struct cv_scratch_usage *most,
+                                     struct cv_broker_line *line, struct cv_error *error);

@@ -54,6 +54,8 @@ static int serve_stage(const struct cv_stage_start *start, pid_t pid, const json
         .grants = grants,
         .scratch = start->scratch,
         .file_bytes = cv_stage_file_bytes(start->stage),
+        .stored_bytes = CV_SCRATCH_BYTES,
+        .objects = CV_SCRATCH_FILES,
     };
     cv_broker_serve(&broker);
     return wait_for_stage(pid);

@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 
 enum {
+    SIGNALS_MAX =
+        256, /* that wait; the kernel counts them by user, and a stage shall not have all of them */
     THREADS_MAX = 1024,   /* a decoder and an encoder each start as many as there are CPUs */
     COUNTED_USER = 65534, /* "nobody" everywhere; any but root's would do */
 };
@@ -127,6 +129,8 @@ int cv_sandbox_enter(const struct cv_sandbox *sandbox, unsigned *ret_layers, str
         *ret_layers = layers;
         return 0;
     }
+    static const struct rlimit signals = {SIGNALS_MAX, SIGNALS_MAX};
+    (void)setrlimit(RLIMIT_SIGPENDING, &signals);
     separate(sandbox, &layers);
     int r = drop_capabilities(&layers, error);
     r = r < 0 ? r : cv_landlock_enter(sandbox, &layers, error);

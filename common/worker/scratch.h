@@ -57,6 +57,11 @@ struct cv_scratch_usage {
     int64_t files; /* and directories */
 };
 
+/* What a job may leave, there and in the store: as many bytes as one file may have, and segments of two days, of seven
+ * renditions, twice. */
+#define CV_SCRATCH_BYTES (INT64_C(64) << 30)
+enum { CV_SCRATCH_FILES = 1000 * 1000 };
+
 /* Bytes that a job may leave which makes something of `input` bytes: a multiple of them, `most` at most. */
 int64_t cv_scratch_bytes_for(int64_t most, int64_t input);
 

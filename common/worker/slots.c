@@ -27,22 +27,20 @@ static const char *const stop_words[] = {
     [CV_STOP_LEASE_LOST] = "its lease is lost",
 };
 
-static void bound_scratch(struct cv_supervisor *supervisor, int index)
+static void bound_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot)
 {
-    const struct cv_slot *slot = &supervisor->slots[index];
-    struct cv_scratch_usage most = supervisor->scratch_most;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     struct cv_error error;
+    slot->most = supervisor->scratch_most;
     if (slot->job->video_id[0] && (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) &&
         cv_supervisor_is_connected(supervisor) &&
         cv_db_run(supervisor->db, &rows, &error,
                   "SELECT original_size FROM videos WHERE id = $1::uuid AND original_size > 0",
                   slot->job->video_id) == 0 &&
         cv_db_rows(rows) > 0) {
-        most.bytes = cv_scratch_bytes_for(most.bytes, cv_db_int(rows, 0, "original_size", 0));
+        slot->most.bytes =
+            cv_scratch_bytes_for(slot->most.bytes, cv_db_int(rows, 0, "original_size", 0));
     }
-    cv_scratch_watch_add(supervisor->scratch_watch, index, slot->scratch_name, slot->child.pid,
-                         &most);
 }
 
 static int make_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot,
@@ -62,10 +60,12 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
     if (r < 0) {
         return r;
     }
+    bound_scratch(supervisor, slot);
     cv_auto(cv_broker_line_deinit) struct cv_broker_line line = CV_BROKER_LINE_INIT;
     if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
         r = cv_brokers_connect(&supervisor->brokers, supervisor->stage, slot->job,
-                               supervisor->worker_id, slot->scratch_path, &line, error);
+                               supervisor->worker_id, slot->scratch_path, &slot->most, &line,
+                               error);
         if (r < 0) {
             return r;
         }
@@ -110,7 +110,8 @@ void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_en
             slot->stop = CV_STOP_NOT_STARTED;
         }
     } else {
-        bound_scratch(supervisor, index);
+        cv_scratch_watch_add(supervisor->scratch_watch, index, slot->scratch_name, slot->child.pid,
+                             &slot->most);
     }
     cv_supervisor_log_job(supervisor, NULL);
 }

@@ -21,13 +21,9 @@ enum {
     MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
-    SCRATCH_FILES = 1000 * 1000,     /* segments of two days, of seven renditions, are half of it */
     WAIT_MAX_MS = 60 * 1000,
     TURNS_A_LEASE = 10, /* at least, where /healthz tells of them */
 };
-
-/* As much as one file may have. */
-static const int64_t SCRATCH_BYTES = 64LL << 30;
 
 int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor)
 {
@@ -263,10 +259,10 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
               : cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
                            &supervisor->disk_watch_ms, error);
     r = r < 0 ? r
-              : cv_env_int("CORTANA_SCRATCH_BYTES", SCRATCH_BYTES, 1 << 20, INT64_MAX,
+              : cv_env_int("CORTANA_SCRATCH_BYTES", CV_SCRATCH_BYTES, 1 << 20, INT64_MAX,
                            &supervisor->scratch_most.bytes, error);
     r = r < 0 ? r
-              : cv_env_int("CORTANA_SCRATCH_FILES", SCRATCH_FILES, 10, INT64_MAX - 1,
+              : cv_env_int("CORTANA_SCRATCH_FILES", CV_SCRATCH_FILES, 10, INT64_MAX - 1,
                            &supervisor->scratch_most.files, error);
     if (r == 0 && supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,

@@ -53,6 +53,7 @@ struct cv_slot {
     struct cv_child child;
     char scratch_name[64];
     char *scratch_path;
+    struct cv_scratch_usage most;            /* that it may leave, there and in the store */
     char scratch_text[CV_SCRATCH_TEXT_SIZE]; /* with CV_STOP_SCRATCH: what was too much */
     enum cv_stop_reason stop;
     int64_t started_at; /* monotonic, as are all times here */

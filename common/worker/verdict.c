@@ -154,6 +154,19 @@ static void read_result(json_t *output, const json_t *grants, struct cv_verdict_
     }
 }
 
+/* "[{},{},…" would take eighty times its bytes of the supervisor's memory. The bounds are what the text of a result of
+ * CV_OUTPUT_MAX holds, whose lists and objects have 40 bytes and whose values have eight; marks within strings count, too. */
+static bool is_bomb(const char *text, size_t length)
+{
+    enum { CONTAINERS_MAX = CV_OUTPUT_MAX / 40, VALUES_MAX = CV_OUTPUT_MAX / 8 };
+    size_t containers = 0, values = 0;
+    for (size_t i = 0; i < length; i++) {
+        containers += text[i] == '{' || text[i] == '[';
+        values += text[i] == ',';
+    }
+    return containers > CONTAINERS_MAX || values > VALUES_MAX;
+}
+
 void cv_verdict_read(const struct cv_child *child, const json_t *grants,
                      struct cv_verdict_result *verdict)
 {
@@ -181,6 +194,10 @@ void cv_verdict_read(const struct cv_child *child, const json_t *grants,
     }
     json_error_t reason;
     const char *text = child->output.data ? child->output.data : "";
+    if (is_bomb(text, child->output.length)) {
+        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's result has more values than it may");
+        return;
+    }
     cv_auto(json_decref) json_t *output =
         json_loadb(text, child->output.length, JSON_REJECT_DUPLICATES, &reason);
     verdict->program = json_incref(json_object_get(output, "program"));

@@ -388,35 +388,6 @@ static int map_huge(void)
     return result == ENOMEM ? 0 : result; /* only the pages were missing */
 }
 
-static void *wait_for_release(void *opaque)
-{
-    pthread_mutex_t *gate = opaque;
-    (void)pthread_mutex_lock(gate);
-    (void)pthread_mutex_unlock(gate);
-    return NULL;
-}
-
-static int many_threads(void)
-{
-    enum { MANY = 3000 };
-    static pthread_t threads[MANY];
-    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_attr_t small;
-    int count = 0, result = 0;
-    (void)pthread_attr_init(&small);
-    (void)pthread_attr_setstacksize(&small, 64 << 10);
-    (void)pthread_mutex_lock(&gate);
-    while (count < MANY && result == 0) {
-        result = pthread_create(&threads[count], &small, wait_for_release, &gate);
-        count += result == 0;
-    }
-    (void)pthread_mutex_unlock(&gate);
-    for (int i = 0; i < count; i++) {
-        (void)pthread_join(threads[i], NULL);
-    }
-    return result;
-}
-
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 static int new_namespace(void)
@@ -654,7 +625,6 @@ static const struct attack attacks[] = {
     {"connect to a Unix socket", connect_unix},
     {"variables of the worker", find_database},
     {"secret in memory", find_secret},
-    {"threads", many_threads},
     {NULL, NULL},
 };
 
@@ -674,6 +644,7 @@ static void run_table(bool has_broker)
         run_rows(attack_broker_rows);
     }
     run_rows(attacks);
+    run_rows(attack_user_rows);
 }
 
 /* ---- where it acts --------------------------------------------------------------------------- */

@@ -13,6 +13,9 @@ struct attack {
 /* What a stage may ask its broker for, and more. */
 extern const struct attack attack_broker_rows[];
 
+/* What the kernel counts by user. */
+extern const struct attack attack_user_rows[];
+
 /* Breaks the broker's protocol in the way of that name. */
 void attack_send_garbage(const char *kind);
 

@@ -222,7 +222,8 @@ static int fill(struct cv_stage_context *context, const json_t *payload, json_t 
     return cv_stage_put_file(context, text_of(payload, "key", "test/filler"), path, NULL, error);
 }
 
-/* Leaves files in scratch: so many ("files"), of so many bytes; "hide" removes each and keeps it open. */
+/* Leaves files in scratch: so many ("files"), of so many bytes; "hide" removes each and keeps it
+ * open, "store" stores each, which is as long as it says and empty on the disk, and removes it. */
 static int litter(struct cv_stage_context *context, const json_t *payload, json_t *result,
                   struct cv_error *error)
 {
@@ -232,10 +233,18 @@ static int litter(struct cv_stage_context *context, const json_t *payload, json_
         char path[PATH_MAX];
         (void)snprintf(path, sizeof(path), "%s/%lld", cv_stage_scratch(context), (long long)i);
         int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        if (fd < 0 || write(fd, chunk, (size_t)bytes) != (ssize_t)bytes) {
+        bool stores = json_is_true(json_object_get(payload, "store"));
+        if (fd < 0 || (stores ? ftruncate(fd, bytes) != 0
+                              : write(fd, chunk, (size_t)bytes) != (ssize_t)bytes)) {
             return cv_fail_errno(error, errno, "cannot write %s", path);
         }
-        if (!json_is_true(json_object_get(payload, "hide"))) {
+        if (stores) {
+            int r = cv_stage_put_file(context, "out/same", path, NULL, error);
+            close(fd);
+            if (r < 0 || unlink(path) != 0) {
+                return r < 0 ? r : cv_fail_errno(error, errno, "cannot remove %s", path);
+            }
+        } else if (!json_is_true(json_object_get(payload, "hide"))) {
             close(fd);
         } else if (unlink(path) != 0) {
             return cv_fail_errno(error, errno, "cannot remove %s", path);

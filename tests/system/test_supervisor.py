@@ -224,6 +224,7 @@ def test_the_next_job_does_not_wait_for_the_next_poll(jobs, workers):
 LITTER = {
     "bytes": ({"files": 6, "bytes": 1 << 20}, "holds .* MiB in"),
     "files": ({"files": 300}, "in .* files"),
+    "objects": ({"files": 6, "bytes": 1 << 20, "store": True}, "stores more than it may"),
     "files that have no name": ({"files": 6, "bytes": 1 << 20, "hide": True}, "holds .* MiB in"),
 }
 

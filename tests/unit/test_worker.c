@@ -265,6 +265,28 @@ static void test_verdict_of_success(void **state)
     cv_verdict_deinit(&verdict);
 }
 
+/* Small in the pipe, large in memory. */
+static void test_verdict_of_a_bomb(void **state)
+{
+    static const char *const items[] = {"{},", "[[]],", "0,"};
+    (void)state;
+    for (size_t i = 0; i < CV_COUNT(items); i++) {
+        struct cv_child child = CV_CHILD_INIT;
+        struct cv_verdict_result verdict;
+        cv_buffer_append(&child.output, "{\"artifacts\": [], \"x\": [", 25);
+        while (child.output.length < CV_OUTPUT_MAX / 2) {
+            cv_buffer_append(&child.output, items[i], strlen(items[i]));
+        }
+        cv_buffer_append(&child.output, "0]}", 3);
+        cv_verdict_read(&child, NULL, &verdict);
+        assert_null(verdict.result);
+        assert_int_equal(verdict.failure.type, CV_ERROR_STAGE_PROTOCOL);
+        assert_non_null(strstr(verdict.failure.message, "more values"));
+        cv_verdict_deinit(&verdict);
+        cv_child_deinit(&child);
+    }
+}
+
 /* ---- lines and tails ------------------------------------------------------------------------- */
 
 static void test_pump_reads_progress_and_keeps_a_tail(void **state)
@@ -454,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_bounds_of_a_container),
         cmocka_unit_test(test_a_stages_share_of_memory),
         cmocka_unit_test(test_verdict_of_success),
+        cmocka_unit_test(test_verdict_of_a_bomb),
         cmocka_unit_test(test_pump_reads_progress_and_keeps_a_tail),
         cmocka_unit_test(test_scratch_is_emptied_and_links_are_not_followed),
         cmocka_unit_test(test_scratch_is_measured),
