@@ -91,7 +91,7 @@ class SchedulesScreen extends Overview {
             <td data-label=${t('trigger.does')}>${t(`action.${one.action}`)}: ${typeName(one.target)}</td>
             <td data-label=${t('trigger.next')}>${one.next_at && !one.paused_at ? html`<time title=${moment(one.next_at)}>${ago(one.next_at)}</time>`
                 : one.cron ? '–' : t('trigger.by.event')}</td>
-            <td data-label=${t('trigger.last')}>${last ? html`<a href=${last.run_id ? `/runs/${last.run_id}` : last.job_id ? `/jobs/${last.job_id}` : '/schedules'}>${
+            <td class="do" data-label=${t('trigger.last')}>${last ? html`<a href=${last.run_id ? `/runs/${last.run_id}` : last.job_id ? `/jobs/${last.job_id}` : '/schedules'}>${
                 ago(last.fired_at)}, ${last.outcome}</a>` : t('key.never')}</td>
             <td class="do"><button @click=${() => this.change(one, 'fire')}>${t('trigger.fire')}</button>
                 <button @click=${() => this.change(one, one.paused_at ? 'resume' : 'pause')}>${t(one.paused_at ? 'queue.resume' : 'queue.pause')}</button>
