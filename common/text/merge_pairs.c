@@ -3,14 +3,20 @@
 #include "common/text/place.h"
 
 enum {
-    /* A text this long that is there once before and once after has moved, wherever it went. */
+    /* A text this long that is there once before and once after has moved, wherever it went; a shorter one is
+     * listed in more than one place. */
+    SENTENCE_BONES = 24,
+    /* Texts that went the same way tell how the picture moved when they have so many letters together. */
     TELLING_BONES = 12,
     /* Texts that tell how the picture moved, and pixels by which they may disagree. */
     MAX_WAYS = 64,
     SAME_WAY = 8,
-    /* Heights that a text may jump by when nothing else on the screen tells how far it moved. */
-    BLIND_JUMP = 8,
-    SAME_LEFT = 4, /* pixels by which the left edges of one line differ */
+    /* Heights by which a text moves by itself: a label that floats up. */
+    SMALL_JUMP = 3,
+    FLOAT_MS = 167,       /* in which it may stand nowhere: what a field's label takes on Android */
+    JUMP_BONES = 5,       /* shorter texts stand in many places */
+    REPLACED_AMONG = 256, /* texts that begin at once; more is a picture made to be slow */
+    SAME_LEFT = 4,        /* pixels by which the left edges of one line differ */
 };
 
 void cv_pairs_deinit(struct cv_pairs *pairs)
@@ -20,57 +26,17 @@ void cv_pairs_deinit(struct cv_pairs *pairs)
     *pairs = (struct cv_pairs){0};
 }
 
-/* The one live track with the detection's own text, if that is over as the detection begins, so that
- * it could continue it; CV_NONE where another one goes on: the text stands there several times, and
- * which of them came is for their places to tell. */
-static size_t only_same(struct cv_tracks *tracks, size_t detection)
-{
-    const struct cv_detection *next = &tracks->detections[detection];
-    size_t only = CV_NONE, steps = 0;
-    int64_t now = next->t_start_ms;
-    for (size_t i = cv_index_first(tracks, CV_BY_TEXT, cv_text_bucket(tracks, detection), now);
-         i != CV_NONE; i = cv_index_next(tracks, CV_BY_TEXT, i, now)) {
-        const struct cv_track *track = &tracks->items[i];
-        if (++steps > CV_MAX_CHAIN) {
-            return CV_NONE;
-        }
-        if (cv_is_double(tracks, track, next) ||
-            cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]) !=
-                CV_LIKENESS_SAME) {
-            continue;
-        }
-        if (only != CV_NONE || !cv_times_touch(track, next)) {
-            return CV_NONE;
-        }
-        only = i;
-    }
-    return only;
-}
-
-/* How far a text moved that was there once before and is there once now. */
+/* How far a text that is over may have moved to where an equal one begins. */
 struct way {
     int dx, dy;
     size_t weight; /* its bones: the longer the text, the surer that it is the same */
 };
 
-/* Marks how often each track is asked for, so that "once now" is known. */
-static void count_asked(struct cv_tracks *tracks, size_t begin, size_t end, size_t group)
-{
-    for (size_t i = begin; i < end; i++) {
-        size_t which = only_same(tracks, i);
-        if (which != CV_NONE) {
-            struct cv_track *track = &tracks->items[which];
-            track->asked = track->group == group ? track->asked + 1 : 1;
-            track->group = group;
-        }
-    }
-}
-
-/* The way that most of the moved texts agree on, by weight. One short text alone tells nothing: it
- * may have left, and another like it come. */
+/* The way that most of the texts agree on, by weight. One short text alone tells nothing: it may have left,
+ * and another like it come. */
 static struct cv_motion agree(const struct way *ways, size_t count)
 {
-    struct cv_motion motion = {false, 0, 0};
+    struct cv_motion motion = {0};
     size_t most = TELLING_BONES - 1;
     for (size_t i = 0; i < count; i++) {
         size_t weight = 0, supporters = 0;
@@ -80,42 +46,67 @@ static struct cv_motion agree(const struct way *ways, size_t count)
                 supporters++;
             }
         }
-        if (weight > most && (supporters > 1 || ways[i].weight >= TELLING_BONES)) {
+        if (weight > most && (supporters > 1 || weight >= SENTENCE_BONES)) {
             most = weight;
-            motion = (struct cv_motion){true, ways[i].dx, ways[i].dy};
+            motion = (struct cv_motion){.dx = ways[i].dx, .dy = ways[i].dy};
         }
     }
     return motion;
 }
 
-struct cv_motion cv_find_motion(struct cv_tracks *tracks, size_t begin, size_t end, size_t group)
+/* The tracks with a detection's own text that are over as it begins; returns how many ways it adds. */
+static size_t add_ways(struct cv_tracks *tracks, size_t detection, struct way *ways, size_t room)
+{
+    const struct cv_detection *next = &tracks->detections[detection];
+    size_t count = 0, steps = 0;
+    int64_t now = next->t_start_ms;
+    for (size_t i = cv_index_first(tracks, CV_BY_TEXT, cv_text_bucket(tracks, detection), now);
+         i != CV_NONE && steps < CV_MAX_CHAIN && count < room;
+         i = cv_index_next(tracks, CV_BY_TEXT, i, now), steps++) {
+        const struct cv_track *track = &tracks->items[i];
+        struct cv_box from = track->end_box, to = next->box;
+        if (cv_times_touch(track, next) && !cv_has_paused(track, next) &&
+            cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]) ==
+                CV_LIKENESS_SAME &&
+            !cv_is_same_place(from, to)) {
+            ways[count++] =
+                (struct way){to.x - from.x, to.y - from.y, tracks->keys[detection].count};
+        }
+    }
+    return count;
+}
+
+struct cv_motion cv_find_motion(struct cv_tracks *tracks, size_t begin, size_t end)
 {
     struct way ways[MAX_WAYS];
     size_t count = 0;
-    bool stands = false;
-    count_asked(tracks, begin, end, group);
     for (size_t i = begin; i < end && count < MAX_WAYS; i++) {
-        size_t which = only_same(tracks, i);
-        if (which == CV_NONE || tracks->items[which].asked != 1 ||
-            cv_has_paused(&tracks->items[which], &tracks->detections[i])) {
-            continue;
-        }
-        struct cv_box from = tracks->items[which].end_box, to = tracks->detections[i].box;
-        if (cv_is_same_place(from, to)) {
-            stands = true;
-        } else {
-            ways[count++] = (struct way){to.x - from.x, to.y - from.y, tracks->keys[i].count};
-        }
+        count += add_ways(tracks, i, ways + count, MAX_WAYS - count);
     }
     struct cv_motion motion = agree(ways, count);
-    motion.known = motion.known || stands;
+    motion.begin = begin;
+    motion.end = end;
     return motion;
+}
+
+/* Whether another text stands now where the track was. A price or a choice of a list that is replaced has not
+ * moved to where the same words stand by chance; a label that leaves its place empty has. */
+static bool is_replaced(const struct cv_tracks *tracks, const struct cv_track *track,
+                        const struct cv_motion *motion)
+{
+    struct cv_box was = track->end_box;
+    bool taken = motion->end - motion->begin > REPLACED_AMONG;
+    for (size_t i = motion->begin; i < motion->end && !taken; i++) {
+        struct cv_box box = tracks->detections[i].box;
+        taken = box.x < was.x + was.width && was.x < box.x + box.width &&
+                abs(2 * box.y + box.height - 2 * was.y - was.height) <= was.height + box.height;
+    }
+    return taken;
 }
 
 /* Pixels between where the track is expected and where the detection stands; -1: another place. */
 static int place_error(const struct cv_tracks *tracks, const struct cv_track *track,
-                       size_t detection, const struct cv_motion *motion, enum cv_likeness likeness,
-                       size_t group)
+                       size_t detection, const struct cv_motion *motion, enum cv_likeness likeness)
 {
     struct cv_box from = track->end_box, to = tracks->detections[detection].box;
     struct cv_box ways[2] = {from, cv_moved(from, motion->dx, motion->dy)};
@@ -127,12 +118,16 @@ static int place_error(const struct cv_tracks *tracks, const struct cv_track *tr
             error = apart;
         }
     }
-    bool is_only = likeness == CV_LIKENESS_SAME && track->group == group && track->asked == 1;
-    if (error < 0 && is_only && !paused && cv_sizes_fit(from, to)) {
+    bool may_jump = likeness == CV_LIKENESS_SAME && !motion->dx && !motion->dy &&
+                    cv_sizes_fit(from, to) &&
+                    cv_is_still(to, cv_end_of(&tracks->detections[detection]));
+    if (error < 0 && may_jump) {
         int apart = abs(from.x - to.x) + abs(from.y - to.y);
-        bool telling = tracks->keys[detection].count >= TELLING_BONES;
-        bool near = !motion->known && apart <= BLIND_JUMP * to.height;
-        return telling || near ? apart : -1;
+        int64_t pause = tracks->detections[detection].t_start_ms - track->t_end_ms;
+        bool near = apart <= SMALL_JUMP * to.height && pause <= FLOAT_MS;
+        bool far = !paused && tracks->keys[detection].count >= JUMP_BONES &&
+                   !is_replaced(tracks, track, motion);
+        return near || far ? apart : -1;
     }
     return error;
 }
@@ -171,8 +166,7 @@ static enum cv_likeness by_width(const struct cv_tracks *tracks, const struct cv
 
 /* Adds the pair of one track and one detection, if the one may be or concern the other. */
 static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
-                    const struct cv_motion *motion, size_t group, struct cv_pairs *pairs,
-                    struct cv_error *error)
+                    const struct cv_motion *motion, struct cv_pairs *pairs, struct cv_error *error)
 {
     const struct cv_track *track = &tracks->items[which];
     const struct cv_detection *next = &tracks->detections[detection];
@@ -186,7 +180,7 @@ static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
     if (likeness == CV_LIKENESS_NONE) {
         return 0;
     }
-    int64_t place = place_error(tracks, track, detection, motion, likeness, group);
+    int64_t place = place_error(tracks, track, detection, motion, likeness);
     if (place < 0 && (likeness == CV_LIKENESS_PART || likeness == CV_LIKENESS_WHOLE)) {
         struct cv_box from = track->end_box, way = cv_moved(from, motion->dx, motion->dy);
         struct cv_box to = next->box;
@@ -204,7 +198,7 @@ static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
 }
 
 static int consider_row(struct cv_tracks *tracks, int row, size_t detection,
-                        const struct cv_motion *motion, size_t group, struct cv_pairs *pairs,
+                        const struct cv_motion *motion, struct cv_pairs *pairs,
                         struct cv_error *error)
 {
     int64_t now = tracks->detections[detection].t_start_ms;
@@ -217,7 +211,7 @@ static int consider_row(struct cv_tracks *tracks, int row, size_t detection,
         if (has_own_text) {
             continue; /* its own text was looked up by text */
         }
-        int result = consider(tracks, i, detection, motion, group, pairs, error);
+        int result = consider(tracks, i, detection, motion, pairs, error);
         if (result < 0) {
             return result;
         }
@@ -226,7 +220,7 @@ static int consider_row(struct cv_tracks *tracks, int row, size_t detection,
 }
 
 int cv_find_pairs(struct cv_tracks *tracks, size_t detection, const struct cv_motion *motion,
-                  size_t group, struct cv_pairs *pairs, struct cv_error *error)
+                  struct cv_pairs *pairs, struct cv_error *error)
 {
     const struct cv_detection *next = &tracks->detections[detection];
     size_t steps = 0;
@@ -236,16 +230,15 @@ int cv_find_pairs(struct cv_tracks *tracks, size_t detection, const struct cv_mo
          result == 0 && i != CV_NONE && steps < CV_MAX_CHAIN;
          i = cv_index_next(tracks, CV_BY_TEXT, i, now), steps++) {
         if (tracks->keys[tracks->items[i].key].hash == tracks->keys[detection].hash) {
-            result = consider(tracks, i, detection, motion, group, pairs, error);
+            result = consider(tracks, i, detection, motion, pairs, error);
         }
     }
     int row = cv_row_of(next->box);
     int row_before = cv_row_of(cv_moved(next->box, -motion->dx, -motion->dy));
     for (int around = -1; around <= 1 && result == 0; around++) {
-        result = consider_row(tracks, row + around, detection, motion, group, pairs, error);
+        result = consider_row(tracks, row + around, detection, motion, pairs, error);
         if (result == 0 && abs(row_before + around - row) > 1) {
-            result =
-                consider_row(tracks, row_before + around, detection, motion, group, pairs, error);
+            result = consider_row(tracks, row_before + around, detection, motion, pairs, error);
         }
     }
     return result;

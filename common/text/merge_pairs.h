@@ -3,10 +3,11 @@
 
 #include "common/text/merge_tracks.h"
 
-/* How the picture moved since the frame before. */
+/* The detections [begin, end) that begin in one frame, and how the picture moved up to it; 0, 0 where nobody
+ * knows. */
 struct cv_motion {
-    bool known;
     int dx, dy;
+    size_t begin, end;
 };
 
 struct cv_pair {
@@ -25,14 +26,13 @@ struct cv_pairs {
 void cv_pairs_deinit(struct cv_pairs *pairs);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_pairs, cv_pairs_deinit)
 
-/* How the picture moved up to the detections [begin, end), from the texts that are there once before
- * and once now; also counts how often each track is asked for in this group. */
-struct cv_motion cv_find_motion(struct cv_tracks *tracks, size_t begin, size_t end, size_t group);
+/* Of the detections [begin, end), from texts that are over and begin elsewhere. */
+struct cv_motion cv_find_motion(struct cv_tracks *tracks, size_t begin, size_t end);
 
 /* Appends the tracks that the detection may continue, or be the remains or a misreading of. */
 CV_MUST_CHECK int cv_find_pairs(struct cv_tracks *tracks, size_t detection,
-                                const struct cv_motion *motion, size_t group,
-                                struct cv_pairs *pairs, struct cv_error *error);
+                                const struct cv_motion *motion, struct cv_pairs *pairs,
+                                struct cv_error *error);
 
 /* For qsort: the likeliest first. */
 int cv_compare_pairs(const void *left, const void *right);

@@ -99,7 +99,7 @@ static void continue_track(struct cv_tracks *tracks, size_t which, size_t detect
 /* Continued in this group. */
 static bool is_taken(const struct cv_track *track, size_t group)
 {
-    return track->group == group && track->asked == CV_NONE;
+    return track->group == group;
 }
 
 /* Notes of a fresh track what it may be the remains or a misreading of, or the other way round. */
@@ -155,10 +155,10 @@ int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t gr
                    struct cv_pairs *pairs, struct cv_error *error)
 {
     int result = reserve_taken(pairs, end - begin, error);
-    struct cv_motion motion = cv_find_motion(tracks, begin, end, group);
+    struct cv_motion motion = cv_find_motion(tracks, begin, end);
     pairs->count = 0;
     for (size_t i = begin; i < end && result == 0; i++) {
-        result = cv_find_pairs(tracks, i, &motion, group, pairs, error);
+        result = cv_find_pairs(tracks, i, &motion, pairs, error);
     }
     if (result < 0) {
         return result;
@@ -174,7 +174,6 @@ int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t gr
             pairs->taken[pair->detection - begin] == CV_NONE && !is_taken(track, group)) {
             pairs->taken[pair->detection - begin] = pair->track;
             continue_track(tracks, pair->track, pair->detection, group);
-            track->asked = CV_NONE;
         }
     }
     for (size_t i = begin; i < end; i++) {

@@ -32,8 +32,7 @@ struct cv_track {
     size_t rival;    /* a track at its place with a text near its own, or of which it is a part */
     bool is_part;    /* of the rival */
     bool is_dropped; /* the remains or a misreading of its rival */
-    size_t group;    /* the last group in which it was asked for or continued */
-    size_t asked;    /* how often in that group */
+    size_t group;    /* the last group in which it was continued */
     struct cv_link links[CV_INDEX_COUNT];
 };
 

@@ -67,7 +67,7 @@ struct cv_box cv_end_of(const struct cv_detection *detection)
     return stays ? detection->box : detection->end_box;
 }
 
-static bool is_still(struct cv_box a, struct cv_box b)
+bool cv_is_still(struct cv_box a, struct cv_box b)
 {
     return abs(a.x - b.x) <= STILL_PIXELS && abs(a.y - b.y) <= STILL_PIXELS &&
            abs(a.height - b.height) <= STILL_PIXELS;
@@ -79,6 +79,7 @@ bool cv_is_double(const struct cv_tracks *tracks, const struct cv_track *track,
                   const struct cv_detection *next)
 {
     struct cv_box first = tracks->detections[track->first].box;
-    return track->t_end_ms > next->t_start_ms + CV_OVERLAP_MS && is_still(first, track->end_box) &&
-           is_still(track->end_box, next->box) && is_still(next->box, cv_end_of(next));
+    return track->t_end_ms > next->t_start_ms + CV_OVERLAP_MS &&
+           cv_is_still(first, track->end_box) && cv_is_still(track->end_box, next->box) &&
+           cv_is_still(next->box, cv_end_of(next));
 }

@@ -12,6 +12,9 @@ int cv_apart_x(struct cv_box a, struct cv_box b);
 /* Heights that one line can have in two frames: noise adds or takes an ascender. */
 bool cv_sizes_fit(struct cv_box a, struct cv_box b);
 
+/* Of one line that did not move. */
+bool cv_is_still(struct cv_box a, struct cv_box b);
+
 /* Within a line's height of one another, up and down as well as sideways. */
 bool cv_is_same_place(struct cv_box a, struct cv_box b);
 

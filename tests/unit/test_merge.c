@@ -215,6 +215,18 @@ static void test_what_left_is_not_what_came(void **state)
     expect_segments(&s, "0-100 Like\n0-200 Thursday evening train leaves\n100-200 Like");
 }
 
+static void test_what_is_replaced_did_not_move(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "45,000 km", 0, 500, 100, 300);
+    see(&s, "20,000 km", 500, 1000, 100, 300);
+    see(&s, "45,000 km", 500, 1000, 700, 300);
+    see(&s, "@maker", 0, 500, 100, 900);
+    see(&s, "@maker", 500, 1000, 900, 1200);
+    expect_segments(&s, "0-500 45,000 km\n0-1000 @maker\n500-1000 20,000 km\n500-1000 45,000 km");
+}
+
 static void test_followed_lines_keep_their_ends(void **state)
 {
     (void)state;
@@ -234,6 +246,15 @@ static void test_equal_posts_one_after_the_other_stay_two(void **state)
     see(&s, "Stall sells fresh bread coffee or flowers", 10350, 11433, 44, 1667);
     expect_segments(&s, "6133-10167 Stall sells fresh bread coffee or flowers\n"
                         "10350-11433 Stall sells fresh bread coffee or flowers");
+}
+
+static void test_a_label_floats_up(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Description", 700, 4200, 36, 288);
+    see(&s, "Description", 4300, 5000, 36, 258);
+    expect_segments(&s, "700-5000 Description");
 }
 
 static void test_remains_at_an_edge_go(void **state)
@@ -458,8 +479,10 @@ int main(void)
         cmocka_unit_test(test_equal_texts_at_two_places_stay_two),
         cmocka_unit_test(test_scrolling_lines_are_followed),
         cmocka_unit_test(test_what_left_is_not_what_came),
+        cmocka_unit_test(test_what_is_replaced_did_not_move),
         cmocka_unit_test(test_followed_lines_keep_their_ends),
         cmocka_unit_test(test_equal_posts_one_after_the_other_stay_two),
+        cmocka_unit_test(test_a_label_floats_up),
         cmocka_unit_test(test_remains_at_an_edge_go),
         cmocka_unit_test(test_a_line_read_twice_counts_once),
         cmocka_unit_test(test_a_counter_is_one_segment),

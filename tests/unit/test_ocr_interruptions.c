@@ -46,14 +46,19 @@ static void blur(struct ocr_frame *frame, int times)
     ocr_frame_luma(frame);
 }
 
-static struct ocr_frame picture_of(const char *text, int blurred, unsigned noise)
+static struct ocr_frame picture_at(int y, const char *text, int blurred, unsigned noise)
 {
     struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
 
-    (void)draw_text(&frame, text, 40, 80, TALL, grey);
+    (void)draw_text(&frame, text, 40, y, TALL, grey);
     blur(&frame, blurred);
     add_noise(&frame, 4, noise);
     return frame;
+}
+
+static struct ocr_frame picture_of(const char *text, int blurred, unsigned noise)
+{
+    return picture_at(80, text, blurred, noise);
 }
 
 static enum ocr_likeness likeness(const char *text, int blurred, const char *after)
@@ -188,6 +193,48 @@ static void test_a_line_that_was_away_is_two(void **state)
     json_decref(result);
 }
 
+static struct ocr_frame jumping(int i)
+{
+    return picture_at(i < 3 ? 120 : 70, "Lines of a chat go up when one is added", i == 3 ? 2 : 0,
+                      (unsigned)i + 7);
+}
+
+static void test_a_line_that_jumps_goes_on(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(jumping, 6);
+    expect_rows(result, 1);
+    expect_row(result, 0, "Lines of a chat go up when one is added", 0, 6);
+    json_decref(result);
+}
+
+/* The row between two lists is replaced by a taller and a lower one. */
+static struct ocr_frame parting(int i)
+{
+    static const char *const lines[] = {"actions of a first kind", "others follow below",
+                                        "rows that come after", "the last one of them"};
+    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    for (int k = 0; k < 4; k++) {
+        int moved = i < 3 ? 0 : k < 2 ? 18 : -20;
+        (void)draw_text(&frame, lines[k], 40, 20 + 30 * k + (k < 2 ? 0 : 40) + moved, TALL, grey);
+    }
+    add_noise(&frame, 4, (unsigned)i + 7);
+    return frame;
+}
+
+static void test_lines_jump_two_ways_at_once(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(parting, 6);
+    expect_rows(result, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *row = json_array_get(json_object_get(result, "detections"), i);
+        expect_row(result, i, json_string_value(json_object_get(row, "text")), 0, 6);
+    }
+    json_decref(result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +243,8 @@ int main(void)
         cmocka_unit_test(test_a_pointer_does_not_end_a_line),
         cmocka_unit_test(test_another_number_is_another_line),
         cmocka_unit_test(test_a_line_that_was_away_is_two),
+        cmocka_unit_test(test_a_line_that_jumps_goes_on),
+        cmocka_unit_test(test_lines_jump_two_ways_at_once),
     };
     return cmocka_run_group_tests(tests, start_engine, stop_engine);
 }

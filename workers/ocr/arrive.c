@@ -234,29 +234,6 @@ static int end_pieces(struct ocr_session *session, const struct ocr_track *track
     return 0;
 }
 
-/* A line that left its place in this frame, while nothing scrolled, and reads the same: it jumped,
- * as a chat's lines do when one is added below. */
-static struct ocr_track *find_jumped(const struct ocr_session *session,
-                                     const struct ocr_track *fresh)
-{
-    struct ocr_track *found = NULL;
-    int nearest = 0;
-
-    for (size_t i = 0; i < session->tracks.count; i++) {
-        struct ocr_track *track = session->tracks.items[i];
-        int distance = abs(track->box.x - fresh->box.x) + abs(track->box.y - fresh->box.y);
-        if (track == fresh || track->matched || !track->open || !track->is_read ||
-            strcmp(track->reading.text, fresh->reading.text) != 0 ||
-            abs(track->crop.height - fresh->crop.height) > OCR_MATCH_REACH ||
-            (found && distance >= nearest)) {
-            continue;
-        }
-        found = track;
-        nearest = distance;
-    }
-    return found;
-}
-
 static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
                     struct ocr_crop *crop, struct ocr_track **ret_track, struct cv_error *error)
 {
@@ -278,21 +255,18 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
     return 0;
 }
 
-/* A line that is known by its pixels. */
-static int take_back(struct ocr_session *session, struct ocr_track *track,
-                     const struct ocr_box *box, struct cv_error *error)
+/* Whether a line that was on screen until now went to `box` as others did. */
+static bool has_jumped(const struct ocr_session *session, const struct ocr_track *track,
+                       const struct ocr_box *box)
 {
-    bool jumped = !session->shift.dx && !session->shift.dy;
-    int result = jumped ? 0 : ocr_close(session, track, error);
+    bool has = false;
 
-    if (result < 0) {
-        return result;
+    for (int i = 0; i < session->jump_count && track->present; i++) {
+        const struct ocr_jump *jump = &session->jumps[i];
+        has = has || (abs(box->x - track->box.x - jump->dx) <= OCR_MATCH_REACH &&
+                      abs(box->y - track->box.y - jump->dy) <= OCR_MATCH_REACH);
     }
-    track->box.x = box->x;
-    track->box.y = box->y;
-    track->places = (struct ocr_places){0};
-    ocr_sight(session, track);
-    return end_pieces(session, track, error);
+    return has;
 }
 
 /* The line may be a known one, of which something that does not move along hides more or less now. */
@@ -313,11 +287,31 @@ static void note_kin(const struct ocr_session *session, const struct ocr_track *
     }
 }
 
+/* The piece in which most of a line was found until now: its picture stood there as a whole. */
+static const struct ocr_track *find_piece(const struct ocr_session *session,
+                                          const struct ocr_track *track,
+                                          const struct ocr_forerunner *forerunner)
+{
+    struct ocr_box place = {forerunner->x, forerunner->y, track->box.width, track->box.height};
+    const struct ocr_track *found = NULL;
+
+    for (size_t i = 0; i < session->tracks.count && !found; i++) {
+        const struct ocr_track *piece = session->tracks.items[i];
+        bool counts = piece != track && piece->present && piece->open && piece->is_read &&
+                      piece->reading.text[0];
+        found = counts && share(&place, &piece->box) >= 0.8 && share(&piece->box, &place) >= 0.5
+                    ? piece
+                    : NULL;
+    }
+    return found;
+}
+
 /* The stretch of a line that was there before it was found begins there. */
 static void begin_earlier(const struct ocr_session *session, struct ocr_track *track,
                           const struct ocr_forerunner *forerunner)
 {
-    const struct ocr_track *around = forerunner->known;
+    const struct ocr_track *around =
+        forerunner->known ? forerunner->known : find_piece(session, track, forerunner);
 
     track->stretch.first =
         (struct ocr_sighting){(int)session->index - 1, forerunner->x, forerunner->y};
@@ -329,8 +323,9 @@ static void begin_earlier(const struct ocr_session *session, struct ocr_track *t
     }
 }
 
-/* Opens the stretch of a line that is new, unless it goes on another's. */
-static int begin_line(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
+/* Opens the stretch of a line that is new or there again, unless it goes on another's. */
+static int begin_line(struct ocr_session *session, struct ocr_track *track, bool is_new,
+                      struct cv_error *error)
 {
     struct ocr_forerunner forerunner = {.known = NULL};
 
@@ -346,10 +341,31 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, stru
         return end_pieces(session, known, error);
     }
     ocr_sight(session, track);
-    if (forerunner.was_there) {
+    if (forerunner.was_there && is_new) {
         begin_earlier(session, track, &forerunner);
     }
     inherit(session, track);
+    return end_pieces(session, track, error);
+}
+
+/* A line that is known by its pixels: it is there again, or jumped as others did. */
+static int take_back(struct ocr_session *session, struct ocr_track *track,
+                     const struct ocr_box *box, struct cv_error *error)
+{
+    bool jumped = has_jumped(session, track, box);
+    int result = jumped ? 0 : ocr_close(session, track, error);
+
+    if (result < 0) {
+        return result;
+    }
+    track->box.x = box->x;
+    track->box.y = box->y;
+    track->places = (struct ocr_places){0};
+    if (!jumped) {
+        track->present = false;
+        return begin_line(session, track, false, error);
+    }
+    ocr_sight(session, track);
     return end_pieces(session, track, error);
 }
 
@@ -379,14 +395,7 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
         continue_line(session, known, track, 0);
         return 0;
     }
-    known = track->is_read && track->reading.text[0] && !session->shift.dx && !session->shift.dy
-                ? find_jumped(session, track)
-                : NULL;
-    if (known) {
-        continue_line(session, known, track, 0);
-        return end_pieces(session, known, error);
-    }
-    return begin_line(session, track, error);
+    return begin_line(session, track, true, error);
 }
 
 int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,

@@ -3,6 +3,7 @@
 #include "workers/ocr/accept.h"
 #include "workers/ocr/kin.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum {
@@ -92,12 +93,26 @@ static enum standing standing_of(const struct bridge *all, const struct ocr_row 
     return best;
 }
 
+/* Whether two readings differ in digits alone: a clock that went on, however unsure. */
+static bool counted_on(const char *a, const char *b)
+{
+    bool differ = false;
+
+    for (; *a && *b && (*a == *b || (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)));
+         a++, b++) {
+        differ = differ || *a != *b;
+    }
+    return differ && !*a && !*b;
+}
+
+/* Whether a sighting that could not be read is of the same line: of its very size, and no other number. */
 static bool is_same_box(const struct ocr_row *before, const struct ocr_row *after)
 {
     const struct ocr_stretch *a = &before->stretch, *b = &after->stretch;
 
-    return abs(a->last.x - b->first.x) <= SAME_BOX && abs(a->last.y - b->first.y) <= SAME_BOX &&
-           abs(a->width - b->width) <= SAME_BOX && abs(a->height - b->height) <= SAME_BOX;
+    return !counted_on(before->text, after->text) && abs(a->last.x - b->first.x) <= SAME_BOX &&
+           abs(a->last.y - b->first.y) <= SAME_BOX && abs(a->width - b->width) <= SAME_BOX &&
+           abs(a->height - b->height) <= SAME_BOX;
 }
 
 /* Whether most of the shorter text stands in the other: what a pointer leaves of it, or a piece. With other

@@ -1,7 +1,11 @@
 #include "workers/ocr/session_internal.h"
 
 enum {
-    VOTERS_MAX = 24, /* lines asked where they went when nobody knows the shift */
+    LOST_MAX = 64,  /* lines asked where they went */
+    WAYS_MAX = 16,  /* that they may have gone */
+    WIDTH_MIN = 2,  /* letter heights: what is shorter looks like much else */
+    WEIGHT_MIN = 8, /* letter heights of several lines that went the same way */
+    ALONE_MIN = 14, /* of one alone, some 24 letters: shorter texts stand in several places */
 };
 
 bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, int width, int height)
@@ -54,7 +58,7 @@ static void take_match(struct ocr_session *session, struct ocr_track *track, int
         abs(x - track->box.x - session->shift.dx) + abs(y - track->box.y - session->shift.dy);
     int pane = ocr_panes_at(&session->panes, session->index);
 
-    if (pane >= 0 && stayed != moved) {
+    if (pane >= 0 && stayed != moved && ocr_min(stayed, moved) <= 2 * OCR_MATCH_REACH) {
         ocr_places_note(&track->places, pane, moved < stayed);
     }
     track->box.x = x;
@@ -123,15 +127,28 @@ static int follow(struct ocr_session *session, struct ocr_track *track,
     return 0;
 }
 
-int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame, struct cv_error *error)
+/* Whether a line that was found in this frame explains what stands at a place. */
+static bool is_explained(const struct ocr_session *session, const struct ocr_box *box)
 {
-    for (size_t i = 0; i < session->tracks.count; i++) {
-        struct ocr_track *track = session->tracks.items[i];
-        track->matched = false;
-        if (!track->present) {
-            continue;
-        }
-        int result = follow(session, track, frame, error);
+    bool is = false;
+
+    for (size_t i = 0; i < session->tracks.count && !is; i++) {
+        const struct ocr_track *track = session->tracks.items[i];
+        is = track->matched && ocr_box_overlap(&track->seen, box) * 2 > box->width * box->height;
+    }
+    return is;
+}
+
+static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
+                        const struct ocr_frame *frame, struct cv_error *error)
+{
+    for (int i = 0; i < session->jump_count && !track->matched; i++) {
+        struct ocr_box place = track->box;
+        place.x += session->jumps[i].dx;
+        place.y += session->jumps[i].dy;
+        int result = is_explained(session, &place)
+                         ? 0
+                         : try_place(session, track, frame, place.x, place.y, false, error);
         if (result < 0) {
             return result;
         }
@@ -139,63 +156,164 @@ int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame, struc
     return 0;
 }
 
-struct vote {
-    int dx, dy, count;
-};
-
-static void cast(struct vote *votes, size_t limit, int dx, int dy)
+int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
+               const struct ocr_lines *lines, struct cv_error *error)
 {
-    for (size_t i = 0; i < limit; i++) {
-        if (votes[i].count && abs(votes[i].dx - dx) <= 1 && abs(votes[i].dy - dy) <= 1) {
-            votes[i].count++;
-            return;
-        }
-        if (!votes[i].count) {
-            votes[i] = (struct vote){dx, dy, 1};
-            return;
-        }
+    int result = 0;
+
+    for (size_t i = 0; i < session->tracks.count && result == 0; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        result = track->present ? follow(session, track, frame, error) : 0;
     }
+    if (result == 0 && session->shift.known && !session->shift.dx && !session->shift.dy) {
+        result = ocr_find_jumps(session, frame, lines, error);
+    }
+    for (size_t i = 0; i < session->tracks.count && result == 0; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        bool is_lost = track->present && !track->matched;
+        result = is_lost ? follow_jumps(session, track, frame, error) : 0;
+    }
+    return result;
 }
 
-int ocr_estimate_shift(struct ocr_session *session, const struct ocr_frame *frame,
-                       const struct ocr_lines *lines, struct ocr_shift *ret_shift,
-                       struct cv_error *error)
-{
-    struct vote votes[VOTERS_MAX] = {{0}};
-    struct vote best = {0, 0, 0};
-    int voters = 0;
+/* Lines that left their places in this frame, the ways that one of them may have gone, and which of them are where
+ * each way leads. */
+struct lost {
+    const struct ocr_track *items[LOST_MAX];
+    bool is_told[LOST_MAX]; /* by a jump that was found */
+    int count;
+    struct ocr_jump ways[WAYS_MAX];
+    int way_count;
+    bool goes[WAYS_MAX][LOST_MAX];
+};
 
-    for (size_t i = 0; i < session->tracks.count && voters < VOTERS_MAX; i++) {
-        const struct ocr_track *track = session->tracks.items[i];
-        if (!track->present || !track->open || track->crop.width < 4 * track->crop.tall) {
+/* Lines that jump are blurred at first, so that likeness tells. */
+static int is_alike(const struct ocr_session *session, const struct ocr_track *track,
+                    const struct ocr_frame *frame, const struct ocr_jump *way, bool *ret_is,
+                    struct cv_error *error)
+{
+    struct ocr_box place = track->box;
+    enum ocr_likeness likeness = OCR_LIKENESS_NONE;
+
+    place.x += way->dx;
+    place.y += way->dy;
+    int result = is_explained(session, &place)
+                     ? 0
+                     : ocr_match_likeness(&track->crop, frame, place.x, place.y, &likeness, error);
+    *ret_is = likeness != OCR_LIKENESS_NONE;
+    return result;
+}
+
+/* Notes a way that is not known yet, if the line went it. */
+static int try_way(const struct ocr_session *session, const struct ocr_track *track,
+                   const struct ocr_frame *frame, const struct ocr_jump *way, struct lost *lost,
+                   struct cv_error *error)
+{
+    bool is = lost->way_count == WAYS_MAX;
+
+    for (int i = 0; i < lost->way_count && !is; i++) {
+        is = abs(lost->ways[i].dx - way->dx) <= 1 && abs(lost->ways[i].dy - way->dy) <= 1;
+    }
+    if (is) {
+        return 0;
+    }
+    int result = is_alike(session, track, frame, way, &is, error);
+    if (is) {
+        lost->ways[lost->way_count++] = *way;
+    }
+    return result;
+}
+
+/* To where a line of its size was found, or a longer one that it may be an end of. */
+static int find_ways(const struct ocr_session *session, const struct ocr_track *track,
+                     const struct ocr_frame *frame, const struct ocr_lines *lines,
+                     struct lost *lost, struct cv_error *error)
+{
+    struct ocr_box place = ocr_track_line(track);
+    int result = 0;
+
+    for (size_t i = 0; i < lines->count && result == 0; i++) {
+        const struct ocr_box *box = &lines->items[i].box;
+        int wider = box->width - place.width;
+        if (wider < -4 || abs(box->height - place.height) > 3) {
             continue;
         }
-        bool voted = false;
-        for (size_t k = 0; k < lines->count && !voted; k++) {
-            const struct ocr_box *box = &lines->items[k].box;
-            struct ocr_match match = {0};
-            if (abs(box->width - track->crop.width) > 4 ||
-                abs(box->height - track->crop.height) > 3) {
-                continue;
-            }
-            int result = ocr_match(&track->crop, frame, box->x, box->y, &match, error);
-            if (result < 0) {
-                return result;
-            }
-            voted = match.whole;
-            if (voted) {
-                cast(votes, CV_COUNT(votes), box->x + match.dx - track->box.x,
-                     box->y + match.dy - track->box.y);
-            }
-        }
-        voters += voted;
-    }
-    for (size_t i = 0; i < CV_COUNT(votes); i++) {
-        bool moved = votes[i].dx || votes[i].dy;
-        if (moved && votes[i].count > best.count) {
-            best = votes[i];
+        struct ocr_jump way = {box->x - place.x, box->y - place.y};
+        result = try_way(session, track, frame, &way, lost, error);
+        if (result == 0 && wider > 4) {
+            way.dx += wider;
+            result = try_way(session, track, frame, &way, lost, error);
         }
     }
-    *ret_shift = (struct ocr_shift){best.count >= 2, best.dx, best.dy};
-    return 0;
+    return result;
+}
+
+static int find_lost(const struct ocr_session *session, const struct ocr_frame *frame,
+                     const struct ocr_lines *lines, struct lost *lost, struct cv_error *error)
+{
+    const struct ocr_jump here = {0, 0};
+    int result = 0;
+
+    for (size_t i = 0; i < session->tracks.count && lost->count < LOST_MAX && result == 0; i++) {
+        const struct ocr_track *track = session->tracks.items[i];
+        struct ocr_box place = ocr_track_line(track);
+        bool is = true;
+        if (!track->present || track->matched || !track->open ||
+            track->crop.width < WIDTH_MIN * track->crop.tall ||
+            (session->shift.known && ocr_is_found(lines, &place))) {
+            continue;
+        }
+        result = is_alike(session, track, frame, &here, &is, error);
+        if (!is) {
+            lost->items[lost->count++] = track;
+        }
+    }
+    return result;
+}
+
+/* The way that the most of those lines went of which no other one tells; false without one. */
+static bool find_heaviest(const struct lost *lost, int *ret_way)
+{
+    int most = WEIGHT_MIN - 1;
+    bool found = false;
+
+    for (int i = 0; i < lost->way_count; i++) {
+        int weight = 0, lines = 0;
+        for (int k = 0; k < lost->count; k++) {
+            const struct ocr_crop *crop = &lost->items[k]->crop;
+            bool counts = lost->goes[i][k] && !lost->is_told[k];
+            weight += counts ? crop->width / ocr_max(crop->tall, 1) : 0;
+            lines += counts;
+        }
+        if (weight > most && (lines > 1 || weight >= ALONE_MIN)) {
+            most = weight;
+            *ret_way = i;
+            found = true;
+        }
+    }
+    return found;
+}
+
+int ocr_find_jumps(struct ocr_session *session, const struct ocr_frame *frame,
+                   const struct ocr_lines *lines, struct cv_error *error)
+{
+    struct lost lost = {.count = 0};
+    int way;
+
+    session->jump_count = 0;
+    int result = find_lost(session, frame, lines, &lost, error);
+    for (int i = 0; i < lost.count && result == 0; i++) {
+        result = find_ways(session, lost.items[i], frame, lines, &lost, error);
+    }
+    for (int i = 0; i < lost.way_count * lost.count && result == 0; i++) {
+        int of = i / lost.count, k = i % lost.count;
+        result = is_alike(session, lost.items[k], frame, &lost.ways[of], &lost.goes[of][k], error);
+    }
+    while (result == 0 && session->jump_count < OCR_JUMPS_MAX && find_heaviest(&lost, &way)) {
+        session->jumps[session->jump_count++] = lost.ways[way];
+        for (int k = 0; k < lost.count; k++) {
+            lost.is_told[k] = lost.is_told[k] || lost.goes[way][k];
+        }
+    }
+    return result;
 }

@@ -1,5 +1,6 @@
 /* A line that is found anew was often there before: blurred until the codec refined it, joined with what is
  * beside it, or cut by a pointer. Its own picture, laid over the frame before, tells. */
+#include "workers/ocr/kin.h"
 #include "workers/ocr/session_internal.h"
 
 #include <string.h>
@@ -35,19 +36,18 @@ static struct ocr_track *find_left(const struct ocr_session *session, const stru
     return found;
 }
 
-/* Two sure readings of one place that differ are two texts, however alike their pictures. */
+/* Two sure readings of one place whose numbers differ are two texts, however alike their pictures. */
 static bool is_another_text(const struct ocr_track *known, const struct ocr_track *fresh)
 {
     return known->is_read && known->reading.confidence >= SURE &&
            fresh->reading.confidence >= SURE &&
-           strcmp(known->reading.text, fresh->reading.text) != 0;
+           ocr_digits_differ(known->reading.text, fresh->reading.text);
 }
 
 int ocr_find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
                         struct ocr_forerunner *ret_forerunner, struct cv_error *error)
 {
     const struct ocr_frame *before = &session->before;
-    const struct ocr_shift *shift = &session->shift;
     enum ocr_likeness likeness = OCR_LIKENESS_NONE;
     struct ocr_box place = fresh->box;
 
@@ -56,12 +56,14 @@ int ocr_find_forerunner(const struct ocr_session *session, const struct ocr_trac
         before->height != session->screen.height || !session->index) {
         return 0;
     }
-    for (int moved = 0; moved < 2 && likeness == OCR_LIKENESS_NONE; moved++) {
-        place.x = fresh->box.x - (moved ? shift->dx : 0);
-        place.y = fresh->box.y - (moved ? shift->dy : 0);
-        if (moved && !shift->dx && !shift->dy) {
-            break;
+    struct ocr_jump ways[2 + OCR_JUMPS_MAX] = {{0, 0}, {session->shift.dx, session->shift.dy}};
+    memcpy(ways + 2, session->jumps, sizeof(session->jumps));
+    for (int i = 0; i < 2 + session->jump_count && likeness == OCR_LIKENESS_NONE; i++) {
+        if (i > 0 && !ways[i].dx && !ways[i].dy) {
+            continue;
         }
+        place.x = fresh->box.x - ways[i].dx;
+        place.y = fresh->box.y - ways[i].dy;
         int result = ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error);
         if (result < 0) {
             return result;

@@ -50,17 +50,21 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
 {
     const struct ocr_timing *timing = &session->timings[session->index];
     const struct ocr_frame *before = &session->before;
-
-    session->shift = (struct ocr_shift){timing->shift_known, timing->dx, timing->dy};
     bool comparable =
         before->plane[0] && before->width == frame->width && before->height == frame->height;
-    if (!comparable) {
-        session->shift = (struct ocr_shift){false, 0, 0};
-    } else if (!session->shift.known) {
-        int result = ocr_estimate_shift(session, frame, lines, &session->shift, error);
-        if (result < 0) {
-            return result;
-        }
+
+    session->shift = (struct ocr_shift){timing->shift_known && comparable, timing->dx, timing->dy};
+    session->jump_count = 0;
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        session->tracks.items[i]->matched = false;
+    }
+    int result =
+        comparable && !session->shift.known ? ocr_find_jumps(session, frame, lines, error) : 0;
+    if (result < 0) {
+        return result;
+    }
+    if (!session->shift.known && session->jump_count) {
+        session->shift = (struct ocr_shift){true, session->jumps[0].dx, session->jumps[0].dy};
     }
     if (!session->shift.known) {
         session->shift.dx = session->shift.dy = 0;
@@ -70,8 +74,7 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
                           error);
 }
 
-/* Whether the frame has a line of just this place and size. */
-static bool is_found(const struct ocr_lines *lines, const struct ocr_box *box)
+bool ocr_is_found(const struct ocr_lines *lines, const struct ocr_box *box)
 {
     for (size_t i = 0; i < lines->count; i++) {
         const struct ocr_box *found = &lines->items[i].box;
@@ -91,7 +94,7 @@ static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
 {
     struct ocr_box line = ocr_track_line(track);
 
-    if (is_found(lines, &line)) {
+    if (ocr_is_found(lines, &line)) {
         return ocr_read_track(session, track, error);
     }
     ocr_tracks_remove(&session->tracks, track);
@@ -140,7 +143,7 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     if (result < 0) {
         return result;
     }
-    result = ocr_follow(session, &here, error);
+    result = ocr_follow(session, &here, &lines, error);
     if (result < 0) {
         return result;
     }

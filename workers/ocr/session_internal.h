@@ -11,6 +11,13 @@ struct ocr_shift {
     int dx, dy;
 };
 
+/* How lines moved that did not move with the content, or that nobody followed. */
+struct ocr_jump {
+    int dx, dy;
+};
+
+enum { OCR_JUMPS_MAX = 4 }; /* in one frame */
+
 struct ocr_session {
     struct ocr_engine *engine;
     const struct ocr_emoji_banks *banks;
@@ -21,6 +28,8 @@ struct ocr_session {
 
     struct ocr_frame before; /* the previous frame; no planes before the second */
     struct ocr_shift shift;
+    struct ocr_jump jumps[OCR_JUMPS_MAX]; /* the heaviest first */
+    int jump_count;
 
     struct ocr_panes panes;
 
@@ -46,14 +55,17 @@ static inline struct ocr_pane *ocr_session_pane(struct ocr_session *session)
 bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, int width,
                       int height);
 
-/* The shift since the frame before from lines that both frames show, when the payload has none. */
-CV_MUST_CHECK int ocr_estimate_shift(struct ocr_session *session, const struct ocr_frame *frame,
-                                     const struct ocr_lines *lines, struct ocr_shift *ret_shift,
-                                     struct cv_error *error);
+/* Whether the frame has a line of just this place and size. */
+bool ocr_is_found(const struct ocr_lines *lines, const struct ocr_box *box);
+
+/* Looks for shifts that nobody told: by which several lines, or a long one, left their places for others. A chat's
+ * lines jump when one is added, and those of a list by two shifts at once where a row between them goes. */
+CV_MUST_CHECK int ocr_find_jumps(struct ocr_session *session, const struct ocr_frame *frame,
+                                 const struct ocr_lines *lines, struct cv_error *error);
 
 /* Finds every present line in the frame; those found are `matched`. */
 CV_MUST_CHECK int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
-                             struct cv_error *error);
+                             const struct ocr_lines *lines, struct cv_error *error);
 
 /* Takes in the lines of the frame that ocr_follow did not explain. */
 CV_MUST_CHECK int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
