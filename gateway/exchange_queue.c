@@ -71,8 +71,10 @@ bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange
         *queue->last = exchange;
         queue->last = &exchange->next;
         queue->waiting++;
-        (void)pthread_cond_signal(&queue->arrived);
     }
     (void)pthread_mutex_unlock(&queue->mutex);
+    if (has_room) { /* told without the lock, for which the other thread would wait at once */
+        (void)pthread_cond_signal(&queue->arrived);
+    }
     return has_room;
 }
