@@ -28,7 +28,7 @@ def make_video(path):
 def last_link(terminal):
     """Reads what a person would see, until the link to what was found."""
     said = ""
-    while not (found := re.search(r"page: (\S+/videos/\S+)", said)):
+    while not (found := re.search(r"page: (\S+/videos/\S+)\s", said)):
         try:
             more = os.read(terminal, 65536)
         except OSError:
