@@ -44,8 +44,8 @@ static int open_store(struct cv_supervisor *supervisor, struct cv_store **ret_st
     r = r < 0 ? r : cv_format(&supervisor->bucket, error, "%s", cv_store_name(store));
     r = r < 0 ? r : find_store_directory(supervisor, store, error);
     if (r == 0) {
-        cv_supervisor_count_store(supervisor,
-                                  false); /* an alert needs the series before the trouble */
+        /* An alert needs the series before the trouble. */
+        cv_supervisor_count_store(supervisor, false);
         *ret_store = cv_take(store);
     }
     return r;

@@ -5,9 +5,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-enum {
-    MEASURE_MS = 500
-}; /* what a disk takes meanwhile, a few hundred MiB, comes on top of a bound */
+/* What a disk takes meanwhile, a few hundred MiB, comes on top of a bound. */
+enum { MEASURE_MS = 500 };
 
 struct watched {
     char name[64]; /* "": the slot has none */
