@@ -243,7 +243,7 @@ def test_a_stage_that_fills_scratch_is_ended(jobs, workers, kind):
 
 def test_what_many_files_are_left_of_holds_nothing_up(jobs, workers):
     """They go on a thread of their own, while the next jobs run."""
-    first = jobs.enqueue({"do": "litter", "files": 3000})
+    first = jobs.enqueue({"do": "litter", "files": 300})
     worker = workers.start()
     jobs.wait_for(first, "done")
     for _ in range(3):
