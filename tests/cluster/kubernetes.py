@@ -1,6 +1,5 @@
 """A cluster as the tests ask it: kubectl, and manifests in the words of its version."""
 
-import contextlib
 import copy
 import json
 import os
@@ -87,13 +86,27 @@ class Kubernetes:
         self.run("create", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", "-f", "-", text=json.dumps(
             {"apiVersion": version, "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}))
 
-    @contextlib.contextmanager
     def forward(self, namespace, target, port, local):
-        """A port of a pod or of a Service's pod on this machine's loopback. A forwarding that ends is begun anew."""
-        command = [self.kubectl, "--namespace", namespace, "port-forward", target, f"{local}:{port}"]
+        return Forward([self.kubectl, "--namespace", namespace, "port-forward", target, f"{local}:{port}"], self.environment)
+
+
+class Forward:
+    """A port of a pod, or of a Service's pod, on this machine's loopback, until close()."""
+
+    def __init__(self, command, environment):
+        self.command, self.environment = command, environment
+        self.begin()
+
+    def begin(self):
+        # One that loses its pod ends at the next connection; then another one begins.
         script = 'trap "kill \\$!; exit" TERM; while :; do "$@" >/dev/null 2>&1 & wait $!; sleep 0.5; done'
-        with subprocess.Popen(["bash", "-c", script, "forward", *command], env=self.environment) as process:
-            try:
-                yield local
-            finally:
-                process.terminate()
+        self.process = subprocess.Popen(["bash", "-c", script, "forward", *self.command], env=self.environment)
+
+    def renew(self):
+        """To the pod that has the name now: kubectl keeps a connection to one that is gone."""
+        self.close()
+        self.begin()
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()

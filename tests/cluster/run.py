@@ -29,28 +29,33 @@ for folder in ("system", "containers"):
 
 from accepted import accepts, refuses  # noqa: E402
 from images import BESIDE, NEW, OLD, REPOSITORY, make_beside, make_programs  # noqa: E402
-from kubernetes import Kubernetes, Refused, say  # noqa: E402
+from kubernetes import Kubernetes, say  # noqa: E402
 from manifests import OVERLAYS, render  # noqa: E402
 from node import PAUSE, Node  # noqa: E402
 from pods import podman  # noqa: E402
 from work import STEPS, Installation  # noqa: E402
 
 
-def make_images(hand_over):
-    """Those of this tree, and a pod's first program, in one archive for hand_over(archive)."""
+def make_images():
+    """Those of this tree, and a pod's first program."""
     if not os.environ.get("CORTANA_CLUSTER_IMAGES"):
         make_programs()
     make_beside()
-    with tempfile.TemporaryDirectory(prefix="cv-cluster-images-", dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="cv-cluster-pause-") as folder:
         (pathlib.Path(folder) / "Dockerfile").write_text(f'FROM {REPOSITORY}:{OLD}\nENTRYPOINT ["sleep", "infinity"]\n')
         environment = {**os.environ, "CONTAINERS_CONF": str(ROOT / "tests/containers/containers.conf")}
         subprocess.run(["buildah", "bud", "--isolation", "chroot", "--quiet", "-t", PAUSE, folder], env=environment, check=True,
                        stdout=subprocess.DEVNULL)
+
+
+def hand_over_images(load):
+    """All of them in one archive, for load(archive)."""
+    with tempfile.TemporaryDirectory(prefix="cv-cluster-images-", dir="/var/tmp") as folder:
         archive = pathlib.Path(folder) / "images.tar"
         podman("save", "--quiet", "--multi-image-archive", "--format=docker-archive", f"--output={archive}", PAUSE, f"{REPOSITORY}:{OLD}",
                f"{REPOSITORY}:{NEW}", *BESIDE.values())
-        hand_over(archive)
-    say("the node has the images")
+        load(archive)
+    say("the cluster has the images")
 
 
 def take_cluster(programs):
@@ -58,14 +63,16 @@ def take_cluster(programs):
     if os.environ.get("KUBECONFIG"):
         words = shlex.split(os.environ.get("CORTANA_CLUSTER_IMPORT", ""))
         if words:
-            make_images(lambda archive: subprocess.run([*words, archive], check=True))
+            make_images()
+            hand_over_images(lambda archive: subprocess.run([*words, archive], check=True))
         return Kubernetes("kubectl", os.environ["KUBECONFIG"]), None
     if os.geteuid() != 0:
         sys.exit("without KUBECONFIG a cluster is made here, which needs root")
+    make_images()
     node = Node(programs)
     try:
         node.start()
-        make_images(node.import_images)
+        hand_over_images(node.import_images)
         node.join()
     except BaseException:
         node.end()
@@ -83,9 +90,9 @@ class Count:
             step(*arguments)
             self.passed += 1
             return True
-        except (AssertionError, Refused, subprocess.SubprocessError) as problem:
+        except Exception as problem:  # noqa: BLE001: what is unexpected fails a step, too
             self.failed += 1
-            say(f"FAILED: {problem}")
+            say(f"FAILED: {problem!r}")
             return False
 
 

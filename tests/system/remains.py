@@ -16,6 +16,8 @@ def rows(query, video):
 
 
 def objects(store, video):
-    """Checksums of its objects but the original, by key. `store` is a StoreClient."""
+    """Checksums of its objects but the original, by key; of lists only that they are there, for they name the video.
+    `store` is a StoreClient."""
     keys = [key for key in store.keys() if video in key and "/original/" not in key]
-    return {re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", key): store.get(key=key)["sha256"] for key in keys}
+    return {re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "ID", key): "a list" if key.endswith(".json") else store.get(key=key)["sha256"]
+            for key in keys}
