@@ -252,11 +252,30 @@ static void hand_out(struct cv_decoder *decoder, int64_t duration_us,
     };
 }
 
+/* How long the picture that is held lasts by the end that an MP4's index gives its track; 0 where nothing says so, or
+ * the end is further away than a clock may step. The packet's own duration is of no help where pictures are decoded out
+ * of their order: it is the distance to the packet that is decoded next. */
+static int64_t duration_to_track_end_us(const struct cv_decoder *decoder)
+{
+    const struct cv_input *input = decoder->input;
+    const AVStream *stream = input->video;
+    if (strcmp(input->info.container, "mov") != 0 || input->cut_off ||
+        stream->duration == AV_NOPTS_VALUE || stream->start_time == AV_NOPTS_VALUE) {
+        return 0;
+    }
+    int64_t end = av_sat_add64(stream->start_time, stream->duration);
+    int64_t end_us = cv_input_time_us(input, stream, end), whole_us = input->info.duration_us;
+    int64_t duration_us = (end_us < whole_us ? end_us : whole_us) - decoder->held_us;
+    return duration_us <= CV_TIMELINE_STEP_US ? duration_us : 0;
+}
+
 /* What the container says of the last frame; where it says nothing, or no more than "one tick", the
  * distance of the frames before it, as long as that was no pause. */
 static int64_t last_duration(const struct cv_decoder *decoder)
 {
-    int64_t duration = decoder->held_source_duration_us;
+    int64_t duration = duration_to_track_end_us(decoder);
+    duration =
+        decoder->held_source_duration_us > duration ? decoder->held_source_duration_us : duration;
     int64_t end = decoder->input->info.duration_us;
     int64_t limit = cv_timeline_limit_us(&decoder->input->timeline);
     bool beyond = end > 0 && decoder->held_us + duration > end + decoder->last_interval_us;

@@ -230,7 +230,7 @@ AWKWARD = {
     "dolbyVision-hdr.MOV": ("720x1280", 4, 0.133),
     "edit_list_positive_shift.mp4": ("1920x1080", 270, 10.005),
     "hlg10-color-test.mp4": ("1920x1080", 9, 0.3),
-    "iibbibb_editlist_videoonly.mp4": ("704x576", 12, 12.0),
+    "iibbibb_editlist_videoonly.mp4": ("704x576", 12, 12.5),
     "internal_emulator_transformer_output_270_rotated.mp4": ("720x1280", 149, 4.972),
     "roadtrip-vp92-10bit.webm": ("426x240", 72, 3.002),
     "sample.avi": ("960x400", 96, 4.087),
