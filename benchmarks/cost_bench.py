@@ -138,6 +138,12 @@ class Bench:
                 count += 1
         return sizes, count
 
+    def thin_frames(self):
+        """A day later, when the scanner has left the frames that lines are shown with."""
+        self.pipeline.query("UPDATE cortana.frames_to_thin SET read_at = now() - interval '25 hours'")
+        subprocess.run([self.pipeline.program("scanner-worker")], env=self.pipeline.environment, check=True,
+                       stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def run_video(self, source):
         """The id of a video that went through the pipeline, and the CPU seconds of each stage."""
         video = self.pipeline.submit(source.path)
@@ -190,6 +196,10 @@ def cost(bench, source):
     video, first = one_round(bench, source)
     after = bench.rows()
     tell_cpu(source, [first] + [one_round(bench, source)[1] for _ in range(ROUNDS - 1)])
+    sizes, objects = bench.bytes_and_objects(video)
+    tell(f"{source.name}: frames, for a day", "MB", sizes["frames"] / source.hours / 1e6)
+    tell(f"{source.name}: objects, for a day", "objects", objects / source.hours)
+    bench.thin_frames()
     sizes, objects = bench.bytes_and_objects(video)
     for kind in KINDS.values():
         peer = (first["five's bytes"] / source.hours / 1e6, "ffmpeg, 5 commands") if kind == KINDS["videos/proxy"] else ()

@@ -53,6 +53,7 @@ static const struct {
     {"CORTANA_SETTLE_MS", false},
     {"CORTANA_OWNER", false},
     {"CORTANA_CLIP_DAYS", false},
+    {"CORTANA_FRAME_DAYS", false},
     {"CORTANA_LISTEN", false},
     {"CORTANA_API_LISTEN", false},
     {"CORTANA_JWT_SECRET", true},

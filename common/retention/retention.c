@@ -1,15 +1,22 @@
 #include "common/retention/retention.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     CLIP_DAYS = 30,
-    CLIP_DAYS_MAX = 36500, /* a century */
+    FRAME_DAYS = 1,   /* a person may still look at what a video was read from */
+    DAYS_MAX = 36500, /* a century */
 };
 
 int cv_clip_days(int64_t *ret_days, struct cv_error *error)
 {
-    return cv_env_int("CORTANA_CLIP_DAYS", CLIP_DAYS, 0, CLIP_DAYS_MAX, ret_days, error);
+    return cv_env_int("CORTANA_CLIP_DAYS", CLIP_DAYS, 0, DAYS_MAX, ret_days, error);
+}
+
+int cv_frame_days(int64_t *ret_days, struct cv_error *error)
+{
+    return cv_env_int("CORTANA_FRAME_DAYS", FRAME_DAYS, 0, DAYS_MAX, ret_days, error);
 }
 
 /* The object first: whoever is stopped in between finds the job's row unmarked, and does it again. */
@@ -42,5 +49,89 @@ int cv_clips_expire(struct cv_db *db, struct cv_store *store, int64_t days, int6
                                     video_id, key);
         *ret_removed += result == 0;
     }
+    return result;
+}
+
+static int compare_keys(const void *key, const void *other)
+{
+    return strcmp(key, *(const char *const *)other);
+}
+
+/* All objects under frames/ of a video but those of `shown`, which are in order. */
+static int remove_frames(struct cv_store *store, const char *video_id, const char **shown,
+                         size_t count, int64_t *ret_removed, struct cv_error *error)
+{
+    cv_auto_free char *prefix = NULL;
+    cv_auto_free char *continuation = NULL;
+    bool more = true;
+    int result = cv_object_folder(CV_OBJECT_FRAMES, video_id, &prefix, error);
+    while (result == 0 && more) {
+        cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
+        const char *doomed[CV_STORE_PAGE_MAX];
+        size_t doomed_count = 0;
+        result = cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &page, error);
+        for (size_t i = 0; result == 0 && i < page.count; i++) {
+            const char *key = page.entries[i].key;
+            if (!bsearch(key, shown, count, sizeof(*shown), compare_keys)) {
+                doomed[doomed_count++] = key;
+            }
+        }
+        if (result == 0 && doomed_count > 0) {
+            result = cv_store_delete_many(store, doomed, doomed_count, error);
+            *ret_removed += result == 0 ? (int64_t)doomed_count : 0;
+        }
+        free(continuation);
+        continuation = cv_take(page.continuation);
+        more = continuation != NULL;
+    }
+    return result;
+}
+
+/* Within a transaction. *ret_found: there was a video. */
+static int thin_one(struct cv_db *db, struct cv_store *store, const char *days, bool *ret_found,
+                    int64_t *ret_removed, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *due = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result =
+        cv_db_run(db, &due, error, "SELECT lock_frames_to_thin($1::int) AS video_id", days);
+    const char *video_id = result == 0 ? cv_db_text(due, 0, "video_id") : NULL;
+    *ret_found = video_id != NULL;
+    if (!video_id) {
+        return result;
+    }
+    result = cv_db_run(db, &rows, error, "SELECT thin_frames($1::uuid) AS key", video_id);
+    if (result != 0) {
+        return result;
+    }
+    size_t count = (size_t)cv_db_rows(rows);
+    cv_auto_free const char **shown = calloc(count + 1, sizeof(*shown));
+    if (!shown) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu frames", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        shown[i] = cv_db_text(rows, (int)i, "key");
+    }
+    return remove_frames(store, video_id, shown, count, ret_removed, error);
+}
+
+/* The objects go before the transaction that says so ends: whoever is stopped in between finds the video again. */
+int cv_frames_thin(struct cv_db *db, struct cv_store *store, int64_t days, struct cv_cancel *cancel,
+                   int64_t *ret_removed, struct cv_error *error)
+{
+    char days_text[24];
+    bool found = days > 0;
+    int result = 0;
+    *ret_removed = 0;
+    (void)snprintf(days_text, sizeof(days_text), "%lld", (long long)days);
+    while (result == 0 && found && cv_cancel_level(cancel) == CV_CANCEL_NONE) {
+        result = cv_db_begin(db, error);
+        if (result != 0) {
+            return result;
+        }
+        result = thin_one(db, store, days_text, &found, ret_removed, error);
+        result = result ? result : cv_db_commit(db, error);
+    }
+    cv_db_rollback(db);
     return result;
 }

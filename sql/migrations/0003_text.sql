@@ -146,11 +146,12 @@ CREATE TABLE kept_frames (
     PRIMARY KEY (video_id, t_ms)
 );
 COMMENT ON TABLE kept_frames IS
-    'Pictures of a video in which its content differs from the one before: what its text was read from.';
+    'Pictures of a video in which its content differs from the one before: what its text was read from. Some time after '
+    'that those that show a line which no other of them shows are left.';
 COMMENT ON COLUMN kept_frames.video_id IS 'The video.';
 COMMENT ON COLUMN kept_frames.t_ms IS 'Time of the picture itself, in milliseconds.';
 COMMENT ON COLUMN kept_frames.t_start IS 'When what it shows appeared, in milliseconds.';
-COMMENT ON COLUMN kept_frames.t_end IS 't_start of the next one, or the end of the video.';
+COMMENT ON COLUMN kept_frames.t_end IS 'When the next change appeared, or the end of the video.';
 COMMENT ON COLUMN kept_frames.key IS 'Key of the object, a JPEG. It may have been cleared away.';
 
 ALTER TABLE kept_frames ENABLE ROW LEVEL SECURITY;
@@ -160,6 +161,21 @@ CREATE POLICY kept_frames_service ON kept_frames TO service_role USING (true) WI
 REVOKE ALL ON kept_frames FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON kept_frames TO authenticated;
 GRANT ALL ON kept_frames TO service_role;
+
+CREATE TABLE cortana.frames_to_thin (
+    video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
+    read_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE cortana.frames_to_thin IS
+    'Videos that have been read since their frames were last thinned out, which the scanner does.';
+COMMENT ON COLUMN cortana.frames_to_thin.video_id IS 'The video.';
+COMMENT ON COLUMN cortana.frames_to_thin.read_at IS 'When its text was replaced the last time.';
+
+CREATE INDEX frames_to_thin_read ON cortana.frames_to_thin (read_at);
+
+ALTER TABLE cortana.frames_to_thin ENABLE ROW LEVEL SECURITY;
+CREATE POLICY frames_to_thin_service ON cortana.frames_to_thin TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.frames_to_thin TO service_role;
 
 CREATE TABLE cortana.pending_readings (
     video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
@@ -248,6 +264,8 @@ BEGIN
         WHERE e.normalized_value <> excluded.normalized_value
     )
     SELECT cardinality(incoming), count(*) INTO segment_count, entity_count FROM found;
+    INSERT INTO frames_to_thin (video_id) VALUES (p_video_id)
+    ON CONFLICT (video_id) DO UPDATE SET read_at = excluded.read_at;
     PERFORM refresh_search_materialized(p_video_id);
     PERFORM settle_video(p_video_id);
 END

@@ -700,6 +700,51 @@ $$;
 COMMENT ON FUNCTION cortana.mark_clip_removed IS
     'Records in the results of the jobs of a clip when the clip was removed from the store.';
 
+CREATE FUNCTION cortana.lock_frames_to_thin(p_days int) RETURNS uuid
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    -- A job refers to its video, so that none can be added while the video's row is locked.
+    SELECT v.id FROM frames_to_thin f JOIN videos v ON v.id = f.video_id
+    WHERE f.read_at < now() - make_interval(days => p_days)
+      AND NOT EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id
+                      AND (j.status IN ('queued', 'processing') OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))
+      AND NOT EXISTS (SELECT FROM runs r WHERE r.video_id = v.id AND r.status = 'running')
+    ORDER BY f.read_at LIMIT 1
+    FOR UPDATE OF v SKIP LOCKED
+$$;
+COMMENT ON FUNCTION cortana.lock_frames_to_thin IS
+    'Returns a video that was read more than p_days ago and that nothing works on, and locks it until the transaction '
+    'ends; null: there is none.';
+
+CREATE FUNCTION cortana.thin_frames(p_video_id uuid) RETURNS SETOF text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    line record;
+    frame int;
+    shown int[] := '{}';
+BEGIN
+    -- Lines by their ends: the last picture of a line that no chosen one shows is shown by most of those that end later.
+    FOR line IN SELECT DISTINCT s.t_start, s.t_end FROM segments s WHERE s.video_id = p_video_id ORDER BY s.t_end, s.t_start LOOP
+        CONTINUE WHEN frame >= line.t_start;
+        frame := coalesce(
+            (SELECT f.t_ms FROM kept_frames f
+             WHERE f.video_id = p_video_id AND f.t_ms >= line.t_start AND f.t_start < line.t_end ORDER BY f.t_ms DESC LIMIT 1),
+            (SELECT f.t_ms FROM kept_frames f
+             WHERE f.video_id = p_video_id AND f.t_ms < line.t_start ORDER BY f.t_ms DESC LIMIT 1));
+        shown := shown || frame;
+    END LOOP;
+    DELETE FROM kept_frames f WHERE f.video_id = p_video_id AND f.t_ms <> ALL (shown);
+    DELETE FROM frames_to_thin f WHERE f.video_id = p_video_id;
+    RETURN QUERY SELECT f.key FROM kept_frames f WHERE f.video_id = p_video_id ORDER BY f.key COLLATE "C";
+END
+$$;
+COMMENT ON FUNCTION cortana.thin_frames IS
+    'Keeps as few frames of a video as show each of its lines, as line_frame() finds them. Returns their keys, in order of '
+    'bytes; the caller removes the other objects under frames/ before it commits.';
+
 CREATE FUNCTION cortana.prune_object_notes() RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -723,4 +768,5 @@ GRANT EXECUTE ON FUNCTION time_ordered_uuid, cortana.note_objects, announce_uplo
     cortana.compare_original, cortana.undigested_twins, cortana.unseen_originals,
     cortana.mark_original_missing, reprocess_video, cortana.enqueue_object_removal, delete_video,
     cortana.remove_objects_again, cortana.settle_object_removal, cortana.expired_clips,
-    cortana.mark_clip_removed, cortana.prune_object_notes TO service_role;
+    cortana.mark_clip_removed, cortana.lock_frames_to_thin, cortana.thin_frames,
+    cortana.prune_object_notes TO service_role;

@@ -390,42 +390,48 @@ END
 $$;
 COMMENT ON FUNCTION api.crop IS 'GET /segments/{id}/crop: the line as it was read, a piece of a pack of pictures.';
 
-CREATE FUNCTION api.frame_at(p_video_id uuid, p_t_ms int) RETURNS api.answer
-LANGUAGE plpgsql STABLE
+CREATE FUNCTION api.frame_answer(p_frame kept_frames) RETURNS api.answer
+LANGUAGE sql STABLE
+RETURN CASE WHEN p_frame.key IS NULL THEN api.not_found()
+            ELSE ROW(200, NULL, jsonb_build_object('X-Frame-Time', p_frame.t_ms::text),
+                     jsonb_build_object('object', p_frame.key))::api.answer END;
+COMMENT ON FUNCTION api.frame_answer IS 'A kept picture, with the time of which it is.';
+
+CREATE FUNCTION api.line_frame(p_video_id uuid, p_t_start int, p_t_end int) RETURNS kept_frames
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    frame kept_frames;
-BEGIN
-    -- The picture of what is on screen then; behind the last change that was kept, that one.
-    SELECT f.* INTO frame FROM kept_frames f
-    WHERE f.video_id = p_video_id AND f.t_start <= p_t_ms ORDER BY f.t_start DESC, f.t_ms DESC LIMIT 1;
-    IF frame.key IS NULL THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN ROW(200, NULL, jsonb_build_object('X-Frame-Time', frame.t_ms::text),
-               jsonb_build_object('object', frame.key))::api.answer;
-END
+    (SELECT f.* FROM kept_frames f WHERE f.video_id = p_video_id AND f.t_ms >= p_t_start AND f.t_start < p_t_end
+     ORDER BY f.t_ms LIMIT 1)
+    UNION ALL
+    (SELECT f.* FROM kept_frames f WHERE f.video_id = p_video_id AND f.t_ms < p_t_start
+     ORDER BY f.t_ms DESC LIMIT 1)
+    ORDER BY t_ms DESC LIMIT 1
 $$;
-COMMENT ON FUNCTION api.frame_at IS 'The kept picture that shows what a video shows at a time.';
+COMMENT ON FUNCTION api.line_frame IS
+    'The first kept picture of the time in which a line is seen; where there is none, the last one before. '
+    'thin_frames() keeps one for each line.';
 
 CREATE FUNCTION api.segment_frame(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    line segments;
-BEGIN
-    SELECT s.* INTO line FROM segments s WHERE s.id = (p ->> 'id')::uuid;
-    RETURN api.frame_at(line.video_id, line.t_start);
-END
+    SELECT api.frame_answer(f) FROM (VALUES ((p ->> 'id')::uuid)) AS given (id)
+    LEFT JOIN segments s ON s.id = given.id
+    LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true
 $$;
-COMMENT ON FUNCTION api.segment_frame IS 'GET /segments/{id}/frame: the picture in which a line is first seen.';
+COMMENT ON FUNCTION api.segment_frame IS 'GET /segments/{id}/frame: a picture in which a line is seen.';
 
 CREATE FUNCTION api.frame(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
-RETURN api.frame_at((p ->> 'id')::uuid, (p ->> 't')::int);
-COMMENT ON FUNCTION api.frame IS 'GET /videos/{id}/frame: the kept picture of a time.';
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.frame_answer(f) FROM (VALUES ((p ->> 'id')::uuid)) AS given (id)
+    LEFT JOIN LATERAL (SELECT k.* FROM kept_frames k WHERE k.video_id = given.id
+                       ORDER BY k.t_start <= (p ->> 't')::int DESC, abs(k.t_start - (p ->> 't')::int) LIMIT 1) AS f ON true
+$$;
+COMMENT ON FUNCTION api.frame IS
+    'GET /videos/{id}/frame: the last kept picture whose content appeared by a time, else the first.';
 
 CREATE FUNCTION api.poster(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -535,18 +541,49 @@ $$;
 COMMENT ON FUNCTION api.hits IS
     'The best p_most lines for a query in the order of "sort": rank, time (by video and time within it) or newest.';
 
+CREATE FUNCTION api.box_at(s segments, p_t_ms int) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    t int := s.track[1];
+    x float8 := s.track[2];
+    y float8 := s.track[3];
+    share float8;
+BEGIN
+    IF s.track IS NULL THEN
+        share := greatest(least((p_t_ms - s.t_start)::float8 / nullif(s.t_end - s.t_start, 0), 1), 0);
+        RETURN CASE WHEN s.end_box IS NULL THEN s.bounding_box
+                    ELSE (SELECT jsonb_object_agg(b.key, round((b.value::int + coalesce(share, 0)
+                                     * ((s.end_box ->> b.key)::int - b.value::int))::numeric))
+                          FROM jsonb_each_text(s.bounding_box) AS b) END;
+    END IF;
+    FOR i IN 4 .. cardinality(s.track) BY 3 LOOP
+        share := least(greatest(p_t_ms - t, 0) / greatest(s.track[i], 1)::float8, 1);
+        t := t + s.track[i];
+        x := x + s.track[i + 1] * share;
+        y := y + s.track[i + 2] * share;
+        EXIT WHEN share < 1;
+    END LOOP;
+    RETURN s.bounding_box || jsonb_build_object('x', round(x), 'y', round(y));
+END
+$$;
+COMMENT ON FUNCTION api.box_at IS 'Where a line stands at a time, as segments.track and end_box have it.';
+
 CREATE FUNCTION api.hit_object(h api.hit) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'segment_id', h.segment_id, 'video_id', h.video_id, 'video_title', h.video_title, 'text', h.text,
     'snippet', api.marked(h.snippet), 't_start', h.t_start, 't_end', h.t_end, 'box', h.box, 'confidence', h.confidence,
     'language', h.language, 'rank', h.rank, 'match', h.match_kind,
-    'crop_url', (SELECT '/api/v1/segments/' || s.id || '/crop' FROM segments s
-                 WHERE s.id = h.segment_id AND s.crop_pack IS NOT NULL),
-    'frame_url', (SELECT '/api/v1/segments/' || h.segment_id || '/frame' FROM kept_frames f
-                  WHERE f.video_id = h.video_id AND f.t_start <= h.t_start LIMIT 1),
     'kinds', coalesce(h.kinds, (SELECT array_agg(DISTINCT e.entity_type ORDER BY e.entity_type) FROM entities e
-                                WHERE e.segment_id = h.segment_id), '{}'));
+                                WHERE e.segment_id = h.segment_id), '{}'))
+    || (SELECT jsonb_build_object(
+                   'crop_url', CASE WHEN s.crop_pack IS NOT NULL THEN '/api/v1/segments/' || h.segment_id || '/crop' END,
+                   'frame_url', CASE WHEN f.key IS NOT NULL THEN '/api/v1/segments/' || h.segment_id || '/frame' END,
+                   'frame_box', CASE WHEN f.key IS NOT NULL THEN api.box_at(s, f.t_ms) END)
+        FROM (SELECT) AS one LEFT JOIN segments s ON s.id = h.segment_id
+             LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true);
 COMMENT ON FUNCTION api.hit_object IS 'A hit as the API shows it.';
 
 CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_after int, p_limit int)

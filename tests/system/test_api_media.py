@@ -292,13 +292,26 @@ def test_the_pictures_of_a_line(gateway, shop):
     assert crop.headers["Cache-Control"] == "private, max-age=86400"
     assert gateway.ask(f"/segments/{hit['segment_id']}/crop", OWNER, If_None_Match=crop.headers["ETag"]).status == 304
     frame = read(gateway, hit["frame_url"], Authorization=f"Bearer {OWNER}")
-    assert (frame.status, frame.data, frame.headers["X-Frame-Time"]) == (200, b"frame", "40")
+    assert (frame.status, frame.data, frame.headers["X-Frame-Time"], hit["frame_box"]) == (200, b"frame", "40", hit["box"])
     assert frame.headers["Content-Type"] == "image/jpeg" and frame.headers["ETag"]
     assert gateway.ask(f"/videos/{own}/frame?t=899", OWNER).data == b"frame"
     (line, *_) = gateway.ask(f"/videos/{own}/segments", OWNER).json["items"]
     assert line["crop_url"] == hit["crop_url"]
     poster = read(gateway, gateway.ask(f"/videos/{own}", OWNER).json["poster_url"], Authorization=f"Bearer {OWNER}")
     assert (poster.status, poster.data) == (200, b"poster")
+
+
+@pytest.mark.parametrize(("t_ms", "x", "y"), [(0, 10, 50), (1000, 10, 50), (1500, 10, 40), (2000, 10, 30), (2500, 15, 30),
+                                              (9000, 20, 30)])
+def test_where_a_line_that_moved_is_in_a_picture(shop, place, t_ms, x, y):
+    row = {"t_start": 500, "t_end": 9000, "bounding_box": {"x": 10, "y": 50, "width": 7, "height": 5},
+           "track": [1000, 10, 50, 1000, 0, -20, 1000, 10, 0]}
+    for line in (row, {**row, "track": None}, {**row, "track": None, "end_box": {"x": 10, "y": 220, "width": 24, "height": 5}}):
+        box = place[1].value("SELECT api.box_at(jsonb_populate_record(NULL::segments, %s), %s)", json.dumps(line), t_ms)
+        late = max(t_ms - 500, 0) // 500
+        assert box == (
+            {"x": x, "y": y, "width": 7, "height": 5} if line["track"] else
+            {"x": 10, "y": 50 + 10 * late, "width": 7 + late, "height": 5} if line.get("end_box") else row["bounding_box"])
 
 
 def test_pictures_that_are_not_there(gateway, shop):

@@ -379,3 +379,53 @@ def test_clips_go_after_their_time(library):
     assert fresh in library.keys()
     library.run(CORTANA_CLIP_DAYS=7)
     assert fresh not in library.keys() and fresh_result()["removed_at"]
+
+
+# ---- frames ----------------------------------------------------------------------------------------
+
+
+def line(t_start, t_end):
+    return {"text": f"line {t_start}", "language": "eng", "confidence": 0.9, "t_start": t_start, "t_end": t_end,
+            "bounding_box": {"x": 0, "y": 0, "width": 9, "height": 9}, "entities": []}
+
+
+def read(library, video):
+    """A frame a second, its picture 40 ms after what it shows appeared, and lines; when each line's frame is from."""
+    for t_start in range(0, 10000, 1000):
+        key = f"frames/{video}/{t_start + 40}.jpg"
+        library.put(key)
+        library.rows("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, %s, %s, %s, %s)",
+                     video, t_start + 40, t_start, t_start + 1000, key)
+    library.put(f"frames/{video}/40.json")
+    spans = [(0, 10000), (2000, 4000), (3500, 6000), (6010, 6030), (9500, 9600)]
+    library.rows("SELECT replace_video_text(%s, %s)", video, json.dumps([line(*span) for span in spans]))
+    library.rows("UPDATE frames_to_thin SET read_at = now() - interval '25 hours'")
+
+
+def frames_of_lines(library, video):
+    return {row["t_start"]: row["key"] for row in library.rows(
+        "SELECT s.t_start, (api.segment_frame(jsonb_build_object('id', s.id))).body ->> 'object' AS key"
+        " FROM segments s WHERE s.video_id = %s", video)}
+
+
+def test_of_frames_those_stay_that_show_each_line(library):
+    video, silent = library.add(), library.add()
+    read(library, video)
+    library.rows("SELECT replace_video_text(%s, '[]')", silent)
+    library.run(CORTANA_FRAME_DAYS=2)
+    library.run(CORTANA_FRAME_DAYS=0)
+    assert len(library.keys(f"frames/{video}/")) == 13, "not yet"
+    job = library.value("SELECT job_id FROM enqueue_job('clip_generate', '{}', %s)", video)
+    library.run()
+    assert len(library.keys(f"frames/{video}/")) == 13, "something works on it"
+    library.rows("SELECT cancel_job(%s)", job)
+    library.run()
+    kept = [f"frames/{video}/{t_ms}.jpg" for t_ms in (3040, 5040, 6040, 9040)]
+    assert library.keys(f"frames/{video}/") == kept
+    assert [row["key"] for row in library.rows("SELECT key FROM kept_frames ORDER BY t_ms")] == kept
+    assert frames_of_lines(library, video) == dict(zip((0, 2000, 3500, 6010, 9500), (kept[0], *kept)))
+    assert len(library.keys(f"frames/{silent}/")) == 2, "read just now"
+    library.rows("UPDATE frames_to_thin SET read_at = now() - interval '25 hours'")
+    library.run()
+    assert library.keys(f"frames/{silent}/") == [] and library.keys(f"frames/{video}/") == kept
+    assert library.rows("SELECT * FROM frames_to_thin") == []

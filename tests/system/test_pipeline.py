@@ -22,6 +22,20 @@ def pipeline(program, database, sql, store_dir, tmp_path):
     running.stop()
 
 
+def frames_after_a_day(pipeline, video, objects):
+    """How many frames are left when a scanner has run: all that are shown with lines, and nothing beside them."""
+    pipeline.query("UPDATE cortana.frames_to_thin SET read_at = now() - interval '25 hours'")
+    subprocess.run([pipeline.program("scanner-worker")], env=pipeline.environment, stdin=subprocess.DEVNULL, check=True)
+    shown = {body["object"] for body, in pipeline.query(
+        "SELECT (api.segment_frame(jsonb_build_object('id', s.id))).body FROM segments s WHERE s.video_id = %s", video)}
+    kept = {key for key, in pipeline.query("SELECT key FROM kept_frames WHERE video_id = %s", video)}
+    assert shown == kept
+    left = pipeline.objects()
+    assert {key for key in left if key.startswith("frames/")} == kept
+    assert left == {key: digest for key, digest in objects.items() if not key.startswith("frames/") or key in kept}
+    return len(kept)
+
+
 def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir):
     pipeline.start()
     video = pipeline.submit(fixtures_dir / "chat.mp4", VIDEO)
@@ -63,6 +77,7 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir)
     assert set(attempts) == {("succeeded", 0, True, True)}
 
     clip = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c00c1"
+    assert frames_after_a_day(pipeline, video, objects) < len(frames)
     job = pipeline.query("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)", json.dumps({
         "video_id": video, "clip_id": clip, "t_start": 4000, "t_end": 5000, "padding_ms": 500,
         "s3_original_path": f"videos/original/{video}/master.mp4"}), video)[0][0]

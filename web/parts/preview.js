@@ -39,7 +39,7 @@ class Preview extends Element {
         const {naturalWidth: width, naturalHeight: height} = event.target;
         const box = this.querySelector('.box');
         const part = (value, of) => `${100 * value / of}%`;
-        const {box: {x, y, width: w, height: h}} = this.hit;
+        const {frame_box: {x, y, width: w, height: h}} = this.hit; // the line may have moved by then
         for (const [name, value] of [['left', part(x, width)], ['top', part(y, height)], ['width', part(w, width)], ['height', part(h, height)]]) {
             box.style.setProperty(name, value);
         }

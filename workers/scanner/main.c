@@ -88,6 +88,12 @@ static int keep_house(struct scanner *scanner, struct cv_error *error)
     if (result == 0 && removed > 0) {
         cv_log(CV_LOG_INFO, "%lld clips have had their time", (long long)removed);
     }
+    result = result ? result
+                    : cv_frames_thin(scanner->db, scanner->store, scanner->frame_days,
+                                     scanner->daemon.cancel, &removed, error);
+    if (result == 0 && removed > 0) {
+        cv_log(CV_LOG_INFO, "%lld objects of frames have had their time", (long long)removed);
+    }
     result = result ? result : expire_old(scanner, error);
     return result ? result : cv_db_run(scanner->db, NULL, error, "SELECT prune_object_notes()");
 }
@@ -217,6 +223,7 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
                     : cv_env_int("CORTANA_HEARTBEAT_MS", HEARTBEAT_MS, HEARTBEAT_LEAST_MS,
                                  HEARTBEAT_MOST_MS, &scanner->heartbeat_ms, error);
     result = result ? result : cv_clip_days(&scanner->clip_days, error);
+    result = result ? result : cv_frame_days(&scanner->frame_days, error);
     result = result ? result : cv_store_job_log_days(&scanner->log_days, error);
     result = result ? result : cv_store_output_days(&scanner->output_days, error);
     scanner->owner_id = cv_env("CORTANA_OWNER", NULL);

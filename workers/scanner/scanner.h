@@ -21,6 +21,7 @@ struct scanner {
     int64_t output_days; /* of files that commands have written; 0: for ever */
     int64_t expire_at;   /* monotonic: when to look for old ones next */
     int64_t clip_days;
+    int64_t frame_days;   /* until the frames of a video that was read are thinned out */
     const char *owner_id; /* of what says by itself neither owner nor team; NULL: nobody */
     bool is_loop;         /* it has a row among the workers */
     int64_t heartbeat_ms; /* how often the row is written */
