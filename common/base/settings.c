@@ -49,6 +49,7 @@ static const struct {
     {"CORTANA_RENDITIONS", false},
     {"CORTANA_SEGMENTS", false},
     {"CORTANA_COPY", false},
+    {"CORTANA_COPY_CODECS", false},
     {"CORTANA_PROGRESSIVE", false},
     {"CORTANA_SETTLE_MS", false},
     {"CORTANA_OWNER", false},

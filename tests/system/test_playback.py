@@ -81,13 +81,13 @@ def play(store_dir, tmp_path):
     server.server_close()
 
 
-def numbered_clip(path, rate, seconds, options):
+def numbered_clip(path, rate, seconds, options, codec="libx264"):
     """Every picture says its number: ten bars, black or white, the lowest bit first."""
     bar = WIDTH // BITS
     return make_clip(path, f"-f lavfi -i color=black:s={WIDTH}x{HEIGHT}:r={rate}:d={seconds} "
                      f"-f lavfi -i sine=d={seconds} -vf "
                      f"geq=lum='16+219*mod(floor(N/pow(2\\,floor(X/{bar})))\\,2)':cb=128:cr=128 "
-                     f"-pix_fmt yuv420p -c:v libx264 {options} -c:a aac")
+                     f"-pix_fmt yuv420p -c:v {codec} {options} -c:a aac")
 
 
 def number(picture):
@@ -96,14 +96,18 @@ def number(picture):
     return sum((picture[row + bit * bar + bar // 2] > 128) << bit for bit in range(BITS))
 
 
-@pytest.mark.parametrize("rate, segments, copied", [(50, "ts", False), (30, "fmp4", False), (30, "fmp4", True)])
-def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate, segments, copied):
-    source = numbered_clip(tmp_path / "a.mp4", rate, 13, "-preset veryfast -bf 3 -g 137" if copied else "-preset ultrafast -bf 2")
+COPIED = {"libx264": "-preset veryfast -bf 3 -g 137", "libsvtav1": "-preset 12 -crf 30 -g 137 -svtav1-params scd=0"}
+
+
+@pytest.mark.parametrize("rate, segments, copied", [(50, "ts", None), (30, "fmp4", None), (30, "fmp4", "libx264"), (30, "fmp4", "libsvtav1")])
+def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, monkeypatch, rate, segments, copied):
+    monkeypatch.setenv("CORTANA_COPY_CODECS", "av1")
+    source = numbered_clip(tmp_path / "a.mp4", rate, 13, COPIED.get(copied, "-preset ultrafast -bf 2"), copied or "libx264")
     stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240],
-                             segments=segments, copy=copied)
+                             segments=segments, copy=bool(copied))
     assert code == 0 and stage.check_output(), result
-    assert [r["copied"] for r in result["renditions"]] == [copied, False]
+    assert [r["copied"] for r in result["renditions"]] == [bool(copied), False]
     frames = [0, 1, rate * 4 - 1, rate * 4, rate * 7 + 3, rate * 11 + 7]
     seen = play(result["s3_proxy_path"], [(frame + 0.5) / rate for frame in frames])
     assert seen["errors"] == []

@@ -97,6 +97,26 @@ static int read_flag(const json_t *payload, const char *key, const char *variabl
     return result;
 }
 
+/* "hevc,av1" */
+static int read_codecs(struct transcode_request *request, struct cv_error *error)
+{
+    static const char variable[] = "CORTANA_COPY_CODECS";
+    const char *text = cv_env(variable, "");
+    while (*text != '\0') {
+        size_t length = strcspn(text, ",");
+        bool is_hevc = length == 4 && strncmp(text, "hevc", length) == 0;
+        bool is_av1 = length == 3 && strncmp(text, "av1", length) == 0;
+        if (!is_hevc && !is_av1) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION, "%s: codecs are among hevc, av1",
+                           variable);
+        }
+        request->copies_hevc = request->copies_hevc || is_hevc;
+        request->copies_av1 = request->copies_av1 || is_av1;
+        text += length + (text[length] == ',');
+    }
+    return 0;
+}
+
 int transcode_read_request(const json_t *payload, struct transcode_request *request,
                            struct cv_error *error)
 {
@@ -106,6 +126,7 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
                     : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
     result = result ? result : read_short_sides(payload, request, error);
     result = result ? result : read_format(payload, request, error);
+    result = result ? result : read_codecs(request, error);
     result = result ? result
                     : read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false,
                                 &request->progressive, error);

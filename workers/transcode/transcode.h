@@ -34,6 +34,7 @@ struct transcode_request {
     bool progressive; /* the smallest rendition can be played while the rest is under way */
     bool copies;      /* the original's own pictures may be the largest rendition; of a chunk and
                          of a join: the plan has found that they can be */
+    bool copies_hevc, copies_av1; /* CORTANA_COPY_CODECS: their pictures may be, too */
     const char *encoded_because; /* why the plan has found that they cannot; NULL: it did not say */
 };
 

@@ -163,9 +163,9 @@ static int join_head(struct cv_ladder *ladder, size_t rendition, const char *lin
                      struct cv_error *error)
 {
     struct cv_ladder_joined *joined = &ladder->joined[rendition];
-    char name[CV_LADDER_NAME_SIZE], own[CV_LADDER_NAME_SIZE], codec[32];
+    char name[CV_LADDER_NAME_SIZE], own[CV_LADDER_NAME_SIZE], codec[64];
     int64_t frames;
-    if (sscanf(line, "rendition %15s %31s %" SCNd64, name, codec, &frames) != 3 ||
+    if (sscanf(line, "rendition %15s %63s %" SCNd64, name, codec, &frames) != 3 ||
         strcmp(name, cv_ladder_names(ladder, rendition, own).name) != 0 || frames < 1 ||
         frames > FRAMES_MAX) {
         return fail_text(ladder, line, error);

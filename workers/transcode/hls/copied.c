@@ -19,14 +19,40 @@ size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
                   : cv_ladder_plan(width, height, sides, count, sizes);
 }
 
+/* What lies in the setting: H.264 is what every browser plays. Others need a rendition beside them that is. */
+static const char *refuse_codec(const struct cv_ladder_params *params, enum AVCodecID codec,
+                                size_t renditions)
+{
+    bool is_hevc = codec == AV_CODEC_ID_HEVC, is_av1 = codec == AV_CODEC_ID_AV1;
+    if (codec == AV_CODEC_ID_H264) {
+        return NULL;
+    }
+    if (!is_hevc && !is_av1) {
+        return "it is not H.264";
+    }
+    if (is_hevc ? !params->copies_hevc : !params->copies_av1) {
+        return is_hevc ? "it is HEVC, which CORTANA_COPY_CODECS does not name"
+                       : "it is AV1, which CORTANA_COPY_CODECS does not name";
+    }
+    return renditions < 2
+               ? "some browsers do not play its codec, and no smaller rendition is asked for"
+               : NULL;
+}
+
 bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
                      char reason[CV_LADDER_REASON_SIZE])
 {
     struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX];
-    bool has_size = cv_ladder_sizes(params, true, sizes) > 0;
+    size_t count = cv_ladder_sizes(params, true, sizes);
+    bool has_size = count > 0;
     const char *refusal = params->format != CV_SEGMENT_MP4 ? "segments of MPEG-TS are asked for"
                           : !has_size                      ? "no rendition of its size is asked for"
                                                            : NULL;
+    const char *other = refuse_codec(params, codec->codec_id, count);
+    if (other) {
+        (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", other);
+        return false;
+    }
     int max_rate = has_size ? sizes[0].max_rate : INT_MAX;
     if (!cv_copy_suits(params->source, codec, params->source_bytes, max_rate, reason)) {
         return false; /* what lies in the source comes before what was asked for */

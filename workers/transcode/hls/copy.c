@@ -3,13 +3,7 @@
 #include <string.h>
 
 enum {
-    PROFILE_BASELINE = 66,
-    PROFILE_MAIN = 77,
-    PROFILE_HIGH = 100,
-    CONSTRAINED = 0x40, /* constraint_set1_flag: no slices in any order, which browsers cannot */
-    LEVEL_MAX = 52,     /* what browsers and their hardware decode */
     FRAME_RATE_MAX = 61,
-    MACROBLOCK = 16,
     PEAK_TO_MEAN = 2,
     GROUP_BYTES_MAX = 64 << 20, /* 10 s at 50 Mbit/s: what waits in memory */
 };
@@ -28,7 +22,7 @@ struct times {
 };
 
 struct cv_copy {
-    struct cv_h264_sets sets;
+    struct cv_coded coded;
     struct cv_segments *segments;
     int max_rate;
     struct picture *group; /* since the newest key picture, in decoding order */
@@ -45,51 +39,6 @@ struct cv_copy {
 
 /* ---- what the header says -------------------------------------------------------------------- */
 
-/* Macroblocks of a picture, by the highest level that bears no more (ITU-T H.264 table A-1). */
-static int macroblocks_of(int level)
-{
-    static const struct {
-        int level, macroblocks;
-    } levels[] = {
-        {10, 99},   {20, 396},  {21, 792},  {30, 1620},  {31, 3600},
-        {32, 5120}, {41, 8192}, {42, 8704}, {50, 22080}, {LEVEL_MAX, 36864},
-    };
-    for (size_t i = 0; i < CV_COUNT(levels); i++) {
-        if (level <= levels[i].level) {
-            return levels[i].macroblocks;
-        }
-    }
-    return 0;
-}
-
-static const char *refuse_sets(const struct cv_h264_sets *sets, const AVCodecParameters *codec)
-{
-    int sequences = 0;
-    for (size_t i = 0; i < sets->count; i++) {
-        struct cv_h264_sps sps;
-        if (sets->sets[i].type != CV_H264_SPS) {
-            continue;
-        }
-        if (++sequences > 1 || !cv_h264_sps_read(&sets->sets[i], &sps)) {
-            return "its parameter sets are not those of one sequence";
-        }
-        bool known = sps.profile == PROFILE_MAIN || sps.profile == PROFILE_HIGH ||
-                     (sps.profile == PROFILE_BASELINE && (sps.constraints & CONSTRAINED));
-        if (!known || sps.chroma_format != 1 || sps.bit_depth != 8) {
-            return "browsers do not play its profile of H.264";
-        }
-        if (!sps.frames_only) {
-            return "it may have interlaced pictures";
-        }
-        int columns = (codec->width + MACROBLOCK - 1) / MACROBLOCK;
-        int rows = (codec->height + MACROBLOCK - 1) / MACROBLOCK;
-        if (columns * rows > macroblocks_of(sps.level)) {
-            return "its pictures do not fit its level of H.264";
-        }
-    }
-    return NULL;
-}
-
 static const char *refuse_picture(const struct cv_media_info *source,
                                   const AVCodecParameters *codec)
 {
@@ -97,14 +46,13 @@ static const char *refuse_picture(const struct cv_media_info *source,
     bool square = source->sample_aspect.num == source->sample_aspect.den;
     bool indexed =
         strcmp(source->container, "mov") == 0 || strcmp(source->container, "matroska") == 0;
-    if (codec->codec_id != AV_CODEC_ID_H264) {
-        return "it is not H.264";
-    }
     if (!indexed) {
         return "its container is neither MP4 nor Matroska";
     }
-    if (codec->format != AV_PIX_FMT_YUV420P && codec->format != AV_PIX_FMT_YUVJ420P) {
-        return "its pictures are not 4:2:0 of 8 bits";
+    bool is_deep = codec->format == AV_PIX_FMT_YUV420P10 && codec->codec_id != AV_CODEC_ID_H264;
+    if (codec->format != AV_PIX_FMT_YUV420P && codec->format != AV_PIX_FMT_YUVJ420P && !is_deep) {
+        return codec->codec_id == AV_CODEC_ID_H264 ? "its pictures are not 4:2:0 of 8 bits"
+                                                   : "its pictures are not 4:2:0 of 8 or 10 bits";
     }
     if (!upright || !square || source->interlaced || source->high_dynamic_range) {
         return !upright             ? "its pictures have to be turned"
@@ -125,14 +73,14 @@ bool cv_copy_suits(const struct cv_media_info *source, const AVCodecParameters *
     double rate = source->duration_us > 0
                       ? 8.0 * (double)bytes * AV_TIME_BASE / (double)source->duration_us
                       : 0;
-    cv_auto(cv_h264_sets_deinit) struct cv_h264_sets sets = {0};
+    cv_auto(cv_coded_deinit) struct cv_coded coded = {0};
     if (!refusal && (source->duration_us <= 0 || rate > max_rate)) {
         refusal = "it has more bits a second than a rendition of its size may";
     }
-    if (!refusal && !cv_h264_sets_read(&sets, codec->extradata, (size_t)codec->extradata_size)) {
+    if (!refusal && !cv_coded_open(&coded, codec)) {
         refusal = "its parameter sets cannot be read";
     }
-    refusal = refusal ? refusal : refuse_sets(&sets, codec);
+    refusal = refusal ? refusal : cv_coded_refusal(&coded, codec);
     if (refusal) {
         (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", refusal);
     }
@@ -163,7 +111,6 @@ static int open_segments(struct cv_copy *copy, const struct cv_copy_params *para
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
     }
     codec->codec_type = AVMEDIA_TYPE_VIDEO;
-    codec->codec_id = AV_CODEC_ID_H264;
     codec->width = params->codec->width;
     codec->height = params->codec->height;
     codec->pix_fmt = params->codec->format;
@@ -173,7 +120,7 @@ static int open_segments(struct cv_copy *copy, const struct cv_copy_params *para
     codec->color_trc = params->codec->color_trc;
     codec->sample_aspect_ratio = (AVRational){1, 1};
     codec->time_base = (AVRational){1, CV_PLAYLIST_CLOCK};
-    int result = cv_h264_sets_write(&copy->sets, &codec->extradata, &codec->extradata_size, error);
+    int result = cv_coded_describe(&copy->coded, codec, error);
     struct cv_segments_params segments = {
         .name = params->name,
         .format = CV_SEGMENT_MP4,
@@ -189,8 +136,7 @@ int cv_copy_new(const struct cv_copy_params *params, struct cv_copy **ret_copy,
                 struct cv_error *error)
 {
     cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
-    if (!copy || !cv_h264_sets_read(&copy->sets, params->codec->extradata,
-                                    (size_t)params->codec->extradata_size)) {
+    if (!copy || !cv_coded_open(&copy->coded, params->codec)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
     }
     copy->max_rate = params->max_rate;
@@ -219,7 +165,7 @@ void cv_copy_free(struct cv_copy *copy)
     if (copy) {
         forget_group(copy);
         cv_segments_free(copy->segments);
-        cv_h264_sets_deinit(&copy->sets);
+        cv_coded_deinit(&copy->coded);
         free(copy->group);
         free(copy->keys.values);
         free(copy->expected.values);
@@ -325,7 +271,7 @@ static int write_group(struct cv_copy *copy, const int64_t *sorted, struct cv_er
         packet->flags = i == 0 ? AV_PKT_FLAG_KEY : 0;
         av_packet_free_side_data(packet);
         copy->frames++;
-        result = cv_h264_repack(&copy->sets, packet, error);
+        result = cv_coded_repack(&copy->coded, packet, error);
         result = result ? result : cv_segments_write(copy->segments, packet, error);
     }
     return result;
@@ -439,7 +385,7 @@ int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
     if (copy->reason[0] || copy->is_full) {
         return 0;
     }
-    enum cv_h264_picture kind = cv_h264_look(&copy->sets, packet);
+    enum cv_h264_picture kind = cv_coded_look(&copy->coded, packet);
     bool is_key = kind == CV_H264_PICTURE_IDR, is_timed = pts_us != AV_NOPTS_VALUE;
     int64_t ticks = is_timed ? av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE) : 0;
     if (!copy->has_begun && copy->from > 0 && !(is_key && is_timed && ticks >= copy->from)) {

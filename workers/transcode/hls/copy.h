@@ -9,6 +9,7 @@
 
 #include "common/media/media.h"
 
+#include "workers/transcode/hls/coded.h"
 #include "workers/transcode/hls/hls.h"
 #include "workers/transcode/hls/segments.h"
 

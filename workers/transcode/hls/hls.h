@@ -65,6 +65,7 @@ struct cv_ladder_params {
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
     const AVCodecParameters *copied; /* the source's stream, whose coded pictures are the largest
                                         rendition (cv_ladder_suits); NULL: all are encoded */
+    bool copies_hevc, copies_av1;    /* these may be copied, too */
     bool any_size;                   /* a copy may have a size that short_sides do not name */
     bool joins;                      /* made of chunks: cv_ladder_join and sound, no frames */
     cv_ladder_finished finished;
@@ -77,7 +78,7 @@ struct cv_rendition_summary {
     int64_t frames; /* shown; repeated ones included */
     int segments;
     int64_t bandwidth, average_bandwidth; /* bits per second: peak and mean, measured, no sound */
-    char codec[32];                       /* RFC 6381 */
+    char codec[64];                       /* RFC 6381 */
     bool copied;                          /* the source's own coded pictures */
 };
 
@@ -105,7 +106,7 @@ void cv_ladder_free(struct cv_ladder *ladder);
 CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
 
 /* Whether the source's coded pictures can be the largest rendition, as far as its header says:
- * fragmented MP4, H.264 that browsers play, upright, square pixels, progressive, at most 60 pictures
+ * fragmented MP4, H.264 (or HEVC or AV1, beside a smaller rendition) that browsers play, upright, square pixels, progressive, at most 60 pictures
  * a second, and no more bits a second than a rendition of its size may have. `reason` is written when they cannot. */
 bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
                      char reason[CV_LADDER_REASON_SIZE]);

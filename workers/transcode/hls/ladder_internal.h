@@ -16,7 +16,7 @@ struct cv_ladder_track {
 
 /* One rendition of a ladder that joins. */
 struct cv_ladder_joined {
-    char codec[32];
+    char codec[64];
     int64_t frames;
     struct cv_segment_list list;
 };

@@ -2,6 +2,8 @@
 
 #include "common/media/media.h"
 
+#include "workers/transcode/hls/coded.h"
+
 #include <inttypes.h>
 #include <libavutil/intreadwrite.h>
 #include <libavutil/opt.h>
@@ -349,7 +351,7 @@ static const struct cv_segment_writer_type writer_mp4 = {
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-enum { COPY_CHUNK = 64 * 1024, NAL_SPS = 7, SPS_PROFILE_BYTES = 3 };
+enum { COPY_CHUNK = 64 * 1024 };
 
 struct cv_segments {
     const struct cv_segment_writer_type *type;
@@ -359,7 +361,7 @@ struct cv_segments {
     AVRational clock;
     bool is_video;
     bool goes_on;
-    char codec[32];
+    char codec[CV_CODEC_NAME_SIZE];
     pthread_mutex_t lock;        /* of `list` and `announced` */
     struct cv_segment_list list; /* complete ones; keys of the current one, too */
     size_t announced;            /* segments that `files` knows: all but the newest */
@@ -391,24 +393,6 @@ bool cv_segments_wants_global_header(enum cv_segment_format format)
     return writer_of(format)->global_header;
 }
 
-/* The three bytes behind the type of the sequence parameter set, wherever it lies in Annex B data; a
- * configuration record of MP4 begins with its version and them. */
-static void name_h264(struct cv_segments *segments, const uint8_t *data, int size)
-{
-    if (size > SPS_PROFILE_BYTES && data[0] == 1) {
-        (void)snprintf(segments->codec, sizeof(segments->codec), "avc1.%02X%02X%02X", data[1],
-                       data[2], data[3]);
-        return;
-    }
-    for (int i = 0; i + 3 + SPS_PROFILE_BYTES < size; i++) {
-        if (data[i] == 0 && data[i + 1] == 0 && data[i + 2] == 1 && (data[i + 3] & 31) == NAL_SPS) {
-            (void)snprintf(segments->codec, sizeof(segments->codec), "avc1.%02X%02X%02X",
-                           data[i + 4], data[i + 5], data[i + 6]);
-            return;
-        }
-    }
-}
-
 int cv_segments_new(const struct cv_segments_params *params, struct cv_segments **ret_segments,
                     struct cv_error *error)
 {
@@ -427,7 +411,8 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         (void)snprintf(segments->codec, sizeof(segments->codec), "mp4a.40.2"); /* AAC-LC */
     }
     if (segments->is_video && segments->type->global_header) {
-        name_h264(segments, params->codec->extradata, params->codec->extradata_size);
+        cv_coded_name(params->codec->codec_id, params->codec->extradata,
+                      (size_t)params->codec->extradata_size, segments->codec);
     }
     int result = cv_format(&segments->name, error, "%s", params->name);
     struct cv_segment_writer_params writer_params = {
@@ -550,7 +535,7 @@ int cv_segments_write(struct cv_segments *segments, AVPacket *packet, struct cv_
     int result = 0;
     if (!segments->is_open || (is_key && pts >= segments->next_cut)) {
         if (segments->is_video && segments->codec[0] == '\0') {
-            name_h264(segments, packet->data, packet->size);
+            cv_coded_name(AV_CODEC_ID_H264, packet->data, (size_t)packet->size, segments->codec);
         }
         result = cut(segments, packet, pts, error);
     }

@@ -60,7 +60,7 @@ struct cv_hls_packets {
     int streams;
     bool is_video;
     int width, height;
-    char codec[32]; /* RFC 6381, from the bits; "" when there are no parameter sets */
+    char codec[64]; /* RFC 6381, from the bits; "" when there are no parameter sets */
 };
 
 void cv_hls_packets_deinit(struct cv_hls_packets *packets);
@@ -92,7 +92,7 @@ struct cv_hls_rendition {
     double most_frames; /* per second, of a segment of a second or more; else of all */
     int target;
     int width, height;
-    char codec[32];
+    char codec[64];
 };
 
 void cv_hls_rendition_deinit(struct cv_hls_rendition *rendition);

@@ -100,6 +100,26 @@ static int add(struct cv_hls_packets *packets, const AVFormatContext *format,
     return 0;
 }
 
+/* Profile, compatibilities with the first one as the lowest bit, tier and level, and bytes of constraints but for the
+ * zeros at their end. */
+static void name_hevc(struct cv_hls_packets *packets, const uint8_t *record)
+{
+    unsigned compatible = 0;
+    for (int i = 0; i < 32; i++) {
+        compatible |= (record[2 + i / 8] >> (7 - i % 8) & 1U) << i;
+    }
+    char *name = packets->codec, *end = name + sizeof(packets->codec);
+    name += snprintf(name, (size_t)(end - name), "hvc1.%d.%X.%s%d", record[1] & 31, compatible,
+                     record[1] & 0x20 ? "H" : "L", record[12]);
+    int last = 11;
+    while (last > 5 && record[last] == 0) {
+        last--;
+    }
+    for (int i = 6; i <= last; i++) {
+        name += snprintf(name, (size_t)(end - name), ".%X", record[i]);
+    }
+}
+
 static void read_stream(const AVFormatContext *format, struct cv_hls_packets *packets)
 {
     packets->streams = (int)format->nb_streams;
@@ -115,6 +135,15 @@ static void read_stream(const AVFormatContext *format, struct cv_hls_packets *pa
         /* An MP4's decoder configuration: version, profile, constraints, level. */
         (void)snprintf(packets->codec, sizeof(packets->codec), "avc1.%02X%02X%02X",
                        codec->extradata[1], codec->extradata[2], codec->extradata[3]);
+    }
+    if (codec->codec_id == AV_CODEC_ID_HEVC && codec->codec_tag == MKTAG('h', 'v', 'c', '1') &&
+        codec->extradata_size > 23) {
+        name_hevc(packets, codec->extradata);
+    }
+    if (codec->codec_id == AV_CODEC_ID_AV1 && codec->extradata_size >= 4) {
+        bool is_deep = codec->format == AV_PIX_FMT_YUV420P10;
+        (void)snprintf(packets->codec, sizeof(packets->codec), "av01.%d.%02d%c.%s", codec->profile,
+                       codec->level, codec->extradata[2] & 0x80 ? 'H' : 'M', is_deep ? "10" : "08");
     }
     if (codec->codec_id == AV_CODEC_ID_AAC && codec->sample_rate == 48000) {
         (void)snprintf(packets->codec, sizeof(packets->codec), "mp4a.40.%d", codec->profile + 1);
