@@ -1,5 +1,9 @@
 """Both overlays before an API server, by dry runs: nothing is started."""
 
+import copy
+import json
+import pathlib
+import subprocess
 import uuid
 
 from kubernetes import POD_SECURITY_FROM, Refused, say
@@ -70,3 +74,22 @@ def refuses(kubernetes, documents):
             else:
                 raise AssertionError(f"a pod with a wrong {word} is accepted")
     say(f"  refused: {', '.join(wrong)}")
+
+
+def fits_newest(programs, overlays):
+    """By the types of the newest Kubernetes whose libraries Debian has: no field and no version that it does not know."""
+    folder = programs / "newest"
+    subprocess.run([pathlib.Path(__file__).parent / "newest/build", folder], check=True)
+
+    def decode(documents):
+        return json.loads(subprocess.run([folder / "decode"], input=json.dumps({"items": documents}), text=True, check=True,
+                                         stdout=subprocess.PIPE).stdout)
+
+    for name, documents in overlays.items():
+        found = decode(documents)
+        assert found["known"] and not found["wrong"], found
+        say(f"  {name}: {found['known']} objects have the types of {(folder / 'version').read_text().strip()}; "
+            f"not Kubernetes' own: {', '.join(sorted(set(found['unknown'])))}")
+    (wrong,) = [copy.deepcopy(d) for d in of_kind(overlays["prod"], "Deployment") if d["metadata"]["name"] == "ocr"]
+    template_of(wrong)["spec"]["containers"][0]["memory"] = "1Gi"
+    assert "unknown field" in decode([wrong])["wrong"][0]
