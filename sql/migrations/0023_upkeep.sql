@@ -55,6 +55,7 @@ GRANT SELECT (webhook, expires_at) ON cortana.webhook_secrets TO cortana_upkeep;
 -- ---- what its worker does ----------------------------------------------------------------------------------
 
 GRANT INSERT, UPDATE ON jobs, cortana.job_outputs, cortana.ended_attempts, task_artifacts, workers, hosts, cortana.disk_status_log TO cortana_upkeep;
+GRANT DELETE ON cortana.disk_status_log TO cortana_upkeep;
 GRANT INSERT ON task_events TO cortana_upkeep;
 GRANT SELECT, INSERT, UPDATE ON cortana.locks TO cortana_upkeep;
 GRANT USAGE ON SEQUENCE cortana.job_lease_tokens, cortana.task_event_ids, cortana.job_sequence TO cortana_upkeep;

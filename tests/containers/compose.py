@@ -47,19 +47,33 @@ class Server:
         self.owner = str(uuid.uuid4())
         self.token = self.video = None
 
+    def variables(self):
+        return {"OBJECTS_GIB": "4", "CORTANA_PORT": str(self.port), "OBJECTS_PORT": str(self.s3_port)}
+
+    def container(self, service):
+        return f"{self.name}_{service}_1"
+
+    def start(self):
+        self.compose("up", "--no-build", "--detach")
+
+    def stop(self):
+        self.compose("down")
+
+    def remove(self):
+        self.compose("down", "--volumes")
+
     def compose(self, *words):
-        environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf"), "OBJECTS_GIB": "4",
-                       "CORTANA_PORT": str(self.port), "OBJECTS_PORT": str(self.s3_port)}
+        environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf"), **self.variables()}
         done = subprocess.run(["podman-compose", "-p", self.name, *words], cwd=ROOT, env=environment, text=True, check=False,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             raise RuntimeError(f"podman-compose {words}: {done.stdout[-2000:]}")
 
     def inside(self, service, *command):
-        return podman("exec", f"{self.name}_{service}_1", *command)
+        return podman("exec", self.container(service), *command)
 
     def has_ended(self, service):
-        return podman("inspect", "--format", "{{.State.Status}} {{.State.ExitCode}}", f"{self.name}_{service}_1") == "exited 0"
+        return podman("inspect", "--format", "{{.State.Status}} {{.State.ExitCode}}", self.container(service)) == "exited 0"
 
     def ask(self, path, body=None):
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
@@ -101,7 +115,7 @@ class Server:
 
 def up(server):
     began = time.monotonic()
-    server.compose("up", "--no-build", "--detach")
+    server.start()
     server.token = server.wait(lambda: token_of(server), "the gateway's container")
     server.wait(lambda: server.get("/videos?limit=1"), "the API")
     server.wait(lambda: server.has_ended("bucket"), "the bucket")
@@ -109,7 +123,7 @@ def up(server):
 
 
 def token_of(server):
-    return podman("exec", f"{server.name}_gateway_1", "cortana", "token", "--user", server.owner, check=False)
+    return podman("exec", server.container("gateway"), "cortana", "token", "--user", server.owner, check=False)
 
 
 def upload_to_clip(server):
@@ -142,7 +156,7 @@ def keep_house(server):
 
 
 def stop_and_start(server):
-    server.compose("down")
+    server.stop()
     up(server)
     assert server.get(f"/videos/{server.video}/segments")["items"] == server.found
     assert server.redirected(f"/videos/{server.video}/poster").startswith(b"\xff\xd8")
@@ -151,16 +165,17 @@ def stop_and_start(server):
 STEPS = [up, upload_to_clip, keep_house, stop_and_start]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def run_steps(make, steps, about):
+    """Each on a server that make() makes; the exit status."""
+    parser = argparse.ArgumentParser(description=about.split("\n")[0])
     parser.add_argument("--image", action="store_true", help="take the images that are there")
     if not parser.parse_args().image:
         make_programs()
     make_beside()
     assert podman("images", "--quiet", f"{REPOSITORY}:{OLD}")
-    server, passed, failed = Server(), 0, 0
+    server, passed, failed = make(), 0, 0
     try:
-        for step in STEPS:
+        for step in steps:
             say(step.__name__)
             step(server)
             passed += 1
@@ -169,10 +184,10 @@ def main():
         say(f"FAILED: {problem!r}")
         server.logs()
     finally:
-        server.compose("down", "--volumes")
+        server.remove()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_steps(Server, STEPS, __doc__))

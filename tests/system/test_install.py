@@ -173,3 +173,10 @@ def test_two_releases_of_one_tree_are_the_same_to_the_last_bit(tmp_path):
     assert re.fullmatch(r"[0-9a-f]{64}  cortana-vision-\d+\.\d+\.\d+\.tar\.gz\n", sums)
     assert sums == (tmp_path / "two/SHA256SUMS").read_text()
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "one", check=True)
+
+
+def test_quadlet_files_say_what_compose_says(tmp_path):
+    subprocess.run([ROOT / "scripts/quadlet", tmp_path], check=True)
+    made = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert len(made) > 20
+    assert made == {path.name: path.read_text() for path in (ROOT / "install/quadlet").iterdir()}, "scripts/quadlet install/quadlet"

@@ -86,6 +86,18 @@ def test_a_login_looks_at_everything(call, role):
         assert done.returncode == 0 and "denied" not in done.stdout, (command, done.stdout, done.stderr)
 
 
+@pytest.mark.parametrize("role", BOTH)
+def test_a_login_reports_a_disk(login, role):
+    """Once a minute, from its worker; the oldest report goes as the thousandth comes."""
+    connection = psycopg2.connect(login(role))
+    try:
+        cursor = connection.cursor()
+        cursor.execute("SELECT report_disk('node', '/work', 100, 5)")
+        assert cursor.fetchone() == ("emergency",)
+    finally:
+        connection.close()
+
+
 def test_upkeep_reads_no_text_and_no_secret(call, login):
     done = call("upkeep_login", "cortana", "search", "coffee")
     assert done.returncode == 1 and "permission denied" in done.stderr, done.stderr
