@@ -97,6 +97,12 @@ CV_MUST_CHECK int cv_fail_errno(struct cv_error *error, int error_number, const 
 CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char *format, ...)
     CV_PRINTF(3, 4);
 
+#ifdef __clang_analyzer__
+/* It reads one file at a time, and would go on behind a failure as if there were none. */
+#define cv_fail(...) (cv_fail(__VA_ARGS__), -1)
+#define cv_fail_errno(...) (cv_fail_errno(__VA_ARGS__), -1)
+#endif
+
 /* Says of a failure that what the work stands on refused (a store, a disk, a key, a clock), and not
  * the work itself. The verdict becomes CV_VERDICT_RETRY. It is a suspicion, because whoever raises an
  * error may be wrong or may lie: a worker looks at its store and disks by itself before it gives a

@@ -116,7 +116,7 @@ static char *skip_quoted_part(char *c)
         return c;
     }
     char *end = end_of_quoted(from, '"', is_escaped);
-    return *end ? end + (is_escaped ? 2 : 1) : end;
+    return *end == '\\' ? end + 2 : *end ? end + 1 : end;
 }
 
 static bool ends_bare(const char *c, bool is_line, bool is_json)

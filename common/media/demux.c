@@ -16,6 +16,10 @@ enum {
     ENCRYPTION_SCAN = 1024 * 1024,   /* where a protected file's sample entries are looked for */
     MEMORY_PROBE = 64 * 1024 * 1024, /* more than a real file's tables or one of its packets */
     AHEAD_BYTES = 4 * 1024 * 1024,   /* of packets that are read ahead */
+    /* Packets hold the file's bytes once, a few times where an edit list repeats some or blocks were
+     * compressed. Tables of a megabyte can name the same bytes for days. */
+    TIMES_MAX = 4,
+    TIMES_FREE = 64 * 1024, /* bytes besides, for small files */
 };
 
 /* A time stamp beyond this (three centuries) is none, and sums of those within it cannot overflow. */
@@ -225,6 +229,7 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     input->cancel = cancel;
     input->read_size = READ_FIRST;
     cv_timeline_reset(&input->timeline, 0);
+    input->timeline.file_bytes = source->size;
     input->format = avformat_alloc_context();
     if (!input->format) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a container");
@@ -289,7 +294,21 @@ static struct cv_moment moment_of(const struct cv_input *input, const AVPacket *
         .dts_us = moment_us(input, stream, packet->dts),
         .pts_us = moment_us(input, stream, packet->pts),
         .duration_us = duration_us > TIME_MAX_US ? TIME_MAX_US : duration_us,
+        .bytes = packet->size,
     };
+}
+
+static int count_bytes(struct cv_input *input, const AVPacket *packet, struct cv_error *error)
+{
+    input->packet_bytes += packet->size;
+    input->seek_bytes += packet->size;
+    if (input->seek_bytes > TIMES_MAX * input->source.size + TIMES_FREE) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
+                       "the file shows the same bytes again and again: %lld KiB of it make more "
+                       "than %lld KiB of pictures and sound",
+                       (long long)input->source.size >> 10, (long long)input->seek_bytes >> 10);
+    }
+    return 0;
 }
 
 /* Reads one more packet of the chosen streams behind those that were read ahead. */
@@ -313,7 +332,10 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
             break;
         }
         const AVStream *stream = input->format->streams[packet->stream_index];
-        input->packet_bytes += packet->size;
+        if (count_bytes(input, packet, error) != 0) {
+            av_packet_free(&packet);
+            return -1;
+        }
         cv_input_note_end(input, packet);
         if (stream == input->video || cv_input_track(input, stream) >= 0) {
             input->ahead[input->ahead_count++] = packet;
@@ -411,6 +433,7 @@ int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *erro
 {
     forget_ahead(input);
     cv_timeline_reset(&input->timeline, time_us > 0 ? time_us : 0);
+    input->seek_bytes = 0;
     const AVStream *stream = input->video;
     int64_t target = av_rescale_q(time_us + input->zero_us, AV_TIME_BASE_Q, stream->time_base);
     int result = -1;

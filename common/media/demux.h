@@ -46,6 +46,7 @@ struct cv_input {
     int64_t read_end_us;  /* the latest end of a packet that was read */
     bool cut_off;         /* the file ends before what it announces */
     int64_t packet_bytes; /* of all packets so far */
+    int64_t seek_bytes;   /* of those since the last seek */
 };
 
 /* Errors as for cv_decoder_open. */

@@ -64,8 +64,11 @@ bool cv_timeline_doubts(const struct cv_timeline *timeline, const struct cv_mome
 
 int64_t cv_timeline_limit_us(const struct cv_timeline *timeline)
 {
-    int64_t limit_us =
-        timeline->start_us + CV_TIMELINE_STILL_US + timeline->pictures * CV_TIMELINE_PICTURE_US;
+    int64_t by_count_us = timeline->pictures * CV_TIMELINE_PICTURE_US;
+    int64_t bytes = timeline->bytes < timeline->file_bytes ? timeline->bytes : timeline->file_bytes;
+    int64_t by_bytes_us = bytes * CV_TIMELINE_BYTE_US;
+    int64_t limit_us = timeline->start_us + CV_TIMELINE_STILL_US +
+                       (by_bytes_us < by_count_us ? by_bytes_us : by_count_us);
     for (size_t i = 1; i < CV_TIMELINE_STREAMS; i++) {
         int64_t heard_us = timeline->streams[i].last_us;
         if (heard_us != AV_NOPTS_VALUE && heard_us + CV_TIMELINE_STEP_US > limit_us) {
@@ -240,6 +243,7 @@ struct cv_timeline_verdict cv_timeline_judge(struct cv_timeline *timeline,
     const struct cv_moment *moment = &window[0];
     struct cv_timeline_stream *stream = &timeline->streams[moment->stream];
     timeline->pictures += moment->stream == 0;
+    timeline->bytes += moment->stream == 0 ? moment->bytes : 0;
     if (clock_us(moment) == AV_NOPTS_VALUE) {
         return (struct cv_timeline_verdict){0};
     }

@@ -12,9 +12,10 @@
  * - A long step ahead is believed where the rest of the file agrees with it: another stream has come
  *   as far, the packet before it claims to last that long, or the header claims a presentation that
  *   long; and no other stream goes on before it. Else the gap is closed.
- * - Nothing is believed beyond CV_TIMELINE_STILL_US and CV_TIMELINE_PICTURE_US for each picture,
- *   unless sound goes on as long; and no sound further ahead of the pictures than one step. So the
- *   length of a presentation is bounded by the number of its packets. */
+ * - Nothing is believed beyond CV_TIMELINE_STILL_US and CV_TIMELINE_PICTURE_US for each picture, or
+ *   CV_TIMELINE_BYTE_US for each of their bytes where that is less, unless sound goes on as long; and
+ *   no sound further ahead of the pictures than one step. So the length of a presentation is bounded
+ *   by its packets and their bytes. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@ enum {
     CV_TIMELINE_STEP_US = 10 * 1000 * 1000,       /* ffplay doubts the same of MPEG-TS */
     CV_TIMELINE_PAUSE_US = 10 * 60 * 1000 * 1000, /* where the file neither claims nor denies it */
     CV_TIMELINE_PICTURE_US = 60 * 1000 * 1000,    /* one picture may stand, in the mean */
+    CV_TIMELINE_BYTE_US = 250 * 1000,             /* a picture that is worth a minute has 240 */
 };
 #define CV_TIMELINE_STILL_US (INT64_C(3600) * 1000 * 1000) /* pictures may stand besides that */
 
@@ -33,6 +35,7 @@ enum {
 struct cv_moment {
     int stream; /* 0: pictures; 1 …: tracks of sound */
     int64_t dts_us, pts_us, duration_us;
+    int bytes;
 };
 
 struct cv_timeline_stream {
@@ -46,6 +49,8 @@ struct cv_timeline {
     bool restarts;      /* a format whose clocks start again at any time (AVFMT_TS_DISCONT) */
     bool sound_alone;   /* no pictures are read */
     int64_t pictures;   /* packets of pictures so far */
+    int64_t bytes;      /* of these packets */
+    int64_t file_bytes; /* of all the file; tables may name the same ones again and again */
     struct cv_timeline_stream streams[CV_TIMELINE_STREAMS];
 };
 

@@ -55,7 +55,7 @@ static int listen_at(const struct addrinfo *at, int *ret_fd, struct cv_error *er
 
 static int port_of(int fd)
 {
-    struct sockaddr_storage own;
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof(own);
     if (getsockname(fd, (struct sockaddr *)&own, &size) != 0) {
         return 0;

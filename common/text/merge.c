@@ -43,13 +43,13 @@ CV_DEFINE_CLEANUP_ADDRESS(struct keys, keys_deinit)
 /* What the track's readings agree on. */
 static struct cv_detection segment_of(const struct cv_tracks *tracks, const struct cv_track *track)
 {
-    const struct cv_reading *winner = NULL;
+    const struct cv_reading *winner = &tracks->readings[track->readings];
     double surety = 0, weight = 0;
     for (size_t i = track->readings; i != CV_NONE; i = tracks->readings[i].next) {
         const struct cv_reading *reading = &tracks->readings[i];
         surety += reading->surety;
         weight += reading->weight;
-        if (!winner || reading->votes > winner->votes ||
+        if (reading->votes > winner->votes ||
             (reading->votes == winner->votes &&
              strcmp(tracks->detections[reading->best].normalized,
                     tracks->detections[winner->best].normalized) < 0)) {

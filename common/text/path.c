@@ -10,7 +10,7 @@ void cv_path_deinit(struct cv_path *path)
 
 static int append(struct cv_path *path, int64_t t_ms, int x, int y, struct cv_error *error)
 {
-    if (path->count == path->capacity) {
+    if (!path->items || path->count == path->capacity) {
         size_t capacity = path->capacity ? path->capacity * 2 : 16;
         void *grown = realloc(path->items, capacity * sizeof(*path->items));
         if (!grown) {

@@ -518,19 +518,20 @@ static int find_secret(void)
         word[i] = backwards[length - 1 - i];
     }
     cv_auto_file FILE *maps = fopen("/proc/self/maps", "re");
-    cv_auto_fd int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     char line[512];
     bool found = false;
     while (maps && fgets(line, sizeof(line), maps)) {
         unsigned long from = 0, to = 0;
         char rights[5] = "";
-        if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || rights[1] != 'w' ||
+        if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || strncmp(rights, "rw", 2) != 0 ||
             to - from > (64UL << 20)) {
             continue;
         }
         cv_auto_free char *copy = malloc(to - from);
-        ssize_t count = copy ? pread(memory, copy, to - from, (off_t)from) : 0;
-        const char *at = copy, *end = copy + (count > 0 ? count : 0);
+        const char *at = copy, *end = copy ? copy + (to - from) : NULL;
+        if (copy) {
+            (void)memcpy(copy, (const void *)from, to - from);
+        }
         for (; at && at < end && (at = memmem(at, (size_t)(end - at), word, length)); at++) {
             /* Not our own copies of it. */
             unsigned long place = from + (unsigned long)(at - copy);

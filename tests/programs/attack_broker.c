@@ -175,6 +175,21 @@ static int send_descriptor(void)
     close(null);
     return result;
 }
+/* A file that it was given to be read, opened once more by its number. */
+static int reopen_to_write(void)
+{
+    int result = EBADF;
+    for (int fd = STDERR_FILENO + 1; fd < 64; fd++) {
+        char path[64];
+        struct stat status;
+        if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+            (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+            cv_auto_fd int again = open(path, O_WRONLY | O_CLOEXEC);
+            result = result ? outcome(again) : 0;
+        }
+    }
+    return result;
+}
 static int broker_read_nothing(void)
 {
     return ask(CV_WIRE_READ, "{}", NULL);
@@ -205,6 +220,7 @@ const struct attack attack_broker_rows[] = {
     {"broker: read nothing", broker_read_nothing},
     {"broker: end nothing", broker_end_nothing},
     {"hand a descriptor over", send_descriptor},
+    {"write to what may be read", reopen_to_write},
     {NULL, NULL},
 };
 

@@ -74,3 +74,17 @@ def mp4_field(data, box, offset, value):
     data = bytearray(data)
     struct.pack_into(">I", data, data.index(box) + 4 + offset, value)
     return bytes(data)
+
+
+def edit_list(data, entries):
+    """Another edit list for an MP4's first track: (duration, media time, rate in 16.16), …. The header lies
+    behind the media, so that nothing but its own boxes grows."""
+    at = data.index(b"elst") - 4
+    end = at + int.from_bytes(data[at:at + 4], "big")
+    body = b"".join(struct.pack(">Iii", *entry) for entry in entries)
+    new = struct.pack(">I4sII", 16 + len(body), b"elst", 0, len(entries)) + body
+    data, grown = bytearray(data[:at] + new + data[end:]), len(new) - (end - at)
+    moov = data.index(b"moov")
+    for box in (moov, data.index(b"trak", moov), data.index(b"edts", moov)):
+        struct.pack_into(">I", data, box - 4, int.from_bytes(data[box - 4:box], "big") + grown)
+    return bytes(data)

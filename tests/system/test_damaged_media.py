@@ -68,6 +68,25 @@ def test_a_wrong_time_stamp_costs_nothing(program, good, tmp_path, name, worker)
         stage.check_output()
 
 
+REPEATS = {
+    "all of it, a thousand times": [(4000, 0, 1 << 16)] * 1000,
+    "backwards": [(40, picture * 512, 1 << 16) for picture in range(99, -1, -1)] * 30,
+    "an hour of nothing before each picture": [
+        entry for picture in range(100) for entry in ((3600000, -1, 1 << 16), (40, picture * 512, 1 << 16))],
+}
+
+
+@pytest.mark.parametrize("worker", ["transcode-worker", "sample-worker"])
+@pytest.mark.parametrize("name", sorted(REPEATS))
+def test_bytes_that_are_shown_again_and_again(program, good, tmp_path, name, worker):
+    """An edit list makes days of four seconds."""
+    data = damage.edit_list(good("mp4", ""), REPEATS[name])
+    _, code, result, stage = run(program, tmp_path / worker, data, "mp4")
+    assert (code, result["error"]["type"]) == (65, "LimitExceeded"), result
+    assert "again and again" in result["error"]["message"]
+    assert stage.keys() == []
+
+
 def test_an_impossible_count_is_the_files_fault(program, good, tmp_path):
     data = damage.mp4_field(good("mp4", ""), b"stts", 4, 0x7fffffff)
     _, code, result, _ = run(program, tmp_path / "transcode-worker", data, "mp4")

@@ -232,6 +232,15 @@ static void test_any_order_of_pieces(void **state)
     }
 }
 
+/* A part of a header that opens with an escaped quote and closes with a bare one, the text's last character. */
+static void test_nothing_behind_a_text_is_masked(void **state)
+{
+    (void)state;
+    char text[] = "cookie: a=\\\"9\"\0behind";
+    cv_redact(text);
+    assert_string_equal(text + strlen(text) + 1, "behind");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_some_texts_exactly),
         cmocka_unit_test(test_json_is_hidden_by_the_names_of_members),
         cmocka_unit_test(test_any_order_of_pieces),
+        cmocka_unit_test(test_nothing_behind_a_text_is_masked),
     };
     return cmocka_run_group_tests_name("redact", tests, NULL, NULL);
 }

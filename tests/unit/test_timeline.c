@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-enum { MS = 1000, SECOND = 1000 * 1000, PACKETS_MAX = 4096, WINDOW = 64 };
+enum { MS = 1000, SECOND = 1000 * 1000, PACKETS_MAX = 4096, WINDOW = 64, PACKET_BYTES = 240 };
 #define HOUR (INT64_C(3600) * SECOND)
 
 /* Four seconds of pictures every 40 ms and of sound every 20 ms, interleaved; a test damages them. */
@@ -22,7 +22,8 @@ struct file {
 
 static void add(struct file *file, int stream, int64_t time_us, int64_t duration_us)
 {
-    file->packets[file->count++] = (struct cv_moment){stream, time_us, time_us, duration_us};
+    file->packets[file->count++] =
+        (struct cv_moment){stream, time_us, time_us, duration_us, PACKET_BYTES};
 }
 
 static void record(struct file *file, int64_t from_us, int64_t until_us, bool sound)
@@ -40,6 +41,7 @@ static void record(struct file *file, int64_t from_us, int64_t until_us, bool so
 static void read_file(struct file *file)
 {
     cv_timeline_reset(&file->timeline, 0);
+    file->timeline.file_bytes = INT64_MAX;
     file->newest_us = INT64_MIN;
     file->end_us[0] = file->end_us[1] = AV_NOPTS_VALUE;
     for (size_t i = 0; i < file->count; i++) {
@@ -187,7 +189,7 @@ static void reordering_over_a_pause_stays(void **state)
     free(file);
 }
 
-/* Whatever header and packets agree on: the length is bounded by the number of packets. */
+/* Whatever header and packets agree on: the length is bounded by the number of packets, … */
 static void few_packets_are_no_days(void **state)
 {
     (void)state;
@@ -202,13 +204,29 @@ static void few_packets_are_no_days(void **state)
     free(file);
 }
 
+/* … and by their bytes: nobody shows a picture of 3 bytes for a minute, a thousand times over. */
+static void few_bytes_are_no_days(void **state)
+{
+    (void)state;
+    struct file *file = calloc(1, sizeof(*file));
+    assert_non_null(file);
+    file->timeline.claimed_us = 40 * HOUR;
+    for (int i = 0; i < 40 * 60; i++) {
+        add(file, 0, i * (int64_t)60 * SECOND, 60 * SECOND);
+        file->packets[i].bytes = 3;
+    }
+    read_file(file);
+    assert_true(file->newest_us <= HOUR + 40 * 60 * (int64_t)3 * SECOND);
+    free(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_packet_is_wrong),     cmocka_unit_test(a_stretch_is_wrong),
         cmocka_unit_test(a_stream_starts_late),    cmocka_unit_test(joined_recordings_go_on),
         cmocka_unit_test(recorded_pauses_stay),    cmocka_unit_test(reordering_over_a_pause_stays),
-        cmocka_unit_test(few_packets_are_no_days),
+        cmocka_unit_test(few_packets_are_no_days), cmocka_unit_test(few_bytes_are_no_days),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,7 +179,8 @@ static double median_mean(const struct cluster *clusters, size_t count, int chan
         levels[i] = (int)clusters[i].mean[channel];
     }
     qsort(levels, count, sizeof(*levels), compare_ints);
-    return levels[count / 2];
+    size_t middle = count / 2;
+    return levels[middle];
 }
 
 /* Bold letters that touch look like a picture, on a coloured paper even like one of several colours.

@@ -178,5 +178,5 @@ double ocr_cells_distance_least(const struct ocr_emoji_quarters *emoji,
     for (int i = 0; i < OCR_EMOJI_QUARTERS; i++) {
         sum += squares[i];
     }
-    return ROUNDING * sum / (OCR_COARSE_CELLS / OCR_EMOJI_QUARTERS);
+    return ROUNDING * sum * OCR_EMOJI_QUARTERS / OCR_COARSE_CELLS;
 }

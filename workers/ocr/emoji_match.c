@@ -161,7 +161,8 @@ static void score_shifted(const struct candidate *finalists, size_t count,
 static bool in_disc(int cell)
 {
     double x = (cell % OCR_EMOJI_FINE + 0.5) / OCR_EMOJI_FINE * 2 - 1;
-    double y = (cell / OCR_EMOJI_FINE + 0.5) / OCR_EMOJI_FINE * 2 - 1;
+    int line = cell / OCR_EMOJI_FINE;
+    double y = (line + 0.5) / OCR_EMOJI_FINE * 2 - 1;
 
     return x * x + y * y <= 1;
 }

@@ -379,7 +379,7 @@ static void drop_doubles(struct reading *reading)
         struct ocr_emoji *last = kept ? &reading->emoji[kept - 1] : NULL;
         int64_t overlap = last ? ocr_box_overlap(&last->box, &reading->emoji[i].box) : 0;
         int64_t area = (int64_t)reading->emoji[i].box.width * reading->emoji[i].box.height;
-        if (overlap * 3 > area) {
+        if (last && overlap * 3 > area) {
             if (reading->emoji[i].score > last->score) {
                 last->text = reading->emoji[i].text;
                 last->score = reading->emoji[i].score;

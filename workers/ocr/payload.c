@@ -1,6 +1,7 @@
 
 #include "workers/ocr/stage.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A frame of a payload before its times are known. */
@@ -89,7 +90,7 @@ static bool read_number(const json_t *value, int64_t low, int64_t high, int64_t 
 {
     int64_t number = json_is_real(value) && json_real_value(value) >= (double)low &&
                              json_real_value(value) <= (double)high
-                         ? (int64_t)(json_real_value(value) + 0.5)
+                         ? llround(json_real_value(value))
                          : json_integer_value(value);
 
     if (!json_is_number(value) || number < low || number > high) {

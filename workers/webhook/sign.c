@@ -53,7 +53,7 @@ int webhook_sign(const char *secret, const char *id, int64_t timestamp_s, const 
     if (!done) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute an HMAC");
     }
-    memcpy(signature, "v1,", 3);
+    memcpy(signature, "v1,", sizeof("v1,"));
     (void)EVP_EncodeBlock((unsigned char *)signature + 3, digest, (int)digest_length);
     return 0;
 }
