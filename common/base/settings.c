@@ -244,6 +244,12 @@ static char *unquote(char *value)
     return value + (is_quoted ? 1 : 0);
 }
 
+/* The machine's file names secrets of the command line's, which is root's. A service was handed its own. */
+static bool is_of_others(const char *path)
+{
+    return cv_env("CREDENTIALS_DIRECTORY", NULL) && access(path, R_OK) != 0 && errno == EACCES;
+}
+
 static int take_line(char *line, const char *place, struct cv_error *error)
 {
     char *name = trim(line);
@@ -270,7 +276,7 @@ static int take_line(char *line, const char *place, struct cv_error *error)
         return cv_fail(error, CV_ERROR_CONFIGURATION, "%s: %s is set already: %s", place, meant,
                        source);
     }
-    if (source) {
+    if (source || (is_file && is_of_others(value))) {
         return 0; /* the environment goes before */
     }
     return is_file ? take_file(meant, value, place, error) : take(name, value, place, error);

@@ -1,0 +1,100 @@
+"""A server: an emulated machine with a disk of its own under systemd, asked by a serial line."""
+
+import base64
+import shlex
+import socket
+import subprocess
+import tarfile
+import time
+
+import emulated
+
+MEMORY_MIB = 3072
+MODULES = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"]
+# Without hardware's help a command takes ten to thirty times as long, and the host has other work as well.
+SECONDS_MAX = 1800
+
+INIT = """#!/bin/busybox sh
+/bin/busybox mount -t proc none /proc
+/bin/busybox mount -t devtmpfs none /dev
+for module in {modules}; do /bin/busybox insmod /modules/$module.ko || /bin/busybox poweroff -f; done
+/bin/busybox mount -t ext4 /dev/vda /new || /bin/busybox poweroff -f
+/bin/busybox umount /proc
+/bin/busybox umount /dev
+exec /bin/busybox switch_root /new /sbin/init
+"""
+
+
+class Failed(Exception):
+    """What a command in the machine answered instead of success."""
+
+
+class Server:
+    """Boots; what it changes on the disk is forgotten at the end. `files` lie in /test, by their names there."""
+
+    def __init__(self, kernel, disk, folder, files):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(folder / "files.tar", "w") as archive:
+            for name, path in files.items():
+                archive.add(path, name)
+        release = emulated.unpack(kernel)
+        emulated.first_files(kernel, release, MODULES, INIT)
+        ours, theirs = socket.socketpair()
+        # The disk's flushes cost the host most of its time, and the disk is thrown away.
+        self.process = subprocess.Popen(
+            [*emulated.command(kernel, release, MEMORY_MIB),
+             "-drive", f"file={disk},format=raw,if=virtio,snapshot=on,cache=unsafe",
+             "-drive", f"file={folder / 'files.tar'},format=raw,if=virtio,readonly=on",
+             "-display", "none", "-monitor", "none", "-serial", f"file:{folder / 'console.log'}",
+             "-chardev", f"socket,id=shell,fd={theirs.fileno()}",
+             "-serial", "chardev:shell"],
+            stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        theirs.close()
+        self.line = ours.makefile("rwb")
+        self.socket = ours
+        self.wait_for_shell()
+        self.ask("mkdir -p /test && tar -xf /dev/vdb -C /test")
+
+    def wait_for_shell(self):
+        """From power on, or a restart, to where it can be asked."""
+        self.socket.settimeout(SECONDS_MAX)
+        for line in self.line:
+            if line.strip() == b"ready":
+                return
+        raise Failed("the machine has ended; see console.log")
+
+    def ask(self, command, check=True, timeout=SECONDS_MAX):
+        """What the shell command prints, on both of its outputs."""
+        self.socket.settimeout(timeout)
+        self.line.write(base64.b64encode(command.encode()) + b"\n")
+        self.line.flush()
+        status, _, output = self.line.readline().decode().strip().partition(" ")
+        text = base64.b64decode(output).decode(errors="replace")
+        if check and status != "0":
+            raise Failed(f"{command}: status {status or 'none, the machine has ended'}\n{text[-3000:]}")
+        return text
+
+    def bytes_of(self, path):
+        return base64.b64decode(self.ask(f"base64 -w0 {shlex.quote(path)}"))
+
+    def wait(self, command, what, timeout=SECONDS_MAX):
+        """Until the command succeeds and prints something; that."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            try:
+                text = self.ask(command).strip()
+                if text:
+                    return text
+            except Failed as problem:
+                if self.process.poll() is not None:
+                    raise problem
+            time.sleep(1)
+        raise Failed(f"waited {timeout} s for {what}: {self.ask(command, check=False)[-1000:]}")
+
+    def restart(self):
+        self.ask("systemctl --no-block reboot")
+        self.wait_for_shell()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
