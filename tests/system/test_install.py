@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import tempfile
 
 import pytest
 
@@ -14,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
 WORKERS = ["transcode", "sample", "ocr", "segment-index", "clip-generate", "object-remove", "embed", "command", "webhook",
            "scanner"]
+NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +105,28 @@ def test_the_environment_goes_before_secrets_and_these_before_the_file(tmp_path)
     assert found["S3_SECRET_ACCESS_KEY"][0] == "(hidden)"
     named = settings(CORTANA_CONFIG=file, CREDENTIALS_DIRECTORY=credentials, DATABASE_URL_FILE=secret)
     assert named["DATABASE_URL"][1] == f"{secret} (DATABASE_URL_FILE)"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file that another user may not read")
+def test_a_service_leaves_aside_secrets_that_are_not_for_it():
+    """The machine's file names those of the command line, which is root's; a service was handed its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        etc = pathlib.Path(folder)
+        etc.chmod(0o755)
+        for name, mode in (("roots", 0o700), ("handed", 0o755)):
+            (etc / name).mkdir(mode)
+        (etc / "roots/CORTANA_JWT_SECRET").write_text("a secret of the gateway's")
+        (etc / "handed/cortana_DATABASE_URL").write_text("postgresql://fleet@db/cortana")
+        file = etc / "cortana.conf"
+        file.write_text(f"CORTANA_JWT_SECRET_FILE={etc}/roots/CORTANA_JWT_SECRET\nS3_REGION=eu\n")
+
+        def shown(**variables):
+            return subprocess.run([BUILD / "cli/cortana", "config"], capture_output=True, text=True, check=False, user=NOBODY,
+                                  group=NOBODY, extra_groups=[], env={"CORTANA_CONFIG": str(file), **variables})
+        service = shown(CREDENTIALS_DIRECTORY=str(etc / "handed"))
+        assert service.returncode == 0, service.stderr
+        assert "fleet@db" in service.stdout and "S3_REGION" in service.stdout and "JWT" not in service.stdout
+        assert "cannot read" in shown().stderr
 
 
 @pytest.mark.parametrize("text, complaint", [

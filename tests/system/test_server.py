@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
@@ -9,8 +10,9 @@ import uuid
 
 import psycopg2
 import pytest
-from conftest import run_sql
+from conftest import Cluster, run_sql
 from local_installation import environment_without_services
+from s3_server import free_port
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a service of the machine's is made by root")
 
@@ -131,3 +133,64 @@ def test_setup_refuses_before_it_changes_anything(cortana, server, option, value
     _, etc, options = server
     assert complaint in cortana("setup", *options, option, value, status=1)
     assert not etc.exists()
+
+
+# ---- by questions, as on Debian --------------------------------------------------------------------
+
+
+@pytest.fixture
+def debian_cluster():
+    """PostgreSQL as Debian's package makes it: by its socket by who asks (peer), by TCP with a password."""
+    own = Cluster()
+    own.port = free_port()
+    own.write("postgresql.conf", f"listen_addresses = '127.0.0.1'\nport = {own.port}\n")
+    (own.data / "pg_hba.conf").write_text("local all all peer\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    try:
+        own.start()
+        yield own
+    finally:
+        own.remove()
+
+
+def on_a_terminal(command, answers, **variables):
+    """What a command prints that asks on a terminal, and is answered in order; its status."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                               env={**environment_without_services(), **variables})
+    os.close(theirs)
+    said = b""
+    for prompt, answer in answers:
+        while prompt.encode() not in said:
+            said += os.read(ours, 4096)
+        os.write(ours, answer.encode() + b"\n")
+    try:
+        while part := os.read(ours, 4096):
+            said += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    return process.wait(timeout=300), said.decode()
+
+
+@needs_root
+def test_setup_asks_on_a_terminal_and_makes_a_server_with_a_bucket(program, cortana, debian_cluster, s3_server, tmp_path):
+    etc = tmp_path / "etc"
+    keys = {name: value for name, value in s3_server.environment("asked").items() if name != "STORE_URL"}
+    here = {"PGHOST": str(debian_cluster.directory), "PGPORT": str(debian_cluster.port)}
+    command = [program("cortana"), "setup", "--etc", etc, "--user", "nobody"]
+    status, said = on_a_terminal(command, [("dir:PATH or s3://BUCKET? [dir:/var/lib/cortana/store]", "s3://asked")], **here, **keys)
+    assert status == 0, said
+    assert f"database: made cortana on {debian_cluster.directory}, port {debian_cluster.port}" in said and "store: " in said
+    held = cortana("config", CORTANA_CONFIG=etc / "cortana.conf")
+    for expected in ("s3://asked", keys["S3_ENDPOINT"], "cortana_fleet:***", f"127.0.0.1:{debian_cluster.port}"):
+        assert expected in held, (expected, held)
+    for secret in ("S3_SECRET_ACCESS_KEY", "S3_ACCESS_KEY_ID"):
+        assert keys[secret] not in said and (keys[secret] not in held)
+        for login in ("owner", "fleet", "upkeep", "gateway"):
+            file = etc / login / secret
+            assert file.read_text().strip() == keys[secret] and file.stat().st_mode & 0o777 == 0o600
+    # Bucket, database and logins are there, and belong together.
+    for words in (["videos"], ["doctor"], ["gc"]):
+        cortana(*words, CORTANA_CONFIG=etc / "cortana.conf")
+    status, said = on_a_terminal(command, [("? [dir:/var/lib/cortana/store]", "bucket")], **here, **keys)
+    assert status == 1 and "--store takes dir:/PATH or s3://BUCKET, not 'bucket'" in said

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""One server under systemd, as docs/operations.md makes it: the Debian package in a bare Debian 12 with PostgreSQL, on an
+emulated machine with Debian's kernel, from setup to a restart of the machine.
+
+usage: tests/machine/run.py BUILD_FOLDER
+
+The package is that of the commit that is checked out, or CORTANA_MACHINE_PACKAGE. Disk, kernel and package are kept in the
+build folder. Needs root. Prints a line a step, and last "N passed, M failed"; where there is no qemu, or no package to be
+had, it says so and counts nothing."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+import emulated  # noqa: E402
+import root  # noqa: E402
+from server import Failed, Server  # noqa: E402
+
+STAGES = ["transcode", "sample", "ocr", "segment-index", "clip-generate", "object-remove", "command", "webhook"]
+UNITS = [*(f"cortana-worker@{stage}" for stage in STAGES), "cortana-scanner", "cortana-scheduler", "cortana-gateway"]
+# systemd-analyze security, which calls 0 safe and 10 not; docs/operations.md says what is left and why.
+EXPOSURE_MAX = 2.3
+KNOWN = "Harbour Master"  # stands in fixtures/subtitles.mp4 from second 3 to 8
+STATES = f"systemctl show --property=Id,ActiveState,NRestarts,MainPID,InvocationID {' '.join(UNITS)}"
+
+
+def package_of(folder):
+    given = os.environ.get("CORTANA_MACHINE_PACKAGE")
+    if given:
+        return pathlib.Path(given)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, text=True, capture_output=True).stdout.strip()
+    release = folder / f"release-{commit[:12]}"
+    if not release.exists():
+        subprocess.run([ROOT / "scripts/release", folder / "release.new"], check=True, stdout=subprocess.DEVNULL)
+        (folder / "release.new").rename(release)
+    return next(release.glob("cortana-vision_*.deb"))
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def states(server):
+    """What systemd says of every service, by its name."""
+    blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in server.ask(STATES).strip().split("\n\n")]
+    return {block["Id"].removesuffix(".service"): block for block in blocks}
+
+
+def all_active(server):
+    """Every service works, none was started again by itself, and none has a complaint in the journal."""
+    found = states(server)
+    assert set(found) == set(UNITS)
+    bad = {name: state for name, state in found.items() if state["ActiveState"] != "active" or state["NRestarts"] != "0"}
+    assert not bad, (bad, server.ask("journalctl --boot --unit 'cortana*' --output cat | tail -30"))
+    failed = server.ask("systemctl --failed --plain --no-legend")
+    assert not failed.strip(), failed
+    complaints = [line for line in lines(server.ask("journalctl --boot --unit 'cortana*' --output cat"))
+                  if line.get("level") in ("warn", "error")]
+    assert not complaints, complaints[:5]
+    return found
+
+
+def put(server, name):
+    owner = server.ask("sed -n s/^CORTANA_OWNER=//p /etc/cortana/cortana.conf").strip()
+    server.ask(f"install -D -o cortana -g cortana -m 0640 /test/talk.mp4 /var/lib/cortana/store/inbox/{owner}/{name}")
+
+
+def wait_ready(server, name):
+    server.wait(f"cortana videos --status ready --name {name} --json", f"{name} to be ready; {jobs(server)}")
+    assert not server.ask("cortana jobs --status failed --json").strip()
+
+
+def jobs(server):
+    return server.ask("cortana jobs", check=False)
+
+
+def hits(server):
+    return lines(server.ask(f"cortana search '{KNOWN}' --json"))
+
+
+# ---- steps ---------------------------------------------------------------------------------------
+
+
+def boots(server):
+    assert server.ask("systemctl is-system-running --wait").strip() == "running"
+    assert server.ask("cat /proc/1/comm; stat -fc %T /sys/fs/cgroup").split() == ["systemd", "cgroup2fs"]
+    return server.ask("uname -rv").strip()
+
+
+def installs(server):
+    server.ask("apt-get install -y --no-install-recommends /test/cortana-vision.deb")
+    assert server.ask("systemctl is-enabled cortana.target", check=False).strip() == "disabled"
+
+
+def sets_up(server):
+    """By questions, on a terminal, as root; PostgreSQL lets its own administrator in by who asks (peer)."""
+    said = server.ask("printf '\\n' | script -qec 'cortana setup' /dev/null")
+    assert "Where do videos and results lie" in said and "database: made cortana" in said, said
+    held = server.ask("cortana config")
+    assert re.search(r"CORTANA_SANDBOX\s+require", held), held
+    # One picture size: encoding is most of what a machine like this does.
+    server.ask("echo CORTANA_RENDITIONS=240 >>/etc/cortana/cortana.conf")
+
+
+def starts(server):
+    server.ask("systemctl enable --now cortana.target")
+    server.wait("curl -fsS http://127.0.0.1:8080/api/v1/openapi.json | head -c 1", "the gateway")
+    token = server.ask("cortana token --user $(sed -n s/^CORTANA_OWNER=//p /etc/cortana/cortana.conf)").strip()
+    assert json.loads(server.ask(f"curl -fsS -H 'Authorization: Bearer {token}' http://127.0.0.1:8080/api/v1/videos"))["items"] == []
+    server.wait("test $(cortana workers --json | wc -l) -ge 9 && echo all", "nine workers that say that they are there")
+    all_active(server)
+
+
+def reads_a_video(server):
+    server.ask("systemd-run --unit=watch-groups --quiet /test/watch-groups")
+    began = time.monotonic()
+    put(server, "talk.mp4")
+    wait_ready(server, "talk.mp4")
+    assert hits(server), f"no line with {KNOWN}"
+    server.ask("systemctl stop watch-groups")
+    all_active(server)
+    return f"upload to ready in {time.monotonic() - began:.0f} s"
+
+
+def bounds_stages(server):
+    """Each stage ran in a group of its own below its worker's, and was bounded there."""
+    seen = {}
+    for line in server.ask("cat /run/groups").splitlines():
+        words = line.split()
+        if len(words) == 4:
+            stage = re.search(r"cortana-worker@([a-z-]+)\.service/stage-", words[0])
+            if stage and int(words[3]) > 0:
+                seen[stage[1]] = words[1:3]
+    assert {"transcode", "sample", "ocr"} <= set(seen), seen
+    for stage, (threads, memory) in seen.items():
+        assert int(threads) == 1024 and 64 << 20 < int(memory) < 8 << 30, (stage, threads, memory)
+    left = server.ask("find /sys/fs/cgroup -path '*/cortana-worker@*' -name 'stage-*' -type d")
+    assert not left.strip(), left
+    return ", ".join(f"{stage} {int(memory) >> 20} MiB" for stage, (_, memory) in sorted(seen.items()))
+
+
+def cuts_a_clip(server):
+    server.ask("cortana clip talk.mp4 0.5s 1.5s --padding 0 --output /tmp/clip.mp4")
+    data = server.bytes_of("/tmp/clip.mp4")
+    done = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames:format=duration",
+                           "-of", "json", "-"], input=data, capture_output=True, check=True)
+    found = json.loads(done.stdout)
+    assert int(found["streams"][0]["nb_read_frames"]) in range(23, 28), found
+    all_active(server)
+
+
+def restarts_at_work(server):
+    """Workers are stopped and killed while their stages run; the video comes through, and no job has failed."""
+    put(server, "again.mp4")
+    for stage, how in (("transcode", "systemctl restart"), ("sample", "systemctl kill --signal=KILL --kill-who=main")):
+        server.wait(f"find /sys/fs/cgroup -path '*/cortana-worker@{stage}.service/stage-*' -name cgroup.procs",
+                    f"a stage of {stage}; {jobs(server)}")
+        server.ask(f"{how} cortana-worker@{stage}.service")
+    wait_ready(server, "again.mp4")
+    assert len({hit["video_id"] for hit in hits(server)}) == 2
+    found = states(server)
+    assert all(state["ActiveState"] == "active" for state in found.values()), found
+    assert int(found["cortana-worker@sample"]["NRestarts"]) == 1
+
+
+def upgrades(server):
+    before = states(server)
+    server.ask("apt-get install -y --reinstall --no-install-recommends /test/cortana-vision.deb")
+    kept = states(server)
+    assert {name: kept[name]["MainPID"] for name in kept} == {name: before[name]["MainPID"] for name in before}
+    said = server.ask("cortana upgrade")
+    assert "schema: nothing to do" in said and "programs: started anew" in said, said
+    after = states(server)
+    for name in UNITS:
+        assert after[name]["ActiveState"] == "active" and after[name]["InvocationID"] != before[name]["InvocationID"], after[name]
+    assert hits(server)
+
+
+def is_closed(server):
+    """How much of the system each service sees, as systemd reckons it."""
+    found = {}
+    for unit in UNITS:
+        said = server.ask(f"systemd-analyze security --no-pager {unit}.service")
+        found[unit] = float(re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)[1])
+    assert max(found.values()) <= EXPOSURE_MAX, found
+    return f"{min(found.values())} to {max(found.values())}"
+
+
+def comes_back(server):
+    before = hits(server)
+    server.restart()
+    assert server.ask("systemctl is-system-running --wait").strip() == "running"
+    server.wait("curl -fsS http://127.0.0.1:8080/api/v1/openapi.json | head -c 1", "the gateway")
+    all_active(server)
+    assert hits(server) == before
+    put(server, "third.mp4")
+    wait_ready(server, "third.mp4")
+
+
+def stops(server):
+    began = time.monotonic()
+    server.ask("systemctl stop cortana.target")
+    server.wait(f"systemctl is-active {' '.join(UNITS)} | grep -c inactive | grep -x {len(UNITS)}", "every service to stop")
+    failed = server.ask("systemctl --failed --plain --no-legend")
+    assert not failed.strip(), failed
+    return f"{time.monotonic() - began:.0f} s"
+
+
+STEPS = [boots, installs, sets_up, starts, reads_a_video, bounds_stages, cuts_a_clip, restarts_at_work, upgrades, is_closed,
+         comes_back, stops]
+
+
+def make_video(path):
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-ss", "3", "-t", "3", "-i", ROOT / "fixtures/subtitles.mp4", "-c:v", "libx264",
+                    "-preset", "ultrafast", "-an", path], check=True)
+    return path
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    folder, passed, failed = build / "machine", 0, 0
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        package = package_of(folder)
+        disk = root.make(folder, package)
+        server = Server(build / "kernel", disk, folder, {
+            "cortana-vision.deb": package, "talk.mp4": make_video(folder / "talk.mp4"), "watch-groups": HERE / "watch-groups"})
+    except emulated.Unavailable as problem:
+        print(f"not tested on a machine: {problem}\n0 passed, 0 failed")
+        return 0
+    try:
+        for step in STEPS:
+            began = time.monotonic()
+            said = step(server)
+            print(f"{step.__name__}: {time.monotonic() - began:.0f} s{', ' + said if said else ''}", flush=True)
+            passed += 1
+    except (AssertionError, Failed, OSError) as problem:  # what comes after a failed step means nothing
+        failed += 1
+        print(f"FAILED: {step.__name__}: {problem}")
+        if server.process.poll() is None:
+            print(server.ask("journalctl --boot --output short-monotonic --no-hostname | tail -60", check=False))
+    finally:
+        server.end()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
