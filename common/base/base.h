@@ -350,6 +350,13 @@ CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, in
  * started by this one have what it gives them. CV_ERROR_CONFIGURATION names file and line. */
 CV_MUST_CHECK int cv_settings_load(struct cv_error *error);
 
+/* A copy of the variable's value, or NULL when it is unset or empty. A secret that came from a file is read there anew, so
+ * that whoever needs it next has the one that holds now; where that cannot be, what was read last. Any thread. */
+CV_MUST_CHECK int cv_setting_read(const char *name, char **ret_value, struct cv_error *error);
+
+/* Whether it came from a file. */
+bool cv_setting_has_file(const char *name);
+
 /* Where the value of a variable comes from, for people; NULL: it is not set. Valid until the process ends. */
 const char *cv_setting_source(const char *name);
 

@@ -168,11 +168,11 @@ const char *cv_setting_source(const char *name)
 }
 
 /* A secret is the first line of its file. CV_ERROR_CONFIGURATION when it cannot be read. */
-static int take_file(const char *name, const char *path, const char *whence, struct cv_error *error)
+static int read_secret(const char *path, const char *whence, char **ret_value,
+                       struct cv_error *error)
 {
     cv_auto_file FILE *file = fopen(path, "re");
     cv_auto_free char *value = calloc(1, VALUE_MAX + 1);
-    cv_auto_free char *source = NULL;
     if (!file || !value) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "cannot read %s, which %s names: %s", path,
                        whence, strerror(errno));
@@ -184,10 +184,51 @@ static int take_file(const char *name, const char *path, const char *whence, str
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "%s, which %s names, is to hold a secret in its first line", path, whence);
     }
-    int result = cv_format(&source, error, "%s (%s)", path, whence);
+    *ret_value = cv_take(value);
+    return 0;
+}
+
+/* NAME_FILE, where the secret can be read again. */
+static const char *name_file(const char *name, char variable[NAME_MAX_BYTES])
+{
+    (void)snprintf(variable, NAME_MAX_BYTES, "%s_FILE", name);
+    return variable;
+}
+
+static int take_file(const char *name, const char *path, const char *whence, struct cv_error *error)
+{
+    char variable[NAME_MAX_BYTES];
+    cv_auto_free char *value = NULL;
+    cv_auto_free char *source = NULL;
+    int result = read_secret(path, whence, &value, error);
+    result = result ? result : cv_format(&source, error, "%s (%s)", path, whence);
     result = result ? result : take(name, value, source, error);
-    explicit_bzero(value, VALUE_MAX);
+    if (result == 0 && setenv(name_file(name, variable), path, 1) != 0) {
+        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");
+    }
+    if (value) {
+        explicit_bzero(value, strlen(value));
+    }
     return result;
+}
+
+int cv_setting_read(const char *name, char **ret_value, struct cv_error *error)
+{
+    char variable[NAME_MAX_BYTES];
+    const char *value = cv_env(name, NULL);
+    const char *path = value ? cv_env(name_file(name, variable), NULL) : NULL;
+    struct cv_error unread;
+    if (path && read_secret(path, variable, ret_value, &unread) == 0) {
+        return 0;
+    }
+    /* It is being replaced, or this process may not read it: what was read last stands. */
+    return value ? cv_format(ret_value, error, "%s", value) : 0;
+}
+
+bool cv_setting_has_file(const char *name)
+{
+    char variable[NAME_MAX_BYTES];
+    return cv_env(name, NULL) && cv_env(name_file(name, variable), NULL);
 }
 
 /* NAME_FILE of the environment, then a credential of the service manager's. */
@@ -198,11 +239,14 @@ static int take_secrets(struct cv_error *error)
     for (size_t i = 0; result == 0 && i < CV_COUNT(known); i++) {
         char variable[NAME_MAX_BYTES];
         char path[PATH_MAX];
-        if (!known[i].is_secret || getenv(known[i].name)) {
+        if (!known[i].is_secret) {
             continue;
         }
-        (void)snprintf(variable, sizeof(variable), "%s_FILE", known[i].name);
-        if (cv_env(variable, NULL)) {
+        if (getenv(known[i].name)) {
+            (void)unsetenv(name_file(known[i].name, variable)); /* the value itself goes before */
+            continue;
+        }
+        if (cv_env(name_file(known[i].name, variable), NULL)) {
             result = take_file(known[i].name, cv_env(variable, NULL), variable, error);
             continue;
         }

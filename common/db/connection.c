@@ -226,6 +226,20 @@ static void take_notice(void *unused, const char *message)
     cv_log(CV_LOG_DEBUG, "database: %s", message);
 }
 
+/* A password may have been changed since the last connection. */
+static int read_conninfo(struct cv_db *db, struct cv_error *error)
+{
+    cv_auto_free char *now = NULL;
+    int result = cv_setting_read("DATABASE_URL", &now, error);
+    result = result || now ? result : copy_text(&now, "", error);
+    if (result == 0) {
+        free(db->conninfo);
+        db->conninfo = cv_take(now);
+        db->is_of_environment = true;
+    }
+    return result;
+}
+
 /* Connects once and repeats every LISTEN. The caller has closed the previous connection. */
 static int try_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error)
 {
@@ -275,12 +289,10 @@ int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db, struct 
     db->statement_timeout_ms =
         params->statement_timeout_ms ? params->statement_timeout_ms : STATEMENT_TIMEOUT_MS;
 
-    const char *conninfo = params->conninfo ? params->conninfo : cv_env("DATABASE_URL", "");
     const char *name = params->application_name ? params->application_name : "cortana";
-    int result = check_conninfo(conninfo, error);
-    if (result == 0) {
-        result = copy_text(&db->conninfo, conninfo, error);
-    }
+    int result = params->conninfo ? copy_text(&db->conninfo, params->conninfo, error)
+                                  : read_conninfo(db, error);
+    result = result ? result : check_conninfo(db->conninfo, error);
     if (result == 0) {
         result = copy_text(&db->application_name, name, error);
     }
@@ -349,7 +361,8 @@ int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error
     while (true) {
         int64_t left = deadline - cv_monotonic_ms();
         int64_t one_try = left < db->connect_timeout_ms ? left : db->connect_timeout_ms;
-        int result = try_connect(db, one_try > 1 ? one_try : 1, error);
+        int result = db->is_of_environment ? read_conninfo(db, error) : 0;
+        result = result ? result : try_connect(db, one_try > 1 ? one_try : 1, error);
         if (result == 0 || !may_come_back(error)) {
             return result;
         }

@@ -10,6 +10,7 @@ struct cv_db {
     PGconn *connection; /* NULL while not connected */
     struct cv_cancel *cancel;
     char *conninfo;
+    bool is_of_environment; /* the conninfo: it is read anew before each connection */
     char *application_name;
     int64_t connect_timeout_ms;
     int64_t statement_timeout_ms;

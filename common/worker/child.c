@@ -4,8 +4,10 @@
 #include "common/worker/sanitizer.h"
 #include "common/worker/spawn.h"
 #include "common/worker/stage.h"
+#include "common/worker/variables.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -42,6 +44,26 @@ int64_t cv_stage_file_bytes(const struct cv_stage *stage)
     return stage->limits.file_bytes > 0 ? stage->limits.file_bytes : default_file_bytes;
 }
 
+/* Secrets of files as they are now: a stage cannot read them itself. */
+static int add_secrets(struct cv_buffer *text, unsigned needs, struct cv_error *error)
+{
+    for (char **entry = environ; *entry; entry++) {
+        char name[NAME_MAX];
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+        if (!cv_setting_has_file(name) || !cv_variables_admits(*entry, needs)) {
+            continue;
+        }
+        cv_auto_free char *value = NULL;
+        int result = cv_setting_read(name, &value, error);
+        if (result) {
+            return result;
+        }
+        cv_buffer_printf(text, "%s=%s%c", name, value, 0);
+        explicit_bzero(value, strlen(value));
+    }
+    return 0;
+}
+
 static int plan_environment(struct cv_spawn *spawn, struct cv_buffer *text,
                             const struct cv_child_params *params, struct cv_error *error)
 {
@@ -55,10 +77,10 @@ static int plan_environment(struct cv_spawn *spawn, struct cv_buffer *text,
     cv_buffer_printf(text, "CORTANA_JOB_VIDEO=%s%c", job->video_id, 0);
     cv_buffer_printf(text, "CORTANA_JOB_TENANT=%s%c", job->tenant_id, 0);
     cv_buffer_printf(text, "CORTANA_JOB_ATTEMPT=%d%c", job->attempt, 0);
-    if (text->failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a stage's environment");
+    int r = add_secrets(text, params->stage->needs, error);
+    if (r == 0 && text->failed) {
+        r = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a stage's environment");
     }
-    int r = 0;
     for (size_t at = 0; r == 0 && at < text->length; at += strlen(text->data + at) + 1) {
         r = cv_spawn_variable(spawn, text->data + at, error);
     }

@@ -28,11 +28,22 @@ static bool is_own(const char *entry)
            strncmp(entry, "OMP_THREAD_LIMIT=", 17) == 0;
 }
 
+static bool has_variable(const struct cv_spawn *spawn, const char *entry)
+{
+    size_t length = strcspn(entry, "=") + 1;
+    for (size_t i = 0; i < spawn->variable_count; i++) {
+        if (strncmp(spawn->environment[i], entry, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int cv_spawn_inherit(struct cv_spawn *spawn, unsigned needs, struct cv_error *error)
 {
     int result = 0;
     for (char **entry = environ; result == 0 && *entry; entry++) {
-        if (!is_own(*entry) && cv_variables_admits(*entry, needs)) {
+        if (!is_own(*entry) && !has_variable(spawn, *entry) && cv_variables_admits(*entry, needs)) {
             result = cv_spawn_variable(spawn, *entry, error);
         }
     }

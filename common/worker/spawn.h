@@ -32,7 +32,7 @@ struct cv_spawn {
 };
 
 /* Adds the variables of this process' environment that a process with these needs may see, but for those
- * of the worker's own, CORTANA_JOB_…. */
+ * of the worker's own, CORTANA_JOB_…, and those that it has been given. */
 CV_MUST_CHECK int cv_spawn_inherit(struct cv_spawn *spawn, unsigned needs, struct cv_error *error);
 CV_MUST_CHECK int cv_spawn_variable(struct cv_spawn *spawn, char *entry, struct cv_error *error);
 

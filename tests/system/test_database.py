@@ -84,9 +84,10 @@ def test_a_wrong_password_is_an_authentication_failure_that_names_no_password(pr
         assert right.info.user == "me"
 
 
-def test_a_password_is_changed_under_a_worker(program, cluster, tmp_path):
-    """A file of passwords is read at each connection: a worker that has lost its own comes back with the new one."""
-    passwords = tmp_path / "passwords"
+@pytest.mark.parametrize("kept_in", ["passfile", "settings", "credentials"])
+def test_a_password_is_changed_under_a_worker(program, cluster, tmp_path, kept_in):
+    """Files of secrets are read at each connection: a worker that has lost its own comes back with the new one."""
+    passwords, url, settings = tmp_path / "passwords", tmp_path / "DATABASE_URL", tmp_path / "cortana.conf"
     name = cluster.create_database()
     connection = cluster.connect(name)
     jobs = Jobs(connection)
@@ -97,15 +98,20 @@ def test_a_password_is_changed_under_a_worker(program, cluster, tmp_path):
     def write(password):
         passwords.write_text(f"*:*:*:me:{password}\n")
         passwords.chmod(0o600)
+        url.with_suffix(".new").write_text(cluster.url(name).replace("postgres@", f"me:{password}@"))
+        url.with_suffix(".new").rename(url)
 
     write("first")
     connection.close()
     (cluster.data / "pg_hba.conf").write_text("local all postgres trust\nlocal all me scram-sha-256\n")
     cluster.restart()
     jobs = Jobs(cluster.connect(name))
+    settings.write_text(f"DATABASE_URL_FILE={url}\n" if kept_in == "settings" else "")
     workers = Workers(program, cluster.url(name).replace("postgres@", "me@") + f"&passfile={passwords}", tmp_path)
+    own = {"passfile": {}, "settings": {"DATABASE_URL": None, "CORTANA_CONFIG": settings},
+           "credentials": {"DATABASE_URL": None, "CORTANA_CONFIG": settings, "CREDENTIALS_DIRECTORY": tmp_path}}
     try:
-        worker = workers.start()
+        worker = workers.start(**own[kept_in])
         jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")
         write("second")
         jobs.rows("ALTER ROLE me PASSWORD 'second'")

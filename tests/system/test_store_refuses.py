@@ -88,8 +88,9 @@ def test_a_key_that_is_taken_back(jobs, workers, s3_server, bucket):
     all_done(jobs, ids, worker)
 
 
-def test_a_key_that_is_changed_under_a_worker(jobs, workers, s3_server, bucket, tmp_path):
-    """A shared credentials file is read again when its key is refused: nothing stops, and nobody starts anew."""
+@pytest.mark.parametrize("kept_in", ["shared file", "settings"])
+def test_a_key_that_is_changed_under_a_worker(jobs, workers, s3_server, bucket, tmp_path, kept_in):
+    """Files of keys are read again when their key is refused: nothing stops, and nobody starts anew."""
     own = {name: value for name, value in s3_server.environment(BUCKET).items() if "KEY" not in name}
     path = tmp_path / "credentials"
 
@@ -97,9 +98,17 @@ def test_a_key_that_is_changed_under_a_worker(jobs, workers, s3_server, bucket, 
         new = path.with_suffix(".new")
         new.write_text(f"[default]\naws_access_key_id = {access_key}\naws_secret_access_key = {secret_key}\n")
         new.rename(path)
+        (tmp_path / "S3_ACCESS_KEY_ID").write_text(access_key + "\n")
+        (tmp_path / "S3_SECRET_ACCESS_KEY").write_text(secret_key + "\n")
 
     write(ACCESS_KEY, SECRET_KEY)
-    worker = start(workers, AWS_SHARED_CREDENTIALS_FILE=path, **own)
+    if kept_in == "settings":
+        path_of_settings = tmp_path / "cortana.conf"
+        path_of_settings.write_text("".join(f"{name}_FILE={tmp_path / name}\n" for name in ("S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY")))
+        own["CORTANA_CONFIG"] = path_of_settings
+    else:
+        own["AWS_SHARED_CREDENTIALS_FILE"] = path
+    worker = start(workers, **own)
     wait_ready(port_of(worker))
     for job_id in enqueue(jobs):
         jobs.wait_for(job_id, "done")

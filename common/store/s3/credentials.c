@@ -3,7 +3,6 @@
 #include "common/store/s3/token.h"
 
 #include <ctype.h>
-#include <libgen.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -16,9 +15,9 @@ struct cv_s3_identity {
     pthread_mutex_t lock; /* held while somebody asks: others wait for the answer */
     struct cv_s3_credentials current;
     struct cv_s3_token_source source;
+    bool is_of_files;  /* variables whose values lie in files, which are read again */
     char *shared_file; /* NULL: not from there */
     char *profile;
-    char *directory;        /* of the file that is read again, NULL: none */
     int64_t ask_not_before; /* monotonic */
     bool is_expired;        /* the server says so */
 };
@@ -41,25 +40,28 @@ static int copy_text(const char *text, char **ret_copy, struct cv_error *error)
 
 /* ---- variables ------------------------------------------------------------------------------- */
 
-static int read_environment(struct cv_s3_credentials *credentials, struct cv_error *error)
+static int read_environment(struct cv_s3_credentials *credentials, bool *ret_is_of_files,
+                            struct cv_error *error)
 {
     static const char *const names[][3] = {
         {"S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY", "S3_SESSION_TOKEN"},
         {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"},
     };
     for (size_t i = 0; i < CV_COUNT(names); i++) {
-        const char *access_key = cv_env(names[i][0], NULL);
-        const char *secret_key = cv_env(names[i][1], NULL);
-        if (!access_key != !secret_key) {
-            return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is set without %s",
-                           names[i][access_key ? 0 : 1], names[i][access_key ? 1 : 0]);
+        const char *const *name = names[i];
+        cv_auto(cv_s3_credentials_deinit) struct cv_s3_credentials found = {0};
+        int result = cv_setting_read(name[0], &found.access_key, error);
+        result = result ? result : cv_setting_read(name[1], &found.secret_key, error);
+        result = result ? result : cv_setting_read(name[2], &found.session_token, error);
+        if (result == 0 && !found.access_key != !found.secret_key) {
+            result = cv_fail(error, CV_ERROR_CONFIGURATION, "%s is set without %s",
+                             name[found.access_key ? 0 : 1], name[found.access_key ? 1 : 0]);
         }
-        if (access_key) {
-            int result = copy_text(access_key, &credentials->access_key, error);
-            result = result ? result : copy_text(secret_key, &credentials->secret_key, error);
-            return result
-                       ? result
-                       : copy_text(cv_env(names[i][2], NULL), &credentials->session_token, error);
+        if (result || found.access_key) {
+            *ret_is_of_files = cv_setting_has_file(name[0]) || cv_setting_has_file(name[1]);
+            *credentials = result ? *credentials : found;
+            found = result ? found : (struct cv_s3_credentials){0};
+            return result;
         }
     }
     return 0;
@@ -129,17 +131,10 @@ static int name_shared_file(struct cv_s3_identity *identity, struct cv_error *er
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-static int note_directory(struct cv_s3_identity *identity, const char *file, struct cv_error *error)
-{
-    cv_auto_free char *copy = NULL;
-    int result = cv_format(&copy, error, "%s", file);
-    return result ? result : cv_format(&identity->directory, error, "%s", dirname(copy));
-}
-
 static int choose(struct cv_s3_identity *identity, const struct cv_s3_config *config,
                   struct cv_error *error)
 {
-    int result = read_environment(&identity->current, error);
+    int result = read_environment(&identity->current, &identity->is_of_files, error);
     if (result || identity->current.access_key) {
         return result;
     }
@@ -150,7 +145,7 @@ static int choose(struct cv_s3_identity *identity, const struct cv_s3_config *co
                         : read_shared_file(identity->shared_file, identity->profile,
                                            &identity->current, error);
         if (result || identity->current.access_key) {
-            return result ? result : note_directory(identity, identity->shared_file, error);
+            return result;
         }
         free(cv_take(identity->shared_file));
         result = cv_s3_token_source_init(&identity->source, config, false, error);
@@ -160,9 +155,7 @@ static int choose(struct cv_s3_identity *identity, const struct cv_s3_config *co
                        "no credentials for the object store: set S3_ACCESS_KEY_ID and "
                        "S3_SECRET_ACCESS_KEY");
     }
-    return result || !identity->source.token_file
-               ? result
-               : note_directory(identity, identity->source.token_file, error);
+    return result;
 }
 
 int cv_s3_identity_open(const struct cv_s3_config *config, struct cv_s3_identity **ret_identity,
@@ -189,7 +182,6 @@ void cv_s3_identity_close(struct cv_s3_identity *identity)
         cv_s3_token_source_deinit(&identity->source);
         free(identity->shared_file);
         free(identity->profile);
-        free(identity->directory);
         (void)pthread_mutex_destroy(&identity->lock);
         free(identity);
     }
@@ -213,7 +205,10 @@ static int ask(const struct cv_s3_identity *identity, struct cv_s3_credentials *
     if (identity->source.kind != CV_S3_TOKEN_NONE) {
         return cv_s3_token_fetch(&identity->source, credentials, error);
     }
-    int result = read_shared_file(identity->shared_file, identity->profile, credentials, error);
+    bool is_of_files;
+    int result = identity->is_of_files ? read_environment(credentials, &is_of_files, error)
+                                       : read_shared_file(identity->shared_file, identity->profile,
+                                                          credentials, error);
     return result || credentials->access_key
                ? result
                : cv_fail(error, CV_ERROR_AUTHENTICATION, "%s has no credentials any more",
@@ -271,7 +266,8 @@ int cv_s3_identity_get(struct cv_s3_identity *identity, struct cv_s3_credentials
 bool cv_s3_identity_expire(struct cv_s3_identity *identity)
 {
     pthread_mutex_lock(&identity->lock);
-    bool can_renew = identity->source.kind != CV_S3_TOKEN_NONE || identity->shared_file;
+    bool can_renew =
+        identity->source.kind != CV_S3_TOKEN_NONE || identity->shared_file || identity->is_of_files;
     identity->is_expired = can_renew;
     pthread_mutex_unlock(&identity->lock);
     return can_renew;
