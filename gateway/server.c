@@ -440,7 +440,8 @@ static bool take_body(struct exchange *exchange, const char *data, size_t length
         cv_buffer_append(&exchange->body, data, length);
         return true;
     }
-    if (exchange->received > BODY_MAX_BYTES || exchange->operation->takes_bytes) {
+    if (exchange->received > BODY_MAX_BYTES || !exchange->operation ||
+        exchange->operation->takes_bytes) {
         exchange->is_body_too_long = true;
         cv_buffer_clear(&exchange->body);
     }

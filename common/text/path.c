@@ -61,9 +61,12 @@ int cv_path_add(struct cv_path *path, int64_t t_ms, int x, int y, struct cv_erro
     int64_t since = t_ms - path->last_ms;
     int64_t step = path->step_ms ? path->step_ms : USUAL_MS;
 
-    const struct cv_path_point *last = path->count ? &path->items[path->count - 1] : NULL;
-    if (last && (last->x != x || last->y != y) && since > 2 * step) {
-        int result = append(path, t_ms - step, last->x, last->y, error);
+    struct cv_path_point last = {0, 0, 0};
+    if (path->count > 0) {
+        last = path->items[path->count - 1];
+    }
+    if (path->count > 0 && (last.x != x || last.y != y) && since > 2 * step) {
+        int result = append(path, t_ms - step, last.x, last.y, error);
         if (result < 0) {
             return result;
         }
