@@ -397,17 +397,12 @@ static void find_clusters(struct labelling *all, struct cluster *clusters)
     }
 }
 
-static bool lies_in(const struct ocr_box *box, const struct ocr_box *around)
-{
-    return box->x >= around->x && box->y >= around->y && ocr_right(box) <= ocr_right(around) &&
-           ocr_bottom(box) <= ocr_bottom(around);
-}
-
 /* Whether two components share columns, and neither lies in the other: letters stand side by side. */
 static bool is_stacked(const struct ocr_box *a, const struct ocr_box *b)
 {
     int columns = ocr_min(ocr_right(a), ocr_right(b)) - ocr_max(a->x, b->x);
-    return columns * 2 >= ocr_min(a->width, b->width) && !lies_in(a, b) && !lies_in(b, a);
+    return columns * 2 >= ocr_min(a->width, b->width) && !ocr_box_lies_in(a, b) &&
+           !ocr_box_lies_in(b, a);
 }
 
 /* Whether a component is too large a part of its cluster for the dot or the accent of a letter. */
@@ -639,7 +634,7 @@ static int remove_parts(const struct ocr_frame *frame, struct ocr_components *co
             if (part->box.x >= ocr_right(&outer->box)) {
                 break;
             }
-            if (part->is_light == outer->is_light && lies_in(&part->box, &outer->box)) {
+            if (part->is_light == outer->is_light && ocr_box_lies_in(&part->box, &outer->box)) {
                 gone[k] = has_size = has_colour(frame, &outer->box);
             }
         }

@@ -32,16 +32,23 @@ static bool is_within(const struct ocr_box *box, const struct ocr_box *around)
     return ocr_box_overlap(box, around) * 10 >= area * 7;
 }
 
-/* Whether a faint line is new: those of the strong edges that are in it are but its strongest letters. */
+/* Whether a faint line is new: lines of strong edges that are in it are but its strongest letters, which are fewer than
+ * its own. Specks beside a picture that reaches over several lines are not. */
 static bool take_place(const struct ocr_line *faint, struct ocr_lines *lines)
 {
     enum { MOST = 75 };
     size_t kept = 0;
+    int within = 0;
 
     for (size_t i = 0; i < lines->count; i++) {
-        if (covered(&faint->box, &lines->items[i].box) >= MOST) {
+        const struct ocr_line *line = &lines->items[i];
+        if (covered(&faint->box, &line->box) >= MOST) {
             return false;
         }
+        within += is_within(&line->box, &faint->box) ? line->glyphs : 0;
+    }
+    if (within > faint->glyphs) {
+        return false;
     }
     for (size_t i = 0; i < lines->count; i++) {
         if (!is_within(&lines->items[i].box, &faint->box)) {
@@ -102,12 +109,6 @@ static int select_components(const struct ocr_components *all, bool is_light, bo
     return 0;
 }
 
-static bool lies_in(const struct ocr_box *box, const struct ocr_box *around)
-{
-    return box->x >= around->x && box->y >= around->y && ocr_right(box) <= ocr_right(around) &&
-           ocr_bottom(box) <= ocr_bottom(around);
-}
-
 /* Glyphs of lines of the other side that lie in a box and are large enough to be letters on it. One that
  * nearly fills it is a letter, too: the box is its outline. */
 static int letters_on(const struct ocr_lines *lines, const struct ocr_line *outer,
@@ -125,7 +126,7 @@ static int letters_on(const struct ocr_lines *lines, const struct ocr_line *oute
             bool fills = outer->glyph_count > 1 && letter->height * 5 >= glyph->height * 4 &&
                          letter->width < glyph->width;
             bool is_letter = letter->height * 20 >= glyph->height * 7;
-            count += lies_in(letter, glyph) ? fills ? LETTERS_MIN : is_letter : 0;
+            count += ocr_box_lies_in(letter, glyph) ? fills ? LETTERS_MIN : is_letter : 0;
         }
     }
     return count;

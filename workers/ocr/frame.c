@@ -21,6 +21,12 @@ struct ocr_box ocr_box_union(const struct ocr_box *a, const struct ocr_box *b)
     return (struct ocr_box){left, top, right - left, bottom - top};
 }
 
+bool ocr_box_lies_in(const struct ocr_box *box, const struct ocr_box *around)
+{
+    return box->x >= around->x && box->y >= around->y && ocr_right(box) <= ocr_right(around) &&
+           ocr_bottom(box) <= ocr_bottom(around);
+}
+
 int64_t ocr_box_overlap(const struct ocr_box *a, const struct ocr_box *b)
 {
     int width = ocr_min(ocr_right(a), ocr_right(b)) - ocr_max(a->x, b->x);

@@ -51,6 +51,9 @@ struct ocr_box ocr_box_clip(const struct ocr_box *box, int width, int height);
 /* The smallest box around both. */
 struct ocr_box ocr_box_union(const struct ocr_box *a, const struct ocr_box *b);
 
+/* Whether all of `box` is within `around`. */
+bool ocr_box_lies_in(const struct ocr_box *box, const struct ocr_box *around);
+
 /* Pixels that both cover. */
 int64_t ocr_box_overlap(const struct ocr_box *a, const struct ocr_box *b);
 

@@ -43,16 +43,16 @@ static inline int ocr_grouping_root(const struct ocr_grouping *all, int line)
 
 /* What a line consists of besides its tallest things. */
 struct ocr_letters {
-    int tall;            /* of the largest that are small beside the tallest */
-    int width;           /* of all those, in pixels */
-    int rest;            /* width of the others */
-    int tallest, second; /* heights of the two tallest */
-    int first, last;     /* the components at its ends; OCR_NO_LINE where there is none */
+    int tall;        /* of the largest that are small beside the tallest */
+    int width;       /* of all those, in pixels */
+    int rest;        /* width of the others */
+    int tallest;     /* height of the tallest */
+    int first, last; /* the components at its ends; OCR_NO_LINE where there is none */
 };
 
 /* Marks what is more than twice as tall as the letters it was grouped with: an avatar, a picture or
  * a button's frame that drew letters to itself as if they were its dots and commas; and what stands at
- * an end of a line, as wide as high, larger than its letters and further from them than a blank. The pieces of an
+ * an end of a line, as wide as high, larger than its letters and further from them than a blank, with what lies in it. The pieces of an
  * emoji behind a sentence are few beside its words, and put none of them out. Returns
  * whether there is any; `letters` is scratch space, one a line. */
 bool ocr_misfits_find(const struct ocr_grouping *all, bool *left_out, struct ocr_letters *letters);

@@ -18,16 +18,14 @@ static bool is_hole(const struct ocr_grouping *all, size_t item)
     return false;
 }
 
+static bool is_of(const struct ocr_grouping *all, size_t item, int line)
+{
+    return all->line_of[item] != OCR_NO_LINE && ocr_grouping_root(all, all->line_of[item]) == line;
+}
+
 static void note_end(struct ocr_letters *ends, const struct ocr_component *items, int item)
 {
-    int height = items[item].box.height;
-
-    if (height > ends->tallest) {
-        ends->second = ends->tallest;
-        ends->tallest = height;
-    } else {
-        ends->second = ocr_max(ends->second, height);
-    }
+    ends->tallest = ocr_max(ends->tallest, items[item].box.height);
     ends->first = ends->first == OCR_NO_LINE ? item : ends->first; /* items are in order of x */
     if (ends->last == OCR_NO_LINE ||
         ocr_right(&items[item].box) > ocr_right(&items[ends->last].box)) {
@@ -35,36 +33,44 @@ static void note_end(struct ocr_letters *ends, const struct ocr_component *items
     }
 }
 
-/* Pixels between an end of a line and what stands beside it there; 0 when they touch. */
-static int gap_beside(const struct ocr_grouping *all, int line, int end)
+/* What else a line has than one of its ends and what lies in that: a picture in its frame. */
+struct rest {
+    int tallest; /* pixels; 0: nothing */
+    int gap;     /* pixels from the end; 0 where they touch */
+};
+
+static struct rest rest_of(const struct ocr_grouping *all, int line, int end)
 {
     const struct ocr_box *box = &all->items[end].box;
-    int gap = OCR_GLYPH_HEIGHT_MAX;
+    struct rest rest = {0, OCR_GLYPH_HEIGHT_MAX};
 
     for (size_t i = 0; i < all->count; i++) {
         const struct ocr_box *other = &all->items[i].box;
-        if ((int)i != end && all->line_of[i] != OCR_NO_LINE &&
-            ocr_grouping_root(all, all->line_of[i]) == line) {
-            gap = ocr_min(gap, ocr_max(other->x - ocr_right(box), box->x - ocr_right(other)));
+        if (!is_of(all, i, line) || ocr_box_lies_in(other, box)) {
+            continue;
         }
+        int gap = ocr_max(other->x - ocr_right(box), box->x - ocr_right(other));
+        rest.gap = ocr_max(ocr_min(rest.gap, gap), 0);
+        rest.tallest = ocr_max(rest.tallest, other->height);
     }
-    return ocr_max(gap, 0);
+    return rest;
 }
 
 /* An avatar of one colour before a name, a button behind it: about as wide as high, larger than anything else of the
  * line, and further from it than a blank; where it is so large that it can be no emoji, not so far. */
-static bool stands_apart(const struct ocr_grouping *all, int line, const struct ocr_letters *ends,
-                         int end)
+static bool stands_apart(const struct ocr_grouping *all, int line, int tallest, int end)
 {
     const struct ocr_box *box = &all->items[end].box;
-    bool large = box->height * 20 >= ends->second * 33;
 
-    if (box->height < ends->tallest || ends->second < OCR_GLYPH_HEIGHT_MIN + 2 ||
-        box->height * 10 < ends->second * 13 || box->width * 10 < box->height * 7 ||
-        box->width * 10 > box->height * 14 || !(large || !all->items[end].has_parts)) {
+    if (box->height < tallest || box->width * 10 < box->height * 7 ||
+        box->width * 10 > box->height * 14) {
         return false;
     }
-    return gap_beside(all, line, end) * 20 >= ends->second * (large ? 7 : 11);
+    struct rest rest = rest_of(all, line, end);
+    bool large = box->height * 20 >= rest.tallest * 33;
+    return rest.tallest >= OCR_GLYPH_HEIGHT_MIN + 2 && box->height * 10 >= rest.tallest * 13 &&
+           (large || !all->items[end].has_parts) &&
+           rest.gap * 20 >= rest.tallest * (large ? 7 : 11);
 }
 
 /* Marks what stands apart at the ends of lines; whether there is any. */
@@ -81,10 +87,16 @@ static bool find_apart(const struct ocr_grouping *all, bool *left_out, struct oc
         }
     }
     for (int i = 0; i < all->line_count; i++) {
-        for (int k = 0; k < 2 && ends[i].second; k++) {
+        for (int k = 0; k < 2 && ends[i].tallest; k++) {
             int end = k ? ends[i].last : ends[i].first;
-            if (stands_apart(all, i, &ends[i], end)) {
-                left_out[end] = found = true;
+            if (!stands_apart(all, i, ends[i].tallest, end)) {
+                continue;
+            }
+            found = true;
+            for (size_t item = 0; item < all->count; item++) {
+                left_out[item] = left_out[item] ||
+                                 (is_of(all, item, i) &&
+                                  ocr_box_lies_in(&all->items[item].box, &all->items[end].box));
             }
         }
     }
