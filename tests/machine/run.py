@@ -68,7 +68,7 @@ def all_active(server):
 
 def put(server, name):
     owner = server.ask("sed -n s/^CORTANA_OWNER=//p /etc/cortana/cortana.conf").strip()
-    server.ask(f"install -D -o cortana -g cortana -m 0640 /test/talk.mp4 /var/lib/cortana/store/inbox/{owner}/{name}")
+    server.ask(f"runuser -u cortana -- install -D -m 0640 /test/talk.mp4 /var/lib/cortana/store/inbox/{owner}/{name}")
 
 
 def wait_ready(server, name):
