@@ -69,6 +69,7 @@ static const struct cli_option setup_options[] = {
      NULL},
     {"etc", 0, "DIR", "where settings and secrets go (/etc/cortana)", CLI_COMPLETE_FOLDER, NULL},
     {"user", 0, "USER", "whose the files of a directory store are (cortana)", 0, NULL},
+    {"renew", 0, "LOGIN", "a new password: owner, fleet, upkeep or gateway", 0, NULL},
     {"yes", 0, NULL, "ask nothing", 0, NULL},
     NO_MORE,
 };
@@ -410,10 +411,10 @@ const struct cli_verb cli_verbs[] = {
      .options = gc_options, .store = true, UPKEEP_JSON, .run = cli_gc},
     {"setup", "", 0, 0, "make database, logins, store and settings of a service on this machine",
      .text = "As root, once. Makes the database NAME with a login each for the schema's owner, the "
-             "fleet, upkeep and the gateway, their passwords in files of root's, the settings in "
+             "fleet, upkeep and the gateway, their passwords in files of /etc/cortana, the settings in "
              "cortana.conf, the schema, and the store, and says what it did. S3_ACCESS_KEY_ID and "
              "S3_SECRET_ACCESS_KEY are taken from the environment. What is there is kept, so that "
-             "it may be run again.",
+             "it may be run again; services go on meanwhile, and take a renewed password.",
      .options = setup_options, .run = cli_service},
     {"upgrade", "", 0, 0, "back up, migrate and restart, behind a new version's installation",
      .text = "As root. Where migrations are pending, the database is backed up first (its rows; "

@@ -2,8 +2,9 @@
 """One server under systemd, as docs/operations.md makes it: the Debian package in a bare Debian 12 with PostgreSQL, on an
 emulated machine with Debian's kernel, from setup to a restart of the machine.
 
-usage: tests/machine/run.py BUILD_FOLDER
+usage: tests/machine/run.py BUILD_FOLDER [--keep] [STEP…]
 
+With --keep the machine goes on after the last step, or the one that failed; with STEPs these are done in the machine that goes on.
 The package is that of the commit that is checked out, or CORTANA_MACHINE_PACKAGE. Disk, kernel and package are kept in the
 build folder. Needs root. Prints a line a step, and last "N passed, M failed"; where there is no qemu, or no package to be
 had, it says so and counts nothing."""
@@ -80,6 +81,12 @@ def jobs(server):
     return server.ask("cortana jobs", check=False)
 
 
+def answers(server):
+    """The API, out of the database."""
+    token = server.ask("cortana token --user $(sed -n s/^CORTANA_OWNER=//p /etc/cortana/cortana.conf)").strip()
+    server.wait(f"curl -fsS -H 'Authorization: Bearer {token}' http://127.0.0.1:8080/api/v1/videos | grep -o '.items.: *\\['", "the API")
+
+
 def hits(server):
     return lines(server.ask(f"cortana search '{KNOWN}' --json"))
 
@@ -111,9 +118,7 @@ def sets_up(server):
 def starts(server):
     server.ask("systemctl enable --now cortana.target")
     server.wait("curl -fsS http://127.0.0.1:8080/api/v1/openapi.json | head -c 1", "the gateway")
-    token = server.ask("cortana token --user $(sed -n s/^CORTANA_OWNER=//p /etc/cortana/cortana.conf)").strip()
-    server.wait(f"curl -fsS -H 'Authorization: Bearer {token}' http://127.0.0.1:8080/api/v1/videos | grep '.items.: *\\[\\]'",
-                "the API to answer out of the database")
+    answers(server)
     server.wait("test $(cortana workers --json | wc -l) -ge 9 && echo all", "nine workers that say that they are there")
     all_active(server)
     # All that Linux 6.1 has; "ports" are Landlock's of 6.7.
@@ -172,6 +177,32 @@ def restarts_at_work(server):
     assert int(states(server)["cortana-worker@sample"]["NRestarts"]) >= 1
 
 
+def renews_secrets_at_work(server):
+    """Every login that services have gets another password while a stage runs, and every connection is cut. Nothing is
+    started anew for it, and no job fails."""
+    put(server, "renewed.mp4")
+    server.wait("find /sys/fs/cgroup -path '*/cortana-worker@transcode.service/stage-*' -name cgroup.procs", f"a stage; {jobs(server)}")
+    before = states(server)
+    for login, role in (("fleet", "cortana_fleet"), ("upkeep", "cortana_keeper"), ("gateway", "cortana_api")):
+        old = server.ask(f"cat /etc/cortana/{login}/DATABASE_URL").strip()
+        said = server.ask(f"cortana setup --yes --renew {login}")
+        assert f"login {role}: made" in said and said.count(": kept, ") == 4, said
+        assert "password authentication failed" in server.ask(f"psql -d '{old}' -c 'SELECT 1'", check=False)
+        server.ask(f"""runuser -u postgres -- psql -Atc "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                       WHERE usename = '{role}'" | grep -vx 0""")
+    wait_ready(server, "renewed.mp4")
+    answers(server)
+    all_active(server)
+    after = states(server)
+    assert all(after[name]["InvocationID"] == before[name]["InvocationID"] for name in UNITS), (before, after)
+    # Each service sees its own folder of secrets, and no other.
+    for unit, own in (("cortana-worker@ocr", "fleet"), ("cortana-worker@command", "upkeep"), ("cortana-gateway", "gateway")):
+        for login in ("owner", "fleet", "upkeep", "gateway"):
+            place = f"/proc/{after[unit]['MainPID']}/root/etc/cortana/{login}/DATABASE_URL"
+            done = server.ask(f"test -e {place} && echo seen", check=False).strip()
+            assert done == ("seen" if login == own else ""), (unit, login, done)
+
+
 def upgrades(server):
     before = states(server)
     server.ask("apt-get install -y --reinstall --no-install-recommends /test/cortana-vision.deb")
@@ -215,8 +246,8 @@ def stops(server):
     return f"{time.monotonic() - began:.0f} s"
 
 
-STEPS = [boots, installs, sets_up, starts, reads_a_video, bounds_stages, cuts_a_clip, restarts_at_work, upgrades, is_closed,
-         comes_back, stops]
+STEPS = [boots, installs, sets_up, starts, reads_a_video, bounds_stages, cuts_a_clip, restarts_at_work, renews_secrets_at_work,
+         upgrades, is_closed, comes_back, stops]
 
 
 def make_video(path):
@@ -225,20 +256,28 @@ def make_video(path):
     return path
 
 
-def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
-    folder, passed, failed = build / "machine", 0, 0
+def machine_of(build):
+    """Boots, with all that the steps need."""
+    folder = build / "machine"
     folder.mkdir(parents=True, exist_ok=True)
+    package = package_of(folder)
+    return Server.boot(build / "kernel", root.make(folder, package), folder, {
+        "cortana-vision.deb": package, "talk.mp4": make_video(folder / "talk.mp4"), "watch-groups": HERE / "watch-groups"})
+
+
+def main():
+    build, *words = sys.argv[1:]
+    build = pathlib.Path(build).resolve()
+    wanted = [word for word in words if word != "--keep"]
+    steps = [step for step in STEPS if step.__name__ in wanted] if wanted else STEPS
+    passed, failed = 0, 0
     try:
-        package = package_of(folder)
-        disk = root.make(folder, package)
-        server = Server(build / "kernel", disk, folder, {
-            "cortana-vision.deb": package, "talk.mp4": make_video(folder / "talk.mp4"), "watch-groups": HERE / "watch-groups"})
+        server = Server(build / "machine") if wanted else machine_of(build)
     except emulated.Unavailable as problem:
         print(f"not tested on a machine: {problem}\n0 passed, 0 failed")
         return 0
     try:
-        for step in STEPS:
+        for step in steps:
             began = time.monotonic()
             said = step(server)
             print(f"{step.__name__}: {time.monotonic() - began:.0f} s{', ' + said if said else ''}", flush=True)
@@ -246,10 +285,11 @@ def main():
     except (AssertionError, Failed, OSError) as problem:  # what comes after a failed step means nothing
         failed += 1
         print(f"FAILED: {step.__name__}: {problem}")
-        if server.process.poll() is None:
+        if server.is_on():
             print(server.ask("journalctl --boot --output short-monotonic --no-hostname | tail -60", check=False))
     finally:
-        server.end()
+        if "--keep" not in words:
+            server.end()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -1,7 +1,9 @@
 """A server: an emulated machine with a disk of its own under systemd, asked by a serial line."""
 
 import base64
+import os
 import shlex
+import signal
 import socket
 import subprocess
 import tarfile
@@ -30,30 +32,50 @@ class Failed(Exception):
 
 
 class Server:
-    """Boots; what it changes on the disk is forgotten at the end. `files` lie in /test, by their names there."""
+    """A machine whose disk forgets at the end what was changed. It is a process of its own: it may outlive this one, and be
+    taken up again by its folder."""
 
-    def __init__(self, kernel, disk, folder, files):
+    def __init__(self, folder):
+        self.folder = folder
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(str(folder / "shell"))
+        self.line = self.socket.makefile("rwb")
+
+    @classmethod
+    def boot(cls, kernel, disk, folder, files):
+        """`files` lie in /test, by their names there."""
         folder.mkdir(parents=True, exist_ok=True)
         with tarfile.open(folder / "files.tar", "w") as archive:
             for name, path in files.items():
                 archive.add(path, name)
         release = emulated.unpack(kernel)
         emulated.first_files(kernel, release, MODULES, INIT)
-        ours, theirs = socket.socketpair()
         # The disk's flushes cost the host most of its time, and the disk is thrown away.
-        self.process = subprocess.Popen(
+        shell = folder / "shell"
+        shell.unlink(missing_ok=True)
+        process = subprocess.Popen(
             [*emulated.command(kernel, release, MEMORY_MIB),
              "-drive", f"file={disk},format=raw,if=virtio,snapshot=on,cache=unsafe",
              "-drive", f"file={folder / 'files.tar'},format=raw,if=virtio,readonly=on",
              "-display", "none", "-monitor", "none", "-serial", f"file:{folder / 'console.log'}",
-             "-chardev", f"socket,id=shell,fd={theirs.fileno()}",
-             "-serial", "chardev:shell"],
-            stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-        theirs.close()
-        self.line = ours.makefile("rwb")
-        self.socket = ours
-        self.wait_for_shell()
-        self.ask("mkdir -p /test && tar -xf /dev/vdb -C /test")
+             "-chardev", f"socket,id=shell,path={shell},server=on",
+             "-serial", "chardev:shell", "-pidfile", folder / "pid"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+        while not shell.exists():
+            if process.poll() is not None:
+                raise Failed("the emulator has ended")
+            time.sleep(0.1)
+        server = cls(folder)
+        server.wait_for_shell()
+        server.ask("mkdir -p /test && tar -xf /dev/vdb -C /test")
+        return server
+
+    def is_on(self):
+        try:
+            os.kill(int((self.folder / "pid").read_text()), 0)
+            return True
+        except (OSError, ValueError):
+            return False
 
     def wait_for_shell(self):
         """From power on, or a restart, to where it can be asked."""
@@ -86,7 +108,7 @@ class Server:
                 if text:
                     return text
             except Failed as problem:
-                if self.process.poll() is not None:
+                if not self.is_on():
                     raise problem
             time.sleep(1)
         raise Failed(f"waited {timeout} s for {what}: {self.ask(command, check=False)[-1000:]}")
@@ -96,5 +118,5 @@ class Server:
         self.wait_for_shell()
 
     def end(self):
-        self.process.kill()
-        self.process.wait()
+        if self.is_on():
+            os.kill(int((self.folder / "pid").read_text()), signal.SIGKILL)

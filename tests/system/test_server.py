@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import pwd
 import re
 import shutil
 import subprocess
@@ -93,8 +94,12 @@ def test_setup_makes_a_server_and_upgrade_keeps_it(cortana, server, tmp_path):
     assert f"database: made {name}" in said and "systemctl enable --now cortana.target" in said
     secrets = [etc / login / "DATABASE_URL" for login in ("owner", "fleet", "upkeep", "gateway")]
     for secret in [*secrets, etc / "gateway/CORTANA_JWT_SECRET"]:
-        assert secret.stat().st_mode & 0o777 == 0o600 and secret.read_text().strip()
+        assert secret.stat().st_mode & 0o777 == 0o640 and secret.read_text().strip()
         assert secret.read_text().strip() not in said
+    services = pwd.getpwnam("nobody").pw_gid
+    for login in ("fleet", "upkeep", "gateway"):
+        assert (etc / login / "DATABASE_URL").stat().st_gid == services and (etc / login).stat().st_mode & 0o7777 == 0o2750
+    assert (etc / "owner").stat().st_mode & 0o7777 == 0o700
 
     held = cortana("config", CORTANA_CONFIG=etc / "cortana.conf")
     password = re.search(r":([0-9a-f]{64})@", secrets[1].read_text())[1]
@@ -113,6 +118,9 @@ def test_setup_makes_a_server_and_upgrade_keeps_it(cortana, server, tmp_path):
     assert "was there" in again and again.count(": kept, ") == 5
     assert {path: path.read_text() for path in etc.rglob("*") if path.is_file()} == kept
 
+    renewed = cortana("setup", *options, "--renew", "fleet")
+    assert renewed.count(": kept, ") == 4 and {path for path in kept if path.read_text() != kept[path]} == {secrets[1]}
+
     assert "nothing to do" in cortana("upgrade", "--etc", etc, "--backups", tmp_path / "backups")
     with psycopg2.connect(secrets[0].read_text().strip()) as owner:
         owner.cursor().execute("DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
@@ -127,6 +135,7 @@ def test_setup_makes_a_server_and_upgrade_keeps_it(cortana, server, tmp_path):
     ("--store", "store", "--store takes dir:/PATH or s3://BUCKET"),
     ("--name", "x; DROP", "--name takes a database's name"),
     ("--user", "no-such-user", "there is no user no-such-user"),
+    ("--renew", "cortana_fleet", "--renew takes owner, fleet, upkeep or gateway"),
     ("--admin", "postgresql://nowhere.invalid/postgres", "no superuser's connection"),
 ])
 def test_setup_refuses_before_it_changes_anything(cortana, server, option, value, complaint):
@@ -188,9 +197,18 @@ def test_setup_asks_on_a_terminal_and_makes_a_server_with_a_bucket(program, cort
         assert keys[secret] not in said and (keys[secret] not in held)
         for login in ("owner", "fleet", "upkeep", "gateway"):
             file = etc / login / secret
-            assert file.read_text().strip() == keys[secret] and file.stat().st_mode & 0o777 == 0o600
+            assert file.read_text().strip() == keys[secret] and file.stat().st_mode & 0o777 == 0o640
     # Bucket, database and logins are there, and belong together.
     for words in (["videos"], ["doctor"], ["gc"]):
         cortana(*words, CORTANA_CONFIG=etc / "cortana.conf")
+
+    fleet = etc / "fleet/DATABASE_URL"
+    before = fleet.read_text()
+    status, said = on_a_terminal([*command, "--store", "s3://asked", "--renew", "fleet"], [], **here, **keys)
+    assert status == 0 and "login cortana_fleet: made" in said, said
+    cortana("jobs", CORTANA_CONFIG=etc / "cortana.conf")
+    with pytest.raises(psycopg2.OperationalError, match="password authentication failed"):
+        psycopg2.connect(before.strip())
+
     status, said = on_a_terminal(command, [("? [dir:/var/lib/cortana/store]", "bucket")], **here, **keys)
     assert status == 1 and "--store takes dir:/PATH or s3://BUCKET, not 'bucket'" in said
