@@ -411,7 +411,7 @@ const struct cli_verb cli_verbs[] = {
      .options = gc_options, .store = true, UPKEEP_JSON, .run = cli_gc},
     {"setup", "", 0, 0, "make database, logins, store and settings of a service on this machine",
      .text = "As root, once. Makes the database NAME with a login each for the schema's owner, the "
-             "fleet, upkeep and the gateway, their passwords in files of /etc/cortana, the settings in "
+             "fleet, upkeep and the gateway, their passwords in files, the settings in "
              "cortana.conf, the schema, and the store, and says what it did. S3_ACCESS_KEY_ID and "
              "S3_SECRET_ACCESS_KEY are taken from the environment. What is there is kept, so that "
              "it may be run again; services go on meanwhile, and take a renewed password.",

@@ -1,6 +1,7 @@
 """An installation: where things lie, units of systemd, settings and where they come from."""
 
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -197,6 +198,53 @@ def test_two_releases_of_one_tree_are_the_same_to_the_last_bit(tmp_path):
     assert re.fullmatch(r"[0-9a-f]{64}  cortana-vision-\d+\.\d+\.\d+\.tar\.gz\n", sums)
     assert sums == (tmp_path / "two/SHA256SUMS").read_text()
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "one", check=True)
+
+
+def test_a_release_says_where_it_comes_from_and_is_signed(tmp_path):
+    keys = tmp_path / "keys"
+    keys.mkdir(mode=0o700)
+    environment = {**os.environ, "GNUPGHOME": str(keys), "BUILDER": "https://builder.example.com/1"}
+
+    def run(*command, status=0):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        return done.stdout.strip()
+    run("gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "", "--quick-generate-key", "release@example.com",
+        "ed25519", "sign", "never")
+    try:
+        run(ROOT / "scripts/release", "--source-only", "--sign", "release@example.com", tmp_path / "release")
+        for name in ("SHA256SUMS", "provenance.json"):
+            run("gpg", "--verify", f"release/{name}.asc", f"release/{name}")
+        statement = json.loads((tmp_path / "release/provenance.json").read_text())
+        with open(tmp_path / "release/provenance.json", "a", encoding="utf-8") as file:
+            file.write(" ")
+        run("gpg", "--verify", "release/provenance.json.asc", "release/provenance.json", status=1)
+    finally:
+        run("gpgconf", "--kill", "all")
+    assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1")
+    archive, = (tmp_path / "release").glob("*.tar.gz")
+    assert statement["subject"] == [{"name": archive.name, "digest": {"sha256": hashlib.sha256(archive.read_bytes()).hexdigest()}}]
+    assert statement["predicate"]["runDetails"]["builder"] == {"id": "https://builder.example.com/1"}
+    source, = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert source["digest"] == {"gitCommit": run("git", "-C", ROOT, "rev-parse", "HEAD")}
+
+
+def test_provenance_names_what_package_and_image_were_built_with(tmp_path):
+    (tmp_path / "sums").write_text(f"{'a' * 64}  cortana-vision.deb\n{'b' * 64}  cortana-vision.oci.tar\n")
+    (tmp_path / "buildinfo").write_text("Format: 1.0\nInstalled-Build-Depends:\n gcc-12 (= 12.2.0-14+deb12u1),\n"
+                                        " libpq-dev (= 1:15.14-0)\nEnvironment:\n LANG=\"C.UTF-8\"\n")
+    done = subprocess.run([ROOT / "scripts/provenance", "--sums", tmp_path / "sums", "--version", "0.1.0", "--commit", "c" * 40,
+                           "--machine", "amd64", "--builder", "urn:x", "--buildinfo", tmp_path / "buildinfo",
+                           "--base", "debian:bookworm-slim", f"sha256:{'d' * 64}", "--snapshot", "20261101T000000Z"],
+                          capture_output=True, text=True, check=True)
+    statement = json.loads(done.stdout)
+    assert [subject["name"] for subject in statement["subject"]] == ["cortana-vision.deb", "cortana-vision.oci.tar"]
+    definition = statement["predicate"]["buildDefinition"]
+    assert definition["externalParameters"] == {"version": "0.1.0", "commit": "c" * 40, "base": "debian:bookworm-slim",
+                                                "snapshot": "20261101T000000Z"}
+    assert definition["resolvedDependencies"][1:] == [
+        {"uri": "docker://debian:bookworm-slim", "digest": {"sha256": "d" * 64}},
+        {"uri": "pkg:deb/debian/gcc-12@12.2.0-14%2Bdeb12u1?arch=amd64"}, {"uri": "pkg:deb/debian/libpq-dev@1%3A15.14-0?arch=amd64"}]
 
 
 def test_quadlet_files_say_what_compose_says(tmp_path):
