@@ -27,12 +27,12 @@ class Stage:
         path.write_bytes(data if isinstance(data, bytes) else pathlib.Path(data).read_bytes())
         return key
 
-    def run(self, **payload):
+    def run(self, variables=None, **payload):
         """(exit code, the JSON object on standard output)"""
         payload.setdefault("video_id", self.video_id)
         done = subprocess.run([self.program, "--once", "--threads", "2"], input=json.dumps(payload),
-                              env={**os.environ, "STORE_URL": f"dir:{self.store}"}, text=True,
-                              capture_output=True, check=False)
+                              text=True, capture_output=True, check=False,
+                              env={**os.environ, "STORE_URL": f"dir:{self.store}", **(variables or {})})
         lines = done.stdout.splitlines()
         assert len(lines) == 1, (done.returncode, done.stdout, done.stderr)
         return done.returncode, json.loads(lines[0])

@@ -3,6 +3,7 @@
 #include "common/media/media.h"
 
 #include <inttypes.h>
+#include <libavutil/imgutils.h>
 #include <math.h>
 #include <string.h>
 
@@ -178,6 +179,10 @@ static int open_sheet(struct cv_sprites *sprites, struct cv_error *error)
     }
     sheet->colorspace = shown->colorspace;
     sheet->color_range = AVCOL_RANGE_MPEG;
+    /* The last row may stay in part without tiles, and would show what the memory held before. */
+    const ptrdiff_t strides[4] = {sheet->linesize[0], sheet->linesize[1], sheet->linesize[2]};
+    (void)av_image_fill_black(sheet->data, strides, sheet->format, sheet->color_range, sheet->width,
+                              sheet->height);
     return 0;
 }
 
