@@ -549,8 +549,9 @@ static bool dispatch(struct exchange *exchange)
     const struct request_values values = {exchange->target, length, query, exchange->body.data,
                                           exchange->body.length};
     if (exchange->operation == &media_operation) {
+        struct store_pool *pool = exchange->server->store_pool;
         exchange->work = media_answer_target;
-        return hand_to_store(exchange);
+        return !(pool && store_pool_do(pool, exchange)) && hand_to_store(exchange);
     }
     if (exchange->is_body_too_long) {
         refuse_long_body(exchange);

@@ -7,22 +7,31 @@ enum { THREADS = 4 };
 struct store_pool {
     struct store_pool_params params;
     struct exchange_queue queue;
+    pthread_mutex_t mutex; /* over what follows */
+    struct cv_store *here; /* of store_pool_do; NULL before its first call */
+    bool is_bucket;        /* so that nothing is done in the caller's thread */
 };
+
+static void open_store(const struct store_pool *pool, struct cv_store **store)
+{
+    struct cv_error error;
+    if (*store) {
+        return;
+    }
+    if (cv_store_open(NULL, store, &error) == 0) {
+        cv_store_set_cancel(*store, pool->params.cancel);
+    } else {
+        cv_log_error(&error, "the store cannot be opened");
+        *store = NULL;
+    }
+}
 
 static void *run_thread(void *opaque)
 {
     struct store_pool *pool = opaque;
     cv_auto(cv_store_close) struct cv_store *store = NULL;
-    struct cv_error error;
     for (struct exchange *exchange; (exchange = exchange_queue_wait(&pool->queue));) {
-        if (!store) {
-            if (cv_store_open(NULL, &store, &error) == 0) {
-                cv_store_set_cancel(store, pool->params.cancel);
-            } else {
-                cv_log_error(&error, "the store cannot be opened");
-                store = NULL;
-            }
-        }
+        open_store(pool, &store);
         exchange->work(store, exchange);
         pool->params.on_done(exchange);
     }
@@ -37,8 +46,10 @@ int store_pool_start(const struct store_pool_params *params, struct store_pool *
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the store's threads");
     }
     pool->params = *params;
+    (void)pthread_mutex_init(&pool->mutex, NULL);
     int result = exchange_queue_start(&pool->queue, THREADS, run_thread, pool, error);
     if (result) {
+        (void)pthread_mutex_destroy(&pool->mutex);
         free(pool);
         return result;
     }
@@ -57,6 +68,8 @@ void store_pool_free(struct store_pool *pool)
 {
     if (pool) {
         exchange_queue_deinit(&pool->queue);
+        cv_store_close(pool->here);
+        (void)pthread_mutex_destroy(&pool->mutex);
         free(pool);
     }
 }
@@ -64,4 +77,22 @@ void store_pool_free(struct store_pool *pool)
 bool store_pool_take(struct store_pool *pool, struct exchange *exchange)
 {
     return exchange_queue_take(&pool->queue, exchange);
+}
+
+bool store_pool_do(struct store_pool *pool, struct exchange *exchange)
+{
+    bool is_done = false;
+    if (pthread_mutex_trylock(&pool->mutex) != 0) {
+        return false;
+    }
+    if (!pool->is_bucket) {
+        open_store(pool, &pool->here);
+        pool->is_bucket = pool->here && !cv_store_is_directory(pool->here);
+        is_done = pool->here && !pool->is_bucket;
+    }
+    if (is_done) {
+        exchange->work(pool->here, exchange);
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return is_done;
 }

@@ -25,3 +25,8 @@ void store_pool_free(struct store_pool *pool);
 
 /* Queues an exchange, whose `work` a thread then calls; false when there is no room. */
 CV_MUST_CHECK bool store_pool_take(struct store_pool *pool, struct exchange *exchange);
+
+/* Calls an exchange's `work` in the calling thread, where the store is a directory and no other thread is in
+ * here: two changes of threads cost more than opening a file. At most one caller waits for a disk. False: nothing
+ * was done. */
+bool store_pool_do(struct store_pool *pool, struct exchange *exchange);

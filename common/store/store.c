@@ -59,6 +59,11 @@ void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel)
     }
 }
 
+bool cv_store_is_directory(const struct cv_store *store)
+{
+    return !store->backend->bucket_request;
+}
+
 const char *cv_store_name(const struct cv_store *store)
 {
     return store->name;

@@ -87,6 +87,10 @@ CV_DEFINE_CLEANUP(struct cv_store *, cv_store_close)
  * with CV_ERROR_CANCELED. */
 void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel);
 
+/* Whether objects are files below a directory, which are opened without asking another machine; else
+ * the store is a bucket. */
+bool cv_store_is_directory(const struct cv_store *store);
+
 /* What the bucket is called in task_artifacts and logs; borrowed. */
 const char *cv_store_name(const struct cv_store *store);
 
