@@ -245,15 +245,33 @@ static void choose_id(struct exchange *exchange)
 }
 
 struct header_counts {
-    int hosts, lengths, encodings, authorizations, cookies;
+    int hosts, lengths, encodings, authorizations, cookies, malformed;
 };
 
+/* Whether the name is none: the library takes a space before the colon for a part of it, and the folded value of
+ * "Transfer-Encoding:", too. A server before us may know better which header that is. */
+static bool is_malformed(const char *name, size_t size)
+{
+    static const char *const lengths[] = {"Content-Length", "Transfer-Encoding"};
+    static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    for (size_t i = 0; i < CV_COUNT(lengths); i++) {
+        size_t length = strlen(lengths[i]);
+        if (size > length && strncasecmp(name, lengths[i], length) == 0) {
+            return true;
+        }
+    }
+    return size == 0 || strspn(name, token) != size;
+}
+
 static enum MHD_Result count_header(void *opaque, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
+                                    size_t name_size, const char *value, size_t value_size)
 {
     struct header_counts *counts = opaque;
     (void)kind;
     (void)value;
+    (void)value_size;
+    counts->malformed += is_malformed(name, name_size);
     counts->hosts += strcasecmp(name, "Host") == 0;
     counts->lengths += strcasecmp(name, "Content-Length") == 0;
     counts->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
@@ -267,9 +285,9 @@ static enum MHD_Result count_header(void *opaque, enum MHD_ValueKind kind, const
 static bool is_ambiguous(struct exchange *exchange)
 {
     struct header_counts counts = {0};
-    (void)MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, &counts);
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, count_header, &counts);
     return counts.hosts > 1 || counts.lengths + counts.encodings > 1 || counts.authorizations > 1 ||
-           counts.cookies > 1 || exchange->target[0] != '/';
+           counts.cookies > 1 || counts.malformed > 0 || exchange->target[0] != '/';
 }
 
 static bool is_json(const struct exchange *exchange)

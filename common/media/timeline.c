@@ -18,6 +18,7 @@ static int64_t clock_us(const struct cv_moment *moment)
 void cv_timeline_reset(struct cv_timeline *timeline, int64_t start_us)
 {
     timeline->start_us = start_us;
+    timeline->bytes = timeline->unvouched_us = 0;
     for (size_t i = 0; i < CV_TIMELINE_STREAMS; i++) {
         timeline->streams[i] = (struct cv_timeline_stream){AV_NOPTS_VALUE, 0, USUAL_STEP_US, 0};
     }
@@ -30,9 +31,29 @@ static int64_t origin_us(const struct cv_timeline *timeline, int stream)
     return last_us != AV_NOPTS_VALUE ? last_us : timeline->start_us;
 }
 
+/* Where the newest packet of all streams was, or where reading starts. */
+static int64_t newest_us(const struct cv_timeline *timeline)
+{
+    int64_t newest_us = timeline->start_us;
+    for (size_t i = 0; i < CV_TIMELINE_STREAMS; i++) {
+        int64_t last_us = timeline->streams[i].last_us;
+        newest_us = last_us != AV_NOPTS_VALUE && last_us > newest_us ? last_us : newest_us;
+    }
+    return newest_us;
+}
+
+int64_t cv_timeline_limit_us(const struct cv_timeline *timeline)
+{
+    int64_t bytes = timeline->bytes < timeline->file_bytes ? timeline->bytes : timeline->file_bytes;
+    int64_t left_us = CV_TIMELINE_STILL_US + bytes * CV_TIMELINE_BYTE_US - timeline->unvouched_us;
+    left_us = left_us < CV_TIMELINE_STILL_US ? left_us : CV_TIMELINE_STILL_US;
+    return newest_us(timeline) + CV_TIMELINE_AWAKE_US + (left_us > 0 ? left_us : 0);
+}
+
 static bool is_ahead(const struct cv_timeline *timeline, int stream, int64_t at_us)
 {
-    return at_us - origin_us(timeline, stream) > CV_TIMELINE_STEP_US;
+    return at_us - origin_us(timeline, stream) > CV_TIMELINE_STEP_US ||
+           at_us > cv_timeline_limit_us(timeline);
 }
 
 /* Behind a seek a stream may begin at a key frame long before the time that was asked for. */
@@ -60,22 +81,6 @@ bool cv_timeline_doubts(const struct cv_timeline *timeline, const struct cv_mome
         moment->pts_us != AV_NOPTS_VALUE && llabs(moment->pts_us - at_us) > CV_TIMELINE_STEP_US;
     at_us += timeline->streams[moment->stream].shift_us;
     return far || !goes_on(timeline, moment->stream, at_us);
-}
-
-int64_t cv_timeline_limit_us(const struct cv_timeline *timeline)
-{
-    int64_t by_count_us = timeline->pictures * CV_TIMELINE_PICTURE_US;
-    int64_t bytes = timeline->bytes < timeline->file_bytes ? timeline->bytes : timeline->file_bytes;
-    int64_t by_bytes_us = bytes * CV_TIMELINE_BYTE_US;
-    int64_t limit_us = timeline->start_us + CV_TIMELINE_STILL_US +
-                       (by_bytes_us < by_count_us ? by_bytes_us : by_count_us);
-    for (size_t i = 1; i < CV_TIMELINE_STREAMS; i++) {
-        int64_t heard_us = timeline->streams[i].last_us;
-        if (heard_us != AV_NOPTS_VALUE && heard_us + CV_TIMELINE_STEP_US > limit_us) {
-            limit_us = heard_us + CV_TIMELINE_STEP_US;
-        }
-    }
-    return limit_us;
 }
 
 /* Whether enough of the packets behind it show that the stream itself never left. */
@@ -115,10 +120,9 @@ static bool is_contradicted(const struct cv_timeline *timeline, const struct cv_
 
 static bool is_within_limits(const struct cv_timeline *timeline, int stream, int64_t at_us)
 {
-    int64_t pictures_us = timeline->streams[0].last_us;
-    if (stream > 0 && !timeline->sound_alone) {
-        int64_t from_us = pictures_us != AV_NOPTS_VALUE ? pictures_us : timeline->start_us;
-        return at_us <= from_us + CV_TIMELINE_STEP_US;
+    if (stream > 0 && !timeline->sound_alone &&
+        at_us > origin_us(timeline, 0) + CV_TIMELINE_STEP_US) {
+        return false;
     }
     return at_us <= cv_timeline_limit_us(timeline);
 }
@@ -190,6 +194,9 @@ static int64_t find_shift(const struct cv_timeline *timeline, const struct cv_mo
     }
     const struct cv_timeline_stream *stream = &timeline->streams[moment->stream];
     int64_t step_us = stream->last_us != AV_NOPTS_VALUE ? stream->step_us : 0;
+    if (is_ahead(timeline, moment->stream, origin_us(timeline, moment->stream) + step_us)) {
+        step_us = USUAL_STEP_US;
+    }
     return origin_us(timeline, moment->stream) + step_us - at_us;
 }
 
@@ -227,6 +234,8 @@ static bool keeps_pts(const struct cv_timeline *timeline, const struct cv_moment
 static void move_clock(struct cv_timeline *timeline, const struct cv_moment *moment, int64_t at_us)
 {
     struct cv_timeline_stream *stream = &timeline->streams[moment->stream];
+    int64_t unvouched_us = at_us - newest_us(timeline) - CV_TIMELINE_AWAKE_US;
+    timeline->unvouched_us += unvouched_us > 0 ? unvouched_us : 0;
     int64_t step_us = stream->last_us == AV_NOPTS_VALUE ? 0 : at_us - stream->last_us;
     if (step_us > 0 && step_us <= CV_TIMELINE_STEP_US) {
         stream->step_us = step_us;
@@ -242,8 +251,7 @@ struct cv_timeline_verdict cv_timeline_judge(struct cv_timeline *timeline,
 {
     const struct cv_moment *moment = &window[0];
     struct cv_timeline_stream *stream = &timeline->streams[moment->stream];
-    timeline->pictures += moment->stream == 0;
-    timeline->bytes += moment->stream == 0 ? moment->bytes : 0;
+    timeline->bytes += moment->bytes;
     if (clock_us(moment) == AV_NOPTS_VALUE) {
         return (struct cv_timeline_verdict){0};
     }

@@ -12,10 +12,10 @@
  * - A long step ahead is believed where the rest of the file agrees with it: another stream has come
  *   as far, the packet before it claims to last that long, or the header claims a presentation that
  *   long; and no other stream goes on before it. Else the gap is closed.
- * - Nothing is believed beyond CV_TIMELINE_STILL_US and CV_TIMELINE_PICTURE_US for each picture, or
- *   CV_TIMELINE_BYTE_US for each of their bytes where that is less, unless sound goes on as long; and
- *   no sound further ahead of the pictures than one step. So the length of a presentation is bounded
- *   by its packets and their bytes. */
+ * - A packet vouches for CV_TIMELINE_AWAKE_US. Of time for which no packet of any stream does, no more than
+ *   CV_TIMELINE_STILL_US is believed at a stretch, and in all that and CV_TIMELINE_BYTE_US for each byte of
+ *   packets, whatever header and packets claim. Sound is never further ahead of the pictures than one
+ *   step. So the length of a presentation is bounded by its packets and their bytes. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,10 +26,10 @@ enum {
     CV_TIMELINE_STREAMS = 9,                      /* pictures, and eight tracks of sound */
     CV_TIMELINE_STEP_US = 10 * 1000 * 1000,       /* ffplay doubts the same of MPEG-TS */
     CV_TIMELINE_PAUSE_US = 10 * 60 * 1000 * 1000, /* where the file neither claims nor denies it */
-    CV_TIMELINE_PICTURE_US = 60 * 1000 * 1000,    /* one picture may stand, in the mean */
-    CV_TIMELINE_BYTE_US = 250 * 1000,             /* a picture that is worth a minute has 240 */
+    CV_TIMELINE_AWAKE_US = 1000 * 1000,           /* what one packet vouches for */
+    CV_TIMELINE_STILL_US = 20 * 60 * 1000 * 1000, /* a recorded screen stood for half of it */
+    CV_TIMELINE_BYTE_US = 4 * 1000,               /* of recorded screens a second has 8,900 */
 };
-#define CV_TIMELINE_STILL_US (INT64_C(3600) * 1000 * 1000) /* pictures may stand besides that */
 
 /* The times of one packet as the container has them. */
 struct cv_moment {
@@ -44,13 +44,13 @@ struct cv_timeline_stream {
 };
 
 struct cv_timeline {
-    int64_t claimed_us; /* how long the header says the presentation is; 0: it does not say */
-    int64_t start_us;   /* where reading starts */
-    bool restarts;      /* a format whose clocks start again at any time (AVFMT_TS_DISCONT) */
-    bool sound_alone;   /* no pictures are read */
-    int64_t pictures;   /* packets of pictures so far */
-    int64_t bytes;      /* of these packets */
-    int64_t file_bytes; /* of all the file; tables may name the same ones again and again */
+    int64_t claimed_us;   /* how long the header says the presentation is; 0: it does not say */
+    int64_t start_us;     /* where reading starts */
+    bool restarts;        /* a format whose clocks start again at any time (AVFMT_TS_DISCONT) */
+    bool sound_alone;     /* no pictures are read */
+    int64_t bytes;        /* of all packets since the reset */
+    int64_t unvouched_us; /* since the reset: what is believed though no packet vouches for it */
+    int64_t file_bytes;   /* of all the file; tables may name the same ones again and again */
     struct cv_timeline_stream streams[CV_TIMELINE_STREAMS];
 };
 

@@ -76,6 +76,25 @@ def mp4_field(data, box, offset, value):
     return bytes(data)
 
 
+def fragments_apart(data, seconds):
+    """Each fragment that many seconds behind the one before it, in all tracks."""
+    scales, at = [], data.find(b"mdhd")
+    while at >= 0:
+        scales.append(int.from_bytes(data[at + 16:at + 20], "big"))
+        at = data.find(b"mdhd", at + 4)
+    data, number, at = bytearray(data), -1, data.find(b"moof")
+    while at >= 0:
+        number, end = number + 1, data.find(b"mdat", at)
+        for scale in scales:
+            at = data.find(b"tfdt", at, end)
+            if at < 0:
+                break
+            struct.pack_into(">Q" if data[at + 4] else ">I", data, at + 8, number * seconds * scale)
+            at += 4
+        at = data.find(b"moof", end)
+    return bytes(data)
+
+
 def edit_list(data, entries):
     """Another edit list for an MP4's first track: (duration, media time, rate in 16.16), …. The header lies
     behind the media, so that nothing but its own boxes grows."""

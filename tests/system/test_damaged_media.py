@@ -24,6 +24,7 @@ DAMAGE = {
     "four pictures of MPEG-TS late": ("ts", "", lambda data: damage.ts_times(data, 2, 4)),
     "a fragment's picture late": ("mp4", FRAGMENTS,
                                   lambda data: damage.fragment_offset(data, 1, 1 << 30)),
+    "fragments an hour apart": ("mp4", FRAGMENTS, lambda data: damage.fragments_apart(data, 3600)),
     "a picture's duration in MP4": ("mp4", "", lambda data: damage.mp4_field(data, b"stts", 12, 1 << 29)),
 }
 
@@ -105,8 +106,8 @@ def test_channels_whose_places_nobody_knows(program, tmp_path, channels):
 
 
 def test_a_standing_picture_can_be_stopped(program, tmp_path):
-    """Half an hour of one picture, as its file says: SIGTERM ends it at once."""
-    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=1280x720:r=1/1800:d=3600 "
+    """Ten minutes of each picture, as its file says: SIGTERM ends it at once."""
+    source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=1280x720:r=1/600:d=3600 "
                        "-c:v libx264 -pix_fmt yuv420p")
     (tmp_path / "store").mkdir()
     stage = Stage(program("transcode-worker"), tmp_path / "store")

@@ -136,7 +136,7 @@ static void joined_recordings_go_on(void **state)
     free(file);
 }
 
-/* A screen that stands still: no picture for minutes or an hour, as the file itself says. */
+/* A screen that stands still: no picture for minutes, as the file itself says. */
 static void recorded_pauses_stay(void **state)
 {
     (void)state;
@@ -144,8 +144,11 @@ static void recorded_pauses_stay(void **state)
         int64_t pause_us, claimed_us, duration_us;
         bool sound;
     } pauses[] = {
-        {9 * SECOND, 0, 0, false}, {590 * SECOND, 0, 0, false}, {HOUR, HOUR + 8 * SECOND, 0, false},
-        {HOUR, 0, HOUR, false},    {3 * HOUR, 0, 0, true},
+        {9 * SECOND, 0, 0, false},
+        {590 * SECOND, 0, 0, false},
+        {1190 * SECOND, 1198 * SECOND, 0, false},
+        {1190 * SECOND, 0, 1190 * SECOND, false},
+        {3 * HOUR, 0, 0, true},
     };
     for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
         struct file *file = new_file(pauses[i].claimed_us, false);
@@ -156,6 +159,7 @@ static void recorded_pauses_stay(void **state)
         if (pauses[i].sound) {
             for (int64_t at_us = 4 * SECOND; at_us < from_us; at_us += 5 * SECOND) {
                 add(file, 1, at_us, 5 * SECOND);
+                file->packets[file->count - 1].bytes = 1250;
             }
         }
         record(file, from_us, from_us + 4 * SECOND, false);
@@ -189,35 +193,44 @@ static void reordering_over_a_pause_stays(void **state)
     free(file);
 }
 
-/* Whatever header and packets agree on: the length is bounded by the number of packets, … */
+/* Packets that are all as far apart, with nothing between them, in a file whose header agrees. */
+static int64_t length_of(int packets, int64_t step_us, int bytes, bool sound)
+{
+    struct file *file = calloc(1, sizeof(*file));
+    assert_non_null(file);
+    file->timeline.claimed_us = packets * step_us;
+    for (int i = 0; i < packets; i++) {
+        add(file, sound && i % 2, i * step_us, step_us);
+        file->packets[i].bytes = bytes;
+    }
+    read_file(file);
+    int64_t newest_us = file->newest_us;
+    free(file);
+    return newest_us;
+}
+
+/* Whatever header and packets agree on, the length is bounded by the packets and their bytes. */
 static void few_packets_are_no_days(void **state)
 {
     (void)state;
-    struct file *file = calloc(1, sizeof(*file));
-    assert_non_null(file);
-    file->timeline.claimed_us = 40 * HOUR;
-    for (int i = 0; i < 20; i++) {
-        add(file, 0, i * 2 * HOUR, 2 * HOUR);
+    static const int64_t steps_us[] = {1500 * MS, 9 * SECOND, 11 * SECOND, 60 * SECOND, 2 * HOUR};
+    for (size_t i = 0; i < sizeof(steps_us) / sizeof(steps_us[0]); i++) {
+        for (int sound = 0; sound <= 1; sound++) {
+            int64_t bounds_us =
+                CV_TIMELINE_STILL_US + PACKETS_MAX * (SECOND + 3 * (int64_t)CV_TIMELINE_BYTE_US);
+            int64_t whole_us = PACKETS_MAX * steps_us[i];
+            int64_t length_us = length_of(PACKETS_MAX, steps_us[i], 3, sound);
+            assert_true(length_us <= bounds_us && length_us < whole_us);
+        }
     }
-    read_file(file);
-    assert_true(file->newest_us <= HOUR + 20 * 60 * SECOND);
-    free(file);
 }
 
-/* … and by their bytes: nobody shows a picture of 3 bytes for a minute, a thousand times over. */
-static void few_bytes_are_no_days(void **state)
+static void a_slide_a_minute_stays(void **state)
 {
     (void)state;
-    struct file *file = calloc(1, sizeof(*file));
-    assert_non_null(file);
-    file->timeline.claimed_us = 40 * HOUR;
-    for (int i = 0; i < 40 * 60; i++) {
-        add(file, 0, i * (int64_t)60 * SECOND, 60 * SECOND);
-        file->packets[i].bytes = 3;
-    }
-    read_file(file);
-    assert_true(file->newest_us <= HOUR + 40 * 60 * (int64_t)3 * SECOND);
-    free(file);
+    assert_int_equal(length_of(600, 60 * SECOND, 20 * 1000, false), 599 * 60 * (int64_t)SECOND);
+    assert_int_equal(length_of(40, 1190 * SECOND, 300 * 1000, false), 39 * 1190 * (int64_t)SECOND);
+    assert_int_equal(length_of(600, 5 * SECOND, 2000, false), 599 * 5 * (int64_t)SECOND);
 }
 
 int main(void)
@@ -226,7 +239,7 @@ int main(void)
         cmocka_unit_test(one_packet_is_wrong),     cmocka_unit_test(a_stretch_is_wrong),
         cmocka_unit_test(a_stream_starts_late),    cmocka_unit_test(joined_recordings_go_on),
         cmocka_unit_test(recorded_pauses_stay),    cmocka_unit_test(reordering_over_a_pause_stays),
-        cmocka_unit_test(few_packets_are_no_days), cmocka_unit_test(few_bytes_are_no_days),
+        cmocka_unit_test(few_packets_are_no_days), cmocka_unit_test(a_slide_a_minute_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
