@@ -1413,7 +1413,8 @@ BEGIN
         ORDER BY score DESC, r.confidence DESC, r.video_id, r.t_start, r.segment_id
         LIMIT wanted
     )
-    SELECT r.segment_id, r.video_id, r.text, search_snippet(r.text, terms, start_mark, stop_mark),
+    SELECT r.segment_id, r.video_id, r.text,
+           CASE WHEN start_mark IS NOT NULL THEN search_snippet(r.text, terms, start_mark, stop_mark) END,
            r.t_start, r.t_end, r.bounding_box, r.confidence, r.language, r.score, r.kind
     FROM ranked r
     ORDER BY r.score DESC, r.confidence DESC, r.video_id, r.t_start, r.segment_id;
@@ -1423,7 +1424,7 @@ COMMENT ON FUNCTION search_segments IS
     'Searches the text on screen. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
     'from:, lang:, tag:, after: and before:. Exact hits come first, then lines with the words, then lines that '
     'OCR or a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results '
-    'are returned.';
+    'are returned. start_mark null: without snippets, which of many lines cost more than finding them.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 

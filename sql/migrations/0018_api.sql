@@ -509,7 +509,7 @@ COMMENT ON FUNCTION api.read_fields IS
     'Takes kind:, owner:, team:, video: and conf: out of a query; a parameter of the same name is the same.';
 
 CREATE TYPE api.hit AS (n int, passes boolean, segment_id uuid, video_id uuid, owner_id uuid, video_title text, text text,
-                        snippet text, t_start int, t_end int, box jsonb, confidence real, language text, rank real,
+                        t_start int, t_end int, box jsonb, confidence real, language text, rank real,
                         match_kind text, kinds text[]);
 COMMENT ON TYPE api.hit IS
     'A line that a query has found: its place in the list, whether it passes the filters. kinds null: not looked up.';
@@ -529,9 +529,9 @@ $$
                AND (p ->> 'lang' IS NULL OR s.language = p ->> 'lang') IS TRUE
                AND (p ->> 'match' IS NULL OR s.match_kind = p ->> 'match') IS TRUE
                AND (p_fields.kind IS NULL OR p_fields.kind = ANY (k.kinds)) IS TRUE,
-           s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.snippet, s.t_start, s.t_end,
+           s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.t_start, s.t_end,
            s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds
-    FROM search_segments(p_fields.query, p_fields.video, p_most, E'\x02', E'\x03') AS s
+    FROM search_segments(p_fields.query, p_fields.video, p_most, NULL) AS s
     JOIN videos v ON v.id = s.video_id
     LEFT JOIN LATERAL (
         SELECT coalesce(array_agg(DISTINCT e.entity_type ORDER BY e.entity_type), '{}') AS kinds
@@ -570,11 +570,11 @@ END
 $$;
 COMMENT ON FUNCTION api.box_at IS 'Where a line stands at a time, as segments.track and end_box have it.';
 
-CREATE FUNCTION api.hit_object(h api.hit) RETURNS jsonb
+CREATE FUNCTION api.hit_object(h api.hit, p_terms search_terms) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'segment_id', h.segment_id, 'video_id', h.video_id, 'video_title', h.video_title, 'text', h.text,
-    'snippet', api.marked(h.snippet), 't_start', h.t_start, 't_end', h.t_end, 'box', h.box, 'confidence', h.confidence,
+    'snippet', api.marked(search_snippet(h.text, p_terms, E'\x02', E'\x03')), 't_start', h.t_start, 't_end', h.t_end, 'box', h.box, 'confidence', h.confidence,
     'language', h.language, 'rank', h.rank, 'match', h.match_kind,
     'kinds', coalesce(h.kinds, (SELECT array_agg(DISTINCT e.entity_type ORDER BY e.entity_type) FROM entities e
                                 WHERE e.segment_id = h.segment_id), '{}'))
@@ -584,16 +584,16 @@ RETURN jsonb_build_object(
                    'frame_box', CASE WHEN f.key IS NOT NULL THEN api.box_at(s, f.t_ms) END)
         FROM (SELECT) AS one LEFT JOIN segments s ON s.id = h.segment_id
              LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true);
-COMMENT ON FUNCTION api.hit_object IS 'A hit as the API shows it.';
+COMMENT ON FUNCTION api.hit_object IS 'A hit as the API shows it. p_terms: of its query, for what is marked.';
 
-CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_after int, p_limit int)
+CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_terms search_terms, p_after int, p_limit int)
 RETURNS TABLE (row_object jsonb, row_key jsonb)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT jsonb_build_object(
                'video', (SELECT api.video_object(v) FROM videos v WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
-               'items', (SELECT jsonb_agg(api.hit_object(h) ORDER BY h.n) FROM unnest(p_hits) AS h
+               'items', (SELECT jsonb_agg(api.hit_object(h, p_terms) ORDER BY h.n) FROM unnest(p_hits) AS h
                          WHERE h.n = ANY (g.places[:3]))),
            jsonb_build_array(g.n, g.video_id)
     FROM (SELECT h.video_id, min(h.n) AS n, count(*) AS hits, max(h.rank) AS best, array_agg(h.n ORDER BY h.n) AS places
@@ -633,7 +633,9 @@ DECLARE
     most CONSTANT int := 1000;     -- of search_segments
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 20);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    hits CONSTANT api.hit[] := ARRAY(SELECT h FROM api.hits(p, api.read_fields(p), most) AS h);
+    fields CONSTANT api.search_fields := api.read_fields(p);
+    terms CONSTANT search_terms := search_parse(fields.query);
+    hits CONSTANT api.hit[] := ARRAY(SELECT h FROM api.hits(p, fields, most) AS h);
     last_place int;
     found_rows jsonb[];
     found_keys jsonb[];
@@ -644,9 +646,9 @@ BEGIN
     FROM unnest(hits) AS h WHERE (keys ->> 1)::uuid IN (h.segment_id, h.video_id);
     IF p ->> 'group' = 'video' THEN
         SELECT array_agg(g.row_object), array_agg(g.row_key) INTO found_rows, found_keys
-        FROM api.hit_groups(hits, greatest(last_place, (keys ->> 0)::int), wanted + 1) AS g;
+        FROM api.hit_groups(hits, terms, greatest(last_place, (keys ->> 0)::int), wanted + 1) AS g;
     ELSE
-        SELECT array_agg(api.hit_object(h) ORDER BY h.n), array_agg(jsonb_build_array(h.n, h.segment_id) ORDER BY h.n)
+        SELECT array_agg(api.hit_object(h, terms) ORDER BY h.n), array_agg(jsonb_build_array(h.n, h.segment_id) ORDER BY h.n)
         INTO found_rows, found_keys
         FROM (SELECT * FROM unnest(hits) AS u WHERE u.passes AND u.n > last_place ORDER BY u.n LIMIT wanted + 1) AS h;
     END IF;
@@ -674,9 +676,10 @@ $$
            (SELECT string_agg(e.entity_type || ':' || e.value, ' ' ORDER BY e.entity_type, e.value)
             FROM entities e WHERE e.segment_id = h.segment_id),
            coalesce(v.original_name, v.title, v.id::text), v.resolution,
-           CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h) END, h.video_id,
+           CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h, terms) END, h.video_id,
            coalesce(rtrim(p ->> 'site', '/'), '') || '/videos/' || h.video_id || '?t=' || round(h.t_start / 1000.0, 3)
-    FROM api.hits(p, api.read_fields(p), 1000) AS h
+    FROM api.read_fields(p) AS fields CROSS JOIN search_parse(fields.query) AS terms
+    CROSS JOIN api.hits(p, fields, 1000) AS h
     JOIN segments s ON s.id = h.segment_id JOIN videos v ON v.id = h.video_id
     WHERE h.passes
     ORDER BY CASE WHEN p ->> 'format' <> 'srt' THEN h.n END, h.t_start, h.n
@@ -789,7 +792,7 @@ BEGIN
         SELECT array_agg(coalesce(c.n, 0) ORDER BY b.n) INTO hits
         FROM generate_series(0, buckets - 1) AS b (n)
         LEFT JOIN (SELECT least(h.t_start / bucket_ms, buckets - 1), count(*)
-                   FROM search_segments(p ->> 'q', (p ->> 'id')::uuid, 1000) AS h GROUP BY 1) AS c (bucket, n) ON c.bucket = b.n;
+                   FROM search_segments(p ->> 'q', (p ->> 'id')::uuid, 1000, NULL) AS h GROUP BY 1) AS c (bucket, n) ON c.bucket = b.n;
     END IF;
     RETURN api.ok(jsonb_build_object('duration_ms', duration_ms, 'bucket_ms', bucket_ms, 'lines', to_jsonb(lines),
                                      'hits', to_jsonb(hits)));
