@@ -19,6 +19,9 @@ export class Problem extends Error {
     }
 }
 
+const {early, ANSWER_MS} = globalThis.start;
+const AHEAD_MS = 10000; // then an answer that was asked for ahead is too old to be shown
+
 let principal = null; // a promise of who asks
 let signIn = null; // what asks the reader for a token
 let asking = null; // while it does
@@ -34,7 +37,7 @@ export function onSignIn(ask) {
  */
 export async function useToken(token) {
     principal = null;
-    await send('/session', {method: 'POST', body: {token}});
+    await send('/session', {method: 'POST', body: {token}, signal: AbortSignal.timeout(ANSWER_MS)});
 }
 
 /** Who asks, and what they may do; asked for once. @returns {Promise<any>} */
@@ -86,11 +89,27 @@ export async function ask(path, wishes = {}) {
     return send(path, wishes);
 }
 
-/** As fetch; what start.js has asked for already is taken once. @param {string} url @param {RequestInit} [wishes] */
+/** As fetch; what was asked for early is taken once. @param {string} url @param {RequestInit} [wishes] */
 export function answerTo(url, wishes) {
-    const answer = (wishes?.method ?? 'GET') === 'GET' && globalThis.early?.get(url);
-    globalThis.early?.delete(url);
+    const answer = (wishes?.method ?? 'GET') === 'GET' && early.get(url);
+    early.delete(url);
     return answer || fetch(url, wishes);
+}
+
+let ahead = '';
+
+/** Asks for what will be wanted in a moment, if the reader goes on as it seems; of several the last. */
+export function askAhead(path, query) {
+    const url = address(path, query);
+    if (url === ahead && early.has(url)) {
+        return;
+    }
+    early.delete(ahead);
+    ahead = url;
+    const answer = fetch(url, {headers: {'X-Cortana': '1'}, signal: AbortSignal.timeout(ANSWER_MS)});
+    answer.catch(() => null); // who takes it says so
+    early.set(url, answer);
+    setTimeout(() => early.get(url) === answer && early.delete(url), AHEAD_MS);
 }
 
 async function send(path, wishes) {
@@ -98,12 +117,17 @@ async function send(path, wishes) {
     if (wishes.body !== undefined) {
         headers['Content-Type'] = 'application/json';
     }
+    const signals = [...wishes.signal ? [wishes.signal] : [], ...wishes.method ? [] : [AbortSignal.timeout(ANSWER_MS)]];
     let answer;
+    let body = null;
+    let problem = null;
     try {
         answer = await answerTo(address(path, wishes.query), {
-            method: wishes.method ?? 'GET', headers, signal: wishes.signal,
+            method: wishes.method ?? 'GET', headers, signal: AbortSignal.any(signals),
             body: wishes.body === undefined ? undefined : JSON.stringify(wishes.body),
         });
+        problem = answer.ok ? null : await problemOf(answer);
+        body = answer.ok && answer.status !== 204 ? await answer.json() : null;
     } catch (fault) {
         if (fault.name === 'AbortError') {
             throw fault;
@@ -111,12 +135,11 @@ async function send(path, wishes) {
         dispatchEvent(new CustomEvent('cv-away', {detail: t('problem.away')}));
         throw new Problem({status: 0, title: t('problem.away'), detail: t('problem.away.detail')});
     }
-    const problem = answer.ok ? null : await problemOf(answer);
     if (answer.status === 503) {
         dispatchEvent(new CustomEvent('cv-away', {detail: problem.title}));
     }
     if (problem) {
         throw problem;
     }
-    return answer.status === 204 ? null : answer.json();
+    return body;
 }

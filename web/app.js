@@ -79,7 +79,11 @@ class App extends Element {
             this.lookLater();
         } else if (!away) {
             this.backAt = Date.now();
-            this.screen?.onAddress?.(true);
+            if (this.screen) {
+                this.screen.onAddress?.(true);
+            } else {
+                this.route();
+            }
         }
     }
 
@@ -110,7 +114,16 @@ class App extends Element {
             this.screen.onAddress?.(); // at once: what is asked for here is on its way before anything is drawn
             return;
         }
-        await import(`./screens/${name}.js`);
+        const arrived = globalThis.start.expectParts();
+        try {
+            await import(`./screens/${name}.js`);
+        } catch {
+            this.screen = null; // what is shown is not what the address says
+            this.setAway(t('problem.away'));
+            return;
+        } finally {
+            arrived();
+        }
         if (this.name !== name) {
             return; // meanwhile somewhere else
         }
@@ -218,4 +231,5 @@ async function takeToken() {
 applyTheme();
 await loadTexts();
 await takeToken();
+globalThis.start.arrived();
 customElements.define('cv-app', App);

@@ -2,6 +2,8 @@
  * one that found out about it: the words, the modules of the screen, and of a video what is known of it and its picture. */
 (() => {
     const RETRY_MS = 3000; // before the page is loaded again
+    const STALL_MS = 10000; // in which nothing of the page has come; doubled with each time that it is loaded again
+    const ANSWER_MS = 60000; // that an answer of the API may take
     const lists = ['pages', 'states', 'poster'];
     const screens = [ // with the parts that their modules import, also by others
         [/^\/$/, 'search', ['deletions', 'export', 'facets', 'preview', 'saved', ...lists]],
@@ -21,7 +23,7 @@
     }
 
     function ask(address) {
-        const answer = fetch(address, {headers: {'X-Cortana': '1'}});
+        const answer = fetch(address, {headers: {'X-Cortana': '1'}, signal: AbortSignal.timeout(ANSWER_MS)});
         answer.catch(() => null); // who takes it says so
         early.set(address, answer);
     }
@@ -37,17 +39,50 @@
         picture.addEventListener('load', () => document.body ? show() : document.addEventListener('readystatechange', show, {once: true}));
     }
 
-    addEventListener('error', ({target}) => { // a module did not come: there would be no page
-        if (target instanceof HTMLScriptElement) {
+    /**
+     * Loads the page again when its parts stop coming: no browser asks again for a module whose request stalls, and there would be
+     * no page as long as it does.
+     * @returns {() => void} to be called when they are there
+     */
+    function expectParts() {
+        const longest = STALL_MS * 2 ** Number(sessionStorage.getItem('stalls'));
+        let came = performance.now();
+        const watch = new PerformanceObserver((list) => {
+            if (list.getEntries().some(({name}) => /\.(js|css|json)$/.test(name))) {
+                came = performance.now();
+            }
+        });
+        watch.observe({type: 'resource'});
+        const timer = setInterval(() => {
+            if (performance.now() - came > longest) {
+                sessionStorage.setItem('stalls', Number(sessionStorage.getItem('stalls')) + 1);
+                location.reload();
+            }
+        }, 1000);
+        return () => {
+            clearInterval(timer);
+            watch.disconnect();
+            sessionStorage.removeItem('stalls');
+        };
+    }
+
+    addEventListener('error', ({target}) => { // without its modules and styles there would be no page
+        if (target instanceof HTMLScriptElement || target instanceof HTMLLinkElement && target.rel === 'stylesheet') {
             setTimeout(() => location.reload(), RETRY_MS);
         }
     }, {capture: true});
     document.documentElement.lang = language;
-    globalThis.early = early;
+    globalThis.start = {ANSWER_MS, early, expectParts, arrived: expectParts()};
     const video = /^\/videos\/([0-9a-f-]{36})$/.exec(location.pathname)?.[1];
     if (video && isSignedIn) {
         ask(`/api/v1/videos/${video}`);
         showPicture(`/api/v1/videos/${video}/poster`);
+    }
+    const asks = new URLSearchParams(location.search);
+    const query = asks.get('q')?.trim() ?? '';
+    if (location.pathname === '/' && isSignedIn && !query.includes(':')) { // fields alone are not searched for
+        const wishes = ['sort', 'kind', 'lang', 'match', 'video'].flatMap((name) => (asks.get(name) ? [[name, asks.get(name)]] : []));
+        ask(query ? `/api/v1/search?${new URLSearchParams([['q', query], ['limit', 20], ['facets', true], ...wishes])}` : '/api/v1/videos?limit=12');
     }
     ask(`/lang/${language}.json`);
     const [, screen, parts] = screens.find(([pattern]) => pattern.test(location.pathname)) ?? [];

@@ -7,22 +7,37 @@ export const language = document.documentElement.lang; // start.js has chosen it
 const RETRY_MS = 2000; // before the texts are asked for again
 
 let texts = {};
-const plural = new Intl.PluralRules(language);
-const number = new Intl.NumberFormat(language);
-const date = new Intl.DateTimeFormat(language, {dateStyle: 'medium'});
-const dateAndTime = new Intl.DateTimeFormat(language, {dateStyle: 'medium', timeStyle: 'medium'});
-const clockTime = new Intl.DateTimeFormat(language, {timeStyle: 'medium'});
-const shortTime = new Intl.DateTimeFormat(language, {weekday: 'short', hour: '2-digit', minute: '2-digit'});
-const relative = new Intl.RelativeTimeFormat(language, {numeric: 'auto'});
+
+/** A format that is made when it is first used: the first of a kind takes milliseconds. @param {() => any} make */
+function later(make) {
+    let made = null;
+    return () => (made ??= make());
+}
+
+const plural = later(() => new Intl.PluralRules(language));
+const number = later(() => new Intl.NumberFormat(language));
+const date = later(() => new Intl.DateTimeFormat(language, {dateStyle: 'medium'}));
+const dateAndTime = later(() => new Intl.DateTimeFormat(language, {dateStyle: 'medium', timeStyle: 'medium'}));
+const clockTime = later(() => new Intl.DateTimeFormat(language, {timeStyle: 'medium'}));
+const shortTime = later(() => new Intl.DateTimeFormat(language, {weekday: 'short', hour: '2-digit', minute: '2-digit'}));
+const relative = later(() => new Intl.RelativeTimeFormat(language, {numeric: 'auto'}));
 
 /** Loads the texts; nothing is shown before that. */
 export async function loadTexts() {
     const address = `/lang/${language}.json`;
-    for (let answer = null; !answer?.ok;) { // without words there is no page
-        answer = await answerTo(address).catch(() => new Promise((again) => {
-            setTimeout(again, RETRY_MS);
-        }));
-        texts = answer?.ok ? await answer.json() : texts;
+    for (let isThere = false; !isThere;) { // without words there is no page
+        try {
+            const answer = await answerTo(address);
+            isThere = answer.ok;
+            texts = isThere ? await answer.json() : texts;
+        } catch {
+            isThere = false; // also where its end did not come
+        }
+        if (!isThere) {
+            await new Promise((again) => {
+                setTimeout(again, RETRY_MS);
+            });
+        }
     }
 }
 
@@ -41,10 +56,10 @@ export function chooseLanguage(chosen) {
 export function t(key, values = {}) {
     let text = texts[key] ?? key;
     if (typeof text === 'object') {
-        text = text[plural.select(values.n)] ?? text.other;
+        text = text[plural().select(values.n)] ?? text.other;
     }
     return text.replace(/\{(\w+)\}/g, (_, name) =>
-        typeof values[name] === 'number' ? number.format(values[name]) : values[name] ?? '');
+        typeof values[name] === 'number' ? number().format(values[name]) : values[name] ?? '');
 }
 
 /** Whether there is a text of this key. @param {string} key */
@@ -87,7 +102,7 @@ export function ago(time) {
     }
     const seconds = (Date.parse(time) - Date.now()) / 1000;
     const [unit, size] = steps.find(([, length]) => Math.abs(seconds) >= length) ?? steps.at(-1);
-    return relative.format(Math.round(seconds / size), unit);
+    return relative().format(Math.round(seconds / size), unit);
 }
 
 /** "2.4 s", "3 min", "5 h" @param {number | null} ms */
@@ -98,22 +113,22 @@ export function span(ms) {
     const [size, name] = ms < 1000 ? [1, 'ms'] : ms < 60000 ? [1000, 's'] : ms < 5400000 ? [60000, 'min']
         : ms < 172800000 ? [3600000, 'h'] : [86400000, 'd'];
     const value = ms / size;
-    return `${number.format(value < 10 && size > 1 ? Math.round(value * 10) / 10 : Math.round(value))} ${name}`;
+    return `${number().format(value < 10 && size > 1 ? Math.round(value * 10) / 10 : Math.round(value))} ${name}`;
 }
 
 /** A point of time as the steps of a diagram need it. @param {Date} time @param {number} step seconds */
-export const timeOf = (time, step) => (step < 86400 ? shortTime : date).format(time);
+export const timeOf = (time, step) => (step < 86400 ? shortTime : date)().format(time);
 /** @param {Date} time */
-export const timeOfDay = (time) => clockTime.format(time);
+export const timeOfDay = (time) => clockTime().format(time);
 /** @param {string} time RFC 3339 */
-export const day = (time) => date.format(new Date(time));
+export const day = (time) => date().format(new Date(time));
 /** @param {string} time RFC 3339 */
-export const moment = (time) => dateAndTime.format(new Date(time));
+export const moment = (time) => dateAndTime().format(new Date(time));
 /** @param {string} time RFC 3339 @param {string | null} zone of its clock; null: the reader's */
 export const momentIn = (time, zone) => new Intl.DateTimeFormat(language, {dateStyle: 'full', timeStyle: 'long', ...zone && {timeZone: zone}})
     .format(new Date(time));
 /** @param {number} value */
-export const count = (value) => number.format(value);
+export const count = (value) => number().format(value);
 
 /** @param {number | null} bytes */
 export function size(bytes) {
@@ -122,7 +137,7 @@ export function size(bytes) {
     }
     const unit = Math.min(4, Math.floor(Math.log2(Math.max(bytes, 1)) / 10));
     const value = bytes / 1024 ** unit;
-    return `${number.format(value < 10 && unit ? Math.round(value * 10) / 10 : Math.round(value))} ` +
+    return `${number().format(value < 10 && unit ? Math.round(value * 10) / 10 : Math.round(value))} ` +
         ['B', 'KiB', 'MiB', 'GiB', 'TiB'][unit];
 }
 

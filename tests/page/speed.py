@@ -7,6 +7,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+import time
 
 from demo import demo
 from screen import WIDE, Screen, browser
@@ -52,11 +53,12 @@ def slow(screen, path, film):
     return seen
 
 
-def enter(screen, word):
+def enter(screen, word, pause):
     field = screen.see("cv-search-box input")
     field.clear()
     field.send_keys(word)
     screen.script(ENTER)
+    time.sleep(pause)  # seconds, in which somebody looks at what was typed
     field.send_keys(Keys.ENTER)
     return screen.wait(lambda: screen.script("return window.took"), "the results")
 
@@ -83,10 +85,11 @@ def main(runs=5, *programs):
                     seen = slow(screen, path, place.film)
                     figures.setdefault(f"{path} LCP ms ({seen['what']})", []).append(seen["lcp"])
                     figures.setdefault(f"{path} shift/1000", []).append(seen["shift"] * 1000)
-                for word in WORDS[turn % 2::2]:
-                    screen.open("/", is_signed_in=False)
-                    screen.see(".card")
-                    figures.setdefault("Enter to results ms", []).append(enter(screen, word))
+                for pause in (0, 0.6):
+                    for word in WORDS[turn % 2::2]:
+                        screen.open("/", is_signed_in=False)
+                        screen.see(".card")
+                        figures.setdefault(f"Enter, {pause} s after the last letter, to results ms", []).append(enter(screen, word, pause))
         for name, (figures, number) in zip(programs or ["this build"], zip(found, range(len(found)))):
             print(f"{number} {name}, load {os.getloadavg()[0]:.1f}")
             for what, values in figures.items():

@@ -146,19 +146,6 @@ def test_a_videos_picture_comes_first_and_where_it_stays(screen, place, size):
     screen.wait(lambda: not screen.all(".early"), "the player's own picture")
 
 
-def test_a_module_that_did_not_come_is_asked_for_again(screen):
-    screen.open("/")
-    screen.see(".card")
-    screen.driver.execute_cdp_cmd("Network.enable", {})
-    screen.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/router.js"]})
-    try:
-        screen.driver.get(f"{screen.url}/videos")
-        assert not screen.all("main")
-    finally:
-        screen.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
-    screen.see(".card")
-
-
 def test_the_first_screen_is_light(screen):
     screen.open("/")
     screen.see(".card")

@@ -1,12 +1,14 @@
 /* The field one searches with: offers the query's fields while one types, and earlier searches. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask} from '../api.js';
+import {ask, askAhead} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
-import {fields, searchUrl} from '../query.js';
+import {fields, firstHits, searchUrl} from '../query.js';
 import {go, queried} from '../router.js';
 import {t} from '../text.js';
 
 const SETTLE_MS = 120; // of typing, before the library is asked
+const PAUSE_MS = 250; // after which what was typed may be the whole query
+const AHEAD_LENGTH = 3; // of a query that is searched for before Enter
 const KEPT = 20; // searches, in this browser alone
 
 const earlier = () => JSON.parse(localStorage.getItem('searches') ?? '[]');
@@ -31,6 +33,12 @@ class SearchBox extends Element {
 
     askLater = whenQuiet((text, word) => this.askFor(text, word), SETTLE_MS);
 
+    searchAhead = whenQuiet((query) => {
+        if (this.isConnected && document.activeElement === this.field && this.field.value.trim() === query) {
+            askAhead('/search', firstHits(query));
+        }
+    }, PAUSE_MS);
+
     get field() {
         return this.querySelector('input');
     }
@@ -41,6 +49,10 @@ class SearchBox extends Element {
         const offered = word && !word.includes(':') ? Object.keys(fields).filter((name) => name.startsWith(word)) : [];
         if (word.length > 1) {
             this.askLater(text, word);
+        }
+        const query = this.field.value.trim();
+        if (query.length >= AHEAD_LENGTH && !query.includes(':') && query !== queried('q')) {
+            this.searchAhead(query);
         }
         const past = earlier().filter((query) => query !== text && query.toLowerCase().startsWith(text.toLowerCase()));
         this.offers = [

@@ -8,12 +8,12 @@ import {facetList, NARROWING} from '../parts/facets.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {saveButton, savedList} from '../parts/saved.js';
 import {card, empty, failure, skeleton} from '../parts/states.js';
-import {isWithoutWords, searchUrl, takeApart, without} from '../query.js';
+import {firstHits, isWithoutWords, searchUrl, takeApart, without} from '../query.js';
 import {findPlace, goQuery, queried} from '../router.js';
 import {clock, languageName, t} from '../text.js';
 import '../parts/preview.js';
 
-const FIRST = 20; // hits that are asked for first, enough for a window
+const CROP_HEIGHT = 30; // pixels, of a line's picture
 const SORTS = ['rank', 'time', 'newest'];
 const SHOWN_OF_A_VIDEO = 3; // hits, before "more"
 const UNSURE = 0.8; // confidence below which a reading is called unsure
@@ -52,8 +52,7 @@ class SearchScreen extends Element {
 
     onAddress(isRepeated = false) {
         const query = queried('q').trim();
-        const wishes = {q: query, limit: 50, facets: true, sort: queried('sort'),
-            ...Object.fromEntries(Object.keys(NARROWING).map((name) => [name, queried(name)]))};
+        const wishes = firstHits(query, Object.fromEntries(['sort', ...Object.keys(NARROWING)].map((name) => [name, queried(name)])));
         const key = JSON.stringify(wishes);
         document.title = query ? `${query} · cortana` : 'cortana';
         if (isRepeated) {
@@ -64,7 +63,7 @@ class SearchScreen extends Element {
             this.hints = null;
             this.isRestored = false;
             this.pages?.stop();
-            this.pages = query && !isWithoutWords(query) ? new Pages('/search', wishes, () => this.changed(), FIRST)
+            this.pages = query && !isWithoutWords(query) ? new Pages('/search', {...wishes, limit: 50}, () => this.changed(), wishes.limit)
                 : new Pages('/videos', {limit: RECENT}, () => this.changed());
             this.pages.start();
         }
@@ -123,13 +122,20 @@ class SearchScreen extends Element {
             @focus=${(event) => this.preview(hit, event.currentTarget)} @mouseleave=${() => this.preview(null)}
             @blur=${() => this.preview(null)}>
             <time>${clock(hit.t_start)}</time>
-            <span class="line" dir="auto">${hit.crop_url ? html`<img class="crop" src=${hit.crop_url} alt="" loading="lazy" decoding="async"
-                @error=${(event) => event.target.remove()}>` : nothing}${hit.snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)}
+            <span class="line" dir="auto">${hit.crop_url ? this.crop(hit) : nothing}${hit.snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)}
             </span><span class="marks">
                 ${hit.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}
                 ${hit.match === 'fuzzy' ? html`<small class="badge">${t('match.fuzzy')}</small>` : nothing}
                 ${hit.language ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span>
         </a></li>`;
+    }
+
+    /** The line as it looked, whose place is kept until it has come. */
+    crop(hit) {
+        const {width = 0, height = 0} = hit.box ?? {};
+        const share = Math.min(1, CROP_HEIGHT / height);
+        return html`<img class="crop" src=${hit.crop_url} alt="" loading="lazy" decoding="async" width=${Math.round(width * share) || nothing}
+            height=${Math.round(height * share) || nothing} @error=${(event) => event.target.remove()}>`;
     }
 
     preview(hit, beside = null) {

@@ -1,0 +1,64 @@
+"""What the page is made of does not come, comes in half or stalls: it is there a little later all the same."""
+
+import re
+
+import pytest
+from api import token
+from fault_proxy import FaultProxy
+from screen import GO, Screen
+
+HURRY = "const real = performance.now.bind(performance); performance.now = () => real() * 10;"  # for the time in which a stall is noticed
+PARTS = [("/text.js", "stall"), ("/parts/poster.js", "stall"), ("/lang/en.json", "stall"), ("/lang/en.json", "cut"), ("/style/base.css", "cut"),
+         ("/parts/sign-in.js", "cut"), ("/api/v1/videos\\?limit=12", "cut")]
+KINDS = {"stall": {"stall": 0}, "cut": {"reset": 100}}
+IS_THERE = "return !!document.querySelector('.card h3') && getComputedStyle(document.querySelector('header')).position === 'sticky'"
+
+
+@pytest.fixture
+def broken(driver, place):
+    """The page behind a proxy, and the proxy."""
+    proxy = FaultProxy(place.gateway.port)
+    shown = Screen(driver, f"http://127.0.0.1:{proxy.port}", token(exp=2000000000))
+    shown.open("/")
+    shown.see(".card")
+    driver.execute_cdp_cmd("Network.enable", {})
+    driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+    yield shown, proxy
+    shown.forget()
+    proxy.close()
+
+
+@pytest.mark.parametrize("part, kind", PARTS)
+def test_a_part_that_does_not_come_is_asked_for_again(broken, part, kind):
+    shown, proxy = broken
+    made = shown.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HURRY})["identifier"]
+    try:
+        fault = proxy.add(f"^GET {part}$", **KINDS[kind])
+        shown.driver.get("about:blank")
+        shown.script(f"setTimeout(() => location.assign('{shown.url}/'))")  # a driver waits for what stalls
+        shown.wait(lambda: fault.hits == 1 and shown.script(IS_THERE), f"the page without {part}")
+    finally:
+        shown.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
+
+
+def test_a_screen_that_does_not_come_is_asked_for_again(broken):
+    shown, proxy = broken
+    shown.driver.get(f"{shown.url}/")
+    shown.see(".card")
+    fault = proxy.add("^GET /screens/jobs.js$", times=2, reset=0)
+    shown.script(GO, "/jobs")
+    shown.see("tbody tr")
+    assert fault.hits == 2
+    shown.wait(lambda: not shown.all(".away"), "the bar to go")
+
+
+@pytest.mark.parametrize("path, asked", [("/", "/videos"), ("/?q=bridge&kind=mention&sort=newest", "/search")])
+def test_what_is_shown_first_is_asked_for_once(screen, path, asked):
+    screen.open("/")
+    screen.see(".card")
+    screen.open(path, is_signed_in=False)
+    screen.see(".card, .hit")
+    entries = screen.script("return performance.getEntriesByType('resource').map((one) => ({name: one.name, start: one.startTime, end: one.responseEnd}))")
+    (early,) = [one for one in entries if re.search(rf"/api/v1{asked}\?", one["name"])]
+    (words,) = [one for one in entries if "/lang/" in one["name"]]
+    assert early["start"] <= words["start"], "it waits for nothing"
