@@ -8,7 +8,7 @@
     const screens = [ // with the parts that their modules import, also by others
         [/^\/$/, 'search', ['deletions', 'export', 'facets', 'preview', 'saved', ...lists]],
         [/^\/(videos|upload)$/, 'library', ['bulk', 'choice', 'deletions', 'uploads', 'video-bulk', ...lists]],
-        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'clips', 'deletions', ...lists]],
+        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', ...lists]],
         [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'operate', ...lists]],
     ];
     const languages = ['en', 'de'];

@@ -1,7 +1,10 @@
 """A video in a real browser: the player, boxes, the lines beside it; and the jobs."""
 
+import json
+
 import pytest
 from film import FROM_Y, HEIGHT, RATE, SECONDS, TO_Y, bar_y
+from screen import on_desk_and_phone
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -75,6 +78,7 @@ def test_a_link_to_a_moment_begins_there(screen, place):
     screen.wait(lambda: abs(at(screen) - 0.04) < 0.01, "the next frame")
 
 
+@on_desk_and_phone("screen")
 def test_lines_follow_until_one_scrolls(screen, place):
     watch(screen, place)
     screen.script("document.querySelector('cv-player').seek(5000)")
@@ -130,6 +134,7 @@ def delete_it(screen, video):
 
 
 @pytest.mark.usefixtures("time_stands_still")
+@on_desk_and_phone("screen")
 def test_a_deleted_video_is_wanted_back(screen, place):
     videos = make_videos(place, "To be kept")
     shown = f".card[data-id='{videos[0]}']"
@@ -218,6 +223,33 @@ def test_where_else_a_name_is_seen(screen, place):
     assert place.film not in screen.driver.current_url
 
 
+def slides(count, seconds=20):
+    """The lines of a talk: each slide has a heading, and above all stands a clock."""
+    line = {"language": "eng", "confidence": 0.9, "entities": []}
+    lines = [("10:15", 0, count * seconds * 1000, 0, 40)]
+    for slide in range(count):
+        start, end = slide * seconds * 1000, (slide + 1) * seconds * 1000 - 50
+        lines += [(f"Heading {slide}", start, end, 60, 32), *((f"point {slide} {n}", start + n * 100, end, 100 + 20 * n, 14) for n in range(4))]
+    return json.dumps([{**line, "text": text, "normalized_text": text.lower(), "t_start": start, "t_end": end,
+                        "bounding_box": {"x": 10, "y": y, "width": 200, "height": height}} for text, start, end, y, height in lines])
+
+
+def test_a_talk_has_a_part_for_each_slide(screen, place):
+    (video,) = make_videos(place, "A talk")
+    place.queue.run("SELECT replace_video_text(%s, %s)", video, slides(5))
+    screen.open(f"/videos/{video}?t=45")
+    screen.see("cv-chapters [aria-current=true]", "0:40")
+    assert [one.text.split("\n") for one in screen.all("cv-chapters li")] == [
+        [f"{n * 20 // 60}:{n * 20 % 60:02}", f"Heading {n}"] for n in range(5)]
+    screen.all("cv-chapters button")[3].send_keys(Keys.ENTER)
+    screen.see("cv-chapters [aria-current=true]", "Heading 3")
+    screen.see("cv-transcript li.now", "Heading 3")
+    screen.open(f"/videos/{place.film}")
+    screen.see("cv-transcript li")
+    assert not screen.all("cv-chapters li"), "its screen does not change altogether"
+    place.queue.run("DELETE FROM videos WHERE id = %s", video)
+
+
 def test_a_video_without_files_shows_its_lines(screen, place):
     screen.open(f"/videos/{place.videos[0]}")
     screen.see("cv-transcript li")
@@ -247,6 +279,7 @@ def test_what_was_marked_is_played_again_and_again(screen, place):
     assert not screen.script("return document.querySelector('video').paused")
 
 
+@on_desk_and_phone("screen")
 def test_a_clip_by_keyboard(screen, place):
     watch(screen, place, "?t=1.000")
     screen.see(".cut")

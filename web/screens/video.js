@@ -9,6 +9,7 @@ import {copy, say} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
 import {go, queried} from '../router.js';
 import {clock, count, day, moment, size, t} from '../text.js';
+import '../parts/chapters.js';
 import '../parts/clips.js';
 import '../parts/player.js';
 import '../parts/transcript.js';
@@ -62,8 +63,7 @@ class VideoScreen extends Element {
         this.loadPlayer();
         if (!this.transcript?.lines?.length) {
             await this.transcript?.load(this.id_);
-            this.player.lines = this.transcript?.lines ?? [];
-            this.player.update();
+            this.showLines();
         }
         this.video = await ask(`/videos/${this.id_}`).catch(() => this.video);
         this.update();
@@ -110,13 +110,20 @@ class VideoScreen extends Element {
         this.loadOther();
         await Promise.all([this.transcript.load(this.id_), this.findHits()]);
         this.transcript.hits = this.player.hits = this.hits;
-        this.player.lines = this.transcript.lines ?? [];
         this.player.mode = this.hits.size ? 'hits' : 'all';
-        this.player.update();
+        this.showLines();
         this.transcript.update();
         if (this.asked()) {
-            this.transcript.at(this.asked());
+            this.mark(this.asked());
         }
+    }
+
+    /** The lines have come: to the boxes and the parts. */
+    showLines() {
+        const lines = this.transcript?.lines ?? [];
+        this.player.lines = lines;
+        this.player.update();
+        this.querySelector('cv-chapters').show(lines);
     }
 
     async loadPlayer(asked = ask(`/videos/${this.id_}/grant`, {method: 'POST'}).catch(() => null)) {
@@ -159,13 +166,19 @@ class VideoScreen extends Element {
         if (this.hasPlayer) {
             this.player.seek(ms);
         }
+        this.mark(ms);
+    }
+
+    /** Shows in the lists what is to be seen now. */
+    mark(ms) {
+        this.markedAt = ms;
         this.transcript?.at(ms);
+        this.querySelector('cv-chapters')?.at(ms);
     }
 
     onTime(ms) {
         if (Math.abs(ms - this.markedAt) > MARK_MS) {
-            this.markedAt = ms;
-            this.transcript.at(ms);
+            this.mark(ms);
         }
     }
 
@@ -287,6 +300,7 @@ class VideoScreen extends Element {
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>
                 <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></div>
             ${this.reading()}
+            <cv-chapters @cv-seek=${(event) => this.seek(event.detail)}></cv-chapters>
             <p class="faint facts">${video.status === 'ready' ? nothing
                 : html`<span class="badge ${video.status}">${t(`status.${video.status}`)}</span>`}
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
