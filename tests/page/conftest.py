@@ -16,7 +16,7 @@ shared_cluster, cluster, program = system_fixtures.shared_cluster, system_fixtur
 
 from api import token  # noqa: E402
 from place import Place  # noqa: E402
-from screen import WIDE, Screen, browser  # noqa: E402
+from screen import DESK, Screen, browser  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -32,10 +32,11 @@ def driver():
         yield started
 
 
-def look(driver, place, **claims):
+def look(driver, place, request, **claims):
     shown = Screen(driver, place.url, token(exp=2000000000, **claims))
-    shown.resize(*WIDE)
-    shown.theme("light")
+    size, theme = getattr(request, "param", DESK)
+    shown.resize(*size)
+    shown.theme(theme)
     yield shown
     complaints = shown.complaints()
     shown.forget()
@@ -43,12 +44,12 @@ def look(driver, place, **claims):
 
 
 @pytest.fixture
-def screen(driver, place):
+def screen(driver, place, request):
     """A browser that is signed in as Alice, on the first page; afterwards its console has no complaint."""
-    yield from look(driver, place)
+    yield from look(driver, place, request)
 
 
 @pytest.fixture
-def operator(driver, place):
+def operator(driver, place, request):
     """The same browser, signed in as the service."""
-    yield from look(driver, place, role="service_role")
+    yield from look(driver, place, request, role="service_role")

@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 
+import pytest
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.chrome.service import Service
@@ -14,6 +15,14 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 WIDE, NARROW = (1366, 768), (360, 740)  # windows
+DESK, PHONE = (WIDE, "light"), (NARROW, "dark")
+
+
+def on_desk_and_phone(fixture):
+    """Runs a test twice, its "screen" or "operator" in these two windows and themes."""
+    return pytest.mark.parametrize(fixture, [DESK, PHONE], indirect=True, ids=["desk", "phone"])
+
+
 DEADLINE = 60  # seconds; the machine may be busy with other tests
 STATE = """const end = document.querySelector('.end');
     return {address: location.href, seen: document.visibilityState, place: JSON.stringify(history.state), y: scrollY,

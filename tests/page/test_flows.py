@@ -11,7 +11,7 @@ import time
 import pytest
 from api import token
 from place import Place
-from screen import GO, NARROW, WIDE, Screen
+from screen import GO, NARROW, WIDE, Screen, on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
 MINUTES = float(os.environ.get("CORTANA_PAGE_MINUTES", "0.1"))  # of live work; 480 are a working day
@@ -45,6 +45,7 @@ def named(place, path):
     return path
 
 
+@on_desk_and_phone("operator")
 def test_a_token_that_expires_loses_nothing_that_was_typed(operator, place):
     operator.open("/schedules")
     operator.see("button", "New schedule").click()
@@ -57,6 +58,7 @@ def test_a_token_that_expires_loses_nothing_that_was_typed(operator, place):
     place.queue.run("DELETE FROM job_triggers WHERE name = 'typed-before'")
 
 
+@on_desk_and_phone("screen")
 def test_who_may_only_look_sees_no_button_that_would_be_refused(screen, place):
     screen.token = token(exp=2000000000, app_metadata={"cortana_role": "viewer"})
     for number, path in enumerate(SCREENS):
@@ -117,6 +119,7 @@ def test_two_tabs_share_one_stream_and_the_other_takes_over(operator, place):
         driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made[0]})
 
 
+@on_desk_and_phone("screen")
 def test_paper_shows_lists_without_buttons(screen, place):
     for path, shown in (("/?q=bridge", ".hit"), (f"/videos/{place.film}?q=harbour", "cv-transcript li")):
         screen.open(path)

@@ -2,6 +2,7 @@
 
 import re
 
+from screen import on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
 
@@ -31,6 +32,7 @@ def test_queues_are_cards_that_follow_the_work(operator, place):
     assert "type=ocr" in operator.driver.current_url and "state=queued" in operator.driver.current_url
 
 
+@on_desk_and_phone("operator")
 def test_many_jobs_are_tried_again_after_their_number_was_seen(operator, place):
     ids = dead(place, 3)
     operator.open("/failures")
@@ -127,6 +129,7 @@ def test_a_schedule_says_when_before_it_is_made(operator, place):
     operator.wait(lambda: "weekly-look" not in operator.script("return document.body.innerText"), "it to go")
 
 
+@on_desk_and_phone("operator")
 def test_a_schedule_is_right_by_the_clocks_of_its_zone(operator, place):
     """New York puts its clocks on in March: what is to happen at 2:30 happens at 3:00 or later that night."""
     trigger = place.queue.value("INSERT INTO job_triggers (name, cron, time_zone, action, target) VALUES"

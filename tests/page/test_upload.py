@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from api import token
 from s3_server import S3Server
-from screen import WIDE, Screen
+from screen import WIDE, Screen, on_desk_and_phone
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from store_client import StoreClient
@@ -48,6 +48,7 @@ def set_status(place, video, status):
     place.queue.run("UPDATE videos SET status = %s WHERE id = %s", status, video)
 
 
+@on_desk_and_phone("screen")
 def test_an_upload_goes_on_after_a_reload_and_ends_with_its_text(screen, place, film):
     screen.open("/videos")
     screen.script(HOLD)
