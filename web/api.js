@@ -106,7 +106,8 @@ export function askAhead(path, query) {
     }
     early.delete(ahead);
     ahead = url;
-    const answer = fetch(url, {headers: {'X-Cortana': '1'}, signal: AbortSignal.timeout(ANSWER_MS)});
+    const answer = fetch(url, {headers: {'X-Cortana': '1'}, signal: AbortSignal.timeout(ANSWER_MS)})
+        .then(async (one) => new Response(await one.blob(), one)); // read at once: it would keep a connection
     answer.catch(() => null); // who takes it says so
     early.set(url, answer);
     setTimeout(() => early.get(url) === answer && early.delete(url), AHEAD_MS);

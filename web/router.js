@@ -23,12 +23,15 @@ export function remember(values) {
     history.replaceState({...remembered(), ...values}, '');
 }
 
-/** Scrolls to where one was: to be called when what was there is there again. */
+/** Scrolls to where one was: to be called when what was there is there again. Elements in it, which draw themselves after it, have their size
+ * before the next frame alone. */
 export function findPlace() {
-    if (wanted !== null) {
-        scrollTo(0, wanted);
-        wanted = null;
-    }
+    requestAnimationFrame(() => {
+        if (wanted !== null) {
+            scrollTo(0, wanted);
+            wanted = null;
+        }
+    });
 }
 
 /** @param {string} url @param {boolean} [isReplaced] the present place is changed, and there is none to go back to */

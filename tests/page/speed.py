@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How fast the page is: what is seen first of a video on a slow machine and line, and the first results after Enter; in turns
+"""How fast the page is: what is seen first of a video on a slow machine and line, how soon it answers to keys there, and the first results after Enter; in turns
 over several gateways, so that all see the same load: tests/page/speed.py [RUNS [GATEWAY…]]"""
 
 import os
@@ -18,7 +18,9 @@ from api import Gateway
 SLOWER = 4  # the processor
 LINE = {"offline": False, "latency": 40, "downloadThroughput": 10_000_000 / 8, "uploadThroughput": 10_000_000 / 8}  # ms, bytes a second
 FREE = {**LINE, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
-WATCH = """window.seen = {lcp: 0, what: '', shift: 0};
+WATCH = """window.seen = {lcp: 0, what: '', shift: 0, answer: 0};
+    new PerformanceObserver((list) => { for (const one of list.getEntries()) if (one.interactionId) seen.answer = Math.max(seen.answer, one.duration); })
+        .observe({type: 'event', durationThreshold: 16, buffered: true});
     new PerformanceObserver((list) => { for (const one of list.getEntries()) { seen.lcp = one.startTime; seen.what = one.element?.localName; } })
         .observe({type: 'largest-contentful-paint', buffered: true});
     new PerformanceObserver((list) => { for (const one of list.getEntries()) seen.shift += one.value; }).observe({type: 'layout-shift', buffered: true});"""
@@ -46,6 +48,10 @@ def slow(screen, path, film):
     screen.see("cv-transcript li, .card, .hit")
     screen.wait(lambda: screen.script("return document.readyState === 'complete' && seen.lcp > 0"), "the largest picture")
     screen.wait(lambda: not screen.all("cv-player") or screen.script("return document.querySelector('video')?.readyState >= 2"), "a frame")
+    field = next(one for one in screen.all("cv-search-box input") if one.is_displayed())
+    field.send_keys(" dough")
+    screen.see(".tools button").click()
+    screen.wait(lambda: screen.script("return seen.answer > 0"), "the answers to keys and a click")
     seen = screen.script("return seen")
     driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
     driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": 1})
@@ -85,6 +91,7 @@ def main(runs=5, *programs):
                     seen = slow(screen, path, place.film)
                     figures.setdefault(f"{path} LCP ms ({seen['what']})", []).append(seen["lcp"])
                     figures.setdefault(f"{path} shift/1000", []).append(seen["shift"] * 1000)
+                    figures.setdefault(f"{path} slowest answer to a key or a click ms", []).append(seen["answer"])
                 for pause in (0, 0.6):
                     for word in WORDS[turn % 2::2]:
                         screen.open("/", is_signed_in=False)

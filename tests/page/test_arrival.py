@@ -6,6 +6,7 @@ import pytest
 from api import token
 from fault_proxy import FaultProxy
 from screen import GO, Screen
+from selenium.webdriver.common.keys import Keys
 
 HURRY = "const real = performance.now.bind(performance); performance.now = () => real() * 10;"  # for the time in which a stall is noticed
 PARTS = [("/text.js", "stall"), ("/parts/poster.js", "stall"), ("/lang/en.json", "stall"), ("/lang/en.json", "cut"), ("/style/base.css", "cut"),
@@ -62,3 +63,16 @@ def test_what_is_shown_first_is_asked_for_once(screen, path, asked):
     (early,) = [one for one in entries if re.search(rf"/api/v1{asked}\?", one["name"])]
     (words,) = [one for one in entries if "/lang/" in one["name"]]
     assert early["start"] <= words["start"], "it waits for nothing"
+
+
+def test_what_is_typed_is_searched_for_when_the_reader_pauses(screen):
+    screen.open("/")
+    field = screen.see(".start cv-search-box input")
+    field.click()
+    screen.script("const real = window.fetch; window.asked = []; window.fetch = (url, wishes) => { asked.push(String(url)); return real(url, wishes); };")
+    searches = "return asked.filter((one) => one.startsWith('/api/v1/search?'))"
+    field.send_keys("bridge")
+    screen.wait(lambda: screen.script(searches), "the search before Enter")
+    screen.press(Keys.ENTER)
+    screen.see(".hit mark", "bridge")
+    assert screen.script(searches) == ["/api/v1/search?q=bridge&limit=20&facets=true"]

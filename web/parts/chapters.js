@@ -59,6 +59,7 @@ export function chaptersOf(lines) {
 class Chapters extends Element {
     #all = [];
     #current = -1;
+    #shown = null; // the element of the part
 
     /** @param {any[]} lines of the video */
     show(lines) {
@@ -73,6 +74,16 @@ class Chapters extends Element {
             this.#current = current;
             this.update();
         }
+    }
+
+    /** The part that is shown comes into view, where nobody looks through the others. */
+    drawn() {
+        const list = this.querySelector('ol');
+        const now = list?.querySelector('[aria-current=true]')?.parentElement;
+        if (now && now !== this.#shown && !list.matches(':hover, :focus-within')) {
+            list.scrollLeft = now.offsetLeft - list.offsetLeft;
+        }
+        this.#shown = now;
     }
 
     view() {
