@@ -7,7 +7,7 @@ import {go, queried} from '../router.js';
 import {t} from '../text.js';
 
 const SETTLE_MS = 120; // of typing, before the library is asked
-const PAUSE_MS = 250; // after which what was typed may be the whole query
+const PAUSE_MS = 350; // after which what was typed may be the whole query
 const AHEAD_LENGTH = 3; // of a query that is searched for before Enter
 const KEPT = 20; // searches, in this browser alone
 
