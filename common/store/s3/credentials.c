@@ -211,8 +211,10 @@ static int ask(const struct cv_s3_identity *identity, struct cv_s3_credentials *
                                                           credentials, error);
     return result || credentials->access_key
                ? result
-               : cv_fail(error, CV_ERROR_AUTHENTICATION, "%s has no credentials any more",
-                         identity->shared_file);
+               : cv_fail(error, CV_ERROR_AUTHENTICATION, "there are no credentials any more in %s",
+                         identity->is_of_files ? "the files that S3_ACCESS_KEY_ID_FILE and "
+                                                 "S3_SECRET_ACCESS_KEY_FILE name"
+                                               : identity->shared_file);
 }
 
 static bool is_due(const struct cv_s3_identity *identity)
