@@ -191,7 +191,7 @@ static int print_texts(struct cli_call *call, const char *video_id, struct cv_er
                              " || ' ' || e.value, '   ' ORDER BY e.entity_type, e.value)"
                              " FROM entities e WHERE e.segment_id = s.id) AS entities"
                              " FROM segments s WHERE s.video_id = $1::uuid"
-                             " ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id",
+                             " ORDER BY s.t_start, s.place, s.id",
                              video_id);
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         char start[CLI_TIME_SIZE];

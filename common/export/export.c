@@ -148,7 +148,7 @@ static const char lines_of_a_video[] =
     " FROM entities e WHERE e.segment_id = s.id) AS entities,"
     " coalesce(v.original_name, v.title, v.id::text) AS name, v.resolution"
     " FROM segments s JOIN videos v ON v.id = s.video_id WHERE s.video_id = $1::uuid"
-    " ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id";
+    " ORDER BY s.t_start, s.place, s.id";
 static const char lines_of_hits[] = "SELECT * FROM api.search_hits($1::jsonb)";
 
 void export_append_time(struct cv_buffer *text, int64_t ms, char point)

@@ -13,6 +13,7 @@ CREATE TABLE segments (
     t_start int NOT NULL CHECK (t_start >= 0),
     t_end int NOT NULL,
     bounding_box jsonb,
+    place int NOT NULL DEFAULT 0,
     end_box jsonb,
     track int[],
     words smallint[],
@@ -27,6 +28,9 @@ COMMENT ON TABLE segments IS 'Text that was on screen: one row for each line and
 COMMENT ON COLUMN segments.t_start IS 'When the text was first completely visible, in milliseconds.';
 COMMENT ON COLUMN segments.t_end IS 'When the text was no longer completely visible, in milliseconds.';
 COMMENT ON COLUMN segments.bounding_box IS '{"x","y","width","height"} in pixels of the upright original frame.';
+COMMENT ON COLUMN segments.place IS
+    'Place among the lines that start at the same time, as one reads them: rows from above, each from the left. 0 until '
+    'segment_index has seen all of them.';
 COMMENT ON COLUMN segments.end_box IS
     'Where the text was at t_end, if it moved; null: it stayed in bounding_box.';
 COMMENT ON COLUMN segments.track IS
@@ -53,7 +57,7 @@ COMMENT ON COLUMN segments.language IS 'Tesseract model that read the line.';
 COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1.';
 COMMENT ON COLUMN segments.created_at IS 'When the row was made.';
 
-CREATE INDEX segments_video_time ON segments (video_id, t_start, id);
+CREATE INDEX segments_video_time ON segments (video_id, t_start, place, id);
 CREATE INDEX segments_text_hash ON segments (text_hash);
 
 ALTER TABLE segments ENABLE ROW LEVEL SECURITY;
@@ -197,6 +201,27 @@ CREATE TYPE cortana.incoming_segment AS (
 );
 COMMENT ON TYPE cortana.incoming_segment IS 'A segment as replace_video_text() receives it.';
 
+CREATE FUNCTION cortana.reading_order(p_segments incoming_segment[]) RETURNS TABLE (id uuid, place int)
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    WITH boxes AS (
+        SELECT s.id, s.t_start, (s.bounding_box ->> 'x')::numeric AS x, (s.bounding_box ->> 'height')::numeric AS height,
+               (s.bounding_box ->> 'y')::numeric + (s.bounding_box ->> 'height')::numeric / 2 AS middle
+        FROM unnest(p_segments) AS s
+    ), breaks AS (
+        SELECT b.*, (middle - lag(middle) OVER down > height / 2)::int AS is_new_row
+        FROM boxes b WINDOW down AS (PARTITION BY b.t_start ORDER BY middle, x, b.id)
+    ), rows AS (
+        SELECT b.*, coalesce(sum(is_new_row) OVER (PARTITION BY b.t_start ORDER BY middle, x, b.id), 0) AS row
+        FROM breaks b
+    )
+    SELECT r.id, row_number() OVER (PARTITION BY r.t_start ORDER BY r.row, r.x, r.id)::int FROM rows r
+$$;
+COMMENT ON FUNCTION cortana.reading_order IS
+    'The place of each segment among those that start at the same time (segments.place). Boxes whose middles lie no further '
+    'apart than half the height of the lower one are of one row.';
+
 CREATE FUNCTION replace_video_text(p_video_id uuid, p_segments jsonb,
                                    OUT segment_count bigint, OUT entity_count bigint)
 LANGUAGE plpgsql
@@ -224,27 +249,27 @@ BEGIN
     DELETE FROM segments s
     WHERE s.video_id = p_video_id AND s.id NOT IN (SELECT i.id FROM unnest(incoming) AS i);
     INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash,
-                               language, confidence, t_start, t_end, bounding_box, end_box,
+                               language, confidence, t_start, t_end, bounding_box, place, end_box,
                                track, words, crop_pack, crop_offset, crop_bytes)
     SELECT i.id, v.id, v.owner_id, v.team_id, i.text, i.normalized_text, i.hash, i.language,
-           i.confidence, i.t_start, i.t_end, i.bounding_box, i.end_box,
+           i.confidence, i.t_start, i.t_end, i.bounding_box, o.place, i.end_box,
            i.track, i.words, i.crop_pack, i.crop_offset, i.crop_bytes
-    FROM unnest(incoming) AS i, videos v
+    FROM unnest(incoming) AS i JOIN reading_order(incoming) AS o ON o.id = i.id, videos v
     WHERE v.id = p_video_id
     ON CONFLICT (id) DO UPDATE SET
         owner_id = excluded.owner_id, team_id = excluded.team_id, text = excluded.text,
         normalized_text = excluded.normalized_text, text_hash = excluded.text_hash,
         language = excluded.language, confidence = excluded.confidence, t_end = excluded.t_end,
-        bounding_box = excluded.bounding_box, end_box = excluded.end_box, track = excluded.track,
+        bounding_box = excluded.bounding_box, place = excluded.place, end_box = excluded.end_box, track = excluded.track,
         words = excluded.words, crop_pack = excluded.crop_pack, crop_offset = excluded.crop_offset,
         crop_bytes = excluded.crop_bytes
     WHERE (s.owner_id, s.team_id, s.text, s.normalized_text, s.text_hash, s.language, s.confidence,
-           s.t_end, s.bounding_box, s.end_box, s.track, s.words, s.crop_pack, s.crop_offset,
+           s.t_end, s.bounding_box, s.place, s.end_box, s.track, s.words, s.crop_pack, s.crop_offset,
            s.crop_bytes)
           IS DISTINCT FROM
           (excluded.owner_id, excluded.team_id, excluded.text, excluded.normalized_text,
            excluded.text_hash, excluded.language, excluded.confidence, excluded.t_end,
-           excluded.bounding_box, excluded.end_box, excluded.track, excluded.words,
+           excluded.bounding_box, excluded.place, excluded.end_box, excluded.track, excluded.words,
            excluded.crop_pack, excluded.crop_offset, excluded.crop_bytes);
 
     WITH found AS MATERIALIZED (
@@ -288,7 +313,7 @@ $$
                'language', s.language, 'bounding_box', s.bounding_box, 'end_box', s.end_box,
                'track', s.track, 'words', s.words)
     FROM segments s WHERE s.video_id = p_video_id
-    ORDER BY s.t_start, (s.bounding_box ->> 'y')::numeric, s.id
+    ORDER BY s.t_start, s.place, s.id
 $$;
 COMMENT ON FUNCTION cortana.export_segments IS 'The segments of video_export(), one a row.';
 
@@ -325,4 +350,4 @@ COMMENT ON FUNCTION video_export IS
 REVOKE ALL ON FUNCTION replace_video_text, video_export FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION video_export, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.segment_id, replace_video_text TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.segment_id, cortana.reading_order, replace_video_text TO service_role;

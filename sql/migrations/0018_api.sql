@@ -292,18 +292,18 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 500);
-    keys CONSTANT jsonb := api.read_cursor(p, 2);
+    keys CONSTANT jsonb := api.read_cursor(p, 3);
     found_rows jsonb[];
     found_keys jsonb[];
 BEGIN
     PERFORM api.require_video((p ->> 'id')::uuid);
-    SELECT array_agg(api.segment_object(s, coalesce((p ->> 'tracks')::boolean, false)) ORDER BY s.t_start, s.id),
-           array_agg(jsonb_build_array(s.t_start, s.id) ORDER BY s.t_start, s.id)
+    SELECT array_agg(api.segment_object(s, coalesce((p ->> 'tracks')::boolean, false)) ORDER BY s.t_start, s.place, s.id),
+           array_agg(jsonb_build_array(s.t_start, s.place, s.id) ORDER BY s.t_start, s.place, s.id)
     INTO found_rows, found_keys
     FROM (SELECT l.* FROM segments l
           WHERE l.video_id = (p ->> 'id')::uuid
-            AND (l.t_start, l.id) > (coalesce((keys ->> 0)::int, -1),
-                                     coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'))
+            AND (l.t_start, l.place, l.id) > (coalesce((keys ->> 0)::int, -1), coalesce((keys ->> 1)::int, 0),
+                                              coalesce((keys ->> 2)::uuid, '00000000-0000-0000-0000-000000000000'))
             AND l.t_end >= coalesce((p ->> 'from_ms')::int, 0)
             AND l.t_start <= coalesce((p ->> 'to_ms')::int, 2147483647)
             AND l.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
@@ -311,11 +311,11 @@ BEGIN
             AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN l.normalized_text) > 0)
             AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = l.id
                                                  AND e.entity_type = p ->> 'kind'))
-          ORDER BY l.t_start, l.id LIMIT wanted + 1) AS s;
+          ORDER BY l.t_start, l.place, l.id LIMIT wanted + 1) AS s;
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
-COMMENT ON FUNCTION api.segments IS 'GET /videos/{id}/segments: the lines of a video by time.';
+COMMENT ON FUNCTION api.segments IS 'GET /videos/{id}/segments: the lines of a video by time, those of one time as one reads them.';
 
 CREATE FUNCTION api.entities(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE

@@ -116,6 +116,28 @@ def test_the_ways_of_the_parts_become_one(program, database, queue):
     assert rows(queue, video) == before
 
 
+def test_lines_of_one_time_have_places_as_one_reads_them(program, database, queue):
+    """Two columns whose rows are some pixels askew; what stands alone begins later."""
+    video = queue.video()
+    table = [("Name", 50, 100), ("Price", 600, 96), ("Bread", 50, 150), ("2.40", 600, 153), ("Milk", 50, 203), ("1.10", 600, 198)]
+    for text, x, y in sorted(table):
+        add_detection(queue, video, text, 1000, 3000, x=x, y=y)
+    add_detection(queue, video, "Total 3.50", 2000, 3000, y=20)
+    index(program, database, queue, video)
+    wanted = [text for text, _, _ in table] + ["Total 3.50"]
+    in_order = queue.run("SELECT text, place FROM segments WHERE video_id = %s ORDER BY t_start, place, id", video)
+    assert [row["text"] for row in in_order] == wanted
+    assert [row["place"] for row in in_order] == [1, 2, 3, 4, 5, 6, 1]
+    pages, cursor = [], None
+    while cursor or not pages:
+        body = queue.run("SELECT body FROM api.segments(%s)", json.dumps({"id": str(video), "limit": 4, **({"cursor": cursor} if cursor else {})}))[0]["body"]
+        pages.append([item["text"] for item in body["items"]])
+        cursor = body["next"]
+    assert pages == [wanted[:4], wanted[4:]]
+    exported = queue.run("SELECT s ->> 'text' AS text FROM export_segments(%s) AS s", video)
+    assert [row["text"] for row in exported] == wanted
+
+
 def test_a_text_that_moved_keeps_where_it_ended(program, database, queue):
     video = queue.video()
     for i in range(4):
