@@ -250,13 +250,9 @@ static int take_secrets(struct cv_error *error)
             result = take_file(known[i].name, cv_env(variable, NULL), variable, error);
             continue;
         }
-        /* systemd calls a file of a folder that it was given as `cortana` so. */
-        static const char *const prefixes[] = {"", "cortana_"};
-        for (size_t k = 0; credentials && k < CV_COUNT(prefixes); k++) {
-            (void)snprintf(path, sizeof(path), "%s/%s%s", credentials, prefixes[k], known[i].name);
-            if (result == 0 && !cv_setting_source(known[i].name) && access(path, F_OK) == 0) {
-                result = take_file(known[i].name, path, "CREDENTIALS_DIRECTORY", error);
-            }
+        (void)snprintf(path, sizeof(path), "%s/%s", credentials ? credentials : "", known[i].name);
+        if (credentials && access(path, F_OK) == 0) {
+            result = take_file(known[i].name, path, "CREDENTIALS_DIRECTORY", error);
         }
     }
     return result;

@@ -1,15 +1,14 @@
+#include "common/broker/below.h"
 #include "common/broker/broker.h"
 #include "common/broker/wire.h"
 #include "common/store/backend.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 /* What one job may ask for. A stage uses one or two readers, and as many gets and puts at once as
  * cv_downloads and cv_uploads begin. The totals are beyond what the longest recording needs, and keep a
@@ -299,16 +298,11 @@ static int close_object(struct server *server, struct request *request, struct a
 static int open_file(const struct server *server, const char *path, struct request *request,
                      struct cv_store_input *input, struct cv_error *error)
 {
-    struct open_how how = {
-        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
-        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
-    };
     const char *scratch = server->broker->scratch;
     size_t length = strlen(scratch);
     struct stat status = {.st_mode = 0};
     if (strncmp(path, scratch, length) == 0 && path[length] == '/') {
-        request->fd =
-            (int)syscall(SYS_openat2, server->scratch_fd, path + length + 1, &how, sizeof(how));
+        request->fd = cv_open_below(server->scratch_fd, path + length + 1);
     }
     if (request->fd < 0 || fstat(request->fd, &status) != 0 || !S_ISREG(status.st_mode)) {
         return cv_fail(error, CV_ERROR_INVALID_KEY,

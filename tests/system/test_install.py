@@ -99,7 +99,7 @@ def test_the_environment_goes_before_secrets_and_these_before_the_file(tmp_path)
 
     credentials = tmp_path / "credentials"
     credentials.mkdir()
-    (credentials / "cortana_DATABASE_URL").write_text("postgresql://gateway@db/cortana")
+    (credentials / "DATABASE_URL").write_text("postgresql://gateway@db/cortana")
     (credentials / "S3_SECRET_ACCESS_KEY").write_text("hidden-key")
     found = settings(CORTANA_CONFIG=file, CREDENTIALS_DIRECTORY=credentials)
     assert found["DATABASE_URL"][0] == "postgresql://gateway@db/cortana"
@@ -117,7 +117,7 @@ def test_a_service_leaves_aside_secrets_that_are_not_for_it():
         for name, mode in (("roots", 0o700), ("handed", 0o755)):
             (etc / name).mkdir(mode)
         (etc / "roots/CORTANA_JWT_SECRET").write_text("a secret of the gateway's")
-        (etc / "handed/cortana_DATABASE_URL").write_text("postgresql://fleet@db/cortana")
+        (etc / "handed/DATABASE_URL").write_text("postgresql://fleet@db/cortana")
         file = etc / "cortana.conf"
         file.write_text(f"CORTANA_JWT_SECRET_FILE={etc}/roots/CORTANA_JWT_SECRET\nS3_REGION=eu\n")
 
