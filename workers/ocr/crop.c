@@ -107,6 +107,8 @@ enum {
     /* Percent of its height: a wider sign as high as letters is a box with something in it. W has 135. */
     SIGN_WIDTH = 140,
     CARET_WIDTH = 17, /* percent of its height at most */
+    BLOCK_WIDTH = 35, /* percent of its height at least: the cursor of a terminal has 45 to 60 */
+    BLOCK_LEVELS = 32, /* levels by which its pixels differ: codecs leave less, letters have 100 and more */
 };
 
 /* The letters of a line without those at one end. */
@@ -150,9 +152,26 @@ static bool measure_rest(const struct ocr_line *line, const struct ocr_box *glyp
     return rest->tall >= OCR_GLYPH_HEIGHT_MIN;
 }
 
-/* Whether what stands at an end of a line is an icon or a caret: higher than capitals and lower than the
- * baseline, as no letter is, and apart from the text or nothing but a bar; or a wide sign before it. */
-static bool is_no_letter(const struct ocr_box *end, const struct rest *rest, bool right)
+/* Whether a box is of one colour but for its rim: a cursor as large as a letter's cell. */
+static bool is_block(const struct ocr_frame *frame, const struct ocr_box *box)
+{
+    int least = UINT8_MAX, most = 0;
+
+    for (int y = box->y + 2; y < ocr_bottom(box) - 2; y++) {
+        for (int x = box->x + 2; x < ocr_right(box) - 2; x++) {
+            int level = frame->plane[OCR_LUMA][(size_t)y * (size_t)frame->width + (size_t)x];
+            least = ocr_min(least, level);
+            most = ocr_max(most, level);
+        }
+    }
+    return most >= least && most - least <= BLOCK_LEVELS &&
+           box->width * 100 >= box->height * BLOCK_WIDTH;
+}
+
+/* Whether what stands at an end of a line is an icon or a cursor: higher than capitals and lower than the
+ * baseline, as no letter is, and apart from the text or nothing but a bar or a block; or a wide sign before it. */
+static bool is_no_letter(const struct ocr_frame *frame, const struct ocr_box *end,
+                         const struct rest *rest, bool right)
 {
     int least = ocr_max(rest->tall / 20, 1);
     int gap = right ? end->x - ocr_right(&rest->box) : rest->box.x - ocr_right(end);
@@ -160,7 +179,8 @@ static bool is_no_letter(const struct ocr_box *end, const struct rest *rest, boo
     bool sticks_out =
         end->y <= rest->baseline - rest->tall - least && ocr_bottom(end) >= rest->baseline + least;
     bool is_icon = sticks_out && is_apart && end->width * 100 >= end->height * ICON_WIDTH;
-    bool is_caret = sticks_out && end->width * 100 <= end->height * CARET_WIDTH;
+    bool is_caret = sticks_out && (end->width * 100 <= end->height * CARET_WIDTH ||
+                                   (right && is_block(frame, end)));
     bool is_sign = is_apart && !right && end->width * 100 >= end->height * SIGN_WIDTH &&
                    end->height * 10 >= rest->tall * 8;
 
@@ -187,14 +207,14 @@ static struct ocr_box end_of(const struct ocr_line *line, const struct ocr_box *
 
 /* Takes an icon or a caret at an end of the line off: it would be read as a letter, and when a caret blinks,
  * the line is still the same. */
-static void trim_no_letter(const struct ocr_line *line, const struct ocr_box *glyphs, bool right,
-                           struct ocr_crop *crop)
+static void trim_no_letter(const struct ocr_frame *frame, const struct ocr_line *line,
+                           const struct ocr_box *glyphs, bool right, struct ocr_crop *crop)
 {
     struct ocr_box end = end_of(line, glyphs, right);
     struct rest rest;
 
     if (in_emoji(&end, crop->emoji, crop->emoji_count) ||
-        !measure_rest(line, glyphs, &end, &rest) || !is_no_letter(&end, &rest, right)) {
+        !measure_rest(line, glyphs, &end, &rest) || !is_no_letter(frame, &end, &rest, right)) {
         return;
     }
     int from = right ? crop->box.x : ocr_max(rest.box.x, crop->box.x);
@@ -213,8 +233,8 @@ static int look_at_faint(const struct ocr_frame *frame, const struct ocr_line *l
 {
     ocr_ink_measure_faint(frame, &line->box, line->is_light, &crop->ink);
     crop->box = line->box;
-    trim_no_letter(line, glyphs, false, crop);
-    trim_no_letter(line, glyphs, true, crop);
+    trim_no_letter(frame, line, glyphs, false, crop);
+    trim_no_letter(frame, line, glyphs, true, crop);
     crop->tall = letters_height(line, glyphs, NULL, 0, 6);
     crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
     return crop->has_letters && ocr_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
@@ -247,8 +267,8 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
            (trim_end(line, glyphs, false, crop) || trim_end(line, glyphs, true, crop))) {
     }
     if (crop->has_letters) {
-        trim_no_letter(line, glyphs, false, crop);
-        trim_no_letter(line, glyphs, true, crop);
+        trim_no_letter(frame, line, glyphs, false, crop);
+        trim_no_letter(frame, line, glyphs, true, crop);
     }
     bool is_trimmed = crop->box.width < line->box.width;
     if (crop->has_letters && (crop->emoji_count || is_trimmed)) {

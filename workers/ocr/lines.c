@@ -38,13 +38,15 @@ static int gap_limit(int tall)
     return tall + tall * 9 / 20 + 1;
 }
 
-/* Whether a mark (dot, comma, accent, quote, hyphen) at [top, bottom) belongs to letters there. Nothing begins
- * further below letters than an underscore: what does is a label under a bar of a chart. */
-static bool mark_fits(int top, int bottom, int band_from, int band_to)
+/* Whether marks (dots, commas, accents, quotes, hyphens) belong to letters at [from, to). What begins below them is an
+ * underscore or a dot, as wide as high: a narrower sign is of a label under a bar of a chart. */
+static bool mark_fits(const struct ocr_box *mark, int count, int from, int to)
 {
-    int band = band_to - band_from, slack = band * 3 / 8;
+    int band = to - from, slack = band * 3 / 8;
+    bool begins_in = mark->y <= to;
+    bool begins_below = mark->y <= to + band / 6 + 1 && mark->width >= mark->height * count;
 
-    return top >= band_from - slack && bottom <= band_to + slack && top <= band_to + band / 6 + 1;
+    return mark->y >= from - slack && ocr_bottom(mark) <= to + slack && (begins_in || begins_below);
 }
 
 /* How well `box` continues `line`: larger is better, negative is not at all. */
@@ -59,17 +61,17 @@ static int score(const struct ocr_growing *line, const struct ocr_box *box)
         return -1;
     }
     if (height * 20 < band * 9) {
-        bool fits = mark_fits(box->y, ocr_bottom(box), from, to);
+        bool fits = mark_fits(box, 1, from, to);
         return fits && gap <= gap_limit(line->tall) ? 1000 - ocr_max(gap, 0) * 100 / (band + 1)
                                                     : -1;
     }
     if (band * 20 < height * 9) {
-        bool fits = mark_fits(from, to, box->y, ocr_bottom(box));
+        bool fits = mark_fits(&line->box, line->glyphs, box->y, ocr_bottom(box));
         return fits && gap * 2 <= height ? 500 - ocr_max(gap, 0) : -1;
     }
     int small = ocr_min(band, height), large = ocr_max(band, height);
     if (overlap * 20 < small * 11 || large * 10 > small * 26) {
-        bool is_mark = height * 20 < band * 13 && mark_fits(box->y, ocr_bottom(box), from, to);
+        bool is_mark = height * 20 < band * 13 && mark_fits(box, 1, from, to);
         return is_mark && gap <= gap_limit(line->tall) ? 500 - ocr_max(gap, 0) : -1;
     }
     return 1000 + 1000 * overlap / large - ocr_max(gap, 0) * 200 / (large + 1);
@@ -157,8 +159,7 @@ static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
     }
     if (small->box.height * 20 < large->tall * 9) {
         return small->box.width <= 3 * height && gap * 2 <= large->tall &&
-               mark_fits(small->box.y, ocr_bottom(&small->box), large->box.y,
-                         ocr_bottom(&large->box));
+               mark_fits(&small->box, small->glyphs, large->box.y, ocr_bottom(&large->box));
     }
     /* "ana: " has no tall letter: on one baseline with others, it is a line of theirs */
     int rests = abs(ocr_bottom(&small->box) - ocr_bottom(&large->box)) * 8 <= height;
