@@ -163,6 +163,50 @@ static void test_a_pointer_does_not_end_a_line(void **state)
     json_decref(result);
 }
 
+/* A terminal's cursor that blinks right behind the last letter. */
+static struct ocr_frame before_a_cursor(int i)
+{
+    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, night);
+    struct ocr_box text = draw_text(&frame, "the first row of 8", 40, 80, TALL, grey);
+
+    if (i % 2) {
+        fill_box(&frame, (struct ocr_box){ocr_right(&text) + 2, text.y - 3, 11, 22}, white);
+    }
+    add_noise(&frame, 4, (unsigned)i + 7);
+    return frame;
+}
+
+static void test_a_cursor_does_not_end_a_line(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(before_a_cursor, 6);
+    expect_rows(result, 1);
+    expect_row(result, 0, "the first row of 8", 0, 6);
+    json_decref(result);
+}
+
+/* Crosses that move behind a box of text come so near that they are drawn into its line. */
+static struct ocr_frame beside_crosses(int i)
+{
+    struct ocr_frame frame = picture_of("this is another", 0, (unsigned)i + 7);
+
+    for (int k = 0; k < 5 && i >= 2 && i < 5; k++) {
+        int x = 222 + 64 * k + i;
+        fill_box(&frame, (struct ocr_box){x + 27, 62, 6, 60}, blue);
+        fill_box(&frame, (struct ocr_box){x, 89, 60, 6}, blue);
+    }
+    return frame;
+}
+
+static void test_what_moves_beside_a_line_does_not_end_it(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(beside_crosses, 8);
+    expect_rows(result, 1);
+    expect_row(result, 0, "this is another", 0, 8);
+    json_decref(result);
+}
+
 static struct ocr_frame counting(int i)
 {
     return picture_of(i < 3 ? "Score 1,476 points" : "Score 1,477 points", 0, (unsigned)i + 7);
@@ -241,6 +285,8 @@ int main(void)
         cmocka_unit_test(test_a_blurred_line_is_known),
         cmocka_unit_test(test_a_line_begins_while_it_is_blurred),
         cmocka_unit_test(test_a_pointer_does_not_end_a_line),
+        cmocka_unit_test(test_a_cursor_does_not_end_a_line),
+        cmocka_unit_test(test_what_moves_beside_a_line_does_not_end_it),
         cmocka_unit_test(test_another_number_is_another_line),
         cmocka_unit_test(test_a_line_that_was_away_is_two),
         cmocka_unit_test(test_a_line_that_jumps_goes_on),

@@ -156,6 +156,18 @@ static void test_a_dash_before_an_item_is_of_its_line(void **state)
     }
 }
 
+/* A label further below a bar than an underscore below letters, but not for the bar's height. */
+static void test_a_label_under_a_bar_is_a_line(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 260, white);
+    struct ocr_box label = draw_text(&frame, "8-14 Feb", 60, 200, 10, black);
+    fill_box(&frame, (struct ocr_box){label.x + 2, label.y - 20 - 136, 34, 136}, blue);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 2); /* the bar, too: it may be an I */
+    expect_box(&lines.items[1].box, &label, 2);
+}
+
 /* A codec leaves specks in the blocks of letters, above some and below others. */
 static void test_specks_do_not_make_a_line_higher(void **state)
 {
@@ -524,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_sizes_from_small_to_large),
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
         cmocka_unit_test(test_a_dash_before_an_item_is_of_its_line),
+        cmocka_unit_test(test_a_label_under_a_bar_is_a_line),
         cmocka_unit_test(test_specks_do_not_make_a_line_higher),
         cmocka_unit_test(test_an_emoji_does_not_join_columns),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),

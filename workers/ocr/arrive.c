@@ -1,5 +1,5 @@
 #include "workers/ocr/accept.h"
-#include "workers/ocr/session_internal.h"
+#include "workers/ocr/kin.h"
 
 #include <string.h>
 
@@ -208,16 +208,25 @@ static void inherit(const struct ocr_session *session, struct ocr_track *track)
     }
 }
 
-/* Ends all lines that the one at `track` turns out to contain. */
-static int end_pieces(struct ocr_session *session, const struct ocr_track *track,
-                      struct cv_error *error)
+/* Whether a line is no piece of the one around it: its reading is surer, and of another text. What moves behind a line
+ * is drawn into it here and there, and then nobody can read it. */
+static bool stays(const struct ocr_track *piece, const struct ocr_track *around)
+{
+    return piece->weight == OCR_WEIGHT_WORDS && around->is_read &&
+           piece->reading.confidence > around->reading.confidence &&
+           !ocr_shares_text(piece->reading.text, around->reading.text);
+}
+
+int ocr_end_pieces(struct ocr_session *session, const struct ocr_track *track,
+                   struct cv_error *error)
 {
     struct ocr_box whole = track->box;
 
     for (size_t i = 0; i < session->tracks.count;) {
         struct ocr_track *piece = session->tracks.items[i];
         size_t count = session->tracks.count;
-        if (piece != track && piece->matched && share(&whole, &piece->seen) >= 0.8) {
+        if (piece != track && piece->matched && !stays(piece, track) &&
+            share(&whole, &piece->seen) >= 0.8) {
             bool moves = session->shift.dx || session->shift.dy;
             bool taller =
                 !piece->is_read || (moves && whole.height * 4 > piece->seen.height * 5 + 8);
@@ -338,14 +347,14 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
         bool is_shorter = (known->box.width - track->box.width) * 10 > track->crop.tall * 7;
         double less = is_shorter ? -1 : forerunner.is_blurred ? BLURRED_LESS : 0;
         continue_line(session, known, track, less);
-        return end_pieces(session, known, error);
+        return ocr_end_pieces(session, known, error);
     }
     ocr_sight(session, track);
     if (forerunner.was_there && is_new) {
         begin_earlier(session, track, &forerunner);
     }
     inherit(session, track);
-    return end_pieces(session, track, error);
+    return ocr_end_pieces(session, track, error);
 }
 
 /* A line that is known by its pixels: it is there again, or jumped as others did. */
@@ -366,7 +375,7 @@ static int take_back(struct ocr_session *session, struct ocr_track *track,
         return begin_line(session, track, false, error);
     }
     ocr_sight(session, track);
-    return end_pieces(session, track, error);
+    return ocr_end_pieces(session, track, error);
 }
 
 static int take_in(struct ocr_session *session, const struct ocr_frame *frame,

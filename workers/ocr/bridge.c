@@ -10,7 +10,6 @@ enum {
     GAP_MS = 300,     /* the longest time without any sighting of a line that stays */
     UNREAD_MS = 1500, /* the same up to a sighting of its very size that could not be read */
     LOOKED_AT = 512,  /* rows around one; more is a picture made to be slow */
-    TEXT_MIN = 3,     /* bytes of a text that tells a line from another */
     SAME_BOX = 3,     /* pixels by which the boxes of an unread and of a read sighting differ */
 };
 
@@ -115,25 +114,6 @@ static bool is_same_box(const struct ocr_row *before, const struct ocr_row *afte
            abs(a->height - b->height) <= SAME_BOX;
 }
 
-/* Whether most of the shorter text stands in the other: what a pointer leaves of it, or a piece. With other
- * numbers it is another text. */
-static bool shares_text(const char *a, const char *b)
-{
-    size_t left = strlen(a), right = strlen(b), shorter = left < right ? left : right;
-    size_t start = 0, end = 0;
-
-    while (start < shorter && a[start] == b[start]) {
-        start++;
-    }
-    while (end < shorter - start && a[left - 1 - end] == b[right - 1 - end]) {
-        end++;
-    }
-    bool is_piece = strstr(left < right ? b : a, left < right ? a : b) != NULL;
-    bool is_alike = (start + end) * 4 >= shorter * 3 && !ocr_digits_differ(a, b);
-
-    return shorter + 1 >= TEXT_MIN && (is_piece || is_alike);
-}
-
 /* Takes a row's later sightings over. */
 static void take_later(struct ocr_row *row, struct ocr_row *later)
 {
@@ -169,12 +149,13 @@ static void bridge_on(struct bridge *all, size_t index)
         if (is_later &&
             ((is_again && gap <= GAP_MS) || (!all->is_sure[i] && is_same_box(row, next)))) {
             take_later(row, next);
-            for (size_t k = 0; k < piece_count && all->is_sure[i]; k++) {
-                pieces[k]->is_gone = true;
+            for (size_t k = 0; k < piece_count; k++) {
+                pieces[k]->is_gone = pieces[k]->is_gone || all->is_sure[i] ||
+                                     pieces[k]->stretch.last.frame <= row->stretch.last.frame;
             }
             piece_count = all->is_sure[i] ? 0 : piece_count;
         } else if (gap <= GAP_MS && next->stretch.width <= row->stretch.width + row->tall &&
-                   shares_text(row->text, next->text)) {
+                   ocr_shares_text(row->text, next->text)) {
             pieces[piece_count++] = next;
         } else if (all->is_sure[i] && is_later) {
             return;
@@ -234,7 +215,7 @@ int ocr_rows_bridge(struct ocr_session *session, double least, struct cv_error *
         sure[i] = is_sure(&all, rows[i], least);
     }
     for (size_t i = 0; i < count; i++) {
-        if (!rows[i]->is_gone && sure[i] && strlen(rows[i]->text) >= TEXT_MIN) {
+        if (!rows[i]->is_gone && sure[i] && strlen(rows[i]->text) >= OCR_TEXT_MIN) {
             bridge_back(&all, i);
             bridge_on(&all, i);
         }

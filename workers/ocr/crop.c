@@ -108,7 +108,8 @@ enum {
     SIGN_WIDTH = 140,
     CARET_WIDTH = 17, /* percent of its height at most */
     BLOCK_WIDTH = 35, /* percent of its height at least: the cursor of a terminal has 45 to 60 */
-    BLOCK_LEVELS = 32, /* levels by which its pixels differ: codecs leave less, letters have 100 and more */
+    BLOCK_LEVELS =
+        32, /* levels by which its pixels differ: codecs leave less, letters have 100 and more */
 };
 
 /* The letters of a line without those at one end. */

@@ -1,11 +1,12 @@
 #include "workers/ocr/session_internal.h"
 
 enum {
-    LOST_MAX = 64,  /* lines asked where they went */
-    WAYS_MAX = 16,  /* that they may have gone */
-    WIDTH_MIN = 2,  /* letter heights: what is shorter looks like much else */
-    WEIGHT_MIN = 8, /* letter heights of several lines that went the same way */
-    ALONE_MIN = 14, /* of one alone, some 24 letters: shorter texts stand in several places */
+    LOST_MAX = 64,   /* lines asked where they went */
+    WAYS_MAX = 16,   /* that they may have gone */
+    WIDTH_MIN = 2,   /* letter heights: what is shorter looks like much else */
+    WEIGHT_MIN = 8,  /* letter heights of several lines that went the same way */
+    AGAIN_MS = 1000, /* in which a line that was lost is looked for */
+    ALONE_MIN = 14,  /* of one alone, some 24 letters: shorter texts stand in several places */
 };
 
 bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, int width, int height)
@@ -156,6 +157,73 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
     return 0;
 }
 
+/* Whether the line that stands at a place now is another one. A piece that was found of it is none. */
+static bool is_taken(const struct ocr_session *session, const struct ocr_box *box)
+{
+    bool is = false;
+
+    for (size_t i = 0; i < session->tracks.count && !is; i++) {
+        const struct ocr_track *track = session->tracks.items[i];
+        is = track->matched &&
+             ocr_box_overlap(&track->seen, box) * 10 > (int64_t)box->width * box->height * 8;
+    }
+    return is;
+}
+
+/* Whether a line stands at a place as it was; or but for what a codec did to it, where no better reading may come of what
+ * was found. Moves `place` to where it is. */
+static int stands(const struct ocr_track *track, const struct ocr_frame *frame,
+                  const struct ocr_lines *lines, struct ocr_box *place, bool *ret_is,
+                  struct cv_error *error)
+{
+    struct ocr_match match = {.whole = false};
+    enum ocr_likeness likeness = OCR_LIKENESS_NONE;
+    struct ocr_box line = ocr_track_line(track);
+
+    line.x += place->x - track->box.x;
+    line.y += place->y - track->box.y;
+    int result = ocr_match(&track->crop, frame, place->x, place->y, &match, error);
+    if (result == 0 && !match.whole && !ocr_is_found(lines, &line)) {
+        result = ocr_match_likeness(&track->crop, frame, place->x, place->y, &likeness, error);
+    }
+    place->x += match.whole ? match.dx : 0;
+    place->y += match.whole ? match.dy : 0;
+    *ret_is = match.whole || likeness == OCR_LIKENESS_SAME;
+    return result;
+}
+
+/* A line that was lost, for a moment or just now: blurred while it moved, or with something before it. */
+static int find_again(struct ocr_session *session, struct ocr_track *track,
+                      const struct ocr_frame *frame, const struct ocr_lines *lines,
+                      struct cv_error *error)
+{
+    const struct ocr_timing *timings = session->timings;
+    int64_t away_ms = timings[session->index].t_start - timings[track->last_frame].t_end;
+    struct ocr_jump moved = {track->away.dx + session->shift.dx,
+                             track->away.dy + session->shift.dy};
+    bool is_here = track->matched;
+
+    if (!track->is_read || track->weight != OCR_WEIGHT_WORDS || away_ms > AGAIN_MS) {
+        return 0;
+    }
+    for (int i = moved.dx || moved.dy ? 0 : 1; i < 2 && !is_here; i++) {
+        struct ocr_box place = track->box;
+        place.x += i ? 0 : moved.dx;
+        place.y += i ? 0 : moved.dy;
+        int result =
+            is_taken(session, &place) ? 0 : stands(track, frame, lines, &place, &is_here, error);
+        if (result < 0) {
+            return result;
+        }
+        if (is_here) {
+            track->box = place;
+            ocr_sight(session, track);
+            return ocr_end_pieces(session, track, error);
+        }
+    }
+    return 0;
+}
+
 int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
                const struct ocr_lines *lines, struct cv_error *error)
 {
@@ -172,6 +240,9 @@ int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
         struct ocr_track *track = session->tracks.items[i];
         bool is_lost = track->present && !track->matched;
         result = is_lost ? follow_jumps(session, track, frame, error) : 0;
+    }
+    for (size_t i = 0; i < session->tracks.count && result == 0; i++) { /* pieces may go */
+        result = find_again(session, session->tracks.items[i], frame, lines, error);
     }
     return result;
 }

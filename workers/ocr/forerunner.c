@@ -73,7 +73,7 @@ int ocr_find_forerunner(const struct ocr_session *session, const struct ocr_trac
         return 0;
     }
     struct ocr_track *known = find_left(session, &place);
-    if (known && likeness == OCR_LIKENESS_SAME && is_another_text(known, fresh)) {
+    if (known && likeness != OCR_LIKENESS_BLURRED && is_another_text(known, fresh)) {
         return 0;
     }
     *ret_forerunner = (struct ocr_forerunner){

@@ -39,6 +39,23 @@ bool ocr_digits_differ(const char *a, const char *b)
     }
 }
 
+bool ocr_shares_text(const char *a, const char *b)
+{
+    size_t left = strlen(a), right = strlen(b), shorter = left < right ? left : right;
+    size_t start = 0, end = 0;
+
+    while (start < shorter && a[start] == b[start]) {
+        start++;
+    }
+    while (end < shorter - start && a[left - 1 - end] == b[right - 1 - end]) {
+        end++;
+    }
+    bool is_piece = strstr(left < right ? b : a, left < right ? a : b) != NULL;
+    bool is_alike = (start + end) * 4 >= shorter * 3 && !ocr_digits_differ(a, b);
+
+    return shorter + 1 >= OCR_TEXT_MIN && (is_piece || is_alike);
+}
+
 /* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
  * reads a little differently. Numbers have to agree. */
 bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh)

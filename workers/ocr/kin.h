@@ -15,6 +15,12 @@ enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *f
 /* Whether the digits of two texts differ, one by one. */
 bool ocr_digits_differ(const char *a, const char *b);
 
+enum { OCR_TEXT_MIN = 3 }; /* bytes of a text that tells a line from another */
+
+/* Whether most of the shorter text stands in the other: what a pointer leaves of it, or a piece. With other
+ * numbers it is another text. */
+bool ocr_shares_text(const char *a, const char *b);
+
 /* Rows that end with a frame and those that begin with the next, between which nobody knows a shift:
  * where the page grew or shrank, what the picture's side cuts is no line of its own. */
 void ocr_zoom_unite(const struct ocr_session *session, struct ocr_row *const *before,

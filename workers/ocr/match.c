@@ -16,9 +16,9 @@ enum {
 };
 
 /* Correlation of the part of a line that differs most from another picture of it. Of 400 lines of the real
- * recordings, those that stood in the frame before have 0.9 and more, 0.6 and more where they were blurred
- * there; another digit has 0.8 at most. */
-static const double PART_SAME = 0.90, PART_BLURRED = 0.60;
+ * recordings, those that stood in the frame before have 0.9 and more, 0.85 where they moved by a part of a pixel,
+ * 0.6 and more where they were blurred there; another digit has 0.8 at most. */
+static const double PART_SAME = 0.84, PART_BLURRED = 0.60;
 /* Share of the sharp picture's changes of level along the rows that a blurred one has at most. */
 static const double BLURRED_CHANGES = 0.93;
 /* A line that fades in is there from half its strength on. */
@@ -329,7 +329,8 @@ int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *fram
     if (least >= PART_BLURRED && (double)was <= BLURRED_CHANGES * (double)is) {
         *ret_likeness = OCR_LIKENESS_BLURRED;
     } else if (least >= PART_SAME) {
-        *ret_likeness = OCR_LIKENESS_SAME;
+        bool is_sharper = (double)is < BLURRED_CHANGES * (double)was;
+        *ret_likeness = is_sharper ? OCR_LIKENESS_SHARPER : OCR_LIKENESS_SAME;
     }
     return 0;
 }

@@ -7,6 +7,11 @@ enum {
     OCR_MATCH_REACH = 2, /* pixels by which the expected place may be wrong */
 };
 
+/* How far something moved, in pixels. */
+struct ocr_jump {
+    int dx, dy;
+};
+
 struct ocr_match {
     int dx, dy;      /* where it was found, against the expected place */
     int first, last; /* rows of the crop that match, `last` exclusive */
@@ -27,6 +32,7 @@ enum ocr_likeness {
     OCR_LIKENESS_NONE,    /* something else, in a part of it at least */
     OCR_LIKENESS_BLURRED, /* the same, less sharp: a codec refines new pictures by and by */
     OCR_LIKENESS_SAME,
+    OCR_LIKENESS_SHARPER, /* the same, sharper: what was read of the line counts less */
 };
 
 /* Compares the line with what `frame` shows at x, y ± OCR_MATCH_REACH by correlation, part by part: unlike

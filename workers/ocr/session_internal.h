@@ -11,11 +11,6 @@ struct ocr_shift {
     int dx, dy;
 };
 
-/* How lines moved that did not move with the content, or that nobody followed. */
-struct ocr_jump {
-    int dx, dy;
-};
-
 enum { OCR_JUMPS_MAX = 4 }; /* in one frame */
 
 struct ocr_session {
@@ -28,7 +23,8 @@ struct ocr_session {
 
     struct ocr_frame before; /* the previous frame; no planes before the second */
     struct ocr_shift shift;
-    struct ocr_jump jumps[OCR_JUMPS_MAX]; /* the heaviest first */
+    /* How lines moved that did not move with the content, or that nobody followed; the heaviest first. */
+    struct ocr_jump jumps[OCR_JUMPS_MAX];
     int jump_count;
 
     struct ocr_panes panes;
@@ -92,6 +88,10 @@ CV_MUST_CHECK int ocr_read_track(struct ocr_session *session, struct ocr_track *
 
 /* Opens a stretch at the line's box in the current frame, or extends the one that is open. */
 void ocr_sight(struct ocr_session *session, struct ocr_track *track);
+
+/* Ends all lines that the one at `track` turns out to contain. */
+CV_MUST_CHECK int ocr_end_pieces(struct ocr_session *session, const struct ocr_track *track,
+                                 struct cv_error *error);
 
 /* Ends the open stretch of a line, if any, and makes a row of it when it has text. */
 CV_MUST_CHECK int ocr_close(struct ocr_session *session, struct ocr_track *track,
