@@ -15,7 +15,8 @@
  * stage that was taken over from running up a bill without end. */
 enum {
     READERS_MAX = 16,
-    GETS_MAX = 2 * CV_DOWNLOADS_MAX,
+    GETS_MAX = CV_DOWNLOADS_MAX,
+    BEGUN_BYTES_MAX = 64 << 20, /* of each of these, as a frame may have: they lie in memory here */
     PUTS_MAX = 2 * CV_UPLOADS_MAX,
     GET_BYTES_MAX = 256 << 20, /* of one object that is not read in parts */
     SENT_BYTES_MAX = CV_UPLOADS_BYTES_MAX + CV_WIRE_DATA_MAX, /* of puts under way, in memory */
@@ -163,10 +164,9 @@ static int answer_data(void *data, size_t size, struct answer *answer)
     return 0;
 }
 
-static size_t get_limit(const struct request *request)
+static size_t get_limit(const struct request *request, size_t most)
 {
-    uint64_t limit = request->head.length;
-    return limit < GET_BYTES_MAX ? (size_t)limit : (size_t)GET_BYTES_MAX;
+    return request->head.length < most ? (size_t)request->head.length : most;
 }
 
 static int get(struct server *server, struct request *request, struct answer *answer,
@@ -176,8 +176,9 @@ static int get(struct server *server, struct request *request, struct answer *an
     void *data = NULL;
     size_t size = 0;
     int result = read_key(server, request, CV_GRANT_READ, &key, error);
-    result =
-        result ? result : cv_store_get(server->store, key, get_limit(request), &data, &size, error);
+    result = result ? result
+                    : cv_store_get(server->store, key, get_limit(request, GET_BYTES_MAX), &data,
+                                   &size, error);
     return result ? result : answer_data(data, size, answer);
 }
 
@@ -197,7 +198,7 @@ static int get_begin(struct server *server, struct request *request, struct answ
     answer->handle = free_place;
     answer->has_handle = true;
     return result ? result
-                  : backend->get_begin(server->store, key, get_limit(request),
+                  : backend->get_begin(server->store, key, get_limit(request, BEGUN_BYTES_MAX),
                                        &server->gets[free_place], error);
 }
 

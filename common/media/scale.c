@@ -2,6 +2,7 @@
 
 #include "common/media/libav.h"
 
+#include <assert.h>
 #include <libavutil/imgutils.h>
 #include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
@@ -258,6 +259,7 @@ int cv_tone_map(const AVFrame *picture, AVFrame **ret_frame, struct cv_error *er
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, fill_tables);
+    assert(picture);
     const AVFrame *from = picture;
     cv_auto(cv_av_frame_free) AVFrame *converted = NULL;
     if (picture->format != AV_PIX_FMT_YUV420P10LE || cv_is_full_range(picture)) {
@@ -356,6 +358,7 @@ static int centre(const struct cv_fit *fit, const AVFrame *picture, AVFrame **re
                   struct cv_error *error)
 {
     cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_alloc();
+    assert(picture);
     if (frame) {
         frame->width = fit->width;
         frame->height = fit->height;

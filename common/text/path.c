@@ -1,5 +1,7 @@
 #include "common/text/text.h"
 
+#include <assert.h>
+
 enum { USUAL_MS = 16 /* between sightings, until more is known: a frame at 60 a second */ };
 
 void cv_path_deinit(struct cv_path *path)
@@ -28,6 +30,7 @@ static int append(struct cv_path *path, int64_t t_ms, int x, int y, struct cv_er
 static void thin_out(struct cv_path *path)
 {
     size_t kept = 1;
+    assert(path->items);
 
     for (size_t i = 2; i < path->count; i += 2) {
         path->items[kept++] = path->items[i];

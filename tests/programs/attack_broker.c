@@ -43,7 +43,8 @@ static int receive_reply(int fd)
 }
 
 /* Asks for something; '@' in the text stands for the other video's id, '#' for the job's own. */
-static int ask(enum cv_wire_operation operation, const char *form, const char *data)
+static int ask_for(enum cv_wire_operation operation, const char *form, const char *data,
+                   uint64_t length)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     for (const char *c = form; *c; c++) {
@@ -55,7 +56,7 @@ static int ask(enum cv_wire_operation operation, const char *form, const char *d
         .magic = CV_WIRE_MAGIC,
         .operation = operation,
         .handle = 12, /* not one that the stage has opened */
-        .length = 1000,
+        .length = length,
         .data_length = data ? strlen(data) : 0,
         .text_length = (uint32_t)text.length,
     };
@@ -68,6 +69,11 @@ static int ask(enum cv_wire_operation operation, const char *form, const char *d
     return cv_wire_send(fd, parts, CV_COUNT(parts), -1) ? EPIPE : receive_reply(fd);
 }
 
+static int ask(enum cv_wire_operation operation, const char *form, const char *data)
+{
+    return ask_for(operation, form, data, 1000);
+}
+
 #define ORIGINAL "{\"key\": \"videos/original/@/master.mp4\"}"
 static int broker_head(void)
 {
@@ -76,6 +82,15 @@ static int broker_head(void)
 static int broker_get(void)
 {
     return ask(CV_WIRE_GET, ORIGINAL, NULL);
+}
+static int broker_get_much(void)
+{
+    int result = 0;
+    for (int i = 0; i < 17 && result == 0; i++) {
+        result = ask_for(CV_WIRE_GET_BEGIN, "{\"key\": \"videos/original/#/master.mp4\"}", NULL,
+                         64 << 20);
+    }
+    return result;
 }
 static int broker_open(void)
 {
@@ -201,6 +216,7 @@ static int broker_end_nothing(void)
 const struct attack attack_broker_rows[] = {
     {"broker: head", broker_head},
     {"broker: get", broker_get},
+    {"broker: get much at once", broker_get_much},
     {"broker: open", broker_open},
     {"broker: delete", broker_delete},
     {"broker: put", broker_put},

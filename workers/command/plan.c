@@ -126,6 +126,9 @@ int command_plan_make(struct cv_db *db, const json_t *payload, const char *scrat
     cv_auto(command_plan_deinit) struct command_plan plan = {
         .time_limit_ms = cv_db_int(rows, 0, "time_limit_ms", 0)};
     result = read_list(cv_db_text(rows, 0, "argv"), &plan.argv, error);
+    if (result == 0 && !plan.argv[0]) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "the command names no program");
+    }
     result = result ? result : find_program(plan.argv[0], &plan.program, error);
     result = result ? result
                     : make_environment(cv_db_text(rows, 0, "environment"), scratch,

@@ -71,7 +71,7 @@ static const struct row *find_row(const struct ocr_frame *frame, int y, const st
 void ocr_cells_take(const struct ocr_frame *frame, const struct ocr_placing *placing, int side,
                     float *ret_cells)
 {
-    struct place columns[PLACES_MAX], lines[PLACES_MAX];
+    struct place columns[PLACES_MAX] = {{0}}, lines[PLACES_MAX] = {{0}};
     struct row rows[2] = {{.y = -1}, {.y = -1}};
 
     find_places(placing->x, placing->width, frame->width, side * POINTS, columns);

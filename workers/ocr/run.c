@@ -5,6 +5,7 @@
 #include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <leptonica/allheaders.h>
 #include <sys/stat.h>
@@ -91,6 +92,7 @@ static int put_pack(struct cv_stage_context *context, const struct ocr_payload *
     if (outcome < 0) {
         return outcome;
     }
+    assert(path);
     if (stat(path, &info) != 0) {
         return cv_fail_errno(error, errno, "read %s", path);
     }

@@ -2,6 +2,7 @@
 
 #include "common/text/text.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -159,6 +160,7 @@ static bool add_picture(const struct cv_db_result *result, int row, json_t *segm
 static int append_way(const struct rows *rows, size_t which, struct cv_path *path,
                       struct cv_error *error)
 {
+    assert(rows->detections);
     const struct cv_detection *seen = &rows->detections[which];
     const char *text = cv_db_text(rows->result, (int)seen->source, "track");
     cv_auto(json_decref) json_t *list = text ? json_loads(text, 0, NULL) : NULL;
@@ -193,6 +195,7 @@ static int track_json(const struct rows *rows, size_t first, const size_t *chain
     int result = 0;
 
     *ret_track = NULL;
+    assert(rows->detections);
     if (first != SIZE_MAX && chain[first] == SIZE_MAX) {
         const char *text = cv_db_text(rows->result, (int)rows->detections[first].source, "track");
         if (text) {
@@ -206,6 +209,7 @@ static int track_json(const struct rows *rows, size_t first, const size_t *chain
     if (result == 0) {
         cv_path_simplify(&path);
     }
+    assert(path.count == 0 || path.items);
     for (size_t i = 1; i < path.count; i++) {
         moved = moved || path.items[i].x != path.items[0].x || path.items[i].y != path.items[0].y;
     }
@@ -307,7 +311,7 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     result = result ? result : check_video(db, video_id, is_pending, error);
     cv_auto(rows_deinit) struct rows rows = {0};
     result = result ? result : read_rows(db, video_id, is_pending, &rows, error);
-    if (result < 0) {
+    if (result != 0) {
         return result;
     }
     cv_stage_progress(context, 0.2, "merge");

@@ -298,7 +298,7 @@ int cv_s3_presign(const struct cv_s3_signing *signing, const struct cv_s3_messag
     int result = make_scope(signing, &scope, error);
     cv_auto_free char *scope_text = scope.text;
     result = result ? result : canonical_headers(message->headers, &lines, &names, error);
-    if (result == 0 && (lines.failed || names.failed)) {
+    if (result == 0 && (lines.failed || names.failed || !names.data)) {
         result = no_memory(error);
     }
     if (result) {

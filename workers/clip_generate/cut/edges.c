@@ -1,5 +1,6 @@
 #include "workers/clip_generate/cut/cut_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -113,6 +114,7 @@ static int open_work(struct work *work, struct cv_error *error)
     if (result != 0) {
         return result;
     }
+    assert(work->encoder);
     cv_auto(cv_h264_sets_deinit) struct cv_h264_sets made = {0};
     bool same =
         cv_h264_sets_read(&made, work->encoder->extradata, (size_t)work->encoder->extradata_size);
