@@ -209,8 +209,19 @@ def check_image(_):
     say(f"  its list names all {len(installed)} packages")
 
 
+def make_bucket(system):
+    """With the command of the image and the store's Secret."""
+    (scanner,) = of_kind(system.documents, "CronJob")
+    document = json.loads(json.dumps(scanner))
+    document["metadata"]["name"] = "bucket"
+    document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["cortana", "bucket", "init"]
+    pod = system.node.start(system.documents, document)
+    system.wait(lambda: not pod.state()[0], "the bucket", step=False)
+    assert pod.state()[1] == 0, pod.log()
+
+
 def install(system):
-    """Workers first: they have to wait for the schema, and to begin when it is there."""
+    """Workers first: they have to wait for the schema, and to be ready when it is there (and the bucket)."""
     system.scaler.documents = [d for d in system.documents if d["kind"] != "ScaledObject"]
     for document in of_kind(system.scaler.documents, "Deployment"):
         document["spec"].setdefault("replicas", 1 if document["metadata"]["name"] == "clip-generate" else 0)
@@ -231,17 +242,6 @@ def install(system):
     system.scaler.apply(system.documents)
     system.wait(lambda: len(system.scaler.pods.get("scheduler", [])) == 2 and all(
         p.get("/readyz")[0] == 200 for p in system.scaler.pods["scheduler"]), "two schedulers")
-
-
-def make_bucket(system):
-    """With the command of the image and the store's Secret."""
-    (scanner,) = of_kind(system.documents, "CronJob")
-    document = json.loads(json.dumps(scanner))
-    document["metadata"]["name"] = "bucket"
-    document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["cortana", "bucket", "init"]
-    pod = system.node.start(system.documents, document)
-    system.wait(lambda: not pod.state()[0], "the bucket", step=False)
-    assert pod.state()[1] == 0, pod.log()
 
 
 def quiet_run(system):
@@ -325,7 +325,7 @@ def scale_to_nothing(system):
     assert not unknown, unknown
 
 
-STEPS = [check_image, install, make_bucket, quiet_run, disturbed_run, compare, scale_to_nothing]
+STEPS = [check_image, make_bucket, install, quiet_run, disturbed_run, compare, scale_to_nothing]
 
 
 def main():

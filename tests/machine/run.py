@@ -75,8 +75,11 @@ def all_active(server):
 
 
 def put(server, name):
+    """The same pictures in other bytes (a box of MP4 that means nothing), or it would be a duplicate."""
     owner = server.ask("sed -n s/^CORTANA_OWNER=//p /etc/cortana/cortana.conf").strip()
-    server.ask(f"runuser -u cortana -- install -D -m 0640 /test/talk.mp4 /var/lib/cortana/store/inbox/{owner}/{name}")
+    place = f"/var/lib/cortana/store/inbox/{owner}"
+    server.ask(f"""install -m 0644 /test/talk.mp4 /tmp/{name} && printf '\\0\\0\\0\\020free%-8.8s' {name} >>/tmp/{name} &&
+                   runuser -u cortana -- install -D -m 0640 /tmp/{name} {place}/{name}""")
 
 
 def wait_ready(server, name):
@@ -205,12 +208,12 @@ def renews_secrets_at_work(server):
 
 def restarts_at_work(server):
     """Workers are stopped and killed while their stages run; the video comes through, and no job has failed."""
-    put(server, "again.mp4")
     for stage, how in (("transcode", "systemctl restart"), ("sample", "systemctl kill --signal=KILL --kill-who=main")):
+        put(server, f"{stage}.mp4")
         wait_stage(server, stage)
         server.ask(f"{how} cortana-worker@{stage}.service")
-    wait_ready(server, "again.mp4")
-    assert len({hit["video_id"] for hit in hits(server)}) == 3
+        wait_ready(server, f"{stage}.mp4")
+    assert len({hit["video_id"] for hit in hits(server)}) == 4
     all_active(server)
     assert int(states(server)["cortana-worker@sample"]["NRestarts"]) >= 1
 
