@@ -60,7 +60,8 @@ def test_an_upload_goes_on_after_a_reload_and_ends_with_its_text(screen, place, 
     row(screen, film.name, "file-needed")
     choose(screen, film)
     row(screen, film.name, "new")
-    (video,) = place.queue.run("SELECT id::text, s3_original_path FROM videos WHERE original_name = %s", film.name)
+    (video,) = place.queue.run("SELECT id::text, s3_original_path FROM videos WHERE original_name = %s"
+                               " ORDER BY created_at DESC LIMIT 1", film.name)
     assert (place.store / video["s3_original_path"]).read_bytes() == film.read_bytes()
 
     set_status(place, video["id"], "processing")
