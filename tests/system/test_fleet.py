@@ -65,7 +65,8 @@ def test_rules_change_while_workers_run(jobs, workers, cortana):
 
 
 def test_a_full_disk_stops_claims_until_there_is_room(jobs, workers, tmp_path):
-    with small_disk(workers.scratch, "4m"):
+    # The store's disk counts, too: it is empty here, however full the machine's is.
+    with small_disk(workers.scratch, "4m"), small_disk(workers.store, "16m"):
         filler = workers.scratch / "filler"
         filler.write_bytes(b"x" * ((4 << 20) * 97 // 100))
         worker = workers.start("test-stage", "--listen", "127.0.0.1:0", CORTANA_DISK_WATCH_MS=100)
