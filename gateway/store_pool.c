@@ -7,9 +7,8 @@ enum { THREADS = 4 };
 struct store_pool {
     struct store_pool_params params;
     struct exchange_queue queue;
-    pthread_mutex_t mutex; /* over what follows */
+    pthread_mutex_t mutex; /* over `here` */
     struct cv_store *here; /* of store_pool_do; NULL before its first call */
-    bool is_bucket;        /* so that nothing is done in the caller's thread */
 };
 
 static void open_store(const struct store_pool *pool, struct cv_store **store)
@@ -81,15 +80,11 @@ bool store_pool_take(struct store_pool *pool, struct exchange *exchange)
 
 bool store_pool_do(struct store_pool *pool, struct exchange *exchange)
 {
-    bool is_done = false;
     if (pthread_mutex_trylock(&pool->mutex) != 0) {
         return false;
     }
-    if (!pool->is_bucket) {
-        open_store(pool, &pool->here);
-        pool->is_bucket = pool->here && !cv_store_is_directory(pool->here);
-        is_done = pool->here && !pool->is_bucket;
-    }
+    open_store(pool, &pool->here);
+    bool is_done = pool->here && cv_store_is_directory(pool->here);
     if (is_done) {
         exchange->work(pool->here, exchange);
     }
