@@ -31,7 +31,4 @@ export const isWithoutWords = (query) => takeApart(query).every((part) => NARROW
 /** The address of a search. @param {string} query */
 export const searchUrl = (query) => `/?q=${encodeURIComponent(query)}`;
 
-const FIRST = 20; // hits that are asked for first, enough for a window
-
-/** What is asked for first of a search. start.js has the same. @param {string} query @param {Record<string, string>} [narrowing] */
-export const firstHits = (query, narrowing = {}) => ({q: query, limit: FIRST, facets: true, ...narrowing});
+export const {firstHits} = globalThis.start; // which has asked for them when the page begins with a search

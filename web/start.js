@@ -22,6 +22,9 @@
         document.head.append(Object.assign(document.createElement('link'), {rel, href, ...values}));
     }
 
+    /** What is asked for first of a search: enough hits for a window. @param {string} query @param {Record<string, string>} [narrowing] */
+    const firstHits = (query, narrowing = {}) => ({q: query, limit: 20, facets: true, ...narrowing});
+
     function ask(address) {
         const answer = fetch(address, {headers: {'X-Cortana': '1'}, signal: AbortSignal.timeout(ANSWER_MS)});
         answer.catch(() => null); // who takes it says so
@@ -72,7 +75,7 @@
         }
     }, {capture: true});
     document.documentElement.lang = language;
-    globalThis.start = {ANSWER_MS, early, expectParts, arrived: expectParts()};
+    globalThis.start = {ANSWER_MS, early, expectParts, firstHits, arrived: expectParts()};
     const video = /^\/videos\/([0-9a-f-]{36})$/.exec(location.pathname)?.[1];
     if (video && isSignedIn) {
         ask(`/api/v1/videos/${video}`);
@@ -81,8 +84,8 @@
     const asks = new URLSearchParams(location.search);
     const query = asks.get('q')?.trim() ?? '';
     if (location.pathname === '/' && isSignedIn && !query.includes(':')) { // fields alone are not searched for
-        const wishes = ['sort', 'kind', 'lang', 'match', 'video'].flatMap((name) => (asks.get(name) ? [[name, asks.get(name)]] : []));
-        ask(query ? `/api/v1/search?${new URLSearchParams([['q', query], ['limit', 20], ['facets', true], ...wishes])}` : '/api/v1/videos?limit=12');
+        const narrowing = Object.fromEntries(['sort', 'kind', 'lang', 'match', 'video'].flatMap((name) => (asks.get(name) ? [[name, asks.get(name)]] : [])));
+        ask(query ? `/api/v1/search?${new URLSearchParams(firstHits(query, narrowing))}` : '/api/v1/videos?limit=12');
     }
     ask(`/lang/${language}.json`);
     const [, screen, parts] = screens.find(([pattern]) => pattern.test(location.pathname)) ?? [];
