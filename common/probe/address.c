@@ -8,6 +8,7 @@
 enum {
     BACKLOG = 1024, /* a burst of connections does not wait for its second SYN */
     ADDRESS_MAX = 128,
+    PORT_TEXT_SIZE = 6, /* "65535" */
 };
 
 CV_DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
@@ -53,15 +54,20 @@ static int listen_at(const struct addrinfo *at, int *ret_fd, struct cv_error *er
     return 0;
 }
 
+/* The port at which a socket listens; 0: it is not known. The library knows which family has it where. */
 static int port_of(int fd)
 {
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof(own);
-    if (getsockname(fd, (struct sockaddr *)&own, &size) != 0) {
+    char port[PORT_TEXT_SIZE];
+    int64_t number = 0;
+    if (getsockname(fd, (struct sockaddr *)&own, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&own, size, NULL, 0, port, sizeof(port), NI_NUMERICSERV) !=
+            0 ||
+        !cv_parse_int(port, 0, UINT16_MAX, &number)) {
         return 0;
     }
-    return ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
-                                           : ((struct sockaddr_in *)&own)->sin_port);
+    return (int)number;
 }
 
 int cv_probe_bind(const char *address, int *ret_fd, int *ret_port, struct cv_error *error)
