@@ -597,6 +597,36 @@ static bool dispatch(struct exchange *exchange)
     return !answer_here(exchange) && hand_to_pool(exchange);
 }
 
+/* Takes a piece of a body, which is thrown away where the request is refused. */
+static enum MHD_Result take_piece(struct exchange *exchange, const char *data, size_t *size)
+{
+    if (!take_body(exchange, data, *size)) {
+        return MHD_NO;
+    }
+    *size = 0;
+    if (exchange->part && !exchange->answer.status && exchange->body.length >= UPLOAD_PIECE_BYTES) {
+        exchange->work = upload_write;
+        (void)hand_to_store(exchange);
+    }
+    return MHD_YES;
+}
+
+/* Whether a part of an upload that its header has got refused is read first. Whoever sends it reads no answer before all
+ * of it has gone, and a connection that is closed with bytes unread takes the answer with it; who asks first whether to
+ * send it is told at once. */
+static bool awaits_part(struct exchange *exchange)
+{
+    const char *length = exchange_header(exchange, "Content-Length");
+    int64_t bytes = 0;
+    if (!exchange->operation || !exchange->operation->takes_bytes || !length ||
+        !cv_parse_int(length, 1, DISCARDED_MAX_BYTES, &bytes) ||
+        exchange_header(exchange, "Expect")) {
+        return false;
+    }
+    set_deadline(exchange, transfer_deadline((size_t)bytes));
+    return true;
+}
+
 static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
@@ -611,21 +641,14 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     if (!exchange->is_begun) {
         exchange->connection = connection;
         begin(exchange, method);
-        return exchange->answer.status && !exchange->is_put_off ? queue_answer(exchange, method)
-                                                                : MHD_YES;
+        bool is_answered =
+            exchange->answer.status && !exchange->is_put_off && !awaits_part(exchange);
+        return is_answered ? queue_answer(exchange, method) : MHD_YES;
     }
     bool takes_bytes = exchange->operation && exchange->operation->takes_bytes &&
                        !exchange->answer.status && !exchange->is_put_off;
     if (*upload_size > 0 && !(takes_bytes && !exchange->part)) {
-        if (!take_body(exchange, upload, *upload_size)) {
-            return MHD_NO;
-        }
-        *upload_size = 0;
-        if (takes_bytes && exchange->body.length >= UPLOAD_PIECE_BYTES) {
-            exchange->work = upload_write;
-            (void)hand_to_store(exchange);
-        }
-        return MHD_YES;
+        return take_piece(exchange, upload, upload_size);
     }
     if (takes_bytes && exchange->part) {
         exchange->work = upload_close;
@@ -636,7 +659,9 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
                              : !exchange->answer.status && dispatch(exchange)) {
         return MHD_YES;
     }
-    return queue_answer(exchange, method);
+    /* The library takes no answer while a body comes. */
+    return *upload_size > 0 ? take_piece(exchange, upload, upload_size)
+                            : queue_answer(exchange, method);
 }
 
 /* ---- long polls --------------------------------------------------------------------------------- */

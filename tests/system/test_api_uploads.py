@@ -188,6 +188,16 @@ def test_the_length_of_a_request_costs_no_memory(gateway, store):
     assert gateway.memory_peak_kib() - before < 8 * 1024
 
 
+@pytest.mark.parametrize("path, bearer, headers, status", [
+    ("/uploads/no-uuid", OWNER, {}, 400), (f"/uploads/{uuid.uuid4()}?unknown=1", OWNER, {}, 400), (f"/uploads/{uuid.uuid4()}", OWNER, {}, 404),
+    (f"/uploads/{uuid.uuid4()}", None, {}, 401), (f"/uploads/{uuid.uuid4()}", VIEWER, {}, 403),
+    (f"/uploads/{uuid.uuid4()}", OWNER, {"Content_Type": "text/plain"}, 415)], ids=["path", "query", "missing", "nobody", "viewer", "type"])
+def test_a_refused_part_is_read_before_its_answer(gateway, path, bearer, headers, status):
+    """Its sender reads nothing before all of it has gone, and is to hear why it was in vain."""
+    answer = send(gateway, {"location": f"/api/v1{path}"}, 0, BIG[:8_000_000], bearer, **headers)
+    assert answer.status == status and answer.headers["Content-Type"] == "application/problem+json", answer.data
+
+
 def test_creation_as_tus_has_it(gateway, place):
     """A client of tus needs no more than its own headers."""
     answer = gateway.ask("/uploads", None, "OPTIONS")
