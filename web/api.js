@@ -1,9 +1,9 @@
 /* The HTTP API as the page uses it: one function, and refusals as errors that can be shown. */
-import {hasText, t} from './text.js';
+import {hasText, language, t} from './text.js';
 
 /** A refusal (RFC 9457), or that there was no answer (status 0). */
 export class Problem extends Error {
-    /** @param {{status: number, title: string, type?: string, detail?: string, instance?: string, errors?: {detail: string}[]}} body */
+    /** @param {{status: number, title: string, type?: string, detail?: string, instance?: string, errors?: {pointer: string, detail: string}[]}} body */
     constructor(body) {
         super(body.detail ?? body.title);
         this.status = body.status;
@@ -15,12 +15,13 @@ export class Problem extends Error {
 
     /** What a person reads. */
     get text() {
-        return this.errors.length ? this.errors.map((error) => error.detail).join('; ') : this.message;
+        return this.errors.length ? this.errors.map(({pointer, detail}) => `${pointer}: ${detail}`).join('; ') : this.message;
     }
 }
 
 const {early, ANSWER_MS} = globalThis.start;
 const AHEAD_MS = 10000; // then an answer that was asked for ahead is too old to be shown
+const WORDS_MS = 5000; // that a refusal waits for the reader's words; then it is shown in the API's
 
 let principal = null; // a promise of who asks
 let signIn = null; // what asks the reader for a token
@@ -60,9 +61,22 @@ function address(path, query) {
     return `/api/v1${path}${text ? `?${text}` : ''}`;
 }
 
+/**
+ * A refusal in the reader's language. The words come with the first one, and never for who reads the API's own.
+ * @param {any} body as the API answers it
+ * @returns {Promise<Problem>}
+ */
+export async function refusalOf(body) {
+    if (language === 'en' || !body.type) { // a bucket's or none
+        return new Problem(body);
+    }
+    const inWords = import('./refusals.js').then(({inReadersLanguage}) => inReadersLanguage(body)).catch(() => body);
+    return new Problem(await Promise.race([inWords, new Promise((done) => setTimeout(done, WORDS_MS, body))]));
+}
+
 async function problemOf(answer) {
     try {
-        return new Problem(await answer.json());
+        return await refusalOf(await answer.json());
     } catch {
         return new Problem({status: answer.status, title: t('problem.status', {status: String(answer.status)})});
     }

@@ -1,6 +1,6 @@
 /* Uploads: they go on while one looks elsewhere, outlive a reload (then the same file is chosen again), and turn into
  * what is done with the video. Nothing of a file is sent twice but the part that was under way. */
-import {ask, Problem} from './api.js';
+import {ask, refusalOf} from './api.js';
 import {listen} from './live.js';
 import {OPEN} from './parts/states.js';
 
@@ -191,14 +191,14 @@ class Uploads extends EventTarget {
                 item.rate = item.rate ? item.rate * (1 - share) + rate * share : rate;
                 this.dispatchEvent(new Event('change'));
             };
-            const refused = (status) => {
+            const refused = async (status) => {
                 let body = {};
                 try {
                     body = JSON.parse(request.responseText);
                 } catch {
                     // a bucket answers in XML
                 }
-                fail(new Problem({title: String(status || ''), ...body, status}));
+                fail(await refusalOf({title: String(status || ''), ...body, status}));
             };
             request.onload = () => (request.status < 300 ? done() : refused(request.status));
             request.onerror = request.onabort = () => refused(0);

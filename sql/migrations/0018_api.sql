@@ -487,8 +487,10 @@ BEGIN
             PERFORM search_refuse('conf: takes a number from 0 to 1, the least confidence: write conf:0.8');
         ELSIF field[1] IN ('owner', 'team', 'video') AND value !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
             AND NOT (field[1] = 'owner' AND value = 'me' AND auth.uid() IS NOT NULL) THEN
-            PERFORM search_refuse(format('%s: takes the id of one%s', field[1],
-                                         CASE field[1] WHEN 'owner' THEN ', or me: write owner:me' ELSE '' END));
+            IF field[1] = 'owner' THEN
+                PERFORM search_refuse('owner: takes the id of one, or me: write owner:me');
+            END IF;
+            PERFORM search_refuse(format('%s: takes the id of one', field[1]));
         END IF;
         CASE field[1]
             WHEN 'kind' THEN wanted.kind := value;

@@ -4,10 +4,12 @@ import http.client
 import json
 import pathlib
 import re
+import uuid
 
 import pytest
 from api import Gateway
 from film import CROP
+from refusals import refusals
 from screen import on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
@@ -83,6 +85,21 @@ def test_every_text_is_there_in_every_language():
         assert isinstance(text, str) == isinstance(texts["de"][key], str), key
     used = {key for path in WEB.rglob("*.js") for key in re.findall(r"\bt\('([^'$]+)'", path.read_text())}
     assert used <= texts["en"].keys()
+
+
+VALUE = re.compile(r"\{t?(\d)\}")  # in a translation of a refusal
+
+
+def translations():
+    return json.loads((WEB / "lang" / "refusals.de.json").read_text())
+
+
+def test_every_refusal_has_a_translation_and_every_translation_a_refusal():
+    kinds = {key.removeprefix("problem.") for key in json.loads((WEB / "lang" / "en.json").read_text()) if key.startswith("problem.")}
+    wanted, there = refusals(kinds), translations()
+    assert (sorted(wanted - there.keys()), sorted(there.keys() - wanted)) == ([], [])
+    for words, text in there.items():
+        assert sorted(VALUE.findall(text)) == [str(n + 1) for n in range(words.count("%"))], words
 
 
 # ---- signing in ------------------------------------------------------------------------------------
@@ -236,6 +253,46 @@ def test_nothing_found_says_which_word_to_leave_out(screen):
 def test_what_the_server_refuses_is_said(screen):
     screen.open("/?q=-lang%3Aeng")
     assert "fields can be asked for" in screen.see("[data-state=failed]").text
+
+
+@pytest.mark.parametrize("path, english, german", [
+    ("/?q=-lang%3Aeng", "-lang: is not known: fields can be asked for", "-lang: gibt es nicht: nach Feldern lässt sich suchen"),
+    ("/?q=bridge&sort=size", "sort: is to be one of rank", "sort: muss eines davon sein: rank"),
+    (f"/jobs/{uuid.uuid4()}", "there is nothing here that you may see", "hier ist nichts, was Sie sehen dürfen")], ids=["detail", "errors", "missing"])
+def test_what_the_server_refuses_is_said_in_the_readers_language(screen, path, english, german):
+    """The words come with the first refusal, to those who need them; where they do not come, the server's own are shown."""
+    asked = "return performance.getEntriesByType('resource').filter(({name}) => name.includes('refusals')).length"
+    screen.open(path)
+    assert english in screen.see("[data-state=failed]").text and screen.script(asked) == 0
+    with screen.words("de"):
+        screen.open("/")
+        screen.see(".start h1")
+        assert screen.script(asked) == 0
+        screen.driver.get(f"{screen.url}{path}")
+        assert german in screen.see("[data-state=failed]").text and screen.script(asked) == 2
+        screen.driver.execute_cdp_cmd("Network.enable", {})
+        screen.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/refusals*"]})
+        try:
+            screen.driver.get(f"{screen.url}{path}")
+            assert english in screen.see("[data-state=failed]").text
+        finally:
+            screen.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+
+
+def test_each_refusal_is_found_by_its_own_words(screen):
+    def fill(words):
+        count = iter(range(1, 10))
+        return re.sub("%", lambda _: f"value {next(count)}", words)
+
+    with screen.words("de"):
+        screen.open("/")
+        screen.see(".start h1")
+        found = screen.driver.execute_async_script("""const [texts, done] = arguments;
+            import('/refusals.js').then(({inReadersLanguage}) => Promise.all(texts.map((detail) => inReadersLanguage({detail}))))
+                .then((bodies) => done(bodies.map(({detail}) => detail)), (fault) => done([String(fault)]));""", [
+            *map(fill, translations()), "command gc: args.days is more than 5", "this job is done; only jobs that wait or run can be canceled", "no such text"])
+    assert found == [*(VALUE.sub(r"value \1", text) for text in translations().values()), "Befehl gc: args.days ist größer als 5",
+                     "dieser Auftrag ist fertig; nur Aufträge, die warten oder laufen, lassen sich abbrechen", "no such text"]
 
 
 def test_when_the_server_is_away_the_page_says_so_and_recovers(screen):

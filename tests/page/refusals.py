@@ -1,0 +1,86 @@
+"""The texts that a refusal may have, as the API's sources have them: SQL functions raise them, and the gateway writes them.
+A value in a text is %, as in RAISE, whatever its format is there."""
+
+import json
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+API = json.loads((ROOT / "gateway" / "openapi.json").read_text())["components"]["schemas"]
+
+# Conditions whose message the gateway shows (gateway/answer.c), and one whose message the API's functions for triggers hand on.
+SHOWN = {"invalid_parameter_value", "object_not_in_prerequisite_state", "program_limit_exceeded", "configuration_limit_exceeded"}
+HANDED_ON = {"job_triggers_before_write": "foreign_key_violation"}
+# Functions that raise what another has made, and those that make such texts.
+RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command"}
+MAKE_FAULTS = {"json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}
+
+SQL_TEXT = r"'((?:[^']|'')*)'(?:\s*\n\s*'((?:[^']|'')*)')?"  # in two lines at most
+C_TEXT = r'"(?:[^"\\\n]|\\.)*"'
+C_TEXTS = rf"{C_TEXT}(?:\s+{C_TEXT})*"
+
+
+def of_sql(parts, values=r"%(?:\d\$)?[sLI]"):
+    """The text of a literal. @p values: how they stand in it."""
+    return re.sub(values, "%", "".join(parts).replace("''", "'"))
+
+
+def functions_of_sql():
+    for path in sorted((ROOT / "sql" / "migrations").glob("*.sql")):
+        text = re.sub(r"(?m)^\s*--.*$|\s--\s[^'\n]*$", "", path.read_text())
+        for one in re.split(r"(?m)^(?=CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) )", text)[1:]:
+            yield re.match(r"CREATE (?:OR REPLACE )?\w+ (?:\w+\.)?(\w+)", one)[1], one
+
+
+def raised(name, body):
+    """What a function raises for people, and words of its own that it puts into that."""
+    statements = re.findall(rf"RAISE EXCEPTION {SQL_TEXT}(.*?);\s*(?=\n|$)", body, re.S)
+    assert len(statements) == body.count("RAISE EXCEPTION"), f"{name} raises in a way that is not known here"
+    for text, more, rest in statements:
+        condition = re.search(r"ERRCODE = '(\w+)'", rest)
+        if condition and condition[1] in SHOWN | {HANDED_ON.get(name)}:
+            assert re.search("[a-z]", text) or name in RAISE_OTHERS, f"{name} raises what another function has made: which one?"
+            yield of_sql((text, more), "%")
+            for words in re.findall(r"(?:THEN|ELSE) '(\D+?)'|coalesce\([^;]*?, '(\D+?)'\)", rest.split("USING")[0]):
+                yield "".join(words)
+
+
+def made(name, body):
+    """What a function makes for another one to raise."""
+    for parts in re.findall(rf"search_refuse\((?:format\()?{SQL_TEXT}", body):
+        yield of_sql(parts)
+    yield from re.findall(r"changed_job\(.*, '([^']+)'\)", body)
+    yield from re.findall(r"(?:cron_field\([^,]+, |check_job_size\(|p_place text DEFAULT |replace\(fault, '[^']+', )'([^']+)'", body)
+    if name in MAKE_FAULTS:
+        for parts in re.findall(rf"format\({SQL_TEXT}", body):
+            is_behind_place = name == "json_schema_fault" and re.match("is |has |does ", parts[0])
+            yield ("% " if is_behind_place else "") + of_sql(parts)
+        for *parts, value in re.findall(rf"THEN {SQL_TEXT}( \|\|)?", body):
+            yield of_sql(parts) + ("%" if value else "")
+
+
+def of_c(literals):
+    """The text of literals of C behind each other."""
+    return re.sub(r"%(?:\.\d+)?(?:zu|[sdg])", "%", "".join(json.loads(one) for one in re.findall(C_TEXT, literals)))
+
+
+def of_gateway(source):
+    """(kind or None, text) of one of its files: titles have a kind."""
+    calls = re.findall(rf"exchange_refuse\(\s*exchange,\s*\w+,\s*({C_TEXT}),\s*({C_TEXT}),(.*?)\);", source, re.S)
+    assert len(calls) == len(re.findall(r"(?<!void )exchange_refuse\(", source)), "a refusal is written in a way that is not known here"
+    calls += re.findall(rf"\{{\d+,\s*({C_TEXT}),\s*({C_TEXT}),\s*({C_TEXTS})", source)
+    calls += re.findall(rf"\.kind = ({C_TEXT}),\s*\.title = ({C_TEXT}),\s*\.detail = ({C_TEXTS})", source)
+    details = [detail for *_, detail in calls] + re.findall(r"needed\[\] = \{(.*?)\};", source, re.S)
+    details += re.findall(rf"add_fault\(&?check,[^,]+,((?:{C_TEXT}|[^\",;])+)", source)
+    yield from ((json.loads(kind), json.loads(title)) for kind, title, _ in calls)
+    yield from ((None, of_c(one)) for detail in details for one in re.findall(C_TEXTS, detail))
+
+
+def refusals(known_kinds):
+    """Every text that a refusal may have. @p known_kinds: those of problems whose titles the page has words for."""
+    found = {*API["Job"]["properties"]["state"]["enum"], *API["Run"]["properties"]["status"]["enum"]}
+    for name, body in functions_of_sql():
+        found |= {*raised(name, body), *made(name, body)}
+    for path in sorted((ROOT / "gateway").glob("*.c")):
+        found |= {text for kind, text in of_gateway(path.read_text()) if kind not in known_kinds}
+    return {text for text in found if re.search("[a-z]{2}", text)}
