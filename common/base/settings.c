@@ -48,6 +48,7 @@ static const struct {
     {"CORTANA_GRACE_MS", false},
     {"CORTANA_RENDITIONS", false},
     {"CORTANA_SEGMENTS", false},
+    {"CORTANA_SEGMENT_OBJECT_SECONDS", false},
     {"CORTANA_COPY", false},
     {"CORTANA_COPY_CODECS", false},
     {"CORTANA_PROGRESSIVE", false},

@@ -4,6 +4,7 @@ import functools
 import http.server
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import threading
@@ -43,6 +44,21 @@ class Site(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.seen.append(json.loads(body))
         self.server.done.set()
+
+    def do_GET(self):
+        """A whole file, or the one range that a player asks for (RFC 9110, 14.2)."""
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if not wanted:
+            super().do_GET()
+            return
+        first, last = map(int, wanted.groups())
+        data = pathlib.Path(self.translate_path(self.path)).read_bytes()
+        part = data[first:last + 1]
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
+        self.end_headers()
+        self.wfile.write(part)
 
     def log_message(self, *arguments):
         pass
@@ -102,6 +118,18 @@ COPIED = {"libx264": "-preset veryfast -bf 3 -g 137", "libsvtav1": "-preset 12 -
 @pytest.mark.parametrize("rate, segments, copied", [(50, "ts", None), (30, "fmp4", None), (30, "fmp4", "libx264"), (30, "fmp4", "libsvtav1")])
 def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, monkeypatch, rate, segments, copied):
     monkeypatch.setenv("CORTANA_COPY_CODECS", "av1")
+    check_playback(program, store_dir, tmp_path, play, rate, segments, copied)
+
+
+@pytest.mark.parametrize("segments, seconds", [("fmp4", 3600), ("ts", 8)])
+def test_plays_byte_ranges(program, store_dir, tmp_path, play, monkeypatch, segments, seconds):
+    monkeypatch.setenv("CORTANA_SEGMENT_OBJECT_SECONDS", str(seconds))
+    check_playback(program, store_dir, tmp_path, play, 30, segments, None)
+    files = [path for path in store_dir.rglob("segment_*x*_*") if path.is_file()]
+    assert len(files) == 2 * (1 if seconds > 13 else 2)
+
+
+def check_playback(program, store_dir, tmp_path, play, rate, segments, copied):
     source = numbered_clip(tmp_path / "a.mp4", rate, 13, COPIED.get(copied, "-preset ultrafast -bf 2"), copied or "libx264")
     stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240],

@@ -117,6 +117,15 @@ static int read_codecs(struct transcode_request *request, struct cv_error *error
     return 0;
 }
 
+static int read_object_length(struct transcode_request *request, struct cv_error *error)
+{
+    enum { HOUR = 3600, SECOND_US = 1000 * 1000 };
+    int64_t seconds = 0;
+    int result = cv_env_int("CORTANA_SEGMENT_OBJECT_SECONDS", 0, 0, HOUR, &seconds, error);
+    request->object_us = seconds * SECOND_US;
+    return result;
+}
+
 int transcode_read_request(const json_t *payload, struct transcode_request *request,
                            struct cv_error *error)
 {
@@ -126,6 +135,7 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
                     : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
     result = result ? result : read_short_sides(payload, request, error);
     result = result ? result : read_format(payload, request, error);
+    result = result ? result : read_object_length(request, error);
     result = result ? result : read_codecs(request, error);
     result = result ? result
                     : read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false,

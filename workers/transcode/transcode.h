@@ -27,6 +27,7 @@ struct transcode_request {
     int short_sides[CV_LADDER_RENDITIONS_MAX]; /* of the renditions; none: the default ladder */
     size_t short_side_count;
     enum cv_segment_format format;
+    int64_t object_us; /* segments that begin in one such stretch share an object; 0: none does */
     enum transcode_split split;
     int64_t split_us;               /* how long a chunk is to be */
     struct cv_ladder_chunk *chunks; /* free() them; of a chunk: the one */

@@ -5,7 +5,7 @@
 
 /* A chunk's text, a line each, in this order:
  *   chunk NUMBER, end END_US (where the newest picture ends), poster SCORE, sheets COUNT TILES,
- *   rendition NAME CODEC FRAMES, then segment START DURATION BYTES FRAMES and
+ *   rendition NAME CODEC FRAMES, then segment START DURATION BYTES FRAMES OBJECT and
  *   key PTS SEGMENT OFFSET SIZE of that rendition, for each; cues, and the cues as WebVTT has them.
  */
 enum {
@@ -73,8 +73,9 @@ static void write_rendition(const struct cv_ladder *ladder, size_t rendition,
                      cv_ladder_codec(ladder, rendition), cv_ladder_frames(ladder, rendition));
     for (size_t i = 0; i < list->count; i++) {
         const struct cv_segment *segment = &list->segments[i];
-        cv_buffer_printf(text, "segment %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
-                         segment->start, segment->duration, segment->bytes, segment->frames);
+        cv_buffer_printf(
+            text, "segment %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
+            segment->start, segment->duration, segment->bytes, segment->frames, segment->object);
     }
     for (size_t i = 0; i < list->key_count; i++) {
         const struct cv_key *key = &list->keys[i];
@@ -119,29 +120,43 @@ static int tell_one(struct cv_ladder *ladder, enum cv_ladder_part part, const ch
     return ladder->finished(ladder->opaque, &file, error);
 }
 
-/* A segment follows the one before it: numbers are those of the grid, and no time is left out. */
-static int join_segment(struct cv_ladder *ladder, size_t rendition, const char *line,
-                        struct cv_error *error)
+static int tell_object(struct cv_ladder *ladder, size_t rendition, int64_t object,
+                       struct cv_error *error)
 {
-    struct cv_ladder_joined *joined = &ladder->joined[rendition];
-    struct cv_segment segment;
-    if (sscanf(line, "segment %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, &segment.start,
-               &segment.duration, &segment.bytes, &segment.frames) != 4 ||
-        segment.duration < 1 || segment.duration > TICKS_MAX || segment.bytes < 1 ||
-        segment.bytes > BYTES_MAX || segment.frames < 1 || segment.frames > FRAMES_MAX ||
-        joined->list.count >= CHUNK_SEGMENTS) {
-        return fail_text(ladder, line, error);
-    }
-    if (segment.start != cv_segment_list_end(&joined->list)) {
-        return fail_text(ladder, "there is a seam before it", error);
-    }
     char name[CV_LADDER_NAME_SIZE];
     struct cv_playlist_names names = cv_ladder_names(ladder, rendition, name);
     cv_auto_free char *file = NULL;
-    int result = cv_format(&file, error, "segment_%s_%05" PRId64 ".%s", names.name,
-                           cv_segment_number(&segment), names.extension);
-    result = result ? result : tell_one(ladder, CV_LADDER_STREAM, file, error);
-    return result ? result : cv_segment_list_add(&joined->list, &segment, error);
+    int result =
+        cv_format(&file, error, "segment_%s_%05" PRId64 ".%s", names.name, object, names.extension);
+    return result ? result : tell_one(ladder, CV_LADDER_STREAM, file, error);
+}
+
+/* A segment follows the one before it: numbers are those of the grid, and no time is left out. `before`: segments of
+ * other chunks, in whose objects it cannot lie. */
+static int join_segment(struct cv_ladder *ladder, size_t rendition, size_t before, const char *line,
+                        struct cv_error *error)
+{
+    struct cv_segment_list *list = &ladder->joined[rendition].list;
+    struct cv_segment segment = {0};
+    if (sscanf(line, "segment %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64,
+               &segment.start, &segment.duration, &segment.bytes, &segment.frames,
+               &segment.object) != 5 ||
+        segment.duration < 1 || segment.duration > TICKS_MAX || segment.bytes < 1 ||
+        segment.bytes > BYTES_MAX || segment.frames < 1 || segment.frames > FRAMES_MAX ||
+        list->count >= CHUNK_SEGMENTS) {
+        return fail_text(ladder, line, error);
+    }
+    if (segment.start != cv_segment_list_end(list)) {
+        return fail_text(ladder, "there is a seam before it", error);
+    }
+    const struct cv_segment *last = list->count > before ? &list->segments[list->count - 1] : NULL;
+    bool is_new = !last || segment.object != last->object;
+    if (is_new && segment.object != cv_segment_number(segment.start)) {
+        return fail_text(ladder, "a segment lies in an object of others", error);
+    }
+    segment.offset = is_new ? 0 : last->offset + last->bytes;
+    int result = is_new ? tell_object(ladder, rendition, segment.object, error) : 0;
+    return result ? result : cv_segment_list_add(list, &segment, error);
 }
 
 static int join_key(struct cv_ladder *ladder, size_t rendition, size_t before, const char *line,
@@ -193,7 +208,7 @@ static int join_renditions(struct cv_ladder *ladder, char **line, char **rest,
         size_t before = ladder->joined[rendition].list.count;
         *line = strtok_r(NULL, "\n", rest);
         while (result == 0 && *line && strncmp(*line, "segment ", 8) == 0) {
-            result = join_segment(ladder, rendition, *line, error);
+            result = join_segment(ladder, rendition, before, *line, error);
             *line = strtok_r(NULL, "\n", rest);
         }
         while (result == 0 && *line && strncmp(*line, "key ", 4) == 0) {

@@ -11,18 +11,21 @@ struct file {
 
 struct cv_files {
     char *directory;
+    int64_t object_us;
     pthread_mutex_t lock; /* of what follows */
     struct file *files;
     size_t count, capacity;
 };
 
-int cv_files_new(const char *directory, struct cv_files **ret_files, struct cv_error *error)
+int cv_files_new(const char *directory, int64_t object_us, struct cv_files **ret_files,
+                 struct cv_error *error)
 {
     struct cv_files *files = calloc(1, sizeof(*files));
     if (!files) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
     }
     (void)pthread_mutex_init(&files->lock, NULL);
+    files->object_us = object_us;
     int result = cv_format(&files->directory, error, "%s", directory);
     if (result != 0) {
         cv_files_free(files);
@@ -48,6 +51,11 @@ void cv_files_free(struct cv_files *files)
 const char *cv_files_directory(const struct cv_files *files)
 {
     return files->directory;
+}
+
+int64_t cv_files_object_us(const struct cv_files *files)
+{
+    return files->object_us;
 }
 
 /* Takes `name` over. */

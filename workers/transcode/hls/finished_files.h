@@ -8,13 +8,15 @@
 
 struct cv_files;
 
-/* `directory` is where the files lie; copied. */
-CV_MUST_CHECK int cv_files_new(const char *directory, struct cv_files **ret_files,
-                               struct cv_error *error);
+/* `directory` is where the files lie; copied. Segments that begin in one stretch of `object_us` are put one behind the
+ * other in one file; 0: each is a file. */
+CV_MUST_CHECK int cv_files_new(const char *directory, int64_t object_us,
+                               struct cv_files **ret_files, struct cv_error *error);
 void cv_files_free(struct cv_files *files);
 CV_DEFINE_CLEANUP(struct cv_files *, cv_files_free)
 
 const char *cv_files_directory(const struct cv_files *files);
+int64_t cv_files_object_us(const struct cv_files *files);
 
 /* Notes a file that is complete. `content_type` is static; `name` is copied. */
 CV_MUST_CHECK int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,

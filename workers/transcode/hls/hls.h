@@ -61,6 +61,8 @@ struct cv_ladder_params {
     size_t short_side_count;
     bool for_reading; /* without short_sides: none below 720, but for one of a smaller source */
     enum cv_segment_format format;
+    int64_t
+        object_us;    /* segments that begin in one such stretch share an object; 0: each has one */
     bool progressive; /* provisional playlists of the smallest rendition, from its first segment */
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
     const AVCodecParameters *copied; /* the source's stream, whose coded pictures are the largest

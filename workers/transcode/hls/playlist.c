@@ -15,9 +15,9 @@ void cv_segment_list_deinit(struct cv_segment_list *list)
     *list = (struct cv_segment_list){0};
 }
 
-int64_t cv_segment_number(const struct cv_segment *segment)
+int64_t cv_segment_number(int64_t start)
 {
-    return segment->start / av_rescale(CV_LADDER_CHUNK_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    return start / av_rescale(CV_LADDER_CHUNK_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
 }
 
 int cv_segment_list_add(struct cv_segment_list *list, const struct cv_segment *segment,
@@ -216,11 +216,23 @@ static double seconds(int64_t ticks)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void segment_name(struct cv_buffer *text, const struct cv_playlist_names *names,
-                         const struct cv_segment *segment)
+static void object_name(struct cv_buffer *text, const struct cv_playlist_names *names,
+                        const struct cv_segment *segment)
 {
-    cv_buffer_printf(text, "segment_%s_%05" PRId64 ".%s\n", names->name, cv_segment_number(segment),
+    cv_buffer_printf(text, "segment_%s_%05" PRId64 ".%s\n", names->name, segment->object,
                      names->extension);
+}
+
+static void byte_range(struct cv_buffer *text, int64_t size, int64_t offset)
+{
+    cv_buffer_printf(text, "#EXT-X-BYTERANGE:%" PRId64 "@%" PRId64 "\n", size, offset);
+}
+
+/* Whether a segment's object holds another, too. */
+static bool shares_object(const struct cv_segment_list *list, size_t i)
+{
+    const struct cv_segment *segment = &list->segments[i];
+    return segment->offset > 0 || (i + 1 < list->count && segment[1].object == segment->object);
 }
 
 static void head(struct cv_buffer *text, const struct cv_playlist_names *names, int target,
@@ -242,8 +254,12 @@ int cv_playlist_media(const struct cv_segment_list *list, const struct cv_playli
     head(&text, names, target, ended ? "VOD" : "EVENT");
     cv_buffer_text(&text, "#EXT-X-INDEPENDENT-SEGMENTS\n");
     for (size_t i = 0; i < list->count; i++) {
-        cv_buffer_printf(&text, "#EXTINF:%.6f,\n", seconds(list->segments[i].duration));
-        segment_name(&text, names, &list->segments[i]);
+        const struct cv_segment *segment = &list->segments[i];
+        cv_buffer_printf(&text, "#EXTINF:%.6f,\n", seconds(segment->duration));
+        if (shares_object(list, i)) {
+            byte_range(&text, segment->bytes, segment->offset);
+        }
+        object_name(&text, names, segment);
     }
     cv_buffer_text(&text, ended ? "#EXT-X-ENDLIST\n" : "");
     return cv_buffer_take(&text, ret_text, error);
@@ -270,9 +286,10 @@ int cv_playlist_key_frames(const struct cv_segment_list *list,
     cv_buffer_text(&text, "#EXT-X-I-FRAMES-ONLY\n");
     for (size_t i = 0; i < list->key_count; i++) {
         const struct cv_key *key = &list->keys[i];
-        cv_buffer_printf(&text, "#EXTINF:%.6f,\n#EXT-X-BYTERANGE:%" PRId64 "@%" PRId64 "\n",
-                         seconds(key_duration(list, i)), key->size, key->offset);
-        segment_name(&text, names, &list->segments[key->segment]);
+        const struct cv_segment *segment = &list->segments[key->segment];
+        cv_buffer_printf(&text, "#EXTINF:%.6f,\n", seconds(key_duration(list, i)));
+        byte_range(&text, key->size, segment->offset + key->offset);
+        object_name(&text, names, segment);
     }
     cv_buffer_text(&text, "#EXT-X-ENDLIST\n");
     return cv_buffer_take(&text, ret_text, error);

@@ -13,17 +13,19 @@ struct cv_segment {
     int64_t start, duration; /* ticks */
     int64_t bytes;
     int64_t frames; /* pictures, or packets of sound */
+    int64_t object; /* the number of the first segment in the object that holds it */
+    int64_t offset; /* in that object, bytes */
 };
 
-/* The number in a segment's name: of the stretch of CV_LADDER_CHUNK_US in which it begins. No two of a rendition
- * begin in one; there may be some in which none does. */
-int64_t cv_segment_number(const struct cv_segment *segment);
+/* The number of a segment that starts there: of the stretch of CV_LADDER_CHUNK_US in which it begins. No two of a
+ * rendition begin in one; there may be some in which none does. */
+int64_t cv_segment_number(int64_t start);
 
 /* Where a key picture lies, so that a player can fetch it alone. */
 struct cv_key {
     int64_t pts; /* ticks */
     size_t segment;
-    int64_t offset, size; /* bytes */
+    int64_t offset, size; /* bytes, from the segment's first */
 };
 
 /* The finished segments of one rendition. */
@@ -57,12 +59,13 @@ double cv_segment_list_frame_rate(const struct cv_segment_list *list);
 
 /* How the files of a rendition are called. */
 struct cv_playlist_names {
-    const char *name;      /* of the rendition: segment_NAME_00000 … */
+    const char *name; /* of the rendition: segment_NAME_00000 …, by the number of an object */
     const char *extension; /* "ts" */
     bool has_map;          /* init_NAME.mp4 goes before every segment */
 };
 
-/* A media playlist; `ended` false: more segments follow. free() the text. */
+/* A media playlist; `ended` false: more segments follow. Segments that share an object are told by byte ranges.
+ * free() the text. */
 CV_MUST_CHECK int cv_playlist_media(const struct cv_segment_list *list,
                                     const struct cv_playlist_names *names, int target, bool ended,
                                     char **ret_text, struct cv_error *error);

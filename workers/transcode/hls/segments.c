@@ -364,9 +364,9 @@ struct cv_segments {
     char codec[CV_CODEC_NAME_SIZE];
     pthread_mutex_t lock;        /* of `list` and `announced` */
     struct cv_segment_list list; /* complete ones; keys of the current one, too */
-    size_t announced;            /* segments that `files` knows: all but the newest */
+    size_t announced;            /* segments that `files` knows: those of whole objects */
     bool is_open;                /* a segment's file is being written */
-    int64_t start, frames;       /* of that segment; 90 kHz */
+    struct cv_segment current;   /* that segment, without its end */
     int64_t next_cut;            /* the next key packet at or after this starts a segment */
     int64_t newest;              /* latest time in the current segment */
 };
@@ -445,25 +445,76 @@ void cv_segments_free(struct cv_segments *segments)
 
 /* ---- one segment ----------------------------------------------------------------------------- */
 
-static int file_name(const struct cv_segments *segments, const struct cv_segment *segment,
-                     bool whole_path, char **ret_name, struct cv_error *error)
+static int file_name(const struct cv_segments *segments, int64_t number, bool whole_path,
+                     char **ret_name, struct cv_error *error)
 {
     return cv_format(ret_name, error, "%s%ssegment_%s_%05" PRId64 ".%s",
                      whole_path ? cv_files_directory(segments->files) : "", whole_path ? "/" : "",
-                     segments->name, cv_segment_number(segment), segments->type->extension);
+                     segments->name, number, segments->type->extension);
+}
+
+/* Where the bytes of a segment that begins at `start` go: behind the segment before, or into an object of its own. */
+static void place(const struct cv_segments *segments, int64_t start, struct cv_segment *segment)
+{
+    const struct cv_segment_list *list = &segments->list;
+    const struct cv_segment *last = list->count > 0 ? &list->segments[list->count - 1] : NULL;
+    int64_t stretch =
+        av_rescale(cv_files_object_us(segments->files), CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    bool joins = last && stretch > 0 && last->start / stretch == start / stretch;
+    *segment = (struct cv_segment){
+        .start = start,
+        .object = joins ? last->object : cv_segment_number(start),
+        .offset = joins ? last->offset + last->bytes : 0,
+    };
 }
 
 static int begin(struct cv_segments *segments, int64_t start, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    int result = file_name(segments, &(struct cv_segment){.start = start}, true, &path, error);
+    int result = file_name(segments, cv_segment_number(start), true, &path, error);
     result = result ? result : segments->type->begin(segments->writer, path, error);
     if (result == 0) {
         segments->is_open = true;
-        segments->start = start;
-        segments->frames = 0;
+        place(segments, start, &segments->current);
     }
     return result;
+}
+
+static int append_file(const char *path, const char *tail_path, struct cv_error *error)
+{
+    cv_auto_file FILE *tail = fopen(tail_path, "rbe");
+    cv_auto_file FILE *target = fopen(path, "abe");
+    if (!tail || !target) {
+        return cv_fail_errno(error, errno, "cannot join segments");
+    }
+    static const size_t chunk = COPY_CHUNK;
+    cv_auto_free char *data = malloc(chunk);
+    size_t got;
+    while (data && (got = fread(data, 1, chunk, tail)) > 0) {
+        if (fwrite(data, 1, got, target) < got) {
+            return cv_fail_errno(error, errno, "cannot write %s", path);
+        }
+    }
+    if (!data || ferror(tail) || fflush(target) != 0 || unlink(tail_path) != 0) {
+        return cv_fail_errno(error, errno, "cannot join segments");
+    }
+    return 0;
+}
+
+/* Puts a segment's own file behind what its object has: segments of both formats may simply be put one behind the
+ * other. */
+static int join(const struct cv_segments *segments, const struct cv_segment *segment,
+                struct cv_error *error)
+{
+    int64_t number = cv_segment_number(segment->start);
+    if (segment->object == number) {
+        return 0;
+    }
+    cv_auto_free char *path = NULL;
+    cv_auto_free char *own_path = NULL;
+    int result = file_name(segments, segment->object, true, &path, error);
+    result = result ? result : file_name(segments, number, true, &own_path, error);
+    return result ? result : append_file(path, own_path, error);
 }
 
 /* `end` in 90 kHz; `next_dts` in the encoder's ticks. */
@@ -473,34 +524,40 @@ static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
     int64_t bytes = 0;
     segments->is_open = false;
     int result = segments->type->end(segments->writer, next_dts, &bytes, error);
+    struct cv_segment segment = segments->current;
+    segment.duration = end > segment.start ? end - segment.start : 1;
+    segment.bytes = bytes;
+    result = result ? result : join(segments, &segment, error);
     if (result != 0) {
         return result;
     }
-    struct cv_segment segment = {
-        .start = segments->start,
-        .duration = end > segments->start ? end - segments->start : 1,
-        .bytes = bytes,
-        .frames = segments->frames,
-    };
     (void)pthread_mutex_lock(&segments->lock);
     result = cv_segment_list_add(&segments->list, &segment, error);
     (void)pthread_mutex_unlock(&segments->lock);
     return result;
 }
 
-/* Tells of segments below `count`: they will not change any more. */
-static int announce(struct cv_segments *segments, size_t count, struct cv_error *error)
+/* Tells of the objects that will not change any more: all but the one that the current segment goes to. */
+static int announce(struct cv_segments *segments, struct cv_error *error)
 {
+    const struct cv_segment_list *list = &segments->list;
     int result = 0;
-    while (result == 0 && segments->announced < count) {
+    while (result == 0 && segments->announced < list->count) {
+        size_t end = segments->announced;
+        int64_t object = list->segments[end].object;
+        if (segments->is_open && object == segments->current.object) {
+            break;
+        }
+        while (end < list->count && list->segments[end].object == object) {
+            end++;
+        }
         cv_auto_free char *name = NULL;
-        result =
-            file_name(segments, &segments->list.segments[segments->announced], false, &name, error);
+        result = file_name(segments, object, false, &name, error);
         result = result ? result
                         : cv_files_add(segments->files, CV_LADDER_STREAM, name,
                                        segments->type->content_type, error);
         (void)pthread_mutex_lock(&segments->lock);
-        segments->announced += result == 0;
+        segments->announced = result == 0 ? end : segments->announced;
         (void)pthread_mutex_unlock(&segments->lock);
     }
     return result;
@@ -539,54 +596,31 @@ int cv_segments_write(struct cv_segments *segments, AVPacket *packet, struct cv_
         }
         result = cut(segments, packet, pts, error);
     }
-    segments->frames++;
+    segments->current.frames++;
     segments->newest = pts > segments->newest ? pts : segments->newest;
     result = result ? result : segments->type->write(segments->writer, packet, error);
-    bool is_settled = segments->newest - segments->start >=
+    bool is_settled = segments->newest - segments->current.start >=
                       av_rescale(CV_HLS_TAIL_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
     if (result == 0 && is_settled) {
-        result = announce(segments, segments->list.count, error);
+        result = announce(segments, error);
     }
     return result;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static int append_file(const char *path, const char *tail_path, struct cv_error *error)
-{
-    cv_auto_file FILE *tail = fopen(tail_path, "rbe");
-    cv_auto_file FILE *target = fopen(path, "abe");
-    if (!tail || !target) {
-        return cv_fail_errno(error, errno, "cannot join the last segment");
-    }
-    static const size_t chunk = COPY_CHUNK;
-    cv_auto_free char *data = malloc(chunk);
-    size_t got;
-    while (data && (got = fread(data, 1, chunk, tail)) > 0) {
-        if (fwrite(data, 1, got, target) < got) {
-            return cv_fail_errno(error, errno, "cannot write %s", path);
-        }
-    }
-    if (!data || ferror(tail) || fflush(target) != 0 || unlink(tail_path) != 0) {
-        return cv_fail_errno(error, errno, "cannot join the last segment");
-    }
-    return 0;
-}
-
-/* Joins the last segment to the one before: segments of both formats may simply be put one behind
- * the other. */
+/* Makes the last segment a part of the one before. */
 static int join_tail(struct cv_segments *segments, struct cv_error *error)
 {
     struct cv_segment_list *list = &segments->list;
-    cv_auto_free char *path = NULL;
-    cv_auto_free char *tail_path = NULL;
     struct cv_segment *target = &list->segments[list->count - 2];
-    const struct cv_segment *tail = &list->segments[list->count - 1];
-    int result = file_name(segments, target, true, &path, error);
-    result = result ? result : file_name(segments, tail, true, &tail_path, error);
-    result = result ? result : append_file(path, tail_path, error);
-    if (result != 0) {
-        return result;
+    struct cv_segment *tail = &list->segments[list->count - 1];
+    if (tail->object != target->object) {
+        tail->object = target->object;
+        int result = join(segments, tail, error);
+        if (result != 0) {
+            return result;
+        }
     }
     for (size_t i = list->key_count; i > 0 && list->keys[i - 1].segment == list->count - 1; i--) {
         list->keys[i - 1].segment--;
@@ -614,7 +648,7 @@ int cv_segments_finish(struct cv_segments *segments, int64_t end, struct cv_erro
         result = join_tail(segments, error);
         (void)pthread_mutex_unlock(&segments->lock);
     }
-    return result ? result : announce(segments, segments->list.count, error);
+    return result ? result : announce(segments, error);
 }
 
 /* ---- what came out --------------------------------------------------------------------------- */

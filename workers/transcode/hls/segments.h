@@ -54,7 +54,7 @@ struct cv_playlist_names cv_segments_format_names(enum cv_segment_format format,
 const struct cv_segment_list *cv_segments_list(const struct cv_segments *segments);
 struct cv_playlist_names cv_segments_names(const struct cv_segments *segments);
 
-/* Any thread: how many segments cv_files has been told of so far, and the first `count` of them;
+/* Any thread: how many segments lie in files that cv_files has been told of so far, and the first `count` of them;
  * cv_segment_list_deinit it. */
 size_t cv_segments_told(struct cv_segments *segments);
 CV_MUST_CHECK int cv_segments_snapshot(struct cv_segments *segments, size_t count,

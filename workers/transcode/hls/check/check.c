@@ -80,6 +80,21 @@ static void read_tag(const char *line, struct cv_hls_media *media, struct cv_hls
     }
 }
 
+/* Segments in one object lie one behind the other, from its first byte on. */
+static void check_ranges(struct cv_hls_checker *checker, const char *name,
+                         const struct cv_hls_media *media)
+{
+    for (size_t i = 0; i < media->count && !media->key_frames_only; i++) {
+        const struct cv_hls_entry *entry = &media->entries[i];
+        const struct cv_hls_entry *before = i > 0 ? entry - 1 : NULL;
+        bool follows = before && entry->size > 0 && strcmp(before->name, entry->name) == 0;
+        if (entry->offset != (follows ? before->offset + before->size : 0)) {
+            cv_hls_tell(checker, name, "names %s from byte %lld on, where no segment before ends",
+                        entry->name, (long long)entry->offset);
+        }
+    }
+}
+
 int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *text,
                       struct cv_hls_media *media, struct cv_error *error)
 {
@@ -107,6 +122,7 @@ int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *te
     if (!media->ended) {
         cv_hls_tell(checker, name, "has no end");
     }
+    check_ranges(checker, name, media);
     for (size_t i = 0; i < media->count; i++) {
         double duration = media->entries[i].duration;
         if (!(duration > 0) || floor(duration + 0.5) > media->target) {
@@ -290,6 +306,37 @@ int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *n
     if (result == CV_STORE_NOT_FOUND) {
         cv_hls_tell(checker, name, "is missing");
         return 0;
+    }
+    return result;
+}
+
+int cv_hls_get_range(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
+                     void **ret_data, struct cv_error *error)
+{
+    *ret_data = NULL;
+    if (entry->size > OBJECT_MAX || entry->size < 1 || entry->offset < 0) {
+        cv_hls_tell(checker, entry->name, "is named without a usable range");
+        return 0;
+    }
+    cv_auto_free char *key = NULL;
+    int result = cv_format(&key, error, "%s%s", checker->stream_prefix, entry->name);
+    result = result ? result : note(checker, key, error);
+    result = result ? result : cv_store_check_key(key, error);
+    cv_auto_free void *data = result == 0 ? malloc((size_t)entry->size) : NULL;
+    if (result == 0 && !data) {
+        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a range");
+    }
+    size_t got = 0;
+    result = result ? result
+                    : cv_store_get_range(checker->store, key, entry->offset, data,
+                                         (size_t)entry->size, &got, error);
+    if (result >= 0 && got != (size_t)entry->size) {
+        cv_hls_tell(checker, entry->name, "does not have the bytes %lld+%lld",
+                    (long long)entry->offset, (long long)entry->size);
+        return 0;
+    }
+    if (result == 0) {
+        *ret_data = cv_take(data);
     }
     return result;
 }

@@ -40,6 +40,11 @@ struct cv_hls_media {
     size_t count, capacity;
 };
 
+/* The bytes of an entry that has a range, as cv_hls_get; a range that does not lie in its object is a finding, and
+ * *ret_data is NULL. */
+CV_MUST_CHECK int cv_hls_get_range(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
+                                   void **ret_data, struct cv_error *error);
+
 void cv_hls_media_deinit(struct cv_hls_media *media);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_media, cv_hls_media_deinit)
 

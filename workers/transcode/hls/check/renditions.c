@@ -347,8 +347,10 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
                          double *ret_frames, struct cv_error *error)
 {
     cv_auto_free void *data = NULL;
-    size_t size = 0;
-    int result = cv_hls_get(checker, checker->stream_prefix, entry->name, &data, &size, error);
+    size_t size = (size_t)entry->size;
+    int result = entry->size != 0 ? cv_hls_get_range(checker, entry, &data, error)
+                                  : cv_hls_get(checker, checker->stream_prefix, entry->name, &data,
+                                               &size, error);
     if (result != 0 || !data) {
         return result;
     }
@@ -516,28 +518,13 @@ static int check_range(struct cv_hls_checker *checker, const struct cv_hls_entry
                        const char *name, const struct cv_hls_rendition *rendition, int64_t key,
                        struct cv_error *error)
 {
-    enum { RANGE_MAX = 64 << 20 }; /* a key frame of any picture that is let in */
-    if (entry->size <= 0 || entry->size > RANGE_MAX || entry->offset < 0) {
-        cv_hls_tell(checker, name, "an entry for %s without a usable range", entry->name);
-        return 0;
-    }
-    cv_auto_free char *object = NULL;
-    cv_auto_free void *data = malloc((size_t)entry->size);
-    int result = cv_format(&object, error, "%s%s", checker->stream_prefix, entry->name);
+    cv_auto_free void *data = NULL;
+    int result = cv_hls_get_range(checker, entry, &data, error);
     if (result != 0 || !data) {
-        return result ? result
-                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a range");
-    }
-    size_t got = 0;
-    result = cv_store_get_range(checker->store, object, entry->offset, data, (size_t)entry->size,
-                                &got, error);
-    if (result != 0 || got != (size_t)entry->size) {
-        cv_hls_tell(checker, name, "%s does not have the bytes %lld+%lld", entry->name,
-                    (long long)entry->offset, (long long)entry->size);
-        return result < 0 ? result : 0;
+        return result;
     }
     cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
-    result = read_packets(&rendition->map, data, got, &packets, error);
+    result = read_packets(&rendition->map, data, (size_t)entry->size, &packets, error);
     if (result == 0 && (packets.count != 1 || !packets.packets[0].key ||
                         packets.packets[0].pts != key || packets.codec[0] == '\0')) {
         cv_hls_tell(checker, name, "%lld+%lld of %s is not the key frame of %.3f s alone",
