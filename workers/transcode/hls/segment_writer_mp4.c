@@ -1,0 +1,194 @@
+/* Segments of fragmented MP4. */
+#include "common/media/media.h"
+
+#include "workers/transcode/hls/segment_writer.h"
+#include "workers/transcode/hls/segments.h"
+
+/* Fragmented MP4 as CMAF (ISO/IEC 23000-19) has it. The head is a file of its own; one muxer goes
+ * over all segments, and its output is exchanged at each cut. A key picture is a fragment (a CMAF
+ * chunk) alone, so that a byte range holds it and nothing else; what follows up to the next one is
+ * another. A packet waits for the next one, which says how long it stands. */
+struct mp4 {
+    struct cv_segment_writer_params params;
+    AVFormatContext *muxer;
+    AVRational clock;
+    AVPacket *held; /* blank: none */
+    bool is_video;
+};
+
+static void mp4_close(void *writer)
+{
+    struct mp4 *mp4 = writer;
+    if (mp4) {
+        if (mp4->muxer) {
+            (void)avio_closep(&mp4->muxer->pb);
+        }
+        avformat_free_context(mp4->muxer);
+        av_packet_free(&mp4->held);
+        free(mp4);
+    }
+}
+
+static int open_muxer(struct mp4 *mp4, struct cv_error *error)
+{
+    int result = avformat_alloc_output_context2(&mp4->muxer, NULL, "mp4", NULL);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MP4 muxer");
+    }
+    mp4->muxer->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
+    AVStream *stream = avformat_new_stream(mp4->muxer, NULL);
+    if (!stream || avcodec_parameters_from_context(stream->codecpar, mp4->params.codec) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a segment");
+    }
+    stream->time_base = mp4->clock;
+    stream->codecpar->initial_padding = 0; /* the run-up has been left out */
+    return 0;
+}
+
+static int close_file(struct mp4 *mp4, int64_t *ret_bytes, struct cv_error *error)
+{
+    avio_flush(mp4->muxer->pb);
+    int result = mp4->muxer->pb->error;
+    int64_t bytes = avio_tell(mp4->muxer->pb);
+    int closed = avio_closep(&mp4->muxer->pb);
+    result = result < 0 ? result : closed;
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot complete a segment");
+    }
+    *ret_bytes = bytes;
+    return 0;
+}
+
+static int open_file(struct mp4 *mp4, const char *path, struct cv_error *error)
+{
+    int result = avio_open2(&mp4->muxer->pb, path, AVIO_FLAG_WRITE, NULL, NULL);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path) : 0;
+}
+
+/* The file that goes before every segment. */
+static int write_head(struct mp4 *mp4, struct cv_error *error)
+{
+    cv_auto_free char *name = NULL;
+    cv_auto_free char *path = NULL;
+    int result = cv_format(&name, error, "init_%s.mp4", mp4->params.name);
+    result = result ? result
+                    : cv_format(&path, error, "%s/%s", cv_files_directory(mp4->params.files), name);
+    result = result ? result : open_file(mp4, path, error);
+    if (result != 0) {
+        return result;
+    }
+    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
+    static const char *const flags = "frag_custom+empty_moov+default_base_moof+cmaf+frag_discont";
+    result = av_dict_set(&options, "movflags", flags, 0);
+    if (result >= 0 && mp4->params.reordered) {
+        result = av_dict_set(&options, "movflags", "+negative_cts_offsets", AV_DICT_APPEND);
+    }
+    result = result < 0 ? result : av_dict_set(&options, "use_editlist", "0", 0);
+    result = result < 0 ? result : avformat_write_header(mp4->muxer, &options);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write fragmented MP4");
+    }
+    int64_t bytes;
+    result = close_file(mp4, &bytes, error);
+    return result ? result
+                  : cv_files_add(mp4->params.files, CV_LADDER_STREAM, name,
+                                 mp4->is_video ? "video/mp4" : "audio/mp4", error);
+}
+
+static int mp4_open(const struct cv_segment_writer_params *params, void **ret_writer,
+                    struct cv_error *error)
+{
+    struct mp4 *mp4 = calloc(1, sizeof(*mp4));
+    if (!mp4) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
+    }
+    *ret_writer = mp4;
+    mp4->params = *params;
+    mp4->clock = params->codec->time_base;
+    mp4->is_video = params->codec->codec_type == AVMEDIA_TYPE_VIDEO;
+    mp4->held = av_packet_alloc();
+    if (!mp4->held) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
+    }
+    int result = open_muxer(mp4, error);
+    return result ? result : write_head(mp4, error);
+}
+
+static int mp4_begin(void *writer, const char *path, struct cv_error *error)
+{
+    return open_file(writer, path, error);
+}
+
+/* Writes what the muxer has collected as one fragment. */
+static int flush(struct mp4 *mp4, struct cv_error *error)
+{
+    int result = av_write_frame(mp4->muxer, NULL);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a fragment") : 0;
+}
+
+/* Writes the packet that waits; `next` is when the one behind it is decoded. */
+static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
+{
+    AVPacket *packet = mp4->held;
+    bool is_key_picture = mp4->is_video && (packet->flags & AV_PKT_FLAG_KEY) != 0;
+    int64_t pts = packet->pts, offset = 0;
+    packet->duration = next > packet->dts ? next - packet->dts : 1;
+    packet->stream_index = 0;
+    av_packet_rescale_ts(packet, mp4->clock, mp4->muxer->streams[0]->time_base);
+    int result = is_key_picture ? flush(mp4, error) : 0;
+    if (result != 0) {
+        return result;
+    }
+    offset = avio_tell(mp4->muxer->pb);
+    if (mp4->params.reordered) {
+        /* libavformat takes no picture that is shown before it is decoded; the muxer adds what lies
+         * between the first picture's two times to all decoding times. */
+        packet->dts -=
+            av_rescale_q(CV_HLS_REORDER_US, AV_TIME_BASE_Q, mp4->muxer->streams[0]->time_base);
+    }
+    result = av_write_frame(mp4->muxer, packet);
+    av_packet_unref(packet);
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a segment");
+    }
+    if (!is_key_picture) {
+        return 0;
+    }
+    result = flush(mp4, error);
+    return result ? result
+                  : mp4->params.key(mp4->params.opaque, pts, offset,
+                                    avio_tell(mp4->muxer->pb) - offset, error);
+}
+
+static int mp4_write(void *writer, AVPacket *packet, struct cv_error *error)
+{
+    struct mp4 *mp4 = writer;
+    int result = mp4->held->size > 0 ? write_held(mp4, packet->dts, error) : 0;
+    if (result == 0 && av_packet_make_refcounted(packet) < 0) {
+        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
+    }
+    if (result == 0) {
+        av_packet_move_ref(mp4->held, packet);
+    }
+    return result;
+}
+
+static int mp4_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error *error)
+{
+    struct mp4 *mp4 = writer;
+    int result = mp4->held->size > 0 ? write_held(mp4, end, error) : 0;
+    result = result ? result : flush(mp4, error);
+    return result ? result : close_file(mp4, ret_bytes, error);
+}
+
+const struct cv_segment_writer_type cv_segment_writer_mp4 = {
+    .extension = "m4s",
+    .content_type = "video/iso.segment",
+    .global_header = true,
+    .has_map = true,
+    .open = mp4_open,
+    .begin = mp4_begin,
+    .write = mp4_write,
+    .end = mp4_end,
+    .close = mp4_close,
+};
