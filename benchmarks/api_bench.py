@@ -5,8 +5,9 @@ usage: api_bench.py BUILD CONNINFO
 
 CONNINFO names an empty, migrated database on this machine that this program may fill. Prints one JSON object a line.
 CORTANA_BENCH_STREAMS (10000) says how many streams are held open, CORTANA_BENCH_REQUESTS (2000) how many are asked,
-CORTANA_BENCH_JOBS (100000) and CORTANA_BENCH_LINES (20000) how large the tables are. Peers: psycopg2 and pgbench with the same
-statements, and nginx for files.
+CORTANA_BENCH_JOBS (100000) and CORTANA_BENCH_LINES (20000) how large the tables are, CORTANA_BENCH_RATE_SECONDS (5) how long
+each is asked at a rate, CORTANA_BENCH_ENDURE_SECONDS (5) how long requests follow each other while memory is looked at, and
+CORTANA_BENCH_SLOW (1000) how many clients are slow. Peers: psycopg2 and pgbench with the same statements, and nginx for files.
 """
 
 import base64
@@ -33,11 +34,14 @@ STREAMS = int(os.environ.get("CORTANA_BENCH_STREAMS", "10000"))
 REQUESTS = int(os.environ.get("CORTANA_BENCH_REQUESTS", "2000"))
 JOBS = int(os.environ.get("CORTANA_BENCH_JOBS", "100000"))
 LINES = int(os.environ.get("CORTANA_BENCH_LINES", "20000"))
+RATE_SECONDS = int(os.environ.get("CORTANA_BENCH_RATE_SECONDS", "5"))
+ENDURE_SECONDS = int(os.environ.get("CORTANA_BENCH_ENDURE_SECONDS", "5"))
+RATE_THREADS = 16
 LINES_OF_A_VIDEO = 500
 SEGMENT_BYTES, FILE_BYTES = 100 * 1024, 256 * 1024 * 1024
 ROUNDS = 5
 WATCHERS, DRAIN_ROUNDS = 100, 3
-SLOW_CLIENTS = 1000
+SLOW_CLIENTS = int(os.environ.get("CORTANA_BENCH_SLOW", "1000"))
 IDLE_SECONDS = 10
 SECRET = "a secret of the benchmark that is long enough"
 OWNER = str(uuid.uuid4())
@@ -87,8 +91,8 @@ class Gateway:
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
-    def ask(self, connection, path):
-        connection.request("GET", path, headers=self.headers)
+    def ask(self, connection, path, **more):
+        connection.request("GET", path, headers={**self.headers, **more})
         answer = connection.getresponse()
         answer.read()
         return answer.status
@@ -137,7 +141,7 @@ def compare_with_sql(gateway, conninfo):
     for at, name in ((0, "p50"), (1, "p99")):
         report(f"a list of 50 videos, {name}", "ms", statistics.median(r[0][at] for r in rounds),
                statistics.median(r[1][at] for r in rounds), "psycopg2", 1.43)
-    report("the gateway's own CPU a request", "ms", cpu_ms)
+    report("the gateway's own CPU of a list", "ms", cpu_ms)
     direct.close()
 
 
@@ -174,6 +178,67 @@ def compare_with_pgbench(gateway, conninfo, folder):
                                   conninfo.replace("user=cortana", "user=api_bench")], check=True, capture_output=True, text=True)
             peers.append(float(re.search(r"latency average = ([\d.]+) ms", run.stdout).group(1)))
         report(f"{what}, mean", "ms", statistics.median(ours), statistics.median(peers), "pgbench", 1.43)
+
+
+def answer_times(gateway, path, rate, more):
+    """How long each of so many requests a second took from the moment at which it was due, in ms; all of them, whatever others take."""
+    due = iter([n / rate for n in range(rate * RATE_SECONDS)])
+    lock, taken, began = threading.Lock(), [], time.perf_counter() + 0.1
+
+    def ask_in_turn():
+        connection = gateway.connect()
+        while True:
+            with lock:
+                at = next(due, None)
+            if at is None:
+                return
+            time.sleep(max(0, began + at - time.perf_counter()))
+            status = gateway.ask(connection, path, **more)
+            assert status in (200, 304), status
+            taken.append((time.perf_counter() - began - at) * 1000)
+
+    threads = [threading.Thread(target=ask_in_turn) for _ in range(RATE_THREADS)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    return taken
+
+
+def ask_at_rates(gateway, conninfo):
+    with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT job_id FROM jobs ORDER BY job_id LIMIT 1 OFFSET 1000")
+        job = cursor.fetchone()[0]
+    connection = gateway.connect()
+    connection.request("GET", f"/api/v1/jobs/{job}", headers=gateway.headers)
+    answer = connection.getresponse()
+    answer.read()
+    etag = {"If-None-Match": answer.headers["ETag"]} if answer.headers["ETag"] else {}
+    for what, path, rate, goal, more in (
+            (f"a search in {LINES} lines", "/api/v1/search?q=%22old+bridge%22", 20, 50, {}),
+            (f"a rare word in {LINES} lines", f"/api/v1/search?q={LINES - 7}", 100, 50, {}),
+            (f"the newest of {JOBS} jobs", "/api/v1/jobs?limit=50", 200, 15, {}),
+            ("a job", f"/api/v1/jobs/{job}", 200, 10, {}),
+            ("a job that has not changed", f"/api/v1/jobs/{job}", 200, 2, etag)):
+        taken = answer_times(gateway, path, rate, more)
+        cuts = statistics.quantiles(taken, n=100)
+        report(f"{what}, {rate} a second, p50", "ms", cuts[49])
+        report(f"{what}, {rate} a second, p99", "ms", cuts[98], goal=goal)
+
+
+def endure(gateway):
+    """Memory after requests that follow each other as fast as they are answered, against memory after the first of them."""
+    def run(seconds):
+        done = subprocess.run(["wrk", "-t", "1", "-c", "8", "-d", str(seconds), "-H", f"Authorization: {gateway.headers['Authorization']}",
+                               f"http://127.0.0.1:{gateway.port}/api/v1/me"], check=True, capture_output=True, text=True)
+        assert "Non-2xx" not in done.stdout, done.stdout
+        return int(re.search(r"(\d+) requests in", done.stdout).group(1))
+
+    run(2)
+    before, cpu = gateway.resident_mib(), gateway.cpu_seconds()
+    count = run(ENDURE_SECONDS)
+    report(f"{count} requests, memory", "MiB", gateway.resident_mib(), before, "after two seconds of them", 1.05)
+    report(f"{count} requests by 8 connections, the gateway's CPU of each", "ms", (gateway.cpu_seconds() - cpu) * 1000 / count, goal=0.15)
 
 
 def start_nginx(build, folder, root, more=""):
@@ -264,8 +329,6 @@ def read_all(streams, stop):
 
 def hold_streams(gateway):
     """Streams that nothing happens on."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     before = gateway.resident_mib()
     head = (f"GET /api/v1/events?topics=tenant HTTP/1.1\r\nHost: a\r\nAuthorization: {gateway.headers['Authorization']}\r\n\r\n").encode()
     held = []
@@ -288,9 +351,10 @@ def disturb(gateway):
     """Others' requests while many clients send their headers a byte at a time."""
     connection = gateway.connect()
     alone = quantiles(lambda: gateway.ask(connection, "/api/v1/videos?limit=50"), REQUESTS // 4)
-    slow = [socket.create_connection(("127.0.0.1", gateway.port)) for _ in range(SLOW_CLIENTS)]
-    for one in slow:
-        one.sendall(b"GET /api/v1/me HTTP/1.1\r\nHost: a\r\nX: ")
+    slow = []
+    for _ in range(SLOW_CLIENTS):
+        slow.append(socket.create_connection(("127.0.0.1", gateway.port)))
+        slow[-1].sendall(b"GET /api/v1/me HTTP/1.1\r\nHost: a\r\nX: ")
     beside = quantiles(lambda: gateway.ask(connection, "/api/v1/videos?limit=50"), REQUESTS // 4)
     report(f"the list beside {SLOW_CLIENTS} slow headers, p99", "ms", beside[1], alone[1], "without them", 2)
     began = time.monotonic()
@@ -312,6 +376,8 @@ def disturb(gateway):
 
 
 def main(build, conninfo):
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     fill(conninfo)
     build = pathlib.Path(build)
     with tempfile.NamedTemporaryFile() as log, tempfile.TemporaryDirectory() as folder:
@@ -324,6 +390,8 @@ def main(build, conninfo):
             compare_with_nginx(gateway, conninfo, build, folder / "store", folder)
             fill_tables(conninfo)
             compare_with_pgbench(gateway, conninfo, folder)
+            ask_at_rates(gateway, conninfo)
+            endure(gateway)
             drain_beside_watchers(gateway, build, conninfo)
             disturb(gateway)
             hold_streams(gateway)
