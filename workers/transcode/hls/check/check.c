@@ -88,7 +88,9 @@ static void check_ranges(struct cv_hls_checker *checker, const char *name,
         const struct cv_hls_entry *entry = &media->entries[i];
         const struct cv_hls_entry *before = i > 0 ? entry - 1 : NULL;
         bool follows = before && entry->size > 0 && strcmp(before->name, entry->name) == 0;
-        if (entry->offset != (follows ? before->offset + before->size : 0)) {
+        /* Unsigned, since a playlist may claim any number. */
+        uint64_t end = follows ? (uint64_t)before->offset + (uint64_t)before->size : 0;
+        if ((uint64_t)entry->offset != end) {
             cv_hls_tell(checker, name, "names %s from byte %lld on, where no segment before ends",
                         entry->name, (long long)entry->offset);
         }
