@@ -1,6 +1,8 @@
 """A video in a real browser: the player, boxes, the lines beside it; and the jobs."""
 
 import json
+import os
+import random
 
 import pytest
 from film import FROM_Y, HEIGHT, RATE, SECONDS, TO_Y, bar_y
@@ -11,6 +13,8 @@ from selenium.webdriver.common.keys import Keys
 from test_access import examine
 
 FRAME_PX = (FROM_Y - TO_Y) / SECONDS / RATE  # how far the bar moves from a frame to the next
+
+FRAMES = int(os.environ.get("CORTANA_PAGE_FRAMES", "8"))  # that are drawn; 200 are asked for
 
 # The first row of the picture that is bright in the middle, and the top of the box, both in pixels of the source.
 LOOK = """const video = document.querySelector('video'), box = document.querySelector('cv-boxes span.found');
@@ -27,6 +31,15 @@ LOOK = """const video = document.querySelector('video'), box = document.querySel
     const empty = (stage.height - video.videoHeight * scale) / 2;
     return {row: row * HEIGHT / canvas.height, top: (edge.top - stage.top - empty) / scale * HEIGHT / canvas.height,
             time: video.currentTime};""".replace("HEIGHT", str(HEIGHT))
+
+# The same for every frame that is presented, before it is painted: the page moves its box in a callback of the same frame.
+FOLLOW = """window.seen = [];
+    const look = () => { LOOK };
+    const next = () => {
+        requestAnimationFrame(() => { const found = look(); if (found) seen.push([found.top, found.row]); });
+        document.querySelector('video').requestVideoFrameCallback(next);
+    };
+    document.querySelector('video').requestVideoFrameCallback(next);""".replace("LOOK", LOOK)
 
 # The time in which a deletion can be withdrawn stands still on a busy machine, and is then over.
 STILL = "Date.now = (() => { const start = Date.now(); return () => start; })();"
@@ -59,6 +72,36 @@ def test_boxes_are_where_the_text_is(screen, place):
         seen = screen.wait(lambda: (found := screen.script(LOOK)) and abs(found["time"] * 1000 - ms) < 1 and
                            abs(found["row"] - bar_y(ms)) < 5 and found, f"the frame at {ms} ms")
         assert abs(seen["row"] - seen["top"]) <= 2 + FRAME_PX, seen
+
+
+def p95(errors):
+    return sorted(errors)[int(0.95 * (len(errors) - 1))]
+
+
+def test_boxes_of_drawn_frames(screen, place):
+    """Sought in any order: where the box is, against the frame that is shown and against the truth."""
+    watch(screen, place)
+    draw, errors = random.Random(20261124), []
+    for _ in range(FRAMES):
+        ms = (draw.randrange(SECONDS * RATE) + 0.5) * 1000 / RATE
+        screen.script("document.querySelector('cv-player').seek(arguments[0])", ms)
+        seen = screen.wait(lambda ms=ms: (found := screen.script(LOOK)) and abs(found["time"] * 1000 - ms) < 1 and found, f"the frame at {ms} ms")
+        shown = bar_y(int(ms * RATE / 1000) * 1000 / RATE)
+        assert abs(seen["row"] - shown) <= 2, f"another frame than that at {ms} ms"
+        errors.append(abs(seen["top"] - seen["row"]))
+    print(f"{len(errors)} drawn frames: p95 {p95(errors):.2f}, most {max(errors):.2f} pixels")
+    assert p95(errors) <= 2, sorted(errors)
+
+
+def test_boxes_follow_what_plays(screen, place):
+    watch(screen, place)
+    screen.script(FOLLOW)
+    screen.press("k")
+    screen.wait(lambda: screen.script("return document.querySelector('video').ended"), "the end")
+    errors = [abs(top - row) for top, row in screen.script("return seen")]
+    print(f"{len(errors)} played frames: p95 {p95(errors):.2f}, most {max(errors):.2f} pixels")
+    assert len(errors) >= RATE, "hardly any frame was shown"
+    assert p95(errors) <= 2 and max(errors) <= 2 + FRAME_PX, sorted(errors)
 
 
 def test_which_boxes_are_shown_is_chosen(screen, place):
