@@ -36,7 +36,7 @@ RUN /run/image/image_sources "${SNAPSHOT}" \
     && apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io ca-certificates \
         $(cat /run/image/libraries) \
-        $(for language in ${LANGUAGES}; do echo "tesseract-ocr-${language}" | tr _ -; done) \
+        $(for language in osd ${LANGUAGES}; do echo "tesseract-ocr-${language}" | tr _ -; done) \
     && groupadd --gid 10001 cortana \
     && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /nonexistent \
         --shell /usr/sbin/nologin cortana \

@@ -141,6 +141,40 @@ ALTER TABLE cortana.line_packs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY line_packs_service ON line_packs TO service_role USING (true) WITH CHECK (true);
 GRANT ALL ON cortana.line_packs TO service_role;
 
+CREATE TABLE unread_lines (
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
+    read_by text NOT NULL,
+    script text NOT NULL CHECK (script ~ '^[A-Za-z_]{1,63}$'),
+    lines int NOT NULL CHECK (lines > 0),
+    PRIMARY KEY (video_id, read_by, script)
+);
+COMMENT ON TABLE unread_lines IS
+    'How many lines of a video are in a script that none of the models reads with which the video was read.';
+COMMENT ON COLUMN unread_lines.video_id IS 'The video.';
+COMMENT ON COLUMN unread_lines.read_by IS 'Step and part of the run, as segments.detected_by.';
+COMMENT ON COLUMN unread_lines.script IS
+    'Name of the script, as Tesseract''s model of it is called: Cyrillic, Arabic, Greek, Hebrew, Devanagari, Bengali, Tamil '
+    'or Japanese; others are not named.';
+COMMENT ON COLUMN unread_lines.lines IS 'Lines of the part of the video that were looked at and are in the script.';
+
+ALTER TABLE unread_lines ENABLE ROW LEVEL SECURITY;
+CREATE POLICY unread_lines_read ON unread_lines FOR SELECT TO authenticated
+    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id));
+CREATE POLICY unread_lines_service ON unread_lines TO service_role USING (true) WITH CHECK (true);
+REVOKE ALL ON unread_lines FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON unread_lines TO authenticated;
+GRANT ALL ON unread_lines TO service_role;
+
+-- In FROM it becomes a part of the query: a list of videos does not begin a query for each.
+CREATE FUNCTION cortana.unread_scripts(p_video_id uuid) RETURNS TABLE (unread jsonb)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT coalesce(jsonb_agg(jsonb_build_object('script', u.script, 'lines', u.lines) ORDER BY u.lines DESC, u.script), '[]')
+    FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l WHERE l.video_id = p_video_id GROUP BY l.script) AS u;
+END;
+COMMENT ON FUNCTION cortana.unread_scripts IS
+    'The scripts of a video that no model has read, as one row: [{"script", "lines"}], the one with the most lines first.';
+
 CREATE TABLE kept_frames (
     video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
     t_ms int NOT NULL,
@@ -349,5 +383,5 @@ COMMENT ON FUNCTION video_export IS
 
 REVOKE ALL ON FUNCTION replace_video_text, video_export FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION video_export, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.segment_id, cortana.reading_order, replace_video_text TO service_role;

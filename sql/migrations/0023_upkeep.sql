@@ -29,6 +29,7 @@ CREATE POLICY webhooks_upkeep ON webhooks TO cortana_upkeep USING (true) WITH CH
 CREATE POLICY uploads_upkeep ON cortana.uploads TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY object_removals_upkeep ON cortana.object_removals TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY kept_frames_upkeep ON kept_frames TO cortana_upkeep USING (true) WITH CHECK (true);
+CREATE POLICY unread_lines_upkeep ON unread_lines TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY line_packs_upkeep ON cortana.line_packs TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY search_pending_upkeep ON cortana.search_pending TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY embedding_models_upkeep ON embedding_models TO cortana_upkeep USING (true) WITH CHECK (true);
@@ -42,7 +43,7 @@ GRANT SELECT ON videos, job_types, workflows, runs, jobs, cortana.job_outputs, c
     task_events, task_artifacts, workers, hosts, cortana.disk_status_log, nodes, cortana.interactive_sessions,
     cortana.paused_tenants, cortana.job_type_upkeep, job_definitions, job_triggers, trigger_firings,
     cortana.event_outbox, cortana.upkeep_tasks, webhooks, cortana.uploads, cortana.object_removals, kept_frames,
-    cortana.line_packs, cortana.search_pending, embedding_models, cortana.event_archives, cortana.job_archives TO cortana_upkeep;
+    unread_lines, cortana.line_packs, cortana.search_pending, embedding_models, cortana.event_archives, cortana.job_archives TO cortana_upkeep;
 GRANT SELECT ON job_attempts, node_overview, pipeline_stages, job_overview, run_overview, worker_overview,
     job_counts, worker_activity, job_failures, host_overview, trigger_overview, webhook_overview, queue_depth,
     job_flow TO cortana_upkeep;

@@ -15,7 +15,7 @@ PATH = "search_path=pg_catalog, public, cortana, extensions, pg_temp"
 
 # What applications use lies in `public`: the pipeline's contract, the calls of docs/queue.md, and the
 # views. Everything else lies in `cortana`. Whoever adds to this list adds to what must stay.
-PUBLIC_RELATIONS = """videos segments kept_frames entities entity_types search_materialized jobs job_types job_attempts
+PUBLIC_RELATIONS = """videos segments kept_frames unread_lines entities entity_types search_materialized jobs job_types job_attempts
     task_events task_artifacts workers runs workflows job_definitions job_triggers trigger_firings
     webhooks hosts nodes embedding_models pipeline_stages job_overview worker_overview run_overview
     job_counts worker_activity job_failures trigger_overview webhook_overview queue_depth job_flow

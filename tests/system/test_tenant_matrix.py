@@ -14,7 +14,7 @@ SECRET = "bobsecret"
 USERS = ["anon", "authenticated", "cortana_app"]
 ROLES = [*USERS, "cortana_metrics"]
 OWN_ROWS = {"videos", "segments", "entities", "search_materialized", "jobs", "runs", "pipeline_stages",
-            "job_overview", "run_overview"}
+            "job_overview", "run_overview", "unread_lines"}
 SAME_FOR_ALL = {"job_types", "workflows", "embedding_models", "entity_types", "job_definitions"}
 READABLE = {
     "anon": set(),
@@ -43,6 +43,7 @@ def tenants(queue):
             "text": f"{word} berlin", "normalized_text": f"{word} berlin", "language": "eng", "confidence": 0.9,
             "t_start": 0, "t_end": 9, "bounding_box": {"x": 0, "y": 0, "width": 9, "height": 9},
             "entities": [{"type": "hashtag", "value": f"#{word}", "normalized_value": f"#{word}"}]}]))
+        queue.run("INSERT INTO unread_lines (video_id, read_by, script, lines) VALUES (%s, 'ocr/0', 'Greek', 3)", video)
         queue.run("SELECT * FROM start_run('video_pipeline', '{}', %s)", video)
         for _ in range(2):
             queue.add("work", {"word": word}, tenant_id=str(owner))

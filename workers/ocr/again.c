@@ -1,6 +1,7 @@
 #include "workers/ocr/accept.h"
 #include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
+#include "workers/ocr/unread.h"
 #include "workers/ocr/word_boxes.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ struct again {
     const struct ocr_emoji_banks *banks;
     uint64_t bank; /* of the banks */
     size_t pack;   /* of the payload's, the one that is read */
-    json_t *detections;
+    json_t *detections, *unread;
     int64_t lines_read, readings;
 };
 
@@ -32,6 +33,7 @@ struct text {
 struct texts {
     const char *key;
     struct text *items;
+    bool *is_text; /* whether a row of the picture is */
     size_t count;
 };
 
@@ -42,6 +44,7 @@ static void texts_deinit(struct texts *texts)
         json_decref(texts->items[i].words);
     }
     free(texts->items);
+    free(texts->is_text);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct texts, texts_deinit)
 
@@ -124,7 +127,8 @@ static int read_pictures(struct again *again, struct ocr_unpacking *unpacking, s
     double packs = (double)again->payload->line_key_count;
 
     texts->items = calloc(count + 1, sizeof(*texts->items));
-    if (!texts->items) {
+    texts->is_text = calloc(count + 1, sizeof(*texts->is_text));
+    if (!texts->items || !texts->is_text) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu lines", count);
     }
     for (; texts->count < count; texts->count++) {
@@ -167,6 +171,7 @@ static int add_row(const struct again *again, const struct texts *texts, struct 
     if (kept->refusal) {
         return 0;
     }
+    texts->is_text[kept->picture] = true;
     if (json_array_size(again->detections) == OCR_ROWS_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
                        OCR_ROWS_MAX);
@@ -197,6 +202,9 @@ static int read_pack(struct again *again, const char *key, struct cv_error *erro
         result = ocr_unpack_row(unpacking, i, &kept, error);
         result = result ? result : add_row(again, &texts, &kept, error);
     }
+    result = result ? result
+                    : ocr_unread_name(ocr_engine_languages(again->engine), &source, texts.is_text,
+                                      again->unread, error);
     return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
 }
 
@@ -205,12 +213,14 @@ int ocr_read_again(struct cv_stage_context *context, const struct ocr_payload *p
                    json_t **ret_result, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *detections = json_array();
+    cv_auto(json_decref) json_t *unread = json_array();
     struct again again = {.context = context,
                           .payload = payload,
                           .engine = engine,
                           .banks = banks,
                           .bank = ocr_emoji_banks_id(banks),
-                          .detections = detections};
+                          .detections = detections,
+                          .unread = unread};
 
     for (; again.pack < payload->line_key_count; again.pack++) {
         int result = read_pack(&again, payload->line_keys[again.pack], error);
@@ -219,7 +229,7 @@ int ocr_read_again(struct cv_stage_context *context, const struct ocr_payload *p
         }
     }
     json_t *result =
-        json_pack("{s:O, s:I, s:I}", "detections", detections, "lines_read",
+        json_pack("{s:O, s:O, s:I, s:I}", "detections", detections, "unread", unread, "lines_read",
                   (json_int_t)again.lines_read, "readings", (json_int_t)again.readings);
     if (!result) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");

@@ -2,6 +2,7 @@
 
 #include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
+#include "workers/ocr/unread.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -217,15 +218,54 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
     return outcome ? outcome : cv_db_run(db, NULL, error, publish, job->id);
 }
 
+/* Of a table with a video's rows of each part of a run ($2 is a job): those of this part, and of earlier runs. */
+#define CLEAR(table)                                                                       \
+    "DELETE FROM " table " p USING jobs j WHERE j.id = $2::uuid AND p.video_id = $1::uuid" \
+    " AND (p.read_by = j.step || '/' || j.part"                                            \
+    " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"                 \
+    " AND other.job_type = j.job_type AND other.step || '/' || other.part = p.read_by))"
+
+static bool unread_is_good(const json_t *unread)
+{
+    for (size_t i = 0; i < json_array_size(unread); i++) {
+        const json_t *script = json_object_get(json_array_get(unread, i), "script");
+        const char *name = json_string_value(script);
+        if (!name || !name[0] || json_string_length(script) >= OCR_LANGUAGE_NAME_MAX ||
+            name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")] ||
+            !int_within(json_object_get(json_array_get(unread, i), "lines"), 1, OCR_ROWS_MAX)) {
+            return false;
+        }
+    }
+    return json_is_array(unread) && json_array_size(unread) <= OCR_UNREAD_SCRIPTS_MAX;
+}
+
+/* Which scripts nobody could read, also while the text of a new run still waits for its place. */
+static int note_unread(struct cv_db *db, const struct cv_job *job, const json_t *unread,
+                       struct cv_error *error)
+{
+    static const char *const insert =
+        "INSERT INTO unread_lines (video_id, read_by, script, lines)"
+        " SELECT $1::uuid, j.step || '/' || j.part, u.script, u.lines"
+        " FROM jobs j, jsonb_to_recordset($3::jsonb) AS u(script text, lines int)"
+        " WHERE j.id = $2::uuid ON CONFLICT DO NOTHING";
+
+    if (!unread_is_good(unread)) {
+        return cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
+                       "result: \"unread\" is not a list of scripts with their lines");
+    }
+    int outcome = cv_db_run(db, NULL, error, CLEAR("unread_lines"), job->video_id, job->id);
+    if (outcome < 0 || json_array_size(unread) == 0) {
+        return outcome;
+    }
+    cv_auto_free char *rows = json_dumps(unread, JSON_COMPACT);
+    return rows ? cv_db_run(db, NULL, error, insert, job->video_id, job->id, rows)
+                : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the names of scripts");
+}
+
 /* Where the lines are kept that were read, in place of those of earlier runs. */
 static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *result,
                      struct cv_error *error)
 {
-    static const char *const clear =
-        "DELETE FROM line_packs p USING jobs j WHERE j.id = $2::uuid AND p.video_id = $1::uuid"
-        " AND (p.read_by = j.step || '/' || j.part"
-        " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
-        " AND other.job_type = j.job_type AND other.step || '/' || other.part = p.read_by))";
     static const char *const insert =
         "INSERT INTO line_packs AS p (video_id, key, read_by, size_bytes)"
         " SELECT $1::uuid, $3, j.step || '/' || j.part, $4::bigint FROM jobs j WHERE j.id = "
@@ -245,7 +285,7 @@ static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *r
                        "result: \"lines_path\" is not a key of the video's lines");
     }
     (void)snprintf(size, sizeof(size), "%" PRId64, (int64_t)json_integer_value(bytes));
-    int outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);
+    int outcome = cv_db_run(db, NULL, error, CLEAR("line_packs"), job->video_id, job->id);
     return outcome ? outcome
                    : cv_db_run(db, NULL, error, insert, job->video_id, job->id, key, size);
 }
@@ -261,6 +301,7 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
     }
     int outcome = make_rows(json_object_get(result, "detections"), job->video_id, &rows, error);
     outcome = outcome ? outcome : note_pack(db, job, result, error);
+    outcome = outcome ? outcome : note_unread(db, job, json_object_get(result, "unread"), error);
     if (outcome == 0) {
         outcome = ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)
                                                      : replace_rows(db, job, rows, error);

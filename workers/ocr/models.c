@@ -128,6 +128,11 @@ int ocr_models_find(const char *data_path, const char *name, const char **ret_na
     return result;
 }
 
+int ocr_models_has_osd(bool *ret_installed, struct cv_error *error)
+{
+    return is_installed(ocr_models_path(), "osd", ret_installed, error);
+}
+
 void ocr_defaults_deinit(struct ocr_defaults *defaults)
 {
     free(defaults->text);

@@ -12,6 +12,9 @@ const char *ocr_models_path(void);
 CV_MUST_CHECK int ocr_models_find(const char *data_path, const char *name, const char **ret_name,
                                   struct cv_error *error);
 
+/* Whether the model is installed that tells scripts apart and reads nothing. */
+CV_MUST_CHECK int ocr_models_has_osd(bool *ret_installed, struct cv_error *error);
+
 /* The models of a job that names none. Free with ocr_defaults_deinit. */
 struct ocr_defaults {
     char *text; /* what the names point into; NULL: constants; owned */

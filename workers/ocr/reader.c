@@ -121,6 +121,19 @@ static int scale_page(const struct task *task, int tall, struct picture *ret_pic
     return 0;
 }
 
+int ocr_scale_line(const struct ocr_crop *crop, int tall, struct ocr_scaled_line *ret_line,
+                   struct cv_error *error)
+{
+    struct task task = {.crop = crop};
+    struct picture picture = {.grey = NULL};
+
+    int result = scale_page(&task, tall, &picture, error);
+    if (result == 0) {
+        *ret_line = (struct ocr_scaled_line){picture.grey, picture.width, picture.height};
+    }
+    return result;
+}
+
 static int compare_inserts(const void *left, const void *right)
 {
     return ((const struct ocr_insert *)left)->left - ((const struct ocr_insert *)right)->left;

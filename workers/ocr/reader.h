@@ -53,6 +53,15 @@ CV_MUST_CHECK int ocr_read(struct ocr_engine *engine, const struct ocr_crop *cro
                            struct ocr_reading *ret_reading, int64_t *readings,
                            struct cv_error *error);
 
+/* A grey picture of a crop in which capitals are `tall` pixels high (or fewer, where it would be too wide), without its
+ * emoji, with a white margin; the caller frees `grey`. */
+struct ocr_scaled_line {
+    uint8_t *grey;
+    int width, height;
+};
+CV_MUST_CHECK int ocr_scale_line(const struct ocr_crop *crop, int tall,
+                                 struct ocr_scaled_line *ret_line, struct cv_error *error);
+
 /* Takes off what no text has: lone marks that pictures beside the text were read as. A bar that is
  * an "I" becomes one. In place. */
 void ocr_text_clean(char *text);

@@ -4,8 +4,8 @@
 #include "workers/ocr/models.h"
 #include "workers/ocr/pack.h"
 #include "workers/ocr/stage.h"
+#include "workers/ocr/unread.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <leptonica/allheaders.h>
 #include <sys/stat.h>
@@ -70,29 +70,30 @@ static void end_memory(struct cv_stage_context *context, struct ocr_memory *memo
     cv_store_set_cancel(cv_stage_store(context), cv_stage_cancel(context));
 }
 
+static int write_pack(struct cv_stage_context *context, struct ocr_pack *pack, char **ret_path,
+                      struct cv_error *error)
+{
+    int result = cv_format(ret_path, error, "%s/lines.pack", cv_stage_scratch(context));
+
+    return result ? result : ocr_pack_write(pack, *ret_path, error);
+}
+
 /* "lines/{video_id}/{when the first frame appeared}.pack": another run over the same frames writes the
  * same object. */
 static int put_pack(struct cv_stage_context *context, const struct ocr_payload *payload,
-                    struct ocr_pack *pack, json_t *result, struct cv_error *error)
+                    struct ocr_pack *pack, const char *path, json_t *result, struct cv_error *error)
 {
     int64_t start = payload->frame_count ? payload->timings[0].t_start : 0;
     cv_auto_free char *key = NULL;
-    cv_auto_free char *path = NULL;
     struct stat info;
 
     int outcome =
         cv_object_key(CV_OBJECT_LINES, payload->video_id, &key, error, "%" PRId64 ".pack", start);
     outcome =
-        outcome ? outcome : cv_format(&path, error, "%s/lines.pack", cv_stage_scratch(context));
-    outcome = outcome ? outcome : ocr_pack_write(pack, path, error);
+        outcome ? outcome : ocr_pack_place(pack, key, json_object_get(result, "detections"), error);
     if (outcome < 0) {
         return outcome;
     }
-    outcome = ocr_pack_place(pack, key, json_object_get(result, "detections"), error);
-    if (outcome < 0) {
-        return outcome;
-    }
-    assert(path);
     if (stat(path, &info) != 0) {
         return cv_fail_errno(error, errno, "read %s", path);
     }
@@ -107,6 +108,17 @@ static int put_pack(struct cv_stage_context *context, const struct ocr_payload *
     return 0;
 }
 
+static int name_unread(const struct ocr_engine *engine, const char *path, json_t *result,
+                       struct cv_error *error)
+{
+    json_t *unread = json_array();
+
+    if (json_object_set_new(result, "unread", unread)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
+    }
+    return ocr_unread_name_file(ocr_engine_languages(engine), path, unread, error);
+}
+
 static int read_new(struct cv_stage_context *context, const struct ocr_payload *payload,
                     struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
                     json_t **ret_result, struct cv_error *error)
@@ -114,6 +126,7 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
     cv_auto(ocr_pack_free) struct ocr_pack *pack = NULL;
     cv_auto(json_decref) json_t *found = NULL;
+    cv_auto_free char *path = NULL;
 
     int result = ocr_pack_new(cv_stage_scratch(context), ocr_emoji_banks_id(banks), &pack, error);
     if (result < 0) {
@@ -129,7 +142,9 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     result = result ? result
                     : ocr_session_finish(session, payload->min_confidence, payload->with_evidence,
                                          &found, error);
-    result = result ? result : put_pack(context, payload, pack, found, error);
+    result = result ? result : write_pack(context, pack, &path, error);
+    result = result ? result : name_unread(engine, path, found, error);
+    result = result ? result : put_pack(context, payload, pack, path, found, error);
     if (result == 0) {
         *ret_result = cv_take(found);
     }

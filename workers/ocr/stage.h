@@ -13,6 +13,7 @@
  * icons.c      what is no word beside a line
  * words.c      a line of its words             memory.c   readings that outlive an attempt
  * pack.c, unpack.c  lines kept in the store     again.c               … and read again from there
+ * unread.c   the scripts of lines that no model reads
  * payload.c, frame_list.c, run.c: the stage process            commit.c: the supervisor's side
  *
  * A payload names lists of frames or frames themselves ("frame_paths"), or packs of lines ("line_paths") that an earlier run of the
