@@ -3,6 +3,7 @@
 
 #include "cli/commands/gc.h"
 #include "cli/commands/languages.h"
+#include "cli/commands/unread.h"
 #include "cli/commands/verbs.h"
 #include "workers/transcode/hls/check/check.h"
 
@@ -150,6 +151,28 @@ static void check_models(struct report *report)
     }
 }
 
+/* Which scripts no model has read, and whether anything names them. */
+static void check_scripts(struct cli_session *session, struct report *report)
+{
+    char text[CLI_UNREAD_TEXT_SIZE], package[96];
+    struct cv_error error;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (cli_unread_find(session->db, NULL, &rows, &error)) {
+        tell(FAIL, report, "scripts", "%s", error.message);
+        return;
+    }
+    for (int i = 0; i < cv_db_rows(rows); i++) {
+        tell(WARN, report, "scripts", "%s", cli_unread_text(rows, i, text));
+    }
+    if (!cli_model_is_installed("osd")) {
+        tell(WARN, report, "scripts",
+             "scripts that no model reads are not named: apt-get install %s",
+             cli_model_package("osd", package));
+    } else if (cv_db_rows(rows) == 0) {
+        tell(OK, report, "scripts", "no video has lines in one that no model reads");
+    }
+}
+
 static void check_codecs(struct report *report)
 {
     if (!avcodec_find_encoder_by_name("libx264") || !avcodec_find_encoder(AV_CODEC_ID_AAC) ||
@@ -243,6 +266,7 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
     check_objects(&call->session, call->cancel, &report);
     check_scratch(&call->session, &report);
     check_leftovers(&call->session, &report);
+    check_scripts(&call->session, &report);
     if (call->count > 0) {
         check_named_video(&call->session, call->arguments[0], call->cancel, &report);
     }

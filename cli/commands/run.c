@@ -4,6 +4,7 @@
 #include "cli/commands/languages.h"
 #include "cli/commands/page.h"
 #include "cli/commands/sources.h"
+#include "cli/commands/unread.h"
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
 
@@ -179,11 +180,25 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
     return 0;
 }
 
+/* What no model has read. */
+static int print_unread(struct cli_call *call, const char *video_id, struct cv_error *error)
+{
+    char text[CLI_UNREAD_TEXT_SIZE];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cli_unread_find(call->session.db, video_id, &rows, error);
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        (void)printf("%s%s\n", cli_unread_text(rows, i, text),
+                     i + 1 < cv_db_rows(rows) ? "" : "\n");
+    }
+    return result;
+}
+
 /* The video's texts with their time ranges and entities. */
 static int print_texts(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = print_head(call, video_id, error);
+    result = result ? result : print_unread(call, video_id, error);
     result = result
                  ? result
                  : cv_db_run(call->session.db, &rows, error,
@@ -300,8 +315,9 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(call->session.db, &rows, error,
                            "SELECT v.status, v.status = 'ready' AS ready, (SELECT count(*)"
-                           " FROM segments s WHERE s.video_id = v.id) AS texts"
-                           " FROM videos v WHERE v.id = $1::uuid",
+                           " FROM segments s WHERE s.video_id = v.id) AS texts,"
+                           " u.unread FROM videos v, unread_scripts(v.id) AS u"
+                           " WHERE v.id = $1::uuid",
                            video->id);
     if (result || cv_db_rows(rows) == 0) {
         return result;
@@ -310,8 +326,9 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
     if (call->json) {
         result =
             cli_tell(call,
-                     json_pack("{s:s, s:s, s:s, s:I}", "video", video->id, "name", video->name,
-                               "status", cv_db_text(rows, 0, "status"), "texts", (json_int_t)texts),
+                     json_pack("{s:s, s:s, s:s, s:I, s:o}", "video", video->id, "name", video->name,
+                               "status", cv_db_text(rows, 0, "status"), "texts", (json_int_t)texts,
+                               "unread", json_loads(cv_db_text(rows, 0, "unread"), 0, NULL)),
                      error, "%s", "");
     }
     if (result || !cv_db_bool(rows, 0, "ready")) {

@@ -1,6 +1,7 @@
 #include "common/embed/embed.h"
 
 #include "cli/commands/page.h"
+#include "cli/commands/unread.h"
 #include "cli/commands/verbs.h"
 
 #include <inttypes.h>
@@ -176,7 +177,21 @@ static int print_hit(struct cli_call *call, const struct cv_db_result *rows, int
     return result || !lines ? result : print_context(call, rows, row, lines, true, error);
 }
 
-static int find(struct cli_call *call, const struct search *search, struct cv_error *error)
+/* What is looked for may stand in what no model has read. */
+static int say_nothing_found(struct cli_call *call, const char *video_id, struct cv_error *error)
+{
+    char text[CLI_UNREAD_TEXT_SIZE];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    cli_note(call, "nothing found");
+    int result = cli_unread_find(call->session.db, video_id, &rows, error);
+    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+        cli_note(call, "%s", cli_unread_text(rows, i, text));
+    }
+    return result ? result : CLI_EXIT_FAILED;
+}
+
+static int find(struct cli_call *call, const struct search *search, const char *video_id,
+                struct cv_error *error)
 {
     cv_auto_free char *sql = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -204,8 +219,7 @@ static int find(struct cli_call *call, const struct search *search, struct cv_er
         result = print_hit(call, rows, i, error);
     }
     if (result == 0 && cv_db_rows(rows) == 0) {
-        cli_note(call, "nothing found");
-        return CLI_EXIT_FAILED;
+        return say_nothing_found(call, video_id, error);
     }
     (void)fflush(stdout);
     if (result || !cli_given(call, "open")) {
@@ -259,5 +273,5 @@ int cli_search(struct cli_call *call, struct cv_error *error)
     if (semantic) {
         result = prepare_semantic(call, query, video_id, limit, &model, &search, error);
     }
-    return result ? result : find(call, &search, error);
+    return result ? result : find(call, &search, video_id, error);
 }
