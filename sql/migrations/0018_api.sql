@@ -128,7 +128,7 @@ CREATE INDEX videos_owner_newest ON videos (owner_id, created_at, id);
 CREATE INDEX videos_team_newest ON videos (team_id, created_at, id) WHERE team_id IS NOT NULL;
 CREATE INDEX videos_newest ON videos (created_at, id);
 
-CREATE FUNCTION api.video_object(v videos) RETURNS jsonb
+CREATE FUNCTION api.video_object(v videos, p_unread jsonb) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'id', v.id, 'title', coalesce(v.title, v.original_name), 'name', v.original_name, 'status', v.status,
@@ -136,8 +136,9 @@ RETURN jsonb_build_object(
     'duration_ms', round(v.duration * 1000), 'fps', v.fps, 'resolution', v.resolution,
     'poster_url', CASE WHEN v.s3_thumb_path IS NOT NULL THEN '/api/v1/videos/' || v.id || '/poster' END,
     'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
-    'duplicate_of', v.duplicate_of, 'created_at', v.created_at, 'updated_at', v.updated_at);
-COMMENT ON FUNCTION api.video_object IS 'A video as the API shows it: no object keys, which are the store''s own matter.';
+    'duplicate_of', v.duplicate_of, 'unread', p_unread, 'created_at', v.created_at, 'updated_at', v.updated_at);
+COMMENT ON FUNCTION api.video_object IS
+    'A video, with what unread_scripts() has of it, as the API shows it: no object keys, which are the store''s own matter.';
 
 CREATE FUNCTION api.newest_videos(p_status video_status, p_after timestamptz, p_before timestamptz, p_id uuid,
                                   p_limit int) RETURNS SETOF videos
@@ -182,13 +183,14 @@ DECLARE
     found_rows jsonb[];
     found_keys jsonb[];
 BEGIN
-    SELECT array_agg(api.video_object(v) ORDER BY v.created_at DESC, v.id DESC),
+    SELECT array_agg(api.video_object(v, u.unread) ORDER BY v.created_at DESC, v.id DESC),
            array_agg(jsonb_build_array(v.created_at, v.id) ORDER BY v.created_at DESC, v.id DESC)
     INTO found_rows, found_keys
     FROM api.newest_videos((p ->> 'status')::video_status,
                            coalesce((p ->> 'after')::timestamptz, '-infinity'),
                            coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
-                           coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'), wanted + 1) AS v;
+                           coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'), wanted + 1) AS v,
+         unread_scripts(v.id) AS u;
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
@@ -205,7 +207,7 @@ BEGIN
     IF video.id IS NULL THEN
         RETURN api.not_found();
     END IF;
-    RETURN api.versioned(api.video_object(video));
+    RETURN api.versioned(api.video_object(video, (SELECT u.unread FROM unread_scripts(video.id) AS u)));
 END
 $$;
 COMMENT ON FUNCTION api.video IS 'GET /videos/{id}.';
@@ -594,7 +596,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT jsonb_build_object(
-               'video', (SELECT api.video_object(v) FROM videos v WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
+               'video', (SELECT api.video_object(v, u.unread) FROM videos v, unread_scripts(v.id) AS u WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
                'items', (SELECT jsonb_agg(api.hit_object(h, p_terms) ORDER BY h.n) FROM unnest(p_hits) AS h
                          WHERE h.n = ANY (g.places[:3]))),
            jsonb_build_array(g.n, g.video_id)
@@ -626,6 +628,21 @@ $$
                         GROUP BY 1, 2 ORDER BY 3 DESC, 1 LIMIT 50) AS f))
 $$;
 COMMENT ON FUNCTION api.facets IS 'How many of the hits that pass the filters there are of each kind, language, match, owner and video.';
+
+CREATE FUNCTION api.unread_among(p_video uuid) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT coalesce(jsonb_agg(jsonb_build_object('script', u.script, 'lines', u.lines) ORDER BY u.lines DESC, u.script), '[]')
+    FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l
+          WHERE l.video_id IN (
+              SELECT p_video UNION ALL
+              SELECT v.id FROM api.newest_videos(NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
+              WHERE p_video IS NULL)
+          GROUP BY l.script) AS u
+$$;
+COMMENT ON FUNCTION api.unread_among IS
+    'The scripts that no model has read in a video, or where p_video is null in the caller''s newest 500, with their lines.';
 
 CREATE FUNCTION api.search(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -659,6 +676,9 @@ BEGIN
         'of', (SELECT count(*) FROM unnest(hits) AS h WHERE h.passes), 'capped', cardinality(hits) = most);
     IF (p ->> 'facets')::boolean THEN
         answer.body := answer.body || jsonb_build_object('facets', api.facets(hits));
+    END IF;
+    IF found_rows IS NULL AND keys IS NULL THEN
+        answer.body := answer.body || jsonb_build_object('unread', api.unread_among(fields.video));
     END IF;
     RETURN answer;
 END

@@ -250,6 +250,18 @@ def test_nothing_found_says_which_word_to_leave_out(screen):
     screen.see(".hit")
 
 
+def test_nothing_found_says_which_scripts_no_model_has_read(screen, place):
+    screen.open("/?q=nowheretobefound")
+    screen.see("[data-state=empty]", "Nothing found")
+    assert not screen.all(".unread")
+    place.queue.run("INSERT INTO unread_lines (video_id, read_by, script, lines) VALUES (%s, 'ocr/0', 'Cyrillic', 8)", place.videos[3])
+    try:
+        screen.open("/?q=nowhereeither")
+        assert "lines in Cyrillic, which no model has read" in screen.see(".unread").text
+    finally:
+        place.queue.run("DELETE FROM unread_lines")
+
+
 def test_what_the_server_refuses_is_said(screen):
     screen.open("/?q=-lang%3Aeng")
     assert "fields can be asked for" in screen.see("[data-state=failed]").text

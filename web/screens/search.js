@@ -8,6 +8,7 @@ import {facetList, NARROWING} from '../parts/facets.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {saveButton, savedList} from '../parts/saved.js';
 import {card, empty, failure, skeleton} from '../parts/states.js';
+import {unsearched} from '../parts/unread.js';
 import {firstHits, isWithoutWords, searchUrl, takeApart, without} from '../query.js';
 import {findPlace, goQuery, queried} from '../router.js';
 import {clock, languageName, t} from '../text.js';
@@ -172,6 +173,7 @@ class SearchScreen extends Element {
                 href=${searchUrl(hint.query)}>${t('none.without', {text: hint.left})}</a></li>`)}</ul>` : nothing}
             ${Object.keys(NARROWING).some(queried) ? html`<p><button @click=${() => goQuery(
                 Object.fromEntries(Object.keys(NARROWING).map((name) => [name, null])))}>${t('none.kind')}</button></p>` : nothing}
+            ${unsearched(this.pages.first?.unread)}
             <p class="faint">${t('none.reading')} <a href="/videos?status=processing">${t('nav.library')}</a></p>`);
     }
 

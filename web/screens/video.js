@@ -6,6 +6,7 @@ import {listen} from '../live.js';
 import {removeLater} from '../parts/deletions.js';
 import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
+import {unreadLines} from '../parts/unread.js';
 import {searchUrl} from '../query.js';
 import {go, queried} from '../router.js';
 import {clock, count, day, moment, size, t} from '../text.js';
@@ -305,7 +306,8 @@ class VideoScreen extends Element {
                 : html`<span class="badge ${video.status}">${t(`status.${video.status}`)}</span>`}
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
-                ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p></div>
+                ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p>
+            ${unreadLines(video.unread)}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
                 <cv-transcript ?hidden=${this.tab !== 'text'} @cv-seek=${(event) => this.seek(event.detail)}></cv-transcript>
                 ${this.tab === 'names' ? this.names() : this.tab === 'work' ? this.work() : nothing}</div></div></div>`;
