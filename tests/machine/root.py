@@ -1,4 +1,4 @@
-"""The disk of an emulated machine: Debian 12 as an operator has it before this project's package comes, made once."""
+"""The disk of a machine under test: Debian 12 as an operator has it before this project's package comes, made once."""
 
 import hashlib
 import os
@@ -15,8 +15,9 @@ PACKAGES = ["systemd-sysv", "dbus", "udev", "postgresql", "curl", "procps"]
 DISK_BYTES = 4 << 30  # sparse: 0.8 GiB are in use
 
 SHELL_UNIT = """[Unit]
-Description=what the tests ask this machine by
+Description=what the tests ask an emulated machine by
 After=basic.target
+ConditionPathExists=/dev/ttyS1
 
 [Service]
 ExecStart=/usr/local/sbin/test-shell
@@ -35,36 +36,47 @@ def dependencies(package):
     return sorted({re.match(r"\s*([a-z0-9.+-]+)", one)[1] for one in text.split(",")} - {"systemd"})
 
 
-def make(folder, package):
-    """The disk's file; made where there is none of these packages."""
+def make_tree(folder, package):
+    """The disk's files, as a folder; made where there is none of these packages."""
     if os.geteuid() != 0:
         raise emulated.Unavailable("only root makes a system's disk")
     wanted = [*PACKAGES, *dependencies(package)]
     shell = (HERE / "test-shell").read_bytes()
     key = hashlib.sha256("\n".join([*wanted, SHELL_UNIT]).encode() + shell).hexdigest()[:16]
-    disk = folder / f"disk-{key}"
-    if disk.exists():
-        return disk
+    tree = folder / f"tree-{key}"
+    if tree.exists():
+        return tree
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("disk-*"):
-        old.unlink()
-    root = folder / "root"
-    shutil.rmtree(root, ignore_errors=True)
-    done = subprocess.run(["mmdebstrap", "--variant=minbase", f"--include={','.join(wanted)}", "bookworm", root], check=False,
+    for old in folder.glob("tree-*"):
+        shutil.rmtree(old)
+    new = folder / "tree.new"
+    shutil.rmtree(new, ignore_errors=True)
+    done = subprocess.run(["mmdebstrap", "--variant=minbase", f"--include={','.join(wanted)}", "bookworm", new], check=False,
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
         raise emulated.Unavailable(f"mmdebstrap makes no Debian 12: {done.stdout.strip()[-500:]}")
-    (root / "usr/local/sbin/test-shell").write_bytes(shell)
-    (root / "usr/local/sbin/test-shell").chmod(0o755)
-    (root / "etc/systemd/system/test-shell.service").write_text(SHELL_UNIT)
-    (root / "etc/hostname").write_text("machine\n")
-    (root / "etc/hosts").write_text("127.0.0.1 localhost machine\n::1 localhost\n")
-    (root / "etc/machine-id").write_text("")
-    subprocess.run(["systemctl", f"--root={root}", "enable", "--quiet", "test-shell.service"], check=True)
+    (new / "usr/local/sbin/test-shell").write_bytes(shell)
+    (new / "usr/local/sbin/test-shell").chmod(0o755)
+    (new / "etc/systemd/system/test-shell.service").write_text(SHELL_UNIT)
+    (new / "etc/hostname").write_text("machine\n")
+    (new / "etc/hosts").write_text("127.0.0.1 localhost machine\n::1 localhost\n")
+    (new / "etc/machine-id").write_text("")
+    subprocess.run(["systemctl", f"--root={new}", "enable", "--quiet", "test-shell.service"], check=True)
+    new.rename(tree)
+    return tree
+
+
+def make_disk(folder, package):
+    """The same as the file of a disk."""
+    tree = make_tree(folder, package)
+    disk = folder / tree.name.replace("tree", "disk")
+    if disk.exists():
+        return disk
+    for old in folder.glob("disk-*"):
+        old.unlink()
     new = folder / "disk.new"
     with open(new, "wb") as file:
         file.truncate(DISK_BYTES)
-    subprocess.run(["mkfs.ext4", "-q", "-F", "-d", root, new], check=True)
-    shutil.rmtree(root)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-d", tree, new], check=True)
     new.rename(disk)
     return disk

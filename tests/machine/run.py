@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""One server under systemd, as docs/operations.md makes it: the Debian package in a bare Debian 12 with PostgreSQL, on an
-emulated machine with Debian's kernel, from setup to a restart of the machine.
+"""One server under systemd, as docs/operations.md makes it: the Debian package in a bare Debian 12 with PostgreSQL, from setup
+to a restart of the machine: in namespaces of this kernel, or on an emulated machine with Debian's.
 
 usage: tests/machine/run.py BUILD_FOLDER [--keep] [STEP…]
 
-With --keep the machine goes on after the last step, or the one that failed; with STEPs these are done in the machine that goes on.
-The package is that of the commit that is checked out, or CORTANA_MACHINE_PACKAGE. Disk, kernel and package are kept in the
-build folder. Needs root. Prints a line a step, and last "N passed, M failed"; where there is no qemu, or no package to be
-had, it says so and counts nothing."""
+CORTANA_MACHINE says where: namespaces, or emulator; unset, the emulator where namespaces are refused. With --keep the machine
+goes on after the last step, or the one that failed; with STEPs these are done in the machine that goes on. The package is that
+of the commit that is checked out, or CORTANA_MACHINE_PACKAGE. Disk, kernel and package are kept in the build folder. Needs
+root. Prints where it runs, a line a step, and last "N passed, M failed"; what the machine's kernel does not have is not
+counted, and where there is no such machine, or no package to be had, it says so and counts nothing."""
 
 import json
 import os
@@ -22,8 +23,9 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
 import emulated  # noqa: E402
-import root  # noqa: E402
-from server import Failed, Server  # noqa: E402
+from emulator import Emulator  # noqa: E402
+from namespaces import Namespaces  # noqa: E402
+from server import Failed  # noqa: E402
 
 STAGES = ["transcode", "sample", "ocr", "segment-index", "clip-generate", "object-remove", "command", "webhook"]
 UNITS = [*(f"cortana-worker@{stage}" for stage in STAGES), "cortana-scanner", "cortana-scheduler", "cortana-gateway"]
@@ -31,7 +33,12 @@ UNITS = [*(f"cortana-worker@{stage}" for stage in STAGES), "cortana-scanner", "c
 EXPOSURE_MAX = 2.5
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
 KNOWN = "Harbour Master"  # stands in fixtures/subtitles.mp4 from second 3 to 8
+KINDS = {"namespaces": Namespaces, "emulator": Emulator}
 STATES = f"systemctl show --property=Id,ActiveState,NRestarts,MainPID,InvocationID {' '.join(UNITS)}"
+
+
+class NotSeen(Exception):
+    """What a step cannot look at, because the machine's kernel does not have it."""
 
 
 def package_of(folder):
@@ -88,8 +95,10 @@ def wait_ready(server, name):
     assert not server.ask("cortana jobs --status failed --json").strip()
 
 
-def wait_stage(server, stage):
-    server.wait(f"pgrep -f '^[^ ]*{stage}-worker --once'", f"a stage of {stage}; {jobs(server)}")
+def at_stage(server, stage, command):
+    """As soon as a stage is at work: what the command says then."""
+    look = f"pgrep -f '^[^ ]*{stage}-worker --once' >/dev/null"
+    return server.ask(f"timeout {server.SECONDS_MAX} sh -c \"until {look}; do sleep 0.02; done\" && {command}")
 
 
 def jobs(server):
@@ -107,6 +116,10 @@ def hits(server):
 
 
 # ---- steps ---------------------------------------------------------------------------------------
+
+
+def has_controllers(server):
+    return {"pids", "memory"} <= set(server.ask("cat /sys/fs/cgroup/cgroup.controllers").split())
 
 
 def boots(server):
@@ -128,7 +141,8 @@ def sets_up(server):
     held = server.ask("cortana config")
     assert re.search(r"CORTANA_SANDBOX\s+require", held), held
     # One picture size: encoding is most of what a machine like this does.
-    server.ask("echo CORTANA_RENDITIONS=240 >>/etc/cortana/cortana.conf")
+    for setting in ["CORTANA_RENDITIONS=240", *server.SETTINGS]:
+        server.ask(f"echo {setting} >>/etc/cortana/cortana.conf")
 
 
 def starts(server):
@@ -137,9 +151,11 @@ def starts(server):
     answers(server)
     server.wait("test $(cortana workers --json | wc -l) -ge 9 && echo all", "nine workers that say that they are there")
     all_active(server)
-    # All that Linux 6.1 has; "ports" are Landlock's of 6.7.
     said = server.ask("journalctl --boot --unit cortana-worker@transcode --output cat | grep sandbox:")
-    assert "privileges, namespaces, mounts, files, system calls; missing: ports; cgroups of stages" in said, said
+    ports = tuple(map(int, server.ask("uname -r").split(".")[:2])) >= (6, 7)  # Landlock's
+    layers = "privileges, namespaces, mounts, files, system calls" + (", ports" if ports else "; missing: ports")
+    groups = "cgroups of stages" if has_controllers(server) else "no cgroups of stages: pids and memory are not delegated"
+    assert f"sandbox: {layers}; {groups}" in said, said
 
 
 def reads_a_video(server):
@@ -155,6 +171,8 @@ def reads_a_video(server):
 
 def bounds_stages(server):
     """Each stage ran in a group of its own below its worker's, and was bounded there."""
+    if not has_controllers(server):
+        raise NotSeen("this kernel's cgroups of version 2 have no pids and memory")
     seen = {}
     for line in server.ask("cat /run/groups").splitlines():
         words = line.split()
@@ -183,9 +201,9 @@ def cuts_a_clip(server):
 def renews_secrets_at_work(server):
     """Every login that services have gets another password while a stage runs, and every connection is cut. Nothing is
     started anew for it, and no job fails."""
-    put(server, "renewed.mp4")
-    wait_stage(server, "transcode")
     before = states(server)
+    put(server, "renewed.mp4")
+    stage = at_stage(server, "transcode", "pgrep -f '^[^ ]*transcode-worker --once'").split()[0]
     for login, role in (("fleet", "cortana_fleet"), ("upkeep", "cortana_keeper"), ("gateway", "cortana_api")):
         old = server.ask(f"cat /etc/cortana/{login}/DATABASE_URL").strip()
         said = server.ask(documented("cortana setup --yes --renew fleet").replace("fleet", login))
@@ -193,6 +211,7 @@ def renews_secrets_at_work(server):
         assert "password authentication failed" in server.ask(f"psql -d '{old}' -c 'SELECT 1'", check=False)
         server.ask(f"""runuser -u postgres -- psql -Atc "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                        WHERE usename = '{role}'" | grep -vx 0""")
+        assert login != "fleet" or server.ask(f"kill -0 {stage} && echo at work"), "the stage was done before"
     wait_ready(server, "renewed.mp4")
     answers(server)
     all_active(server)
@@ -210,8 +229,7 @@ def restarts_at_work(server):
     """Workers are stopped and killed while their stages run; the video comes through, and no job has failed."""
     for stage, how in (("transcode", "systemctl restart"), ("sample", "systemctl kill --signal=KILL --kill-who=main")):
         put(server, f"{stage}.mp4")
-        wait_stage(server, stage)
-        server.ask(f"{how} cortana-worker@{stage}.service")
+        at_stage(server, stage, f"{how} cortana-worker@{stage}.service")
         wait_ready(server, f"{stage}.mp4")
     assert len({hit["video_id"] for hit in hits(server)}) == 4
     all_active(server)
@@ -265,43 +283,66 @@ STEPS = [boots, installs, sets_up, starts, reads_a_video, bounds_stages, cuts_a_
          upgrades, is_closed, comes_back, stops]
 
 
-def make_video(path):
+def make_video(path, seconds):
+    """Three seconds of the fixture in which one line stands, again and again."""
+    once = path.with_name("once.mp4")
     subprocess.run(["ffmpeg", "-v", "error", "-y", "-ss", "3", "-t", "3", "-i", ROOT / "fixtures/subtitles.mp4", "-c:v", "libx264",
-                    "-preset", "ultrafast", "-an", path], check=True)
+                    "-preset", "ultrafast", "-an", once], check=True)
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-stream_loop", str(seconds // 3 - 1), "-i", once, "-c", "copy", path], check=True)
     return path
 
 
-def machine_of(build):
+def machine_of(kind, build):
     """Boots, with all that the steps need."""
     folder = build / "machine"
     folder.mkdir(parents=True, exist_ok=True)
     package = package_of(folder)
-    return Server.boot(build / "kernel", root.make(folder, package), folder, {
-        "cortana-vision.deb": package, "talk.mp4": make_video(folder / "talk.mp4"), "watch-groups": HERE / "watch-groups"})
+    return kind.boot(build, package, {"cortana-vision.deb": package, "talk.mp4": make_video(folder / "talk.mp4", kind.VIDEO_SECONDS),
+                                      "watch-groups": HERE / "watch-groups"})
+
+
+def find_machine(build, goes_on):
+    """Of the kind that is wanted; else of the first that there is."""
+    wanted = os.environ.get("CORTANA_MACHINE")
+    for name in [wanted] if wanted else KINDS:
+        try:
+            server = KINDS[name](build / "machine") if goes_on else machine_of(KINDS[name], build)
+            print(f"in {KINDS[name].WHERE}", flush=True)
+            return server
+        except (emulated.Unavailable, OSError) as problem:
+            print(f"not in {KINDS[name].WHERE}: {problem}", flush=True)
+    raise emulated.Unavailable("there is none")
+
+
+def do(steps, server):
+    """How many passed, how many failed."""
+    passed = 0
+    for step in steps:
+        began = time.monotonic()
+        try:
+            said = step(server)
+            print(f"{step.__name__}: {time.monotonic() - began:.0f} s{', ' + said if said else ''}", flush=True)
+            passed += 1
+        except NotSeen as problem:
+            print(f"{step.__name__}: not seen, {problem}", flush=True)
+        except (AssertionError, Failed, OSError) as problem:  # what comes after a failed step means nothing
+            print(f"FAILED: {step.__name__}: {problem}")
+            if server.is_on():
+                print(server.ask("journalctl --boot --output short-monotonic --no-hostname | tail -60", check=False))
+            return passed, 1
+    return passed, 0
 
 
 def main():
     build, *words = sys.argv[1:]
-    build = pathlib.Path(build).resolve()
     wanted = [word for word in words if word != "--keep"]
-    steps = [step for step in STEPS if step.__name__ in wanted] if wanted else STEPS
-    passed, failed = 0, 0
     try:
-        server = Server(build / "machine") if wanted else machine_of(build)
+        server = find_machine(pathlib.Path(build).resolve(), bool(wanted))
     except emulated.Unavailable as problem:
         print(f"not tested on a machine: {problem}\n0 passed, 0 failed")
         return 0
     try:
-        for step in steps:
-            began = time.monotonic()
-            said = step(server)
-            print(f"{step.__name__}: {time.monotonic() - began:.0f} s{', ' + said if said else ''}", flush=True)
-            passed += 1
-    except (AssertionError, Failed, OSError) as problem:  # what comes after a failed step means nothing
-        failed += 1
-        print(f"FAILED: {step.__name__}: {problem}")
-        if server.is_on():
-            print(server.ask("journalctl --boot --output short-monotonic --no-hostname | tail -60", check=False))
+        passed, failed = do([step for step in STEPS if step.__name__ in wanted] if wanted else STEPS, server)
     finally:
         if "--keep" not in words:
             server.end()

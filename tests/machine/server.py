@@ -1,30 +1,8 @@
-"""A server: an emulated machine with a disk of its own under systemd, asked by a serial line."""
+"""A server under systemd that is asked by shell commands, wherever it runs."""
 
 import base64
-import os
 import shlex
-import signal
-import socket
-import subprocess
-import tarfile
 import time
-
-import emulated
-
-MEMORY_MIB = 3072
-MODULES = ["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"]
-# Without hardware's help a command takes ten to thirty times as long, and the host has other work as well.
-SECONDS_MAX = 1800
-
-INIT = """#!/bin/busybox sh
-/bin/busybox mount -t proc none /proc
-/bin/busybox mount -t devtmpfs none /dev
-for module in {modules}; do /bin/busybox insmod /modules/$module.ko || /bin/busybox poweroff -f; done
-/bin/busybox mount -t ext4 /dev/vda /new || /bin/busybox poweroff -f
-/bin/busybox umount /proc
-/bin/busybox umount /dev
-exec /bin/busybox switch_root /new /sbin/init
-"""
 
 
 class Failed(Exception):
@@ -32,76 +10,26 @@ class Failed(Exception):
 
 
 class Server:
-    """A machine whose disk forgets at the end what was changed. It is a process of its own: it may outlive this one, and be
-    taken up again by its folder."""
+    """What every kind of machine can do. Its kind says how it boots, is asked (`ask`), restarts and ends, and whether it is on.
+    Its disk forgets at the end what was changed. It is a process of its own: it may outlive this one, and be taken up again by
+    its folder."""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(str(folder / "shell"))
-        self.line = self.socket.makefile("rwb")
+    SECONDS_MAX = 600  # that one command may take, or one wait
+    PAUSE = 0.3  # seconds between two looks of a wait
 
-    @classmethod
-    def boot(cls, kernel, disk, folder, files):
-        """`files` lie in /test, by their names there."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(folder / "files.tar", "w") as archive:
-            for name, path in files.items():
-                archive.add(path, name)
-        release = emulated.unpack(kernel)
-        emulated.first_files(kernel, release, MODULES, INIT)
-        # The disk's flushes cost the host most of its time, and the disk is thrown away.
-        shell = folder / "shell"
-        shell.unlink(missing_ok=True)
-        process = subprocess.Popen(
-            [*emulated.command(kernel, release, MEMORY_MIB),
-             "-drive", f"file={disk},format=raw,if=virtio,snapshot=on,cache=unsafe",
-             "-drive", f"file={folder / 'files.tar'},format=raw,if=virtio,readonly=on",
-             "-display", "none", "-monitor", "none", "-serial", f"file:{folder / 'console.log'}",
-             "-chardev", f"socket,id=shell,path={shell},server=on",
-             "-serial", "chardev:shell", "-pidfile", folder / "pid"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-        while not shell.exists():
-            if process.poll() is not None:
-                raise Failed("the emulator has ended")
-            time.sleep(0.1)
-        server = cls(folder)
-        server.wait_for_shell()
-        server.ask("mkdir -p /test && tar -xf /dev/vdb -C /test")
-        return server
+    def ask(self, command, check=True, timeout=None):
+        """What the shell command prints, on both of its outputs."""
+        raise NotImplementedError
 
     def is_on(self):
-        try:
-            os.kill(int((self.folder / "pid").read_text()), 0)
-            return True
-        except (OSError, ValueError):
-            return False
-
-    def wait_for_shell(self):
-        """From power on, or a restart, to where it can be asked."""
-        self.socket.settimeout(SECONDS_MAX)
-        for line in self.line:
-            if line.strip() == b"ready":
-                return
-        raise Failed("the machine has ended; see console.log")
-
-    def ask(self, command, check=True, timeout=SECONDS_MAX):
-        """What the shell command prints, on both of its outputs."""
-        self.socket.settimeout(timeout)
-        self.line.write(base64.b64encode(command.encode()) + b"\n")
-        self.line.flush()
-        status, _, output = self.line.readline().decode().strip().partition(" ")
-        text = base64.b64decode(output).decode(errors="replace")
-        if check and status != "0":
-            raise Failed(f"{command}: status {status or 'none, the machine has ended'}\n{text[-3000:]}")
-        return text
+        raise NotImplementedError
 
     def bytes_of(self, path):
         return base64.b64decode(self.ask(f"base64 -w0 {shlex.quote(path)}"))
 
-    def wait(self, command, what, timeout=SECONDS_MAX):
+    def wait(self, command, what):
         """Until the command succeeds and prints something; that."""
-        end = time.monotonic() + timeout
+        end = time.monotonic() + self.SECONDS_MAX
         while time.monotonic() < end:
             try:
                 text = self.ask(command).strip()
@@ -110,13 +38,5 @@ class Server:
             except Failed as problem:
                 if not self.is_on():
                     raise problem
-            time.sleep(1)
-        raise Failed(f"waited {timeout} s for {what}: {self.ask(command, check=False)[-1000:]}")
-
-    def restart(self):
-        self.ask("systemctl --no-block reboot")
-        self.wait_for_shell()
-
-    def end(self):
-        if self.is_on():
-            os.kill(int((self.folder / "pid").read_text()), signal.SIGKILL)
+            time.sleep(self.PAUSE)
+        raise Failed(f"waited {self.SECONDS_MAX} s for {what}: {self.ask(command, check=False)[-1000:]}")
