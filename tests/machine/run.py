@@ -307,6 +307,8 @@ def find_machine(build, goes_on):
     for name in [wanted] if wanted else KINDS:
         try:
             server = KINDS[name](build / "machine") if goes_on else machine_of(KINDS[name], build)
+            if goes_on and not server.is_on():
+                raise emulated.Unavailable("no machine goes on there")
             print(f"in {KINDS[name].WHERE}", flush=True)
             return server
         except (emulated.Unavailable, OSError) as problem:
