@@ -146,11 +146,12 @@ def compare_with_sql(gateway, conninfo):
 
 
 def fill_tables(conninfo):
-    """Jobs of one owner's videos, and lines of which every tenth has the words that are asked for."""
+    """Jobs of one owner's videos, one a second, and lines of which every tenth has the words that are asked for."""
     with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
-        cursor.execute("INSERT INTO jobs (job_type, video_id) SELECT 'clip_generate', v.id FROM"
+        cursor.execute("INSERT INTO jobs (job_type, video_id, created_at)"
+                       " SELECT 'clip_generate', v.id, now() - (%s - g) * interval '1 second' FROM"
                        " (SELECT id, row_number() OVER () AS n FROM videos WHERE owner_id = %s) AS v"
-                       " JOIN generate_series(1, %s) AS g ON g %% 5000 = v.n - 1", (OWNER, JOBS))
+                       " JOIN generate_series(1, %s) AS g ON g %% 5000 = v.n - 1 ORDER BY g", (JOBS, OWNER, JOBS))
         for first in range(0, LINES, LINES_OF_A_VIDEO):
             cursor.execute("INSERT INTO videos (owner_id, title) VALUES (%s, 'lines') RETURNING id", (OWNER,))
             lines = [f"line {n} {'the old bridge' if n % 10 == 0 else 'words of a chat'}" for n in range(first, first + LINES_OF_A_VIDEO)]
@@ -158,6 +159,7 @@ def fill_tables(conninfo):
                 {"text": line, "normalized_text": line, "language": "eng", "confidence": 0.9, "t_start": n * 100, "t_end": n * 100 + 900,
                  "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}, "entities": []} for n, line in enumerate(lines)])))
         connection.commit()
+        cursor.execute("SELECT brin_summarize_new_values('jobs_created')")  # as autovacuum does after a while
         cursor.execute("ANALYZE")
 
 
@@ -180,7 +182,7 @@ def compare_with_pgbench(gateway, conninfo, folder):
         report(f"{what}, mean", "ms", statistics.median(ours), statistics.median(peers), "pgbench", 1.43)
 
 
-def answer_times(gateway, path, rate, more):
+def answer_times(gateway, path, rate, **more):
     """How long each of so many requests a second took from the moment at which it was due, in ms; all of them, whatever others take."""
     due = iter([n / rate for n in range(rate * RATE_SECONDS)])
     lock, taken, began = threading.Lock(), [], time.perf_counter() + 0.1
@@ -194,7 +196,7 @@ def answer_times(gateway, path, rate, more):
                 return
             time.sleep(max(0, began + at - time.perf_counter()))
             status = gateway.ask(connection, path, **more)
-            assert status in (200, 304), status
+            assert status == (304 if "If-None-Match" in more else 200), status
             taken.append((time.perf_counter() - began - at) * 1000)
 
     threads = [threading.Thread(target=ask_in_turn) for _ in range(RATE_THREADS)]
@@ -207,20 +209,20 @@ def answer_times(gateway, path, rate, more):
 
 def ask_at_rates(gateway, conninfo):
     with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
-        cursor.execute("SELECT job_id FROM jobs ORDER BY job_id LIMIT 1 OFFSET 1000")
+        cursor.execute("SELECT id FROM jobs ORDER BY id LIMIT 1 OFFSET 500")
         job = cursor.fetchone()[0]
+    operator = {"Authorization": f"Bearer {token({**CLAIMS, 'role': 'service_role'})}"}
     connection = gateway.connect()
-    connection.request("GET", f"/api/v1/jobs/{job}", headers=gateway.headers)
+    connection.request("GET", f"/api/v1/jobs/{job}", headers=operator)
     answer = connection.getresponse()
     answer.read()
-    etag = {"If-None-Match": answer.headers["ETag"]} if answer.headers["ETag"] else {}
     for what, path, rate, goal, more in (
-            (f"a search in {LINES} lines", "/api/v1/search?q=%22old+bridge%22", 20, 50, {}),
-            (f"a rare word in {LINES} lines", f"/api/v1/search?q={LINES - 7}", 100, 50, {}),
-            (f"the newest of {JOBS} jobs", "/api/v1/jobs?limit=50", 200, 15, {}),
-            ("a job", f"/api/v1/jobs/{job}", 200, 10, {}),
-            ("a job that has not changed", f"/api/v1/jobs/{job}", 200, 2, etag)):
-        taken = answer_times(gateway, path, rate, more)
+            (f"a search that hits a tenth of {LINES} lines", "/api/v1/search?q=%22old+bridge%22", 5, 50, {}),
+            (f"a search that hits one of {LINES} lines", f"/api/v1/search?q={LINES - 7}", 20, 50, {}),
+            (f"the newest of {JOBS} jobs, of an operator", "/api/v1/jobs?limit=50", 200, 15, operator),
+            ("a job", f"/api/v1/jobs/{job}", 200, 10, operator),
+            ("a job that has not changed", f"/api/v1/jobs/{job}", 200, 2, {**operator, "If-None-Match": answer.headers["ETag"]})):
+        taken = answer_times(gateway, path, rate, **more)
         cuts = statistics.quantiles(taken, n=100)
         report(f"{what}, {rate} a second, p50", "ms", cuts[49])
         report(f"{what}, {rate} a second, p99", "ms", cuts[98], goal=goal)
