@@ -15,7 +15,7 @@ import numpy
 import pytest
 from media_tools import Stage, probe
 
-CUTS = int(os.environ.get("CORTANA_CLIP_CUTS", "30"))
+CUTS = int(os.environ.get("CORTANA_CLIP_CUTS", "16"))
 SEED = int(os.environ.get("CORTANA_CLIP_SEED", "20261121"))
 FOLDERS = [pathlib.Path(name) for name in os.environ.get("CORTANA_CLIP_FOLDERS", "").split(":") if name]
 SUFFIXES = {".mp4", ".mov", ".mkv", ".webm", ".avi", ".flv", ".3gp", ".ts"}

@@ -39,9 +39,9 @@ def segments(folder, name):
     return [segment for _, some in objects(folder, name) for segment in some]
 
 
-@pytest.mark.parametrize("options", [{"segments": "ts"}, {"segments": "fmp4", "copy": False}, {"segments": "fmp4"}],
-                         ids=["ts", "fmp4", "copied"])
-@pytest.mark.parametrize("seconds, numbers", [(8, ["00000", "00002", "00004"]), (3600, ["00000"])])
+@pytest.mark.parametrize("options, seconds, numbers", [
+    ({"segments": "ts"}, 8, ["00000", "00002", "00004"]), ({"segments": "fmp4", "copy": False}, 8, ["00000", "00002", "00004"]),
+    ({"segments": "fmp4"}, 3600, ["00000"])], ids=["ts", "fmp4", "copied"])
 def test_objects_hold_the_bytes_of_segments(program, tmp_path, source, monkeypatch, options, seconds, numbers):
     plain, expected = transcode(program, tmp_path / "plain", source, **options)
     monkeypatch.setenv(SETTING, str(seconds))
