@@ -198,7 +198,7 @@ def test_every_function_that_writes_is_listed_above(queue):
     """A new function of the queue is either shut to users or known to be harmless."""
     harmless = {"current_team_ids",
                 # read only, under the caller's rights or with their owner and teams as a condition
-                "search_candidates", "search_snippet", "search_segments", "video_export",
+                "search_candidates", "search_snippet", "search_segments", "video_export", "unread_scripts",
                 "export_segments", "export_entities",
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",
                 "schema_state",  # which migrations are in
