@@ -6,9 +6,9 @@
     const ANSWER_MS = 60000; // that an answer of the API may take
     const lists = ['pages', 'states', 'poster'];
     const screens = [ // with the parts that their modules import, also by others
-        [/^\/$/, 'search', ['deletions', 'export', 'facets', 'preview', 'saved', ...lists]],
+        [/^\/$/, 'search', ['deletions', 'export', 'facets', 'preview', 'saved', 'unread', ...lists]],
         [/^\/(videos|upload)$/, 'library', ['bulk', 'choice', 'deletions', 'uploads', 'video-bulk', ...lists]],
-        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', ...lists]],
+        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', 'unread', ...lists]],
         [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'operate', ...lists]],
     ];
     const languages = ['en', 'de'];
