@@ -200,7 +200,7 @@ def check_image(_):
                   " tesseract=$(ls /usr/share/tesseract-ocr/5/tessdata); echo $tesseract")
     lines = look.splitlines()
     assert lines[0] == "10001" and len(lines) == 2, look
-    assert all(f"{language}.traineddata" in lines[1] for language in ("eng", "deu", "fra")), lines[1]
+    assert all(f"{language}.traineddata" in lines[1] for language in ("osd", "eng", "deu", "fra")), lines[1]
     bill = json.loads(podman("run", "--rm", "--network", "none", f"{REPOSITORY}:{OLD}", "cat",
                              "/usr/share/cortana-vision/sbom.spdx.json"))
     installed = podman("run", "--rm", "--network", "none", f"{REPOSITORY}:{OLD}", "dpkg-query", "-W", "-f",
