@@ -49,8 +49,7 @@ def make_programs():
 
 
 def make_beside():
-    """Database and store: built where they are not there yet."""
+    """Database and store of this tree; what has not changed is taken from the layers that are there."""
+    make_base()
     for target, image in BESIDE.items():
-        if not podman("images", "--quiet", image):
-            make_base()
-            build(image, context=ROOT / "install/containers", target=target)
+        build(image, context=ROOT / "install/containers", target=target)
