@@ -406,3 +406,8 @@ struct cv_byte_source {
     int (*read)(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
                 struct cv_error *error);
 };
+
+/* The file `path`. *ret_fd is the caller's to close; the source reads through it at that address, so that both live as
+ * long as each other. */
+CV_MUST_CHECK int cv_file_source_open(const char *path, int *ret_fd,
+                                      struct cv_byte_source *ret_source, struct cv_error *error);

@@ -2,12 +2,8 @@
 
 #include "workers/ocr/models.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <tesseract/capi.h>
-#include <unistd.h>
 
 enum {
     LINES_LEAST = 4,    /* two pages of two lines; a single line is named at random */
@@ -284,30 +280,15 @@ int ocr_unread_name(const char *languages, const struct cv_byte_source *pack, co
     return result ? result : name_scripts(languages, unpacking, is_text, unread, error);
 }
 
-static int read_file(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
-                     struct cv_error *error)
-{
-    ssize_t got = pread(*(const int *)opaque, data, length, (off_t)offset);
-
-    if (got < 0) {
-        return cv_fail_errno(error, errno, "read kept text lines");
-    }
-    *ret_read = (size_t)got;
-    return 0;
-}
-
 int ocr_unread_name_file(const char *languages, const char *path, json_t *unread,
                          struct cv_error *error)
 {
     cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
-    cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
+    cv_auto_fd int fd = -1;
+    struct cv_byte_source source;
 
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        return cv_fail_errno(error, errno, "read %s", path);
-    }
-    struct cv_byte_source source = {&fd, info.st_size, read_file};
-    int result = ocr_unpack_open(&source, &unpacking, error);
+    int result = cv_file_source_open(path, &fd, &source, error);
+    result = result ? result : ocr_unpack_open(&source, &unpacking, error);
     if (result < 0) {
         return result;
     }

@@ -1,9 +1,7 @@
 #include "workers/clip_generate/cut/cut_internal.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     GRID = 4,         /* every fourth pixel of every fourth row is compared */
@@ -11,36 +9,6 @@ enum {
     OFFSET_US = 1000, /* between the ends of sound and picture */
     EDGE = 3600,      /* pictures at either end that are decoded: a minute at 60 a second */
 };
-
-/* ---- a file as a byte source ----------------------------------------------------------------- */
-
-static int read_file(void *opaque, int64_t offset, void *data, size_t length, size_t *ret_read,
-                     struct cv_error *error)
-{
-    const int *file = opaque;
-    ssize_t got = pread(*file, data, length, offset);
-    if (got < 0) {
-        return cv_fail_errno(error, errno, "cannot read the clip");
-    }
-    *ret_read = (size_t)got;
-    return 0;
-}
-
-static int open_file(const char *path, int *ret_file, struct cv_byte_source *ret_source,
-                     struct cv_error *error)
-{
-    struct stat status;
-    *ret_file = open(path, O_RDONLY | O_CLOEXEC);
-    if (*ret_file < 0 || fstat(*ret_file, &status) != 0) {
-        return cv_fail_errno(error, errno, "cannot open %s", path);
-    }
-    *ret_source = (struct cv_byte_source){
-        .opaque = ret_file,
-        .size = status.st_size,
-        .read = read_file,
-    };
-    return 0;
-}
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
@@ -233,7 +201,7 @@ int cv_cut_check(const struct cv_cut_check *check, struct cv_error *error)
 {
     cv_auto_fd int file = -1;
     struct cv_byte_source source;
-    int result = open_file(check->path, &file, &source, error);
+    int result = cv_file_source_open(check->path, &file, &source, error);
     cv_auto(view_deinit) struct view view = {.check = check};
     result = result ? result : open_view(&view, &source, error);
     result = result ? result : look_at_lengths(&view);
