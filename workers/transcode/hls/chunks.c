@@ -123,12 +123,10 @@ static int tell_one(struct cv_ladder *ladder, enum cv_ladder_part part, const ch
 static int tell_object(struct cv_ladder *ladder, size_t rendition, int64_t object,
                        struct cv_error *error)
 {
-    char name[CV_LADDER_NAME_SIZE];
+    char name[CV_LADDER_NAME_SIZE], file[CV_PLAYLIST_OBJECT_NAME_SIZE];
     struct cv_playlist_names names = cv_ladder_names(ladder, rendition, name);
-    cv_auto_free char *file = NULL;
-    int result =
-        cv_format(&file, error, "segment_%s_%05" PRId64 ".%s", names.name, object, names.extension);
-    return result ? result : tell_one(ladder, CV_LADDER_STREAM, file, error);
+    cv_playlist_object_name(&names, object, file);
+    return tell_one(ladder, CV_LADDER_STREAM, file, error);
 }
 
 /* A segment follows the one before it: numbers are those of the grid, and no time is left out. `before`: segments of

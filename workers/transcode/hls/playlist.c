@@ -216,11 +216,19 @@ static double seconds(int64_t ticks)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+void cv_playlist_object_name(const struct cv_playlist_names *names, int64_t object,
+                             char name[CV_PLAYLIST_OBJECT_NAME_SIZE])
+{
+    (void)snprintf(name, CV_PLAYLIST_OBJECT_NAME_SIZE, "segment_%s_%05" PRId64 ".%s", names->name,
+                   object, names->extension);
+}
+
 static void object_name(struct cv_buffer *text, const struct cv_playlist_names *names,
                         const struct cv_segment *segment)
 {
-    cv_buffer_printf(text, "segment_%s_%05" PRId64 ".%s\n", names->name, segment->object,
-                     names->extension);
+    char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
+    cv_playlist_object_name(names, segment->object, name);
+    cv_buffer_printf(text, "%s\n", name);
 }
 
 static void byte_range(struct cv_buffer *text, int64_t size, int64_t offset)

@@ -64,6 +64,12 @@ struct cv_playlist_names {
     bool has_map;          /* init_NAME.mp4 goes before every segment */
 };
 
+enum { CV_PLAYLIST_OBJECT_NAME_SIZE = 64 };
+
+/* What the object of that number is called. */
+void cv_playlist_object_name(const struct cv_playlist_names *names, int64_t object,
+                             char name[CV_PLAYLIST_OBJECT_NAME_SIZE]);
+
 /* A media playlist; `ended` false: more segments follow. Segments that share an object are told by byte ranges.
  * free() the text. */
 CV_MUST_CHECK int cv_playlist_media(const struct cv_segment_list *list,

@@ -104,12 +104,19 @@ void cv_segments_free(struct cv_segments *segments)
 
 /* ---- one segment ----------------------------------------------------------------------------- */
 
-static int file_name(const struct cv_segments *segments, int64_t number, bool whole_path,
-                     char **ret_name, struct cv_error *error)
+static void file_name(const struct cv_segments *segments, int64_t number,
+                      char name[CV_PLAYLIST_OBJECT_NAME_SIZE])
 {
-    return cv_format(ret_name, error, "%s%ssegment_%s_%05" PRId64 ".%s",
-                     whole_path ? cv_files_directory(segments->files) : "", whole_path ? "/" : "",
-                     segments->name, number, segments->type->extension);
+    struct cv_playlist_names names = cv_segments_names(segments);
+    cv_playlist_object_name(&names, number, name);
+}
+
+static int file_path(const struct cv_segments *segments, int64_t number, char **ret_path,
+                     struct cv_error *error)
+{
+    char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
+    file_name(segments, number, name);
+    return cv_format(ret_path, error, "%s/%s", cv_files_directory(segments->files), name);
 }
 
 /* Where the bytes of a segment that begins at `start` go: behind the segment before, or into an object of its own. */
@@ -130,7 +137,7 @@ static void place(const struct cv_segments *segments, int64_t start, struct cv_s
 static int begin(struct cv_segments *segments, int64_t start, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    int result = file_name(segments, cv_segment_number(start), true, &path, error);
+    int result = file_path(segments, cv_segment_number(start), &path, error);
     result = result ? result : segments->type->begin(segments->writer, path, error);
     if (result == 0) {
         segments->is_open = true;
@@ -171,8 +178,8 @@ static int join(const struct cv_segments *segments, const struct cv_segment *seg
     }
     cv_auto_free char *path = NULL;
     cv_auto_free char *own_path = NULL;
-    int result = file_name(segments, segment->object, true, &path, error);
-    result = result ? result : file_name(segments, number, true, &own_path, error);
+    int result = file_path(segments, segment->object, &path, error);
+    result = result ? result : file_path(segments, number, &own_path, error);
     return result ? result : append_file(path, own_path, error);
 }
 
@@ -210,11 +217,10 @@ static int announce(struct cv_segments *segments, struct cv_error *error)
         while (end < list->count && list->segments[end].object == object) {
             end++;
         }
-        cv_auto_free char *name = NULL;
-        result = file_name(segments, object, false, &name, error);
-        result = result ? result
-                        : cv_files_add(segments->files, CV_LADDER_STREAM, name,
-                                       segments->type->content_type, error);
+        char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
+        file_name(segments, object, name);
+        result = cv_files_add(segments->files, CV_LADDER_STREAM, name, segments->type->content_type,
+                              error);
         (void)pthread_mutex_lock(&segments->lock);
         segments->announced = result == 0 ? end : segments->announced;
         (void)pthread_mutex_unlock(&segments->lock);

@@ -275,6 +275,9 @@ void cv_hls_tell(struct cv_hls_checker *checker, const char *where, const char *
 
 static int note(struct cv_hls_checker *checker, const char *key, struct cv_error *error)
 {
+    if (checker->named_count > 0 && strcmp(checker->named[checker->named_count - 1], key) == 0) {
+        return 0; /* the next range of one object */
+    }
     if (checker->named_count == checker->named_capacity) {
         size_t capacity = checker->named_capacity ? 2 * checker->named_capacity : 256;
         char **more = reallocarray(checker->named, capacity, sizeof(*more));
@@ -289,20 +292,24 @@ static int note(struct cv_hls_checker *checker, const char *key, struct cv_error
     return result;
 }
 
-int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *name,
-               void **ret_data, size_t *ret_size, struct cv_error *error)
+/* The key of an object that is named; free() it. */
+static int key_of(struct cv_hls_checker *checker, const char *prefix, const char *name,
+                  char **ret_key, struct cv_error *error)
 {
     if (cv_cancel_level(checker->cancel) >= CV_CANCEL_ABORT) {
         return cv_fail(error, CV_ERROR_CANCELED, "stopped while checking");
     }
+    int result = cv_format(ret_key, error, "%s%s", prefix, name);
+    result = result ? result : note(checker, *ret_key, error);
+    return result ? result : cv_store_check_key(*ret_key, error);
+}
+
+int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *name,
+               void **ret_data, size_t *ret_size, struct cv_error *error)
+{
     cv_auto_free char *key = NULL;
-    int result = cv_format(&key, error, "%s%s", prefix, name);
-    result = result ? result : note(checker, key, error);
-    if (result != 0) {
-        return result;
-    }
     *ret_data = NULL;
-    result = cv_store_check_key(key, error);
+    int result = key_of(checker, prefix, name, &key, error);
     result =
         result ? result : cv_store_get(checker->store, key, OBJECT_MAX, ret_data, ret_size, error);
     if (result == CV_STORE_NOT_FOUND) {
@@ -321,9 +328,7 @@ int cv_hls_get_range(struct cv_hls_checker *checker, const struct cv_hls_entry *
         return 0;
     }
     cv_auto_free char *key = NULL;
-    int result = cv_format(&key, error, "%s%s", checker->stream_prefix, entry->name);
-    result = result ? result : note(checker, key, error);
-    result = result ? result : cv_store_check_key(key, error);
+    int result = key_of(checker, checker->stream_prefix, entry->name, &key, error);
     cv_auto_free void *data = result == 0 ? malloc((size_t)entry->size) : NULL;
     if (result == 0 && !data) {
         result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a range");

@@ -518,6 +518,11 @@ static int check_range(struct cv_hls_checker *checker, const struct cv_hls_entry
                        const char *name, const struct cv_hls_rendition *rendition, int64_t key,
                        struct cv_error *error)
 {
+    enum { RANGE_MAX = 64 << 20 }; /* a key frame of any picture that is let in */
+    if (entry->size > RANGE_MAX) {
+        cv_hls_tell(checker, name, "an entry for %s without a usable range", entry->name);
+        return 0;
+    }
     cv_auto_free void *data = NULL;
     int result = cv_hls_get_range(checker, entry, &data, error);
     if (result != 0 || !data) {
