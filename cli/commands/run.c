@@ -316,7 +316,7 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
     int result = cv_db_run(call->session.db, &rows, error,
                            "SELECT v.status, v.status = 'ready' AS ready, (SELECT count(*)"
                            " FROM segments s WHERE s.video_id = v.id) AS texts,"
-                           " u.unread FROM videos v, unread_scripts(v.id) AS u"
+                           " u.unread FROM videos v, unread_scripts(ARRAY[v.id]) AS u"
                            " WHERE v.id = $1::uuid",
                            video->id);
     if (result || cv_db_rows(rows) == 0) {

@@ -166,14 +166,14 @@ GRANT SELECT ON unread_lines TO authenticated;
 GRANT ALL ON unread_lines TO service_role;
 
 -- In FROM it becomes a part of the query: a list of videos does not begin a query for each.
-CREATE FUNCTION cortana.unread_scripts(p_video_id uuid) RETURNS TABLE (unread jsonb)
+CREATE FUNCTION cortana.unread_scripts(p_videos uuid[]) RETURNS TABLE (unread jsonb)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT coalesce(jsonb_agg(jsonb_build_object('script', u.script, 'lines', u.lines) ORDER BY u.lines DESC, u.script), '[]')
-    FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l WHERE l.video_id = p_video_id GROUP BY l.script) AS u;
+    FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l WHERE l.video_id = ANY (p_videos) GROUP BY l.script) AS u;
 END;
 COMMENT ON FUNCTION cortana.unread_scripts IS
-    'The scripts of a video that no model has read, as one row: [{"script", "lines"}], the one with the most lines first.';
+    'The scripts of videos that no model has read, as one row: [{"script", "lines"}], the one with the most lines first.';
 
 CREATE TABLE kept_frames (
     video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,

@@ -190,7 +190,7 @@ BEGIN
                            coalesce((p ->> 'after')::timestamptz, '-infinity'),
                            coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
                            coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'), wanted + 1) AS v,
-         unread_scripts(v.id) AS u;
+         unread_scripts(ARRAY[v.id]) AS u;
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
@@ -207,7 +207,7 @@ BEGIN
     IF video.id IS NULL THEN
         RETURN api.not_found();
     END IF;
-    RETURN api.versioned(api.video_object(video, (SELECT u.unread FROM unread_scripts(video.id) AS u)));
+    RETURN api.versioned(api.video_object(video, (SELECT u.unread FROM unread_scripts(ARRAY[video.id]) AS u)));
 END
 $$;
 COMMENT ON FUNCTION api.video IS 'GET /videos/{id}.';
@@ -596,7 +596,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT jsonb_build_object(
-               'video', (SELECT api.video_object(v, u.unread) FROM videos v, unread_scripts(v.id) AS u WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
+               'video', (SELECT api.video_object(v, u.unread) FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
                'items', (SELECT jsonb_agg(api.hit_object(h, p_terms) ORDER BY h.n) FROM unnest(p_hits) AS h
                          WHERE h.n = ANY (g.places[:3]))),
            jsonb_build_array(g.n, g.video_id)
@@ -633,13 +633,10 @@ CREATE FUNCTION api.unread_among(p_video uuid) RETURNS jsonb
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT coalesce(jsonb_agg(jsonb_build_object('script', u.script, 'lines', u.lines) ORDER BY u.lines DESC, u.script), '[]')
-    FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l
-          WHERE l.video_id IN (
-              SELECT p_video UNION ALL
-              SELECT v.id FROM api.newest_videos(NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
-              WHERE p_video IS NULL)
-          GROUP BY l.script) AS u
+    SELECT u.unread FROM unread_scripts(
+        CASE WHEN p_video IS NOT NULL THEN ARRAY[p_video]
+             ELSE ARRAY(SELECT v.id FROM api.newest_videos(
+                 NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v) END) AS u
 $$;
 COMMENT ON FUNCTION api.unread_among IS
     'The scripts that no model has read in a video, or where p_video is null in the caller''s newest 500, with their lines.';

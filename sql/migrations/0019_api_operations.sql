@@ -122,7 +122,7 @@ BEGIN
                'job', e.job_id, 'video', e.video_id, 'run', coalesce(r.id, j.run_id),
                'owner', coalesce(v.owner_id, j.tenant_id, r.tenant_id), 'team', v.team_id,
                'data', CASE WHEN j.id IS NOT NULL THEN api.job_object(j) WHEN r.id IS NOT NULL THEN api.run_object(r)
-                            WHEN v.id IS NOT NULL THEN api.video_object(v, (SELECT u.unread FROM unread_scripts(v.id) AS u))
+                            WHEN v.id IS NOT NULL THEN api.video_object(v, (SELECT u.unread FROM unread_scripts(ARRAY[v.id]) AS u))
                             ELSE jsonb_build_object('id', coalesce(e.job_id, e.video_id), 'status', 'gone') END)
                ORDER BY e.x, e.id)
     INTO found

@@ -13,7 +13,7 @@ from local_installation import finish, start
 from PIL import Image, ImageDraw, ImageFont
 from pipeline import Pipeline
 from test_ocr import FONT, Ocr, texts
-from test_run import ask, read_until
+from test_run import ask, data, read_until  # noqa: F401
 from workers import wait_until
 
 MODELS = pathlib.Path("/usr/share/tesseract-ocr/5/tessdata")
@@ -45,17 +45,6 @@ def draw(ocr, lines):
 @pytest.fixture
 def ocr(program, tmp_path):
     return Ocr(program("ocr-worker"), tmp_path)
-
-
-def page_of(ocr, fixtures_dir, names):
-    """A page of the fixtures in this script, with lines enough."""
-    pages = [Image.open(fixtures_dir / "scripts" / f"{name}.png").convert("RGB") for name in names]
-    page = Image.new("RGB", (max(one.width for one in pages), sum(one.height for one in pages)), "white")
-    for i, one in enumerate(pages):
-        page.paste(one, (0, sum(above.height for above in pages[:i])))
-    data = io.BytesIO()
-    page.save(data, "JPEG", quality=90)
-    return ocr.put(0, data.getvalue())
 
 
 @pytest.mark.parametrize("lines,script", [(RUSSIAN, "Cyrillic"), (GREEK, "Greek")])
@@ -127,7 +116,7 @@ def test_parts_add_up_and_another_run_takes_their_place(pipeline, tmp_path):
     assert pipeline.wait(video) == "ready", pipeline.failures()
     many = parts()
     assert len(many) > 1 and {script for _, script, _ in many} == {"Cyrillic"} and many[0][0] != many[1][0], many
-    assert pipeline.query("SELECT unread_scripts(%s)", video) == [([{"script": "Cyrillic", "lines": sum(row[2] for row in many)}],)]
+    assert pipeline.query("SELECT unread_scripts(ARRAY[%s]::uuid[])", video) == [([{"script": "Cyrillic", "lines": sum(row[2] for row in many)}],)]
 
     pipeline.query("SELECT start_run('video_text', '{\"part_seconds\": 0}', %s)", video)
     pipeline.query("UPDATE videos SET status = 'new' WHERE id = %s", video)
@@ -141,15 +130,6 @@ def test_parts_add_up_and_another_run_takes_their_place(pipeline, tmp_path):
 
 
 # ---- where a user sees it --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def data():
-    # Where the database's user can get to, which pytest's own directories are not.
-    path = pathlib.Path(tempfile.mkdtemp(prefix="cv-unread-", dir="/tmp"))
-    path.chmod(0o755)
-    yield path / "data"
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def film(folder, lines):
