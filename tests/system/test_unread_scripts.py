@@ -5,7 +5,6 @@ import json
 import pathlib
 import shutil
 import subprocess
-import tempfile
 import urllib.parse
 
 import pytest
@@ -13,7 +12,7 @@ from local_installation import finish, start
 from PIL import Image, ImageDraw, ImageFont
 from pipeline import Pipeline
 from test_ocr import FONT, Ocr, texts
-from test_run import ask, data, read_until  # noqa: F401
+from test_run import ask, data, read_until  # noqa: F401 (a fixture)
 from workers import wait_until
 
 MODELS = pathlib.Path("/usr/share/tesseract-ocr/5/tessdata")
@@ -37,9 +36,9 @@ def picture_of(lines):
 
 
 def draw(ocr, lines):
-    data = io.BytesIO()
-    picture_of(lines).save(data, "JPEG", quality=90)
-    return ocr.put(0, data.getvalue())
+    jpeg = io.BytesIO()
+    picture_of(lines).save(jpeg, "JPEG", quality=90)
+    return ocr.put(0, jpeg.getvalue())
 
 
 @pytest.fixture
@@ -139,7 +138,7 @@ def film(folder, lines):
     return folder / "film.mp4"
 
 
-def test_everybody_is_told_which_package_reads_it(program, data, tmp_path):
+def test_everybody_is_told_which_package_reads_it(program, data, tmp_path):  # noqa: F811
     told = "apt-get install tesseract-ocr-script-cyrl, then cortana reindex --languages eng+script/Cyrillic"
     path = film(tmp_path, RUSSIAN)
     code, output, errors = finish(start(program, data, "run", path, "--languages", "eng", "--text-only", "--no-page"))
