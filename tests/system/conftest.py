@@ -118,6 +118,16 @@ class Cluster:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "programs: runs programs of the build, set for every test that asks for `program`")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "program" in item.fixturenames:
+            item.add_marker(pytest.mark.programs)
+
+
 def run_sql(cluster, statement, database="postgres"):
     connection = cluster.connect(database)
     try:
