@@ -1,11 +1,12 @@
-/* What every other folder stands on: errors, locals that clean themselves up, cancellation, logs,
+/* The foundation of all other folders: errors, locals that clean themselves up, cancellation, logs,
  * configuration, text buffers, JSON, time, and the byte source that lets media read from any store.
  *
  * Conventions of the whole tree
  *
  *   Return values  0 is success. A negative value is a failure: `error` says what happened, and the
- *                  value is passed up unchanged. A positive value is a named outcome of that very
- *                  function (CV_STORE_NOT_FOUND, CV_LEASE_LOST); its direct caller handles it.
+ *                  value is passed up unchanged. A positive value is a named outcome that is
+ *                  specific to the function (CV_STORE_NOT_FOUND, CV_LEASE_LOST); the direct caller
+ *                  handles it.
  *   Errors         The last parameter is `struct cv_error *error`, never NULL. It is written only
  *                  on failure.
  *   Results        Parameters named `ret_…` are written only on success.
@@ -39,8 +40,8 @@ enum cv_verdict {
     CV_VERDICT_STOP,      /* this installation cannot work: a daemon exits, a worker waits */
 };
 
-/* Every kind of failure the system tells apart. The name and the verdict of each stand in one table
- * in error.c; the names are what people see in a failed job (`error.type`). */
+/* All kinds of failure. error.c has one table with the name and the verdict of each. The names are
+ * what people see in a failed job (`error.type`). */
 enum cv_error_type {
     CV_ERROR_INTERNAL,
     CV_ERROR_INVALID_PAYLOAD,
@@ -80,7 +81,7 @@ struct cv_error {
     enum cv_error_type type;
     enum cv_verdict verdict;
     bool environment;       /* see cv_error_suspect_environment */
-    int64_t retry_after_ms; /* the other side's wish: not before; 0: none */
+    int64_t retry_after_ms; /* how long the server asks to wait before a retry; 0: it does not */
     char message[768];
 };
 
@@ -98,15 +99,15 @@ CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char
     CV_PRINTF(3, 4);
 
 #ifdef __clang_analyzer__
-/* It reads one file at a time, and would go on behind a failure as if there were none. */
+/* The analyzer reads one file at a time, and would otherwise assume that cv_fail may return 0. */
 #define cv_fail(...) (cv_fail(__VA_ARGS__), -1)
 #define cv_fail_errno(...) (cv_fail_errno(__VA_ARGS__), -1)
 #endif
 
-/* Says of a failure that what the work stands on refused (a store, a disk, a key, a clock), and not
- * the work itself. The verdict becomes CV_VERDICT_RETRY. It is a suspicion, because whoever raises an
- * error may be wrong or may lie: a worker looks at its store and disks by itself before it gives a
- * job back without counting the attempt. */
+/* Marks a failure as one of the environment: a store, a disk, a key or a clock refused, not the
+ * work itself. The verdict becomes CV_VERDICT_RETRY. The mark is a suspicion, because whoever
+ * raises an error may be wrong or may lie: a worker checks its store and disks itself before it
+ * releases a job without counting the attempt. */
 void cv_error_suspect_environment(struct cv_error *error);
 
 /* "InvalidPayload", "S3ObjectNotFound", …: static text, never NULL. */
@@ -129,8 +130,8 @@ enum cv_exit {
 
 /* ---- locals that clean themselves up --------------------------------------------------------- */
 
-/* CV_DEFINE_CLEANUP(struct x *, x_free) makes the destructor that `cv_auto(x_free) struct x *x`
- * runs when x goes out of scope and is not zero. errno survives it. */
+/* CV_DEFINE_CLEANUP(struct x *, x_free) defines the destructor for `cv_auto(x_free) struct x *x`.
+ * It runs when x goes out of scope and is not zero, and keeps errno. */
 #define CV_DEFINE_CLEANUP(type, function)                                         \
     __attribute__((unused)) static inline void function##_cleanup(type *cv_local) \
     {                                                                             \
@@ -141,7 +142,7 @@ enum cv_exit {
         }                                                                         \
     }
 
-/* The same for values in the caller's memory and for destructors that take the address. */
+/* The same for values in the caller's memory and for destructors that take the value's address. */
 #define CV_DEFINE_CLEANUP_ADDRESS(type, function)                                 \
     __attribute__((unused)) static inline void function##_cleanup(type *cv_local) \
     {                                                                             \
@@ -152,7 +153,7 @@ enum cv_exit {
 
 #define cv_auto(function) __attribute__((cleanup(function##_cleanup), unused))
 
-/* Hands a pointer over: yields it and leaves NULL behind. */
+/* Gives ownership away: yields the pointer and sets the variable to NULL. */
 #define cv_take(pointer)                             \
     __extension__({                                  \
         __typeof__(pointer) *cv_source = &(pointer); \
@@ -187,7 +188,7 @@ static inline int cv_take_fd(int *fd)
     return value;
 }
 
-/* Writes all of `length` bytes; a signal does not end it. 0, or -1 and errno. */
+/* Writes all `length` bytes, also when a signal interrupts the write. 0, or -1 and errno. */
 int cv_write_all(int fd, const void *data, size_t length);
 
 static inline void cv_fclose_cleanup(FILE **file)
@@ -200,11 +201,12 @@ static inline void cv_fclose_cleanup(FILE **file)
 }
 #define cv_auto_file __attribute__((cleanup(cv_fclose_cleanup), unused))
 
-/* Every JSON value that a local owns: cv_auto(json_decref) json_t *value = …; */
+/* For locals that own a JSON value: cv_auto(json_decref) json_t *value = …; */
 CV_DEFINE_CLEANUP(json_t *, json_decref)
 
-/* Text that may hold any bytes (what a program prints, a decoder's words about a hostile file) as a JSON
- * string: where it is not UTF-8, every byte above 0x7f becomes '?'. NULL: out of memory. */
+/* Makes a JSON string from text that may contain any bytes (output of a program, a decoder's
+ * message about a hostile file): if it is not UTF-8, every byte above 0x7f becomes '?'. NULL: out
+ * of memory. */
 json_t *cv_json_text(const char *text);
 
 /* ---- cancellation ---------------------------------------------------------------------------- */
@@ -216,8 +218,8 @@ enum cv_cancel_level {
     CV_CANCEL_ABORT, /* stop now, give back what is not finished */
 };
 
-/* A request to stop, as an object: a level to look at and a descriptor to wait on. All functions
- * are thread-safe; cv_cancel_request is async-signal-safe too. */
+/* A request to stop: a level to read and a descriptor to wait for. All functions are thread-safe;
+ * cv_cancel_request is async-signal-safe, too. */
 struct cv_cancel;
 
 CV_MUST_CHECK int cv_cancel_new(struct cv_cancel **ret_cancel, struct cv_error *error);
@@ -227,17 +229,18 @@ CV_DEFINE_CLEANUP(struct cv_cancel *, cv_cancel_free)
 /* Raises the level; a lower or equal level changes nothing. */
 void cv_cancel_request(struct cv_cancel *cancel, enum cv_cancel_level level);
 
-/* NULL is never cancelled. */
+/* The current level; CV_CANCEL_NONE for NULL. */
 enum cv_cancel_level cv_cancel_level(const struct cv_cancel *cancel);
 
-/* Becomes readable with the first request and stays so; owned by `cancel`. */
+/* A descriptor that becomes readable with the first request and stays readable; owned by `cancel`.
+ */
 int cv_cancel_fd(const struct cv_cancel *cancel);
 
 /* ---- log ------------------------------------------------------------------------------------- */
 
 enum cv_log_level { CV_LOG_DEBUG, CV_LOG_INFO, CV_LOG_WARN, CV_LOG_ERROR };
 
-/* What every line of this process carries until it is changed; NULL members are left out. */
+/* What every log line of this process contains until it is changed. NULL members are left out. */
 struct cv_log_context {
     const char *worker_id;
     const char *job_type;
@@ -251,40 +254,44 @@ struct cv_log_context {
 /* Lines below `level` are dropped; default CV_LOG_INFO, or LOG_LEVEL (debug, info, warn, error). */
 void cv_log_set_level(enum cv_log_level level);
 
-/* Keeps copies of the strings, for the lines of this thread alone. */
+/* Sets the context of the lines of the calling thread. Copies the strings. */
 void cv_log_set_context(const struct cv_log_context *context);
 
 /* One JSON object on one line of standard error: ts, level, message and the context; one write(2),
  * so that lines of several processes do not mix. Secrets are redacted (cv_redact). Thread-safe. */
 void cv_log(enum cv_log_level level, const char *format, ...) CV_PRINTF(2, 3);
 
-/* Logs a failure once, at the top: "<what>: <message>", with error_type. */
+/* Logs a failure: "<what>: <message>", with error_type. Called once per failure, by the function
+ * that handles it. */
 void cv_log_error(const struct cv_error *error, const char *what);
 
-/* Writes another process' log line, an object, under this one's context: whose line it is, it does not say itself. */
+/* Writes a log line of another process (a JSON object) under this process' context. Members of the
+ * line that name a worker, job, video or tenant are replaced, so that the other process cannot
+ * write in another job's name. */
 void cv_log_pass_on(json_t *line);
 
 /* ---- secrets --------------------------------------------------------------------------------- */
 
-/* Replaces every secret in `text` by '*', a byte for a byte. Known secrets are: what is assigned to a
- * name such as password, token, secret, authorization, cookie or signature, be it in JSON, in a
- * header, in XML, in a URL's query, in libpq's form, or as an option's value (`--password x`); the
- * password in a URL; bearer tokens and JWTs; private keys; and keys that say by their beginning whose
- * they are (AWS, GitHub, webhooks, …). A text that was redacted stays as it is when it is redacted
- * again. Everything that people see passes here: logs, tails, messages, payloads, results. */
+/* Replaces every secret in `text` by '*', one per byte. Secrets are: values assigned to names such
+ * as password, token, secret, authorization, cookie or signature, in JSON, in a header, in XML, in
+ * the query of a URL, in libpq's form, or as the value of an option (`--password x`); the password
+ * in a URL; bearer tokens and JWTs; private keys; and keys with a well-known prefix (AWS, GitHub,
+ * webhooks, …). Redacting a redacted text changes nothing. Everything that people see passes this
+ * function: logs, tails of output, messages, payloads, results. */
 void cv_redact(char *text);
 
-/* A copy of a JSON value in which members with such names are "***" (but for null, true and false), as
- * is what follows a list's "--password", and every other string has passed cv_redact. */
+/* A copy of a JSON value without secrets. Members with such names are "***" (except null, true and
+ * false), and so is the element after "--password" in a list. All other strings have passed
+ * cv_redact. */
 CV_MUST_CHECK int cv_redacted_json(const json_t *value, json_t **ret_value, struct cv_error *error);
 
-/* The same for text that may be JSON (an object or a list) or not; free(*ret_text). */
+/* The same for text that may or may not be a JSON object or list; free(*ret_text). */
 CV_MUST_CHECK int cv_redacted_text(const char *text, char **ret_text, struct cv_error *error);
 
 /* ---- text buffers ---------------------------------------------------------------------------- */
 
-/* Growing text, always NUL-terminated once something was appended. A failed allocation is
- * remembered in `failed` and later appends do nothing, so that callers check once, at the end. */
+/* Growing text, NUL-terminated as soon as something was appended. After a failed allocation
+ * `failed` is true and appends do nothing, so that callers check once, at the end. */
 struct cv_buffer {
     char *data;
     size_t length;
@@ -304,10 +311,10 @@ void cv_buffer_append(struct cv_buffer *buffer, const void *data, size_t length)
 void cv_buffer_text(struct cv_buffer *buffer, const char *text);
 void cv_buffer_printf(struct cv_buffer *buffer, const char *format, ...) CV_PRINTF(2, 3);
 
-/* Empties it, keeps the memory. */
+/* Empties the buffer and keeps its memory. */
 void cv_buffer_clear(struct cv_buffer *buffer);
 
-/* Hands the text over to the caller (free() it), or raises CV_ERROR_OUT_OF_MEMORY. Never NULL on
+/* Gives the text to the caller (free() it), or fails with CV_ERROR_OUT_OF_MEMORY. Never NULL on
  * success: an empty buffer yields "". */
 CV_MUST_CHECK int cv_buffer_take(struct cv_buffer *buffer, char **ret_text, struct cv_error *error);
 
@@ -327,11 +334,11 @@ int64_t cv_wall_ms(void);
 #define CV_TIMESTAMP_SIZE 32
 char *cv_format_timestamp(int64_t wall_ms, char text[CV_TIMESTAMP_SIZE]);
 
-/* Whole decimal text to a number within [low, high]. */
+/* Parses a decimal number within [low, high]. False when `text` contains anything else. */
 CV_MUST_CHECK bool cv_parse_int(const char *text, int64_t low, int64_t high, int64_t *ret_value);
 CV_MUST_CHECK bool cv_parse_double(const char *text, double low, double high, double *ret_value);
 
-/* A lower- or upper-case UUID in the usual 8-4-4-4-12 form. */
+/* Whether `text` is a UUID in the usual 8-4-4-4-12 form, in lower or upper case. */
 bool cv_is_uuid(const char *text);
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -339,35 +346,40 @@ bool cv_is_uuid(const char *text);
 /* The variable's value, or `fallback` when it is unset or empty. Borrowed from the environment. */
 const char *cv_env(const char *name, const char *fallback);
 
-/* A number within [low, high] from the environment; an unreadable value is
- * CV_ERROR_CONFIGURATION. */
+/* Reads a number within [low, high] from the environment; `fallback` when the variable is unset or
+ * empty. CV_ERROR_CONFIGURATION when the value is no such number. */
 CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high,
                              int64_t *ret_value, struct cv_error *error);
 
-/* Completes the environment, before there are threads: with secrets from files (NAME_FILE, or NAME in systemd's
- * CREDENTIALS_DIRECTORY), then with the file CORTANA_CONFIG, or /etc/cortana/cortana.conf where that is there. What the
- * environment says goes before. CORTANA_CONFIG is empty afterwards, and an empty one loads nothing: programs that are
- * started by this one have what it gives them. CV_ERROR_CONFIGURATION names file and line. */
+/* Adds settings to the environment; called before the process has threads. First secrets from
+ * files (NAME_FILE, or the file NAME in systemd's CREDENTIALS_DIRECTORY), then the settings file:
+ * CORTANA_CONFIG, or /etc/cortana/cortana.conf if it exists. Variables that are already set stay.
+ * Afterwards CORTANA_CONFIG is empty, so that programs started by this one use the environment
+ * that they inherit and load no file. CV_ERROR_CONFIGURATION names file and line. */
 CV_MUST_CHECK int cv_settings_load(struct cv_error *error);
 
-/* A copy of the variable's value, or NULL when it is unset or empty. A secret that came from a file is read there anew, so
- * that whoever needs it next has the one that holds now; where that cannot be, what was read last. Any thread. */
+/* A copy of the variable's value (free() it), or NULL when it is unset or empty. A secret from a
+ * file is read again, so that the caller gets its current value; if the file cannot be read, the
+ * value read last. Any thread. */
 CV_MUST_CHECK int cv_setting_read(const char *name, char **ret_value, struct cv_error *error);
 
-/* Whether it came from a file. */
+/* Whether the variable's value came from a file of its own, which cv_setting_read reads again. */
 bool cv_setting_has_file(const char *name);
 
-/* Where the value of a variable comes from, for people; NULL: it is not set. Valid until the process ends. */
+/* Where the value of a variable comes from, as text for people; NULL when it is not set. Valid
+ * until the process ends. */
 const char *cv_setting_source(const char *name);
 
-/* Whether the value is nobody's to see. */
+/* Whether the variable is a secret, whose value must not be shown. */
 bool cv_setting_is_secret(const char *name);
 
-/* Calls `tell` for the name of every variable that a file may set, set or not. */
+/* Calls `tell` with the name of every variable that a settings file may set, whether or not it is
+ * set. */
 void cv_settings_each(void (*tell)(void *opaque, const char *name), void *opaque);
 
-/* One long option of a daemon. Exactly one of the pointers is set: a flag takes no value and becomes
- * true; the others are written when the option is given, numbers only within [least, most]. */
+/* One long option of a daemon. Exactly one of the pointers is set. A flag takes no value and
+ * becomes true. The others are written when the option is given, numbers only within [least,
+ * most]. */
 struct cv_option {
     const char *name; /* without its dashes */
     bool *flag;
@@ -375,7 +387,7 @@ struct cv_option {
     int64_t *integer;
     double *decimal;
     double least, most;
-    const char *variable; /* of a text: what it is when the option is not given and this is set */
+    const char *variable; /* of a text: the environment variable used without the option */
 };
 
 struct cv_program {
@@ -385,20 +397,20 @@ struct cv_program {
     size_t option_count; /* at most 24 */
 };
 
-/* Reads a command line of long options and then the settings (cv_settings_load); --help and --version are answered
- * here. False: the program is to end with *ret_exit, and all is said: help on standard output, a mistake on standard
- * error. */
+/* Parses a command line of long options, then loads the settings (cv_settings_load). Answers
+ * --help and --version itself. False when the program must exit with *ret_exit; help was then
+ * printed to standard output, or an error to standard error. */
 bool cv_parse_options(const struct cv_program *program, int argc, char **argv, int *ret_exit);
 
-/* The path of another program of this installation by its name ("ocr-worker"), whether it is installed or lies in the
- * folder it was built in; CV_ERROR_CONFIGURATION when it is not there. */
+/* The path of another program of this installation ("ocr-worker"), whether it is installed or in
+ * its build folder. CV_ERROR_CONFIGURATION when it does not exist. */
 CV_MUST_CHECK int cv_find_program(const char *name, char *path, size_t size,
                                   struct cv_error *error);
 
 /* ---- byte source ----------------------------------------------------------------------------- */
 
-/* Random access to bytes that lie anywhere. Media reads through it and knows no store; a store
- * hands one out. Used by one thread at a time. */
+/* Random access to bytes. Media reads through it and knows no store; a store provides it. Used by
+ * one thread at a time. */
 struct cv_byte_source {
     void *opaque;
     int64_t size; /* bytes */
@@ -407,7 +419,7 @@ struct cv_byte_source {
                 struct cv_error *error);
 };
 
-/* The file `path`. *ret_fd is the caller's to close; the source reads through it at that address, so that both live as
- * long as each other. */
+/* Opens the file `path` as a byte source. The caller closes *ret_fd after the last read. The
+ * source keeps the address `ret_fd`, so that this variable must live as long as the source. */
 CV_MUST_CHECK int cv_file_source_open(const char *path, int *ret_fd,
                                       struct cv_byte_source *ret_source, struct cv_error *error);

@@ -1,10 +1,9 @@
 /* PostgreSQL through libpq: one connection, parameters as text, rows by column name, transactions,
- * notifications, and one table that says what each SQLSTATE means for a job (sqlstate.c).
+ * notifications, and one table that maps each SQLSTATE to a kind of error (sqlstate.c).
  *
- * Every wait ends at a time-out, and earlier when the connection's cancel object aborts. Only LISTEN
- * needs a session of its own; everything else works behind a PgBouncer that pools transactions. One
- * thread at a time may use a connection.
- */
+ * Every wait has a time limit, and ends earlier when the connection's cancel object aborts. Only
+ * LISTEN needs a session of its own; everything else works behind PgBouncer in transaction mode. A
+ * connection is used by one thread at a time. */
 #pragma once
 
 #include "common/base/base.h"
@@ -22,26 +21,27 @@ struct cv_db_params {
     int64_t patience_ms;          /* how long to try to connect at first; 0: once */
 };
 
-/* Connects, once or as cv_db_reconnect does for `patience_ms`. CV_ERROR_CONNECTION when the server cannot be reached, CV_ERROR_AUTHENTICATION when
- * it refuses the login, CV_ERROR_CONFIGURATION for a connection text that cannot be parsed or an
- * unknown database. No message holds a password. */
+/* Connects: once, or with retries as in cv_db_reconnect for `patience_ms`. CV_ERROR_CONNECTION
+ * when the server cannot be reached, CV_ERROR_AUTHENTICATION when it refuses the login,
+ * CV_ERROR_CONFIGURATION for a connection text that cannot be parsed or an unknown database. No
+ * message contains a password. */
 CV_MUST_CHECK int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db,
                              struct cv_error *error);
 void cv_db_close(struct cv_db *db);
 CV_DEFINE_CLEANUP(struct cv_db *, cv_db_close)
 
-/* Connects again if the connection is broken, and repeats its LISTENs. Tries with growing, jittered
- * pauses until it succeeds, `timeout_ms` have passed (CV_ERROR_CONNECTION) or the cancel object
- * aborts (CV_ERROR_CANCELED). Does not try again after an error that time does not mend, such as a
- * wrong password. */
+/* Connects again if the connection is broken, and repeats its LISTENs. Tries with growing,
+ * jittered pauses until it succeeds, `timeout_ms` have passed (CV_ERROR_CONNECTION) or the cancel
+ * object aborts (CV_ERROR_CANCELED). Does not retry after an error that waiting cannot fix, such
+ * as a wrong password. */
 CV_MUST_CHECK int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error);
 
-/* Ends the connection and opens another, as cv_db_reconnect does: what ALTER DATABASE and ALTER ROLE set holds for
- * connections that begin after it. */
+/* Closes the connection and opens another, as cv_db_reconnect does: settings made with ALTER
+ * DATABASE and ALTER ROLE apply only to connections that begin later. */
 CV_MUST_CHECK int cv_db_renew(struct cv_db *db, int64_t timeout_ms, struct cv_error *error);
 
-/* The connection's parameters, its password among them, as "PGHOST=…" for a program of PostgreSQL's; NULL at the end.
- * cv_db_environment_free() wipes it. */
+/* The connection's parameters, including its password, as "PGHOST=…" for a program of PostgreSQL,
+ * ended by NULL. cv_db_environment_free() wipes them. */
 CV_MUST_CHECK int cv_db_environment(const struct cv_db *db, char ***ret_environment,
                                     struct cv_error *error);
 void cv_db_environment_free(char **environment);
@@ -84,8 +84,9 @@ CV_MUST_CHECK int cv_db_query(struct cv_db *db, const struct cv_db_statement *st
 #define cv_db_run(db, ret_result, error, sql, ...) \
     cv_db_query(db, CV_DB_STATEMENT(sql, ##__VA_ARGS__), ret_result, error)
 
-/* Runs `first` and then `statement`, whose rows are *ret_result, in a transaction of their own and in
- * one round trip. Where either fails nothing is left open. Not within a transaction. */
+/* Runs `first` and then `statement`, whose rows become *ret_result, in one transaction and one
+ * round trip. If either fails, the transaction is rolled back. Must not be called within a
+ * transaction. */
 CV_MUST_CHECK int cv_db_query_after(struct cv_db *db, const struct cv_db_statement *first,
                                     const struct cv_db_statement *statement,
                                     struct cv_db_result **ret_result, struct cv_error *error);
@@ -102,11 +103,11 @@ CV_MUST_CHECK int cv_db_query_prepared(struct cv_db *db, const struct cv_db_stat
  * of a transaction they are one transaction. */
 CV_MUST_CHECK int cv_db_script(struct cv_db *db, const char *sql, struct cv_error *error);
 
-/* How many rows there are. */
+/* The number of rows. */
 int cv_db_rows(const struct cv_db_result *result);
 
 /* The value of a column by name, borrowed from the result; NULL for SQL NULL. A row or column that
- * does not exist is a defect of the caller and asserts. */
+ * does not exist is a bug of the caller and fails an assertion. */
 const char *cv_db_text(const struct cv_db_result *result, int row, const char *column);
 
 /* The same as a number or a truth value; `fallback`, or false, for SQL NULL. */
@@ -125,12 +126,12 @@ CV_MUST_CHECK int cv_db_begin(struct cv_db *db, struct cv_error *error);
 CV_MUST_CHECK int cv_db_commit(struct cv_db *db, struct cv_error *error);
 /* True between begin and commit or rollback, also after a statement in between has failed. */
 bool cv_db_in_transaction(const struct cv_db *db);
-/* Harmless when no transaction is open or the connection is gone. */
+/* Rolls back. Does nothing when no transaction is open or the connection is lost. */
 void cv_db_rollback(struct cv_db *db);
 
 /* ---- notifications --------------------------------------------------------------------------- */
 
-/* LISTEN; remembered and repeated after a reconnect. `channel` is an identifier, quoted here. */
+/* Runs LISTEN, and repeats it after a reconnect. `channel` is an identifier, quoted here. */
 CV_MUST_CHECK int cv_db_listen(struct cv_db *db, const char *channel, struct cv_error *error);
 
 /* The socket to poll for input; -1 when not connected. */
@@ -148,5 +149,5 @@ CV_MUST_CHECK int cv_db_notification(struct cv_db *db, char **ret_channel, char 
 /* The SQLSTATE of the last statement; "" when it succeeded or never reached the server. */
 const char *cv_db_sqlstate(const struct cv_db *db);
 
-/* The error type that a SQLSTATE (5 characters) stands for; see the table in sqlstate.c. */
+/* The error type for a SQLSTATE (5 characters), from the table in sqlstate.c. */
 enum cv_error_type cv_db_error_type(const char *sqlstate);
