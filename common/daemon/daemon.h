@@ -1,8 +1,8 @@
-/* What the long-running programs that are no workers share (scanner, scheduler, api-gateway): signals,
- * a listener for probes, a row among the workers, and a database and a schema that may have to be
- * waited for. A worker's supervisor does these things itself, because it waits for processes too.
+/* Common parts of the long-running programs without a stage (scanner, scheduler, api-gateway):
+ * signals, a listener for probes, a row in the list of workers, and waiting for database and schema.
+ * A worker's supervisor does this itself, because it also waits for processes.
  *
- * One daemon a process. The functions belong to the thread that opened it, but for
+ * A process has one daemon. The functions are called by the thread that opened it, except
  * cv_daemon_is_stopping, and cv_daemon_wait with a copy of the daemon whose probe is NULL.
  */
 #pragma once
@@ -29,8 +29,8 @@ struct cv_daemon_params {
     bool shows_fleet;   /* /metrics shows the fleet, too */
 };
 
-/* Catches SIGTERM and SIGINT, and listens. After cv_daemon_deinit signals end the process in the
- * usual way again. */
+/* Handles SIGTERM and SIGINT, and starts the listener. After cv_daemon_deinit these signals end
+ * the process as usual. */
 CV_MUST_CHECK int cv_daemon_open(const struct cv_daemon_params *params, struct cv_daemon *daemon,
                                  struct cv_error *error);
 void cv_daemon_deinit(struct cv_daemon *daemon);
@@ -47,36 +47,38 @@ struct cv_daemon_db_params {
     int64_t statement_timeout_ms; /* 0: none */
 };
 
-/* Connects. Where a pooler knows no LISTEN, the daemon polls only, and says so. */
+/* Connects. Behind a pooler that does not support LISTEN, the daemon only polls, and logs that. */
 CV_MUST_CHECK int cv_daemon_connect(const struct cv_daemon *daemon,
                                     const struct cv_daemon_db_params *params, struct cv_db **ret_db,
                                     struct cv_error *error);
 
-/* Waits until `until` (monotonic ms), a notification (all that have come are taken), a stop, or the
- * loss of the connection. `db` may be NULL. */
+/* Waits until `until` (monotonic ms), a notification (all that have arrived are consumed), a
+ * request to stop, or the loss of the connection. `db` may be NULL. */
 void cv_daemon_wait(struct cv_daemon *daemon, struct cv_db *db, int64_t until);
 
-/* Ready for work when `reason` is NULL, else not, and why: in /readyz, and in the log when it changes. */
+/* Sets the state of /readyz: ready when `reason` is NULL, else not ready with this reason, which
+ * is logged when it changes. */
 void cv_daemon_set_reason(struct cv_daemon *daemon, const char *reason);
 
-/* Looks once whether this program may work on the schema: 0, or CV_QUEUE_SCHEMA, and what is
- * missing is the reason from now on. */
+/* Checks once whether this program fits the database's schema: 0, or CV_QUEUE_SCHEMA. In the
+ * latter case /readyz says what is missing. */
 CV_MUST_CHECK int cv_daemon_check_schema(struct cv_daemon *daemon, struct cv_db *db,
                                          struct cv_error *error);
 
-/* Waits for such a schema; 0 at a stop, too. */
+/* Waits until the program fits the schema. Also returns 0 when the daemon is to stop. */
 CV_MUST_CHECK int cv_daemon_wait_for_schema(struct cv_daemon *daemon, struct cv_db *db,
                                             struct cv_error *error);
 
-/* After a failure: a pause, and a new connection if the old one is lost, however long that takes.
- * Negative when no waiting helps. */
+/* Recovers from `failure`: pauses, and reconnects if the connection is lost, however long that
+ * takes. Negative when the failure cannot be cured by waiting. */
 CV_MUST_CHECK int cv_daemon_recover(struct cv_daemon *daemon, struct cv_db *db,
                                     const struct cv_error *failure, struct cv_error *error);
 
-/* Writes the row among the workers, if `interval_ms` have passed since; hears whether somebody wants the
- * worker to go. */
+/* Writes the daemon's row in the list of workers, if `interval_ms` have passed since the last
+ * time. If an operator drains this worker, requests the stop. */
 CV_MUST_CHECK int cv_daemon_report(struct cv_daemon *daemon, struct cv_db *db, const char *job_type,
                                    int64_t interval_ms, struct cv_error *error);
 
-/* Marks the row as stopped, by a connection of its own: the others end their waits at a stop. */
+/* Marks the row as stopped. Uses its own connection, because the waits of other connections end at
+ * a stop. */
 void cv_daemon_leave(const struct cv_daemon *daemon, const char *job_type);

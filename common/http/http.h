@@ -1,14 +1,14 @@
-/* Requests to URLs that somebody else has chosen: a webhook's receiver, an endpoint that embeds texts, an issuer's keys.
+/* Requests to URLs that users choose: a webhook's receiver, an embedding endpoint, an issuer's keys.
  *
- * Whom a request may reach is decided at each address that is about to be connected to, after the name
- * was resolved and with no second look at it: loopback, private, link-local (the metadata services
- * of clouds), multicast and all other addresses that are not public are refused unless the operator
- * has allowed their network. So neither a name whose address changes (DNS rebinding) nor another way of
- * writing an address leads inside. No redirect is followed and no proxy is used: the address that was
- * checked is the one that is spoken to.
+ * Each address is checked just before the connection to it is made, after the name was resolved.
+ * Loopback, private, link-local (metadata services of clouds), multicast and all other non-public
+ * addresses are refused unless the operator has allowed their network. So neither a name whose
+ * address changes (DNS rebinding) nor an unusual notation of an address leads into the operator's
+ * network. Redirections are not followed and no proxy is used, so that the checked address is the
+ * one that is connected to.
  *
- * Public addresses are those that IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890 and its
- * successors) leave.
+ * Public addresses are those that are not in IANA's special-purpose registries for IPv4 and IPv6
+ * (RFC 6890 and its successors).
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include <sys/socket.h>
 
-/* ---- networks.c: whom a request may reach ------------------------------------------------------ */
+/* ---- networks.c: which addresses may be called ------------------------------------------------- */
 
 /* Networks that may be called although they are not public. */
 struct cv_http_networks {
@@ -30,15 +30,16 @@ struct cv_http_networks {
 /* Reads "10.0.0.0/8,fd00::/8,127.0.0.1"; false when one of them is not a network. "" is the empty list. */
 CV_MUST_CHECK bool cv_http_networks_parse(const char *text, struct cv_http_networks *ret_networks);
 
-/* Adds the address that an operator has written as a URL's host ("10.1.2.3", "::1"), or the loopback
- * addresses for "localhost". False, and nothing is added, for a name and for a link-local address: a
- * network must be allowed for these. */
+/* Adds the address that an operator has written as the host of a URL ("10.1.2.3", "::1"), or the
+ * loopback addresses for "localhost". False, without adding anything, for a name and for a
+ * link-local address: these need an allowed network. */
 bool cv_http_networks_add_host(struct cv_http_networks *networks, const char *host);
 
 /* Whether `address` is in one of the networks. */
 bool cv_http_is_in(const struct cv_http_networks *networks, const struct sockaddr *address);
 
-/* Whether `address` is public or in one of the networks. Other families than IPv4 and IPv6 are not. */
+/* Whether `address` is public or in one of the networks. False for address families other than
+ * IPv4 and IPv6. */
 bool cv_http_may_call(const struct cv_http_networks *allowed, const struct sockaddr *address);
 
 /* ---- post.c: one request ----------------------------------------------------------------------- */
@@ -58,27 +59,27 @@ struct cv_http_request {
     size_t answer_max;                      /* bytes of the answer's body that are read */
     int64_t timeout_ms;                     /* for the whole exchange */
     const char *ca_file;                    /* NULL: the system's certificates */
-    const struct cv_http_networks *allowed; /* beside what is public */
+    const struct cv_http_networks *allowed; /* in addition to public addresses */
     const char *allow_setting;              /* the variable that allows networks, for the message */
-    struct cv_cancel *cancel;               /* ends the wait; NULL: nothing does */
+    struct cv_cancel *cancel;               /* an abort ends the wait; may be NULL */
 };
 
 struct cv_http_answer {
     long status;            /* 100 to 599 */
-    struct cv_buffer body;  /* what was read of it */
-    bool is_cut;            /* it was longer than answer_max */
+    struct cv_buffer body;  /* at most answer_max bytes */
+    bool is_cut;            /* the body was longer */
     int64_t took_ms;        /* from the resolution of the name to the last byte */
     int64_t retry_after_ms; /* what the header Retry-After says; 0: nothing */
 };
 void cv_http_answer_deinit(struct cv_http_answer *answer);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_http_answer, cv_http_answer_deinit)
 
-/* The TCP port of an http or https URL; 0 when it is none. */
+/* The TCP port of an http or https URL; 0 when `url` is no such URL. */
 uint16_t cv_http_port(const char *url);
 
-/* Sends one POST. 0 whatever the status is; the answer is the caller's to deinit. Failures are those
- * of the way there: CV_ERROR_CONNECTION, CV_ERROR_TIMEOUT, CV_ERROR_AUTHORIZATION (an address that may
- * not be called), CV_ERROR_INVALID_PAYLOAD (no URL), CV_ERROR_CANCELED. */
+/* Sends one POST. Returns 0 whatever the status is; the caller deinits the answer. Failures mean
+ * that no answer came: CV_ERROR_CONNECTION, CV_ERROR_TIMEOUT, CV_ERROR_AUTHORIZATION (an address
+ * that may not be called), CV_ERROR_INVALID_PAYLOAD (not a URL), CV_ERROR_CANCELED. */
 CV_MUST_CHECK int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
                                struct cv_http_answer *ret_answer, struct cv_error *error);
 

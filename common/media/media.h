@@ -8,9 +8,9 @@
  * pictures (cover art) are not video.
  *
  * Hostile input is expected: every size, count and duration is bounded (CV_MEDIA_… below). Time
- * stamps that the rest of the file denies are not believed (timeline.h says which): a presentation
- * is at most an hour longer than a minute for each of its pictures, or than its sound.
- * An object of this header is used by one thread at a time.
+ * stamps that contradict the rest of the file are ignored (see timeline.h), so that the length of a
+ * presentation is limited by its packets and their bytes.
+ * An object of these headers is used by one thread at a time.
  */
 #pragma once
 

@@ -1,6 +1,5 @@
-/* Text that was on screen: entities, and merging detections into time ranges.
- * Pure functions over UTF-8; no database, no pictures.
- */
+/* Text that was on screen: entities, merging detections into segments, and paths of boxes. Pure
+ * functions over UTF-8, without database or pictures. */
 #pragma once
 
 #include "common/base/base.h"
@@ -9,9 +8,9 @@
 
 struct cv_entity {
     const char *type; /* "mention", "hashtag", "url", "emoji", "number": static */
-    char *value;      /* as it stands in the text */
-    /* URLs with scheme and host in lower case; numbers as plain decimals with unit or currency:
-     * "24.50 USD", "42 %", "+4930901820"; the others as `value`. */
+    char *value;      /* as in the text */
+    /* URLs have scheme and host in lower case; numbers are plain decimals with unit or currency:
+     * "24.50 USD", "42 %", "+4930901820"; others are the same as `value`. */
     char *normalized_value;
 };
 
@@ -30,11 +29,10 @@ CV_MUST_CHECK int cv_entity_extractor_new(struct cv_entity_extractor **ret_extra
 void cv_entity_extractor_free(struct cv_entity_extractor *extractor);
 CV_DEFINE_CLEANUP(struct cv_entity_extractor *, cv_entity_extractor_free)
 
-/* Entities in the order in which they stand in the text, apart from one another, at most 500 and
- * none longer than 1024 bytes; the list is initialised here. E-mail addresses, times, dates and
- * version numbers are no entities, nor is anything inside them. An extractor is used by one thread
- * at a time. `text` is any bytes, what is not UTF-8 is read as U+FFFD; CV_ERROR_LIMIT_EXCEEDED
- * beyond 1 MiB. */
+/* Finds entities, in the order of the text, not overlapping, at most 500 and none longer than 1024
+ * bytes; the list is initialised here. E-mail addresses, times, dates and version numbers are not
+ * entities, and nothing inside them is. An extractor is used by one thread at a time. `text` may
+ * have any bytes; invalid UTF-8 is read as U+FFFD. CV_ERROR_LIMIT_EXCEEDED for more than 1 MiB. */
 CV_MUST_CHECK int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
                                     struct cv_entity_list *ret_list, struct cv_error *error);
 
@@ -54,41 +52,42 @@ struct cv_detection {
     struct cv_box box;     /* at t_start_ms */
     struct cv_box end_box; /* at t_end_ms; all zero: did not move */
     const char *language;  /* may be NULL */
-    int64_t source; /* the caller's own mark; the merged segment keeps its best detection's */
-    size_t part;    /* of cv_text_merge alone */
+    int64_t source;        /* any number of the caller; a segment has that of its best detection */
+    size_t part;           /* used inside cv_text_merge only */
 };
 
-/* A longer pause of a text at one place is two segments. Four frames of the default sampling rate,
- * so that OCR may miss a line in a few and still see one. */
+/* A text that reappears at its place after a longer pause becomes a second segment. Four frames of
+ * the default sampling rate, so that OCR may miss a line in a few frames. */
 enum { CV_MERGE_GAP_MS = 400 };
 
-/* More than a day of a full screen; a video that yields more is refused (CV_ERROR_LIMIT_EXCEEDED). */
+/* The most detections of a video, more than a full screen has in a day; more is
+ * CV_ERROR_LIMIT_EXCEEDED. */
 enum { CV_MERGE_MAX = 2000000 };
 
-/* Detections, in any order, to segments ordered by time, then place. One segment is
- *   - one text at one place, or moving with what is around it, through pauses up to
- *     CV_MERGE_GAP_MS;
- *   - with the readings of it that OCR noise made: the text is the one with the most votes
- *     (confidence times duration), the confidence the mean of its readings;
- *   - without the remains that an edge of the picture left of it just before or after, and without
- *     its states while it was typed;
- *   - all states of a number that changes faster than anybody reads (four or more, none longer than
- *     500 ms), under the text that stood longest.
- * Texts that differ in a word or in a number stay apart, and so do equal texts at two places.
- * Merging the result again changes nothing. Deterministic; about n log n. free() the array; the
- * texts in it are those of `detections`. parts[i] is the number of the segment that detection i is a part of, SIZE_MAX
- * where it was left out; it has room for `count`. */
+/* Merges detections, in any order, to segments ordered by time, then place. One segment is
+ * - one text at one place, or moving with its surroundings, through pauses up to CV_MERGE_GAP_MS;
+ * - including misreadings of it: the text is the reading with the most votes (confidence times
+ *   duration), the confidence the mean of its readings;
+ * - without the pieces that were visible at an edge of the picture just before or after it, and
+ *   without its states while it was being typed;
+ * - for a number that changes faster than people read (four or more states, none longer than 500
+ *   ms): all states, under the text that was visible longest.
+ *
+ * Texts that differ in a word or a number stay separate, and so do equal texts at two places.
+ * Merging the result again changes nothing. Deterministic; about n log n. free() the array; its
+ * texts are those of `detections`. parts[i] is set to the index of the segment that contains
+ * detection i, or SIZE_MAX if that detection was left out; `parts` has room for `count`. */
 CV_MUST_CHECK int cv_text_merge(const struct cv_detection *detections, size_t count,
                                 struct cv_detection **ret_segments, size_t *ret_count,
                                 size_t *parts, struct cv_error *error);
 
 /* ---- path ------------------------------------------------------------------------------------ */
 
-/* The way of a box over the screen as a few points: straight between two of them, at rest before the
- * first and after the last. */
+/* The path of a box over the screen, as a few points: straight between two points, at rest before
+ * the first and after the last. */
 enum {
     CV_PATH_POINTS_MAX = 64,  /* of a finished path */
-    CV_PATH_TAKEN_MAX = 4096, /* while it is made; of a longer one every second point is left out */
+    CV_PATH_TAKEN_MAX = 4096, /* while it is built; then every second point is dropped */
 };
 
 struct cv_path_point {
@@ -106,15 +105,16 @@ struct cv_path {
 void cv_path_deinit(struct cv_path *path);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_path, cv_path_deinit)
 
-/* The box is seen at x, y; sightings that are not later than the last one are left out. After a longer pause
- * than usual it was at rest until then. */
+/* Adds a sighting of the box at x, y. Sightings that are not later than the last one are ignored.
+ * If the pause since the last sighting is longer than usual, the box was at rest until just before
+ * this one. */
 CV_MUST_CHECK int cv_path_add(struct cv_path *path, int64_t t_ms, int x, int y,
                               struct cv_error *error);
 
-/* The same, and the box came there straight from where it was, however long that took. */
+/* The same, but the box moved straight from its last place to this one, however long that took. */
 CV_MUST_CHECK int cv_path_go(struct cv_path *path, int64_t t_ms, int x, int y,
                              struct cv_error *error);
 
-/* Leaves out points without which no sighting is off by more than a pixel, or, where more than
- * CV_PATH_POINTS_MAX are left, by as few as possible of 2, 4, 8 … pixels. */
+/* Removes points as long as no sighting is off by more than a pixel. If more than
+ * CV_PATH_POINTS_MAX points are left, allows 2, 4, 8 … pixels, as few as suffice. */
 void cv_path_simplify(struct cv_path *path);
