@@ -24,7 +24,7 @@ enum cv_queue_outcome {
     CV_QUEUE_CANCEL = 4,    /* the lease holds, but the job is to be stopped */
     CV_QUEUE_NO_SUCH_JOB = 5,
     CV_QUEUE_WRONG_STATE = 6, /* cancel or retry: the job's state forbids it */
-    CV_QUEUE_DRAIN = 7,       /* report_worker: this worker is to finish its jobs and exit */
+    CV_QUEUE_DRAIN = 7,       /* report_worker: this worker must finish its jobs and exit */
     CV_QUEUE_RETRY = 9,       /* fail: the job will be retried */
     CV_QUEUE_SCHEMA = 8,      /* check_schema: the schema does not fit this program */
 };
@@ -82,9 +82,9 @@ CV_MUST_CHECK int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_j
                                              const char *job_type, const json_t *payload,
                                              struct cv_error *error);
 
-/* For a stage that has done a part of its work: another job of the same step goes on with `payload`. What waits for
- * `job` gets a part of its own for what that one will hand on. Fails for a job that belongs to no run. CV_LEASE_LOST
- * is an outcome. */
+/* For a stage that has done a part of its work: enqueues another job of the same step, which
+ * continues with `payload`. Each step that waits for `job` gets a part of its own for what the new
+ * job will hand on. Fails for a job that belongs to no run. CV_LEASE_LOST is an outcome. */
 CV_MUST_CHECK int cv_queue_continue(struct cv_db *db, const struct cv_job *job,
                                     const json_t *payload, struct cv_error *error);
 
@@ -261,18 +261,18 @@ struct cv_migration_status {
 CV_MUST_CHECK int cv_migrate(struct cv_db *db, struct cv_migration_status *ret_status,
                              struct cv_error *error);
 
-/* Makes the roles of the server that the schema's rights name, where they are missing. cv_migrate does so, too; a
- * backup is restored after it. */
+/* Creates the server roles to which the schema grants rights, where they are missing. cv_migrate
+ * does this, too; it is separate because restoring a backup needs the roles first. */
 CV_MUST_CHECK int cv_roles_make(struct cv_db *db, struct cv_error *error);
 
 /* Counts without changing anything. */
 CV_MUST_CHECK int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
                                     struct cv_error *error);
 
-/* Whether this program can work with the database's schema: 0 when the database holds every
+/* Whether this program can work with the database's schema: 0 when the database has every
  * migration that the program knows, and no later one that removed what the program uses. Else
- * CV_QUEUE_SCHEMA, and `reason` says whether to update the program or to migrate the database. A connection that
- * began before the database's search_path was set is renewed. */
+ * CV_QUEUE_SCHEMA, and `reason` says whether to update the program or to migrate the database.
+ * Reconnects if the connection was made before the database's search_path was set. */
 enum { CV_SCHEMA_REASON_SIZE = 400 };
 CV_MUST_CHECK int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
                                         struct cv_error *error);

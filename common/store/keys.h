@@ -1,18 +1,18 @@
-/* Keys of objects: what a key may be, and where everything lies. This is the one place where the prefixes
- * are spelled (scripts/check holds the C sources to that; SQL spells them in sql/migrations).
+/* Keys of objects: which keys are valid, and the key of each kind of object. C spells the prefixes only
+ * here (scripts/check enforces it); SQL spells them in sql/migrations.
  *
- *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that have no place yet
- *   uploads/{video}                            what has come of an upload through the API, in a directory
- *   videos/original/{video}/master.{ext}       what was uploaded
+ *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that the scanner has not taken in yet
+ *   uploads/{video}                            an unfinished upload through the API, in a directory
+ *   videos/original/{video}/master.{ext}       the uploaded file
  *   videos/proxy/{video}/…                     HLS: index.m3u8, a folder for each rendition
  *   thumbs/{video}/…                           poster.webp, the seek bar's pictures
- *   frames/{video}/{ms}.jpg                    pictures to be read, and what an interrupted reading knows
+ *   frames/{video}/{ms}.jpg                    kept frames; results of an interrupted OCR job
  *   lines/{video}/{ms}.pack                    pictures of lines
  *   videos/clips/{video}/{clip}.{ext}          clips
  *   logs/pipeline/{job}.json                   the log of a job that has ended
- *   outputs/{run}/{step}/{part}/…              files that a command has written, of a step of a run
- *   outputs/{job}/…                            … of a command that belongs to no run
- *   probes/{random}                            for as long as a probe of the store takes
+ *   outputs/{run}/{step}/{part}/…              files written by a command in a step of a run
+ *   outputs/{job}/…                            files written by a command without a run
+ *   probes/{random}                            exists during a probe of the store
  */
 #pragma once
 
@@ -38,8 +38,9 @@ enum {
 /* Checks a key against the rules of store.h: CV_ERROR_INVALID_KEY. */
 CV_MUST_CHECK int cv_store_check_key(const char *key, struct cv_error *error);
 
-/* Where objects of videos lie; the order is the one in which a removed video's go: what others play
- * last, so that a removal that is interrupted leaves no playlist without its segments. */
+/* The folders of a video's objects, in the order in which a removed video's objects are deleted.
+ * Objects that refer to others are deleted first, so that an interrupted removal leaves no
+ * playlist without its segments. */
 enum cv_object_place {
     CV_OBJECT_CLIPS,
     CV_OBJECT_THUMBS,
@@ -53,28 +54,29 @@ enum cv_object_place {
 /* CV_KEYS_CLIPS, …: static text with a '/' at its end. */
 const char *cv_object_prefix(enum cv_object_place place);
 
-/* The key of an object of a video, "{prefix}{video_id}/{name}", in fresh memory (free() it). `name` is a
- * format. */
+/* The key of an object of a video, "{prefix}{video_id}/{name}", in new memory (free() it). `name`
+ * is a printf format. */
 CV_MUST_CHECK int cv_object_key(enum cv_object_place place, const char *video_id, char **ret_key,
                                 struct cv_error *error, const char *name, ...) CV_PRINTF(5, 6);
 
-/* What the keys of all of a video's objects under a place begin with, "{prefix}{video_id}/"; free() it. */
+/* The common beginning of the keys of a video's objects in a place, "{prefix}{video_id}/"; free()
+ * it. */
 CV_MUST_CHECK int cv_object_folder(enum cv_object_place place, const char *video_id,
                                    char **ret_folder, struct cv_error *error);
 
-/* The video that a key under the place's prefix belongs to, in lower case; false for a key that no
- * video can own (no UUID in it, or none in lower case as we write them). */
+/* The video to which a key under the place's prefix belongs, in lower case; false for a key that
+ * can belong to no video (it contains no UUID in lower case). */
 CV_MUST_CHECK bool cv_object_video(enum cv_object_place place, const char *key,
                                    char ret_video_id[CV_OBJECT_ID_SIZE]);
 
-/* Whether a text (NULL: no) is a key that may be, of that video under that place. */
+/* Whether a text is a valid key of that video in that place; false for NULL. */
 CV_MUST_CHECK bool cv_object_belongs(enum cv_object_place place, const char *key,
                                      const char *video_id);
 
 /* Whether a key is videos/original/{video}/master.{ext}. */
 CV_MUST_CHECK bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]);
 
-/* What a key under inbox/ says. */
+/* The parts of a key under inbox/. */
 struct cv_inbox_key {
     char owner_id[CV_OBJECT_ID_SIZE]; /* "" when the key names none */
     char team_id[CV_OBJECT_ID_SIZE];
@@ -84,7 +86,7 @@ struct cv_inbox_key {
 
 enum cv_inbox_verdict {
     CV_INBOX_VIDEO = 0,
-    CV_INBOX_OTHER = 1,    /* no video by its extension: nobody's business here */
+    CV_INBOX_OTHER = 1,    /* not a video by its extension; ignored */
     CV_INBOX_NO_OWNER = 2, /* its first folder is not a UUID */
 };
 

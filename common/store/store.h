@@ -1,15 +1,15 @@
 /* The object store: keys to bytes, one interface over a directory and S3.
  *
- * A key is 1 to 1,024 bytes of UTF-8, segments parted by '/'; no empty, "." or ".." segment, no NUL
- * or control character, no '/' at either end. Whatever breaks this is CV_ERROR_INVALID_KEY and
- * touches nothing.
+ * A key is 1 to 1,024 bytes of UTF-8, in segments separated by '/', without empty, "." or ".."
+ * segments, NUL or control characters, and without '/' at either end. Any other key is
+ * CV_ERROR_INVALID_KEY, and nothing is done.
  *
  * The directory store adds two rules of file systems: a segment has at most 255 bytes, and a key may
- * not continue another object's key ("a" and "a/b" cannot both exist). Breaking them is
- * CV_ERROR_INVALID_KEY too, as is ".incoming", where puts in progress lie.
+ * not continue another object's key ("a" and "a/b" cannot both exist). Breaking them is also
+ * CV_ERROR_INVALID_KEY, and so is the key ".incoming", the directory of unfinished puts.
  *
- * An object is visible under its key only whole. Several processes may write at once; the last
- * whole put wins. A store handle is used by one thread at a time; open one per thread.
+ * An object becomes visible under its key only when it is complete. Several processes may write at
+ * once; the last complete put wins. A store handle is used by one thread at a time.
  */
 #pragma once
 
@@ -44,8 +44,8 @@ struct cv_object_info {
     char sha256[CV_STORE_SHA256_SIZE]; /* lower-case hex, "" when the store does not know it */
 };
 
-/* What users note on an object (S3's x-amz-meta-NAME). A name is 1 to 64 of a…z, 0…9, '-', '_'; a
- * value is printable UTF-8 without blanks at its ends. */
+/* Metadata that users attach to an object (S3's x-amz-meta-NAME). A name has 1 to 64 characters of
+ * a…z, 0…9, '-', '_'; a value is printable UTF-8 without spaces at its ends. */
 struct cv_metadata_entry {
     char *name;
     char *value;
@@ -59,7 +59,8 @@ struct cv_metadata {
 void cv_metadata_deinit(struct cv_metadata *metadata);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_metadata, cv_metadata_deinit)
 
-/* Sets (or replaces) an entry; copies both. What breaks the rules is CV_ERROR_CONSTRAINT. */
+/* Sets or replaces an entry; copies name and value. CV_ERROR_CONSTRAINT when they break these
+ * rules. */
 CV_MUST_CHECK int cv_metadata_set(struct cv_metadata *metadata, const char *name, const char *value,
                                   struct cv_error *error);
 
@@ -70,8 +71,8 @@ struct cv_put_params {
     const char *content_type; /* NULL: by the key's extension, else application/octet-stream */
     const char *sha256;       /* expected, lower-case hex; a mismatch fails and publishes nothing */
     const struct cv_metadata *metadata; /* NULL: none */
-    /* CV_STORE_EXISTS when there is an object. A server may not know this: correctness must not
-     * rest on it. */
+    /* CV_STORE_EXISTS when the object exists. Some servers ignore this condition: correctness must
+     * not depend on it. */
     bool create_only;
 };
 
@@ -83,22 +84,22 @@ CV_MUST_CHECK int cv_store_open(const char *url, struct cv_store **ret_store,
 void cv_store_close(struct cv_store *store);
 CV_DEFINE_CLEANUP(struct cv_store *, cv_store_close)
 
-/* Requests wait no longer than until `cancel` (borrowed, NULL: never) asks to abort, and then fail
- * with CV_ERROR_CANCELED. */
+/* When `cancel` (borrowed; NULL: never) aborts, requests stop waiting and fail with
+ * CV_ERROR_CANCELED. */
 void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel);
 
-/* Whether objects are files below a directory, which are opened without asking another machine; else
- * the store is a bucket. */
+/* Whether the store is a directory, whose objects are opened without asking another machine;
+ * otherwise it is a bucket. */
 bool cv_store_is_directory(const struct cv_store *store);
 
-/* What the bucket is called in task_artifacts and logs; borrowed. */
+/* The store's name in task_artifacts and logs; borrowed. */
 const char *cv_store_name(const struct cv_store *store);
 
-/* CV_STORE_NOT_FOUND, or 0 and *ret_info (may be NULL). */
+/* Looks at an object: CV_STORE_NOT_FOUND, or 0 and *ret_info (may be NULL). */
 CV_MUST_CHECK int cv_store_head(struct cv_store *store, const char *key,
                                 struct cv_object_info *ret_info, struct cv_error *error);
 
-/* The same with what users noted on the object; *ret_metadata is initialised here. */
+/* The same, with the object's metadata; *ret_metadata is initialised here. */
 CV_MUST_CHECK int cv_store_head_metadata(struct cv_store *store, const char *key,
                                          struct cv_object_info *ret_info,
                                          struct cv_metadata *ret_metadata, struct cv_error *error);
@@ -108,8 +109,8 @@ CV_MUST_CHECK int cv_store_get_range(struct cv_store *store, const char *key, in
                                      void *data, size_t length, size_t *ret_read,
                                      struct cv_error *error);
 
-/* The whole object in fresh memory (free() it), NUL behind it; larger than `limit` bytes is
- * CV_ERROR_LIMIT_EXCEEDED. CV_STORE_NOT_FOUND is an outcome. */
+/* Reads the whole object into new memory (free() it), followed by a NUL; CV_ERROR_LIMIT_EXCEEDED
+ * when it is larger than `limit` bytes. CV_STORE_NOT_FOUND is an outcome. */
 CV_MUST_CHECK int cv_store_get(struct cv_store *store, const char *key, size_t limit,
                                void **ret_data, size_t *ret_size, struct cv_error *error);
 
@@ -122,19 +123,19 @@ CV_MUST_CHECK int cv_store_put_file(struct cv_store *store, const char *key, con
                                     const struct cv_put_params *params,
                                     struct cv_object_info *ret_info, struct cv_error *error);
 
-/* Deleting what is not there is a success, as on S3. */
+/* Deletes an object. Success, as on S3, also when it does not exist. */
 CV_MUST_CHECK int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error);
 
-/* Deletes any number of objects, in few requests where the store can. All are tried; a failure names
- * the first that could not be deleted. */
+/* Deletes any number of objects, in few requests if the store supports that. All are tried; a
+ * failure names the first that could not be deleted. */
 CV_MUST_CHECK int cv_store_delete_many(struct cv_store *store, const char *const *keys,
                                        size_t count, struct cv_error *error);
 
-/* Moves an object with its type and metadata; what lies at `to` is replaced. With
- * `if_etag` (may be NULL) only while the object at `from` has that ETag: else CV_STORE_CHANGED and
- * nothing is done. CV_STORE_NOT_FOUND is an outcome. `ret_info` (may be NULL) is of the new object;
- * its ETag may differ from the old one's. A move on S3 is a copy and a delete: when it fails, the
- * object may lie at both places, and moving it again ends that. */
+/* Moves an object with its type and metadata, replacing any object at `to`. With `if_etag` (may be
+ * NULL) only if the object at `from` has that ETag; otherwise CV_STORE_CHANGED, and nothing is
+ * done. CV_STORE_NOT_FOUND is an outcome. `ret_info` (may be NULL) describes the new object; its
+ * ETag may differ from the old one. On S3 a move is a copy and a delete: after a failure the
+ * object may be at both places, and moving it again fixes that. */
 CV_MUST_CHECK int cv_store_move(struct cv_store *store, const char *from, const char *to,
                                 const char *if_etag, struct cv_object_info *ret_info,
                                 struct cv_error *error);
@@ -155,16 +156,16 @@ struct cv_object_list {
 void cv_object_list_deinit(struct cv_object_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_object_list, cv_object_list_deinit)
 
-/* One page (up to `limit` entries, 1…CV_STORE_PAGE_MAX) of the keys that start with `prefix` (may be
- * ""), in byte order. `continuation` is NULL for the first page; with a continuation a page may be
- * short or empty and not be the last. What is not a key by the rules above (folders that a console has
- * made, "a//b") is left out. The list is initialised here. */
+/* Reads one page (up to `limit` entries, 1…CV_STORE_PAGE_MAX) of the keys that begin with `prefix`
+ * (may be ""), in byte order. `continuation` is NULL for the first page, else that of the page
+ * before. A page may be short or empty and have a continuation. Names that are not valid keys
+ * (folders made by a console, "a//b") are left out. The list is initialised here. */
 CV_MUST_CHECK int cv_store_list(struct cv_store *store, const char *prefix,
                                 const char *continuation, size_t limit,
                                 struct cv_object_list *ret_list, struct cv_error *error);
 
-/* The same, from behind the key `start_after` on (NULL: from the first): the first page of a list
- * that goes on where an earlier one ended. The pages after it continue as above. */
+/* The same, beginning behind the key `start_after` (NULL: at the first key), to continue a list
+ * that ended earlier. The pages after it are read with their continuation. */
 CV_MUST_CHECK int cv_store_list_after(struct cv_store *store, const char *prefix,
                                       const char *start_after, size_t limit,
                                       struct cv_object_list *ret_list, struct cv_error *error);
@@ -182,15 +183,16 @@ void cv_store_job_log_key(const char *job_id, char key[CV_STORE_JOB_LOG_KEY_SIZE
 /* CORTANA_OUTPUT_DAYS: how many days files that commands have written are kept (90); 0: for ever. */
 CV_MUST_CHECK int cv_store_output_days(int64_t *ret_days, struct cv_error *error);
 
-/* Removes objects whose keys begin with `prefix` and that are older than `days`; *ret_removed counts.
- * Reads the list of all of them. */
+/* Removes objects whose keys begin with `prefix` and that are older than `days`; *ret_removed is
+ * their number. Lists all objects with that prefix. */
 CV_MUST_CHECK int cv_store_expire(struct cv_store *store, const char *prefix, int64_t days,
                                   struct cv_cancel *cancel, int64_t *ret_removed,
                                   struct cv_error *error);
 
-/* A request to the bucket itself, in S3's own language: `subresource` is "" (make it, look at it),
- * "lifecycle", "cors", "versioning" …, `body` NULL or XML. *ret_status is the server's answer (200,
- * 404, 501 …), *ret_body its text (free() it). CV_STORE_UNSUPPORTED for a store that is not a bucket. */
+/* Sends a request about the bucket itself, in S3's protocol: `subresource` is "" (create it, look
+ * at it), "lifecycle", "cors", "versioning" …, `body` NULL or XML. *ret_status is the server's
+ * status (200, 404, 501 …), *ret_body its answer (free() it). CV_STORE_UNSUPPORTED for a store
+ * that is not a bucket. */
 CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store, const char *method,
                                           const char *subresource, const char *body,
                                           int *ret_status, char **ret_body, struct cv_error *error);
@@ -200,7 +202,7 @@ CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store, const char *me
 CV_MUST_CHECK int cv_store_presign(struct cv_store *store, const char *key, const char *method,
                                    int64_t seconds, char **ret_url, struct cv_error *error);
 
-/* ---- objects that others put in parts ---------------------------------------------------------- */
+/* ---- uploads in parts by others ---------------------------------------------------------------- */
 
 enum { CV_STORE_PARTS_MAX = 10000, CV_STORE_PART_BYTES_MIN = 5 << 20 }; /* S3's; the last is free */
 
@@ -210,35 +212,37 @@ struct cv_store_part {
     char etag[CV_STORE_ETAG_SIZE];
 };
 
-/* An upload under way, as the bucket knows it: nobody else has to remember anything. */
+/* An unfinished upload. The bucket keeps all of its state. */
 struct cv_store_parts {
     char *upload_id;
-    struct cv_store_part *items; /* those that are there, by number */
+    struct cv_store_part *items; /* the parts that the bucket has, by number */
     size_t count;
 };
 
 void cv_store_parts_deinit(struct cv_store_parts *parts);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_store_parts, cv_store_parts_deinit)
 
-/* The upload of a key, which is begun where there is none and `make` says so; else CV_STORE_NOT_FOUND.
- * *ret_parts is initialised here. CV_STORE_UNSUPPORTED for a store that is no bucket. */
+/* Finds the unfinished upload of a key. If there is none, starts one if `make` is true, else
+ * CV_STORE_NOT_FOUND. *ret_parts is initialised here. CV_STORE_UNSUPPORTED for a store that is not
+ * a bucket. */
 CV_MUST_CHECK int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
                                       struct cv_store_parts *ret_parts, struct cv_error *error);
 
-/* A URL by which somebody without credentials puts the part of this number, of exactly this size, for
- * `seconds`; free() it. */
+/* A URL with which a client without credentials can put the part with this number and exactly this
+ * size, for `seconds`; free() it. */
 CV_MUST_CHECK int cv_store_parts_presign(struct cv_store *store, const char *key,
                                          const struct cv_store_parts *parts,
                                          const struct cv_store_part *part, int64_t seconds,
                                          char **ret_url, struct cv_error *error);
 
-/* Makes the object of its parts, which begin with 1 and leave none out (CV_ERROR_CONSTRAINT). */
+/* Joins the parts to the object. Their numbers must begin with 1 and have no gaps
+ * (CV_ERROR_CONSTRAINT). */
 CV_MUST_CHECK int cv_store_parts_join(struct cv_store *store, const char *key,
                                       const struct cv_store_parts *parts,
                                       struct cv_object_info *ret_info, struct cv_error *error);
 
-/* Drops the upload of a key with what has come of it. One that is not there is a success, and so is a
- * store that is no bucket. */
+/* Cancels the unfinished upload of a key and removes its parts. Success when there is none, and
+ * for a store that is not a bucket. */
 CV_MUST_CHECK int cv_store_parts_drop(struct cv_store *store, const char *key,
                                       struct cv_error *error);
 
@@ -246,16 +250,15 @@ CV_MUST_CHECK int cv_store_parts_drop(struct cv_store *store, const char *key,
 
 enum cv_store_access { CV_STORE_READ, CV_STORE_WRITE };
 
-/* Whether the store does what it is there for at this moment: lists, and for CV_STORE_WRITE puts, gets
- * and deletes a small object of a name of its own. The failure says what does not work. */
+/* Checks whether the store works now: lists, and for CV_STORE_WRITE also puts, gets and deletes a
+ * small object with a name of its own. The failure says what does not work. */
 CV_MUST_CHECK int cv_store_probe(struct cv_store *store, enum cv_store_access access,
                                  struct cv_error *error);
 
 /* ---- reading with seeks ---------------------------------------------------------------------- */
 
-/* An object opened for reading at random places; the object that was opened is what is read: one
- * that is overwritten meanwhile either goes on with the old bytes or fails with CV_ERROR_CONFLICT.
- */
+/* An object opened for reading at any offset. If it is overwritten meanwhile, reading either
+ * continues with the old bytes or fails with CV_ERROR_CONFLICT. */
 struct cv_store_reader;
 
 /* CV_STORE_NOT_FOUND is an outcome. Borrows `store`. */
@@ -264,10 +267,10 @@ CV_MUST_CHECK int cv_store_reader_open(struct cv_store *store, const char *key,
 void cv_store_reader_close(struct cv_store_reader *reader);
 CV_DEFINE_CLEANUP(struct cv_store_reader *, cv_store_reader_close)
 
-/* What was opened; valid while the reader is open. */
+/* The opened object; valid while the reader is open. */
 const struct cv_object_info *cv_store_reader_info(const struct cv_store_reader *reader);
 
-/* The object as an open file, borrowed; -1: it is none (an object in a bucket). */
+/* The object as an open file, borrowed; -1 for an object in a bucket. */
 int cv_store_reader_fd(const struct cv_store_reader *reader);
 
 /* The reader as a byte source; valid while the reader is open. */
@@ -275,10 +278,10 @@ struct cv_byte_source cv_store_reader_source(struct cv_store_reader *reader);
 
 /* ---- many gets at once ----------------------------------------------------------------------- */
 
-/* Gets of a list of objects, handed out in its order: on S3 those that come next are fetched while
- * their owner works on one, in a directory each is read when it is asked for. Used by the thread that
- * uses the store. Memory is bounded: what is fetched ahead holds about CV_DOWNLOADS_BYTES_MAX bytes,
- * as far as the sizes of the objects before tell, and is never more than CV_DOWNLOADS_MAX objects. */
+/* Gets a list of objects in order. On S3 the next ones are fetched while the caller works on one;
+ * in a directory each is read when it is requested. Used by the thread that uses the store. Memory
+ * is limited: what is fetched ahead has about CV_DOWNLOADS_BYTES_MAX bytes, estimated from the
+ * sizes of the previous objects, and at most CV_DOWNLOADS_MAX objects. */
 struct cv_downloads;
 
 enum { CV_DOWNLOADS_MAX = 16, CV_DOWNLOADS_BYTES_MAX = 16 << 20 };
@@ -292,22 +295,23 @@ CV_MUST_CHECK int cv_downloads_new(struct cv_store *store, const char *const *ke
 void cv_downloads_free(struct cv_downloads *downloads);
 CV_DEFINE_CLEANUP(struct cv_downloads *, cv_downloads_free)
 
-/* The next object, as cv_store_get() gives it: CV_STORE_NOT_FOUND is an outcome, and the list goes on
- * behind it, as it does behind a failure. Past the end of the list is CV_ERROR_INTERNAL. */
+/* The next object, as from cv_store_get(). CV_STORE_NOT_FOUND is an outcome; after it, as after a
+ * failure, the next call continues with the next object. CV_ERROR_INTERNAL after the end of the
+ * list. */
 CV_MUST_CHECK int cv_downloads_next(struct cv_downloads *downloads, void **ret_data,
                                     size_t *ret_size, struct cv_error *error);
 
 /* ---- many puts at once ----------------------------------------------------------------------- */
 
-/* Puts that go on while their owner works: on S3 several at once, in a directory one by one at the
- * call. Used by the thread that uses the store. Memory is bounded: what is under way holds at most
- * CV_UPLOADS_BYTES_MAX bytes (one larger put goes alone) and CV_UPLOADS_MAX files. */
+/* Puts objects while the caller works: on S3 several at once, in a directory one by one during the
+ * call. Used by the thread that uses the store. Memory is limited: unfinished puts have at most
+ * CV_UPLOADS_BYTES_MAX bytes (a larger put runs alone) and CV_UPLOADS_MAX files. */
 struct cv_uploads;
 
 enum { CV_UPLOADS_MAX = 24, CV_UPLOADS_BYTES_MAX = 32 << 20 };
 
-/* Called for each object that is whole in the store, in the order of the puts, from within the
- * functions below. A failure is passed up by them. */
+/* Called for each object that is completely stored, in the order of the puts, from within the
+ * functions below, which pass its failure up. */
 typedef int cv_uploads_stored(void *opaque, const char *key, const struct cv_object_info *info,
                               struct cv_error *error);
 
@@ -315,22 +319,22 @@ typedef int cv_uploads_stored(void *opaque, const char *key, const struct cv_obj
 CV_MUST_CHECK int cv_uploads_new(struct cv_store *store, cv_uploads_stored *stored, void *opaque,
                                  struct cv_uploads **ret_uploads, struct cv_error *error);
 
-/* Stops what is under way; its objects may be there or not. */
+/* Stops unfinished puts; their objects may or may not exist. */
 void cv_uploads_free(struct cv_uploads *uploads);
 CV_DEFINE_CLEANUP(struct cv_uploads *, cv_uploads_free)
 
-/* Begins a put of `data` (from malloc; taken over whatever happens), or of a file that may be
- * unlinked but not written to after the call. Waits while there is no room. A failure may be that of
- * an earlier put; after it the others are still to be waited for. */
+/* Begins a put of `data` (from malloc; taken over, also on failure), or of a file, which may be
+ * unlinked but not changed after the call. Waits while the limits are reached. A failure may be
+ * that of an earlier put; the others must then still be waited for. */
 CV_MUST_CHECK int cv_uploads_put(struct cv_uploads *uploads, const char *key, void *data,
                                  size_t size, const char *content_type, struct cv_error *error);
 CV_MUST_CHECK int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char *path,
                                       const char *content_type, struct cv_error *error);
 
-/* Until all are stored; the first failure, after all have ended. */
+/* Waits until all puts have ended. Returns the first failure. */
 CV_MUST_CHECK int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error);
 
-/* ---- SHA-256 of what is read piece by piece ---------------------------------------------------- */
+/* ---- SHA-256 in pieces ------------------------------------------------------------------------- */
 
 struct cv_sha256;
 
@@ -341,6 +345,6 @@ CV_DEFINE_CLEANUP(struct cv_sha256 *, cv_sha256_free)
 CV_MUST_CHECK int cv_sha256_add(struct cv_sha256 *sha256, const void *data, size_t size,
                                 struct cv_error *error);
 
-/* The digest of all that was added, in lower-case hex. Called once. */
+/* The digest of everything that was added, in lower-case hex. Called once. */
 CV_MUST_CHECK int cv_sha256_text(struct cv_sha256 *sha256, char text[CV_STORE_SHA256_SIZE],
                                  struct cv_error *error);
