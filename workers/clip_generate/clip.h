@@ -1,4 +1,4 @@
-/* The clip_generate stage: a stretch of an original as a file that every browser plays. */
+/* The clip_generate stage: makes a clip of an original that every browser can play. */
 #pragma once
 
 #include "common/worker/worker.h"

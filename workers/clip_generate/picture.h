@@ -1,16 +1,17 @@
-/* The part of a picture that a clip shows, and how large. */
+/* The part of a picture that a clip shows, and its size. */
 #pragma once
 
 #include "common/media/media.h"
 
 #include "workers/clip_generate/request.h"
 
-/* The size of what is shown; a box that reaches over the edge is CV_ERROR_INVALID_PAYLOAD. */
+/* The size of the shown part. CV_ERROR_INVALID_PAYLOAD when the box reaches over the picture's
+ * edge. */
 CV_MUST_CHECK int picture_size(const struct clip_box *box, const struct cv_media_info *info,
                                int *ret_width, int *ret_height, struct cv_error *error);
 
-/* A reference to that part of a picture, or of all of it; the same part where the picture's size has
- * changed in mid-stream. av_frame_free the result. */
+/* A reference to that part of a picture, or to all of it. If the picture's size has changed in
+ * mid-stream, the same part in proportion. av_frame_free the result. */
 CV_MUST_CHECK int picture_part(const struct clip_box *box, const struct cv_media_info *info,
                                const AVFrame *picture, AVFrame **ret_part, struct cv_error *error);
 

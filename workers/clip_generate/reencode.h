@@ -1,4 +1,4 @@
-/* Cutting a stretch out of a video by encoding it, exact to the frame and to the sample of sound. */
+/* Cuts a range out of a video by encoding it, exact to the frame and to the sample of sound. */
 #pragma once
 
 #include "common/media/media.h"
@@ -6,19 +6,20 @@
 #include "workers/clip_generate/request.h"
 
 enum {
-    CUT_LONG_SIDE_MAX = 3840,    /* what browsers decode in hardware */
-    CUT_STANDING_US = 500 * 1000 /* a first frame this late: the picture before it is on screen */
+    CUT_LONG_SIDE_MAX = 3840, /* what browsers decode in hardware */
+    CUT_STANDING_US =
+        500 * 1000 /* if the first frame is later, the clip begins with the one before */
 };
 
-/* A stretch of the presentation: frames with start_us <= pts < end_us. */
+/* A range of the presentation: frames with start_us <= pts < end_us. */
 struct cut_range {
     int64_t start_us;
     int64_t end_us;
 };
 
 struct cut_report {
-    int64_t first_us, last_us; /* of the source's frames that went in */
-    int64_t source_end_us;     /* where the source ends, INT64_MAX when the cut ended before it */
+    int64_t first_us, last_us; /* of the source's frames that were encoded */
+    int64_t source_end_us;     /* end of the source; INT64_MAX when the cut ended before it */
     struct cv_output_summary summary;
 };
 

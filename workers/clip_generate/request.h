@@ -1,4 +1,4 @@
-/* What a clip_generate payload asks for. */
+/* The payload of clip_generate. */
 #pragma once
 
 #include "common/worker/worker.h"
@@ -34,14 +34,14 @@ struct clip_request {
 void clip_request_deinit(struct clip_request *request);
 CV_DEFINE_CLEANUP_ADDRESS(struct clip_request, clip_request_deinit)
 
-/* Reads and checks a payload: whatever cannot be done is CV_ERROR_INVALID_PAYLOAD and names the
- * member. */
+/* Reads and checks a payload. CV_ERROR_INVALID_PAYLOAD names the member with an impossible value.
+ */
 CV_MUST_CHECK int clip_request_read(const json_t *payload, struct clip_request *request,
                                     struct cv_error *error);
 
 /* "video/mp4", … */
 const char *clip_request_content_type(const struct clip_request *request);
 
-/* The range with its padding, from the video's start on. */
+/* The range with its padding, limited to the video's start. */
 int64_t clip_request_start_us(const struct clip_request *request);
 int64_t clip_request_end_us(const struct clip_request *request);

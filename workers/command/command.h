@@ -5,7 +5,7 @@
 
 #include "common/worker/worker.h"
 
-/* Result: {"summary": what the program printed}, a JSON object as it is, anything else as
+/* Result: {"summary": …} with what the program printed: a JSON object as it is, anything else as
  * {"output": …}. */
 CV_MUST_CHECK int command_run(struct cv_stage_context *context, const json_t *payload,
                               json_t **ret_result, struct cv_error *error);

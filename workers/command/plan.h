@@ -1,4 +1,4 @@
-/* What a payload means: arguments and environment of a program. */
+/* The program, arguments and environment that a payload stands for. */
 #pragma once
 
 #include "common/base/base.h"
@@ -16,8 +16,9 @@ struct command_plan {
 void command_plan_deinit(struct command_plan *plan);
 CV_DEFINE_CLEANUP_ADDRESS(struct command_plan, command_plan_deinit)
 
-/* Asks the database (plan_command), which checks the payload once more; what it refuses is
+/* Asks the database (plan_command), which validates the payload again; a refusal is
  * CV_ERROR_INVALID_PAYLOAD. The program "cortana" is the one installed beside this worker. The
- * environment is PATH, LANG, HOME and TMPDIR (`scratch`), and what the definition names of ours. */
+ * environment is PATH, LANG, HOME and TMPDIR (`scratch`), and the variables of this process that
+ * the definition names. */
 CV_MUST_CHECK int command_plan_make(struct cv_db *db, const json_t *payload, const char *scratch,
                                     struct command_plan *ret_plan, struct cv_error *error);

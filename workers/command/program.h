@@ -1,4 +1,4 @@
-/* One program, from its start to its end. */
+/* Runs one program. */
 #pragma once
 
 #include "common/base/base.h"
@@ -15,16 +15,17 @@ struct program_params {
     struct cv_cancel *cancel;
 };
 
-/* Known of a program once it was started, however that went on. */
+/* How a program ended; written on success and on failure. */
 struct program_end {
     pid_t pid;       /* 0: it was not started */
-    bool has_status; /* it has ended */
+    bool has_status; /* the program has ended */
     int status;      /* of wait(2) */
 };
 
-/* Runs it to its end with standard input empty, standard output collected in `output` and standard
- * error as ours. It dies with us. Asked to stop, or past its time, it gets SIGTERM and three seconds.
- * 0 when it ended by itself; CV_ERROR_CANCELED, CV_ERROR_TIMEOUT, CV_ERROR_LIMIT_EXCEEDED (more
- * output than allowed); CV_ERROR_INVALID_PAYLOAD when it cannot be started. `end` is written in any case. */
+/* Runs a program until it ends, with empty standard input, standard output collected in `output`,
+ * and standard error inherited. The program is killed when this process dies. When canceled or
+ * past its time limit, it gets SIGTERM and, three seconds later, SIGKILL. 0 when it ended by
+ * itself; CV_ERROR_CANCELED; CV_ERROR_TIMEOUT; CV_ERROR_LIMIT_EXCEEDED (more output than allowed);
+ * CV_ERROR_INVALID_PAYLOAD when it cannot be started. `end` is always written. */
 CV_MUST_CHECK int program_run(const struct program_params *params, struct cv_buffer *output,
                               struct program_end *end, struct cv_error *error);

@@ -1,8 +1,10 @@
-/* The scanner: finds what was uploaded, makes videos of it, and keeps the rows true to the store.
+/* The scanner finds uploaded files, creates videos from them, and keeps the rows consistent with the
+ * store.
  *
- * Whatever it sees becomes an entry of the table `uploads` (note) and is looked at a second time when
- * it is due (look); what has not moved in between is taken. All decisions about rows are SQL functions
- * (sql/migrations/0010_objects.sql), so that any number of scanners may run, and die, at once.
+ * Each object that it sees becomes an entry of the table `uploads` (scanner_note) and is looked at a
+ * second time when it is due (scanner_look). If it has not changed in between, it is taken in. All
+ * decisions about rows are SQL functions (sql/migrations/0010_objects.sql), so that any number of
+ * scanners may run, and die, at once.
  */
 #pragma once
 
@@ -15,27 +17,27 @@ struct scanner {
     struct cv_db *db;
     struct cv_store *store;
     struct cv_daemon daemon;
-    int64_t settle_ms;   /* an upload has to stand still for this long */
-    int64_t max_pages;   /* of each list, in one pass */
+    int64_t settle_ms;   /* how long an upload must stay unchanged */
+    int64_t max_pages;   /* of each list, in one look */
     int64_t log_days;    /* of logs of jobs; 0: for ever */
     int64_t output_days; /* of files that commands have written; 0: for ever */
-    int64_t expire_at;   /* monotonic: when to look for old ones next */
+    int64_t expire_at;   /* monotonic: when to remove expired objects next */
     int64_t clip_days;
     int64_t frame_days;   /* until the frames of a video that was read are thinned out */
-    const char *owner_id; /* of what says by itself neither owner nor team; NULL: nobody */
-    bool is_loop;         /* it has a row among the workers */
+    const char *owner_id; /* owner of uploads that name neither owner nor team; NULL: nobody */
+    bool is_loop;         /* runs on and on, so it has a row in the list of workers */
     int64_t heartbeat_ms; /* how often the row is written */
-    int64_t lists;        /* asked for so far */
-    int64_t taken;        /* uploads that were taken so far */
+    int64_t lists;        /* list requests so far */
+    int64_t taken;        /* uploads taken in so far */
 };
 
 /* ---- lists.c ---- */
 
-/* One look at the lists: the inbox, the newest ids, rows that wait for their original, and the next
- * pages of all originals, where rows whose original is gone are marked, too. */
+/* Looks once at the lists: the inbox, the newest ids, rows that wait for their original, and the
+ * next pages of all originals. Also marks rows whose original is missing from these pages. */
 CV_MUST_CHECK int scanner_note(struct scanner *scanner, struct cv_error *error);
 
-/* Milliseconds as PostgreSQL reads an interval. */
+/* Milliseconds as text that PostgreSQL accepts as an interval. */
 struct interval_text {
     char text[40];
 };
@@ -43,44 +45,42 @@ struct interval_text scanner_interval(int64_t ms);
 
 /* ---- uploads.c ---- */
 
-/* Looks at every upload that is due. One that fails is logged and put off; only what concerns all of
- * them is a failure here. */
+/* Looks at every upload that is due. If one fails, that is logged and it is tried later; this
+ * function fails only for causes that concern all uploads. */
 CV_MUST_CHECK int scanner_look(struct scanner *scanner, struct cv_error *error);
 
-/* Milliseconds until an upload is due, INT64_MAX when none is noted. */
+/* Milliseconds until the next upload is due; INT64_MAX when there is none. */
 CV_MUST_CHECK int scanner_next_due(struct scanner *scanner, int64_t *ret_ms,
                                    struct cv_error *error);
 
 /* ---- registration.c ---- */
 
-/* An original as the store shows it, and what is known of whose it is; texts may be NULL. */
+/* An original in the store, and what is known about its owner. Texts may be NULL. */
 struct scanner_original {
     const char *key;
     const char *video_id;
     const char *owner_id, *team_id, *name;
-    const char *upload_key; /* where it lay before it was moved */
+    const char *upload_key; /* the key from which it was moved */
     struct cv_object_info info;
 };
 
-/* Registers it; reads its bytes, and those of its possible twins, only where that is what it takes to
- * tell whether they are the same. */
+/* Registers an original. Reads its bytes, and those of possible duplicates, only if nothing else
+ * tells whether they are the same. */
 CV_MUST_CHECK int scanner_register(struct scanner *scanner, struct scanner_original *original,
                                    struct cv_error *error);
 
 /* ---- events.c ---- */
 
-/* Notifications are S3's and MinIO's own JSON, EventBridge's, or either within what SNS and SQS put
- * around it.
- *
- * Reads them one JSON text a line until the end of `file`, and looks at what they name. Lines that are
- * none are logged and counted. */
+/* Reads notifications (see notification.h), one per line, until the end of `file`, and announces the
+ * objects that they name. Other lines are logged and counted. */
 CV_MUST_CHECK int scanner_events(struct scanner *scanner, FILE *file, int64_t *ret_unreadable,
                                  struct cv_error *error);
 
-/* Announces what the events name that accept_object_event() has taken in. */
+/* Announces the objects named by the events that accept_object_event() has stored. */
 CV_MUST_CHECK int scanner_drain(struct scanner *scanner, struct cv_error *error);
 
 /* ---- main.c ---- */
 
-/* Writes the row among the workers when it is time; a scanner that runs once has none. */
+/* Updates the scanner's row in the list of workers when it is time. A scanner that runs once has
+ * no row. */
 CV_MUST_CHECK int scanner_report(struct scanner *scanner, struct cv_error *error);

@@ -1,4 +1,5 @@
-/* The segment_index stage: a video's detections become segments with entities, and searchable. */
+/* The segment_index stage: makes segments with entities from a video's detections, and updates the
+ * search index. */
 #pragma once
 
 #include "common/worker/worker.h"
@@ -9,6 +10,7 @@
 CV_MUST_CHECK int index_run(struct cv_stage_context *context, const json_t *payload,
                             json_t **ret_result, struct cv_error *error);
 
-/* Replaces the video's segments and entities, makes them searchable, and the video ready. */
+/* Replaces the video's segments and entities, updates the search index, and makes the video ready.
+ */
 CV_MUST_CHECK int index_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                                struct cv_error *error);

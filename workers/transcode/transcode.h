@@ -10,41 +10,42 @@
 enum transcode_split {
     TRANSCODE_WHOLE,
     TRANSCODE_PLAN,  /* says where to split */
-    TRANSCODE_CHUNK, /* encodes one stretch */
-    TRANSCODE_JOIN,  /* makes one of all; the whole, when the plan has split nothing */
+    TRANSCODE_CHUNK, /* encodes one chunk */
+    TRANSCODE_JOIN,  /* joins all chunks; or does the whole, if the plan has split nothing */
 };
 
 enum {
     TRANSCODE_CHUNKS_MAX = 500, /* the list of them is a payload, which has 64 KiB */
-    /* Threads of encoding for each of decoding, which is the lesser part: more cost CPU alone. */
+    /* Encoding threads per decoding thread. Decoding takes less time; more threads for it only
+     * cost CPU time. */
     TRANSCODE_ENCODE_TO_DECODE = 4,
 };
 
-/* What is asked for, by the payload or else by the environment. */
+/* The request, from the payload, or else from the environment. */
 struct transcode_request {
     const char *video_id; /* borrowed from the payload, as the next */
     const char *original;
     int short_sides[CV_LADDER_RENDITIONS_MAX]; /* of the renditions; none: the default ladder */
     size_t short_side_count;
     enum cv_segment_format format;
-    int64_t object_us; /* segments that begin in one such stretch share an object; 0: none does */
+    int64_t object_us; /* segments that begin within this time share an object; 0: none do */
     enum transcode_split split;
     int64_t split_us;               /* how long a chunk is to be */
-    struct cv_ladder_chunk *chunks; /* free() them; of a chunk: the one */
+    struct cv_ladder_chunk *chunks; /* free() them; for TRANSCODE_CHUNK a single one */
     size_t chunk_count;
     bool progressive; /* the smallest rendition can be played while the rest is under way */
     bool copies;      /* the original's own pictures may be the largest rendition; of a chunk and
                          of a join: the plan has found that they can be */
     bool copies_hevc, copies_av1; /* CORTANA_COPY_CODECS: their pictures may be, too */
-    const char *encoded_because; /* why the plan has found that they cannot; NULL: it did not say */
+    const char *encoded_because;  /* why the plan has found that they cannot; may be NULL */
 };
 
-/* Intervals between the source's frames as they pass. */
+/* Measures the intervals between the source's frames. */
 struct transcode_meter {
     int64_t frames, first_us, last_us, shortest_us, longest_us;
 };
 
-/* What one original was found to be, and what was made of it. */
+/* What was found out about one original, and what was made from it. */
 struct transcode_report {
     struct cv_media_info info;
     struct cv_ladder_summary summary;
@@ -52,7 +53,7 @@ struct transcode_report {
     bool variable_frame_rate;
     int64_t source_frames;
     int64_t damaged_frames;
-    bool truncated; /* the file ends before what it announces */
+    bool truncated; /* the file is shorter than its header announces */
     bool is_screen; /* a recording of a screen, and no renditions were asked for */
     char encoded_because[CV_LADDER_REASON_SIZE]; /* "": the source's own pictures are a rendition */
 };
@@ -66,8 +67,8 @@ CV_MUST_CHECK int transcode_commit(struct cv_db *db, const struct cv_job *job, c
 CV_MUST_CHECK int transcode_read_request(const json_t *payload, struct transcode_request *request,
                                          struct cv_error *error);
 
-/* Whether a source, in a container with an index, is the recording of a screen, on which small letters
- * have to stay readable. What cannot be looked at is none. */
+/* Whether a source in a container with an index is a screen recording, on which small letters must
+ * stay readable. False if it cannot be analysed. */
 CV_MUST_CHECK int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel,
                                  bool *ret_is_screen, struct cv_error *error);
 
@@ -88,7 +89,7 @@ struct transcode_input {
     struct cv_decoder *decoder;
 };
 
-/* Opens the request's original. transcode_input_close() takes one that is half opened, too. */
+/* Opens the request's original. transcode_input_close() also accepts a partly opened one. */
 CV_MUST_CHECK int transcode_input_open(struct cv_stage_context *context,
                                        const struct transcode_request *request,
                                        const struct cv_decoder_params *params,
@@ -96,23 +97,24 @@ CV_MUST_CHECK int transcode_input_open(struct cv_stage_context *context,
 void transcode_input_close(struct transcode_input *input);
 CV_DEFINE_CLEANUP_ADDRESS(struct transcode_input, transcode_input_close)
 
-/* A stretch of the original into a ladder: frames are measured from `from_us` to `until_us`. */
+/* Decodes `range` of the original into a ladder. Frames from from_us to until_us are measured. */
 CV_MUST_CHECK int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decoder,
                                     struct cv_ladder *ladder, const struct cv_ladder_chunk *range,
                                     struct transcode_meter *meter, struct cv_error *error);
-/* What the ladders of a whole, of a chunk and of a join have in common. Everything is borrowed. */
+/* The ladder parameters that are the same for a whole, a chunk and a join. Everything is borrowed.
+ */
 struct cv_ladder_params transcode_ladder_params(const struct transcode_work *work,
                                                 const struct transcode_input *input);
-/* Whether the original's own pictures are to be the largest rendition. `reason` says why not; the caller may have
- * written one before. */
+/* Whether to copy the original's own pictures as the largest rendition. `reason` says why not; the
+ * caller may have written a reason before. */
 bool transcode_copies(const struct transcode_request *request,
                       const struct cv_ladder_params *params, const struct transcode_input *input,
                       char reason[CV_LADDER_REASON_SIZE]);
-/* Writes the figures of a meter into a report. */
+/* Writes the figures of the meter to the report. */
 void transcode_conclude(const struct transcode_meter *meter, struct transcode_report *report);
 
-/* The parts of a split job; the work's publisher is new. CV_LADDER_UNSUITABLE: the original cannot be copied after all,
- * and report->encoded_because, with which they are to be called again, says why. */
+/* The parts of a split job; each starts with a new publisher in `work`. CV_LADDER_UNSUITABLE: the
+ * original cannot be copied after all; call again with report->encoded_because, which says why. */
 CV_MUST_CHECK int transcode_run_plan(struct cv_stage_context *context,
                                      const struct transcode_request *request, json_t **ret_result,
                                      struct cv_error *error);
@@ -122,7 +124,7 @@ CV_MUST_CHECK int transcode_run_chunk(const struct transcode_work *work,
 CV_MUST_CHECK int transcode_run_join(const struct transcode_work *work,
                                      struct transcode_report *report, struct cv_error *error);
 
-/* Deep values of a payload, read with it. */
+/* Reads the members of a payload that are about splitting. */
 CV_MUST_CHECK int transcode_read_split(const json_t *payload, struct transcode_request *request,
                                        struct cv_error *error);
 
@@ -130,43 +132,45 @@ CV_MUST_CHECK int transcode_read_split(const json_t *payload, struct transcode_r
 CV_MUST_CHECK int transcode_result(const struct transcode_report *report, const char *video_id,
                                    json_t **ret_result, struct cv_error *error);
 
-/* Files on their way from the scratch directory into the store. */
+/* The publisher uploads files from the scratch directory to the store. */
 CV_MUST_CHECK int transcode_publisher_new(struct cv_stage_context *context, const char *video_id,
                                           struct transcode_publisher **ret_publisher,
                                           struct cv_error *error);
 void transcode_publisher_free(struct transcode_publisher *publisher);
 CV_DEFINE_CLEANUP(struct transcode_publisher *, transcode_publisher_free)
 
-/* Removes what a failed attempt has put so far, its own playlists first, unless an earlier one left
- * a playlist that may name it. Best effort. */
+/* Removes the objects that a failed attempt has stored, its own playlists first, unless an earlier
+ * run left a playlist that may refer to them. Ignores failures. */
 void transcode_publisher_discard(struct transcode_publisher *publisher);
 
-/* Whether no run before has left playlists: provisional ones may be put. */
+/* Whether no earlier run has left playlists, so that provisional ones may be stored. */
 CV_MUST_CHECK int transcode_publisher_is_first(struct transcode_publisher *publisher,
                                                bool *ret_is_first, struct cv_error *error);
 
-/* A cv_ladder_finished of a publisher: notes the file, and begins to put what names no other. A
- * provisional playlist is put when all that was begun is whole. */
+/* A cv_ladder_finished function; `publisher` is its opaque argument. Records the file, and starts
+ * its upload if it refers to no other file. A provisional playlist is stored when all earlier
+ * uploads are complete. */
 CV_MUST_CHECK int transcode_publisher_take(void *publisher, const struct cv_ladder_file *file,
                                            struct cv_error *error);
 
-/* Puts what was noted, in that order, then deletes what an earlier run left and this one does not
- * have. */
+/* Stores the recorded files in their order, then deletes objects of an earlier run that this one
+ * does not have. */
 CV_MUST_CHECK int transcode_publisher_finish(struct transcode_publisher *publisher,
                                              struct cv_error *error);
 
-/* Puts bytes beside the stream, or beside the pictures. */
+/* Stores bytes as an object of the stream or of the seek bar pictures. */
 CV_MUST_CHECK int transcode_publisher_put(struct transcode_publisher *publisher,
                                           enum cv_ladder_part part, const char *name,
                                           const void *data, size_t size, const char *content_type,
                                           struct cv_error *error);
-/* An object that an earlier job has put; free() the data. A missing one is a failure that may pass. */
+/* Reads an object that an earlier job has stored; free() the data. If it is missing, the failure
+ * allows a retry. */
 CV_MUST_CHECK int transcode_publisher_get(struct transcode_publisher *publisher,
                                           enum cv_ladder_part part, const char *name,
                                           void **ret_data, size_t *ret_size,
                                           struct cv_error *error);
 
-/* Object keys of the contract; free() the result. */
+/* The keys of the playlist and of the poster; free() the result. */
 CV_MUST_CHECK int transcode_playlist_key(const char *video_id, char **ret_key,
                                          struct cv_error *error);
 CV_MUST_CHECK int transcode_poster_key(const char *video_id, char **ret_key,

@@ -1,4 +1,4 @@
-/* Signatures as Standard Webhooks has them. */
+/* Signatures of Standard Webhooks. */
 #pragma once
 
 #include "common/base/base.h"
@@ -9,8 +9,8 @@ enum {
     WEBHOOK_SECRET_BYTES_MAX = 64,
 };
 
-/* "v1,…" for one secret ("whsec_" and base64) into `signature`. CV_ERROR_CONFIGURATION for what is
- * no secret, without a word of it. */
+/* Writes the signature "v1,…" with one secret ("whsec_" and base64). CV_ERROR_CONFIGURATION if
+ * `secret` is not a valid secret; the message does not contain it. */
 CV_MUST_CHECK int webhook_sign(const char *secret, const char *id, int64_t timestamp_s,
                                const char *body, size_t length,
                                char signature[WEBHOOK_SIGNATURE_SIZE], struct cv_error *error);
