@@ -1,5 +1,5 @@
--- The roles, which belong to the server and not to the database: made before the first migration, and before a backup
--- is restored, whose rights name them.
+-- The roles. They belong to the server, not to the database. They are created before the first migration, and before
+-- a backup is restored, because its rights name them.
 --
 -- Supabase brings the roles anon, authenticated and service_role; on a plain PostgreSQL they are created here. The
 -- cortana_ roles are granted to the roles that programs log in with. A member of cortana_gateway may switch to the

@@ -75,10 +75,10 @@ BEGIN
 END
 $$;
 
--- The teams in the user's token: `team_id` (one) and `team_ids` (a list), at the top level or under
--- app_metadata. user_metadata is ignored, because users write it themselves. A value that is not a UUID is
--- ignored. In PL/pgSQL, which keeps its plan: policies ask this of each row that is there, so that its cost is what
--- tells a row that may not be seen from one that does not exist.
+-- The teams in the user's token: `team_id` (one) and `team_ids` (a list), at the top level or under app_metadata.
+-- user_metadata is ignored, because users write it themselves. A value that is not a UUID is ignored. Written in
+-- PL/pgSQL, which keeps its plan: policies call this function for each row that exists, and a caller could tell a
+-- hidden row from a missing one by the time that the call takes.
 CREATE FUNCTION cortana.current_team_ids() RETURNS uuid[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS

@@ -10,8 +10,9 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN replace(normalize(lower(upper(lower(normalize(p_text, NFKC)
     COLLATE "und-x-icu") COLLATE "und-x-icu") COLLATE "und-x-icu"), NFKC), U&'\03C2', U&'\03C3');
 COMMENT ON FUNCTION cortana.fold_case IS
-    'Compatibility composition and case folding. Lower, upper and lower case again make equal what has several '
-    'lower-case forms (ss and ß); lower() writes a final sigma at the end of a word, so that is replaced.';
+    'Compatibility composition and case folding. Changing to lower, upper and lower case again makes characters equal '
+    'that have several lower-case forms (ss and ß). lower() writes a final sigma at the end of a word, so this sigma '
+    'is replaced.';
 
 CREATE FUNCTION cortana.normal_form(p_text text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -42,7 +43,7 @@ $$
     SELECT concat_ws(E'\n', normal_form(p_file), normal_form(p_title), normal_form(p_platform))
 $$;
 COMMENT ON FUNCTION cortana.search_source IS
-    'Returns the normal forms of file name, title and platform as one text for searching, one a line.';
+    'Returns the normal forms of file name, title and platform as one text for searching, one per line.';
 
 -- ---- videos ---------------------------------------------------------------------------------------
 
@@ -120,7 +121,8 @@ COMMENT ON COLUMN videos.video_codec IS 'Codec of the pictures, as FFmpeg names 
 COMMENT ON COLUMN videos.pixel_format IS 'Pixel format of the pictures, as FFmpeg names it.';
 COMMENT ON COLUMN videos.variable_frame_rate IS 'Whether the time between two frames of the source varies.';
 COMMENT ON COLUMN videos.truncated IS
-    'Whether the source ends before what it announces, as an interrupted download does; what it holds is used.';
+    'Whether the source is shorter than its header announces, for example after an interrupted download; the existing '
+    'part is used.';
 COMMENT ON COLUMN videos.audio_codec IS 'Codec of the sound, as FFmpeg names it; null: no sound.';
 COMMENT ON COLUMN videos.audio_channels IS 'Channels of the sound.';
 COMMENT ON COLUMN videos.audio_sample_rate IS 'Samples per second of the sound.';

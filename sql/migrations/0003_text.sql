@@ -29,15 +29,16 @@ COMMENT ON COLUMN segments.t_start IS 'When the text was first completely visibl
 COMMENT ON COLUMN segments.t_end IS 'When the text was no longer completely visible, in milliseconds.';
 COMMENT ON COLUMN segments.bounding_box IS '{"x","y","width","height"} in pixels of the upright original frame.';
 COMMENT ON COLUMN segments.place IS
-    'Place among the lines that start at the same time, as one reads them: rows from above, each from the left. 0 until '
-    'segment_index has seen all of them.';
+    'Reading order among the lines that start at the same time: rows from top to bottom, each from left to right. 0 '
+    'until segment_index has processed all of them.';
 COMMENT ON COLUMN segments.end_box IS
     'Where the text was at t_end, if it moved; null: it stayed in bounding_box.';
 COMMENT ON COLUMN segments.track IS
     'Path of the upper left corner of the box: {t, x, y, dt, dx, dy, ...} in ms and pixels, each point relative to the '
     'one before it; straight between points, at rest before the first and after the last. Null: it did not move.';
 COMMENT ON COLUMN segments.words IS
-    'Where the blank-separated words of the text stand: {x, width, ...}, per mille of the width of the box.';
+    'Positions of the words of the text (separated by blanks): {x, width, ...}, in thousandths of the width of the '
+    'box.';
 COMMENT ON COLUMN segments.crop_pack IS
     'Key of the object that holds the picture of the line, a grey PNG of the size of the box. Null: none is kept.';
 COMMENT ON COLUMN segments.crop_offset IS 'First byte of the picture in crop_pack.';
@@ -148,14 +149,13 @@ CREATE TABLE unread_lines (
     lines int NOT NULL CHECK (lines > 0),
     PRIMARY KEY (video_id, read_by, script)
 );
-COMMENT ON TABLE unread_lines IS
-    'How many lines of a video are in a script that none of the models reads with which the video was read.';
+COMMENT ON TABLE unread_lines IS 'How many lines of a video are in a script for which no model was loaded.';
 COMMENT ON COLUMN unread_lines.video_id IS 'The video.';
 COMMENT ON COLUMN unread_lines.read_by IS 'Step and part of the run, as segments.detected_by.';
 COMMENT ON COLUMN unread_lines.script IS
-    'Name of the script, as Tesseract''s model of it is called: Cyrillic, Arabic, Greek, Hebrew, Devanagari, Bengali, Tamil '
-    'or Japanese; others are not named.';
-COMMENT ON COLUMN unread_lines.lines IS 'Lines of the part of the video that were looked at and are in the script.';
+    'Name of the script, which is that of Tesseract''s model for it: Cyrillic, Arabic, Greek, Hebrew, Devanagari, '
+    'Bengali, Tamil or Japanese. Other scripts are not named.';
+COMMENT ON COLUMN unread_lines.lines IS 'How many of the examined lines of this part of the video are in the script.';
 
 ALTER TABLE unread_lines ENABLE ROW LEVEL SECURITY;
 CREATE POLICY unread_lines_read ON unread_lines FOR SELECT TO authenticated
@@ -165,7 +165,8 @@ REVOKE ALL ON unread_lines FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON unread_lines TO authenticated;
 GRANT ALL ON unread_lines TO service_role;
 
--- In FROM it becomes a part of the query: a list of videos does not begin a query for each.
+-- Call this function in FROM, where the planner inlines it: a list of videos then needs one query, not one for each
+-- video.
 CREATE FUNCTION cortana.unread_scripts(p_videos uuid[]) RETURNS TABLE (unread jsonb)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -173,7 +174,8 @@ BEGIN ATOMIC
     FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l WHERE l.video_id = ANY (p_videos) GROUP BY l.script) AS u;
 END;
 COMMENT ON FUNCTION cortana.unread_scripts IS
-    'The scripts of videos that no model has read, as one row: [{"script", "lines"}], the one with the most lines first.';
+    'The scripts of the given videos for which no model was loaded, as one row: [{"script", "lines"}], the script '
+    'with the most lines first.';
 
 CREATE TABLE kept_frames (
     video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
@@ -184,13 +186,13 @@ CREATE TABLE kept_frames (
     PRIMARY KEY (video_id, t_ms)
 );
 COMMENT ON TABLE kept_frames IS
-    'Pictures of a video in which its content differs from the one before: what its text was read from. Some time after '
-    'that those that show a line which no other of them shows are left.';
+    'Pictures of a video that differ from the kept picture before them; text is read from them. After some time, only '
+    'as many are left as are needed to show every line.';
 COMMENT ON COLUMN kept_frames.video_id IS 'The video.';
 COMMENT ON COLUMN kept_frames.t_ms IS 'Time of the picture itself, in milliseconds.';
-COMMENT ON COLUMN kept_frames.t_start IS 'When what it shows appeared, in milliseconds.';
-COMMENT ON COLUMN kept_frames.t_end IS 'When the next change appeared, or the end of the video.';
-COMMENT ON COLUMN kept_frames.key IS 'Key of the object, a JPEG. It may have been cleared away.';
+COMMENT ON COLUMN kept_frames.t_start IS 'When the content of the picture appeared, in milliseconds.';
+COMMENT ON COLUMN kept_frames.t_end IS 'When the next change appeared, or the end of the video, in milliseconds.';
+COMMENT ON COLUMN kept_frames.key IS 'Key of the object, a JPEG. The object may have been removed.';
 
 ALTER TABLE kept_frames ENABLE ROW LEVEL SECURITY;
 CREATE POLICY kept_frames_read ON kept_frames FOR SELECT TO authenticated
@@ -205,7 +207,7 @@ CREATE TABLE cortana.frames_to_thin (
     read_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE cortana.frames_to_thin IS
-    'Videos that have been read since their frames were last thinned out, which the scanner does.';
+    'Videos that were read and whose frames were not thinned out since. The scanner thins them out.';
 COMMENT ON COLUMN cortana.frames_to_thin.video_id IS 'The video.';
 COMMENT ON COLUMN cortana.frames_to_thin.read_at IS 'When its text was replaced the last time.';
 
@@ -253,8 +255,8 @@ $$
     SELECT r.id, row_number() OVER (PARTITION BY r.t_start ORDER BY r.row, r.x, r.id)::int FROM rows r
 $$;
 COMMENT ON FUNCTION cortana.reading_order IS
-    'The place of each segment among those that start at the same time (segments.place). Boxes whose middles lie no further '
-    'apart than half the height of the lower one are of one row.';
+    'The place of each segment among those that start at the same time (segments.place). Two boxes are in the same '
+    'row if their vertical centres differ by at most half the height of the lower box.';
 
 CREATE FUNCTION replace_video_text(p_video_id uuid, p_segments jsonb,
                                    OUT segment_count bigint, OUT entity_count bigint)
@@ -336,7 +338,8 @@ COMMENT ON FUNCTION replace_video_text IS
     'them searchable. normalized_value is read for URLs and numbers; the others get their normal form. Rows that are already the same are not written. The id of a '
     'row is computed from its content, so that calling this again with the same list changes nothing.';
 
--- Other systems read this export: members are added to it, none is changed or taken away. Times in milliseconds.
+-- Other systems read this export: members may be added, but none may be changed or removed. Times are in
+-- milliseconds.
 CREATE FUNCTION cortana.export_segments(p_video_id uuid) RETURNS SETOF json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS

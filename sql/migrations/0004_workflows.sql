@@ -15,7 +15,7 @@ LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    -- A job that nobody waits for, one like any other, one that somebody will look for, one that a user waits for.
+    -- Low: nobody waits for the job. Normal. High: somebody will look for the result. Urgent: a user waits for it.
     names CONSTANT jsonb := '{"low": 1, "normal": 5, "high": 8, "urgent": 10}';
 BEGIN
     IF names ? p_priority THEN

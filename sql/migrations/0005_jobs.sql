@@ -328,13 +328,15 @@ CREATE TABLE task_artifacts (
     UNIQUE (job_id, kind, bucket, key)
 );
 COMMENT ON TABLE task_artifacts IS
-    'Objects that attempts read and wrote: a row for each, and one for all whose keys differ by a number alone.';
+    'Objects that attempts read and wrote: one row for each object, or one row for all objects whose keys differ only '
+    'in a number.';
 COMMENT ON COLUMN task_artifacts.id IS 'Identifier.';
 COMMENT ON COLUMN task_artifacts.job_id IS 'The job.';
 COMMENT ON COLUMN task_artifacts.attempt IS 'The attempt that read or wrote it.';
 COMMENT ON COLUMN task_artifacts.kind IS 'input, output or log.';
 COMMENT ON COLUMN task_artifacts.bucket IS 'Bucket, or directory, of the object.';
-COMMENT ON COLUMN task_artifacts.key IS 'Key of the object; of several, their numbered_key() with * for the number.';
+COMMENT ON COLUMN task_artifacts.key IS
+    'Key of the object. If the row stands for several objects, their numbered_key(), with * in place of the number.';
 COMMENT ON COLUMN task_artifacts.numbers IS 'Numbers of several objects; NULL for one.';
 COMMENT ON COLUMN task_artifacts.objects IS 'How many objects the row stands for.';
 COMMENT ON COLUMN task_artifacts.size IS 'Bytes, of all of them.';
@@ -352,8 +354,8 @@ $$
     FROM regexp_match(p_key, '^(.*[^0-9])([0-9]{1,18})(\.[a-z0-9]+)$') AS part
 $$;
 COMMENT ON FUNCTION cortana.numbered_key IS
-    'Returns a key with * for the number before its ending, and that number; NULL for a key without one. Numbers are '
-    'told apart by their value alone.';
+    'Returns a key with * in place of the number before its extension, and that number; NULL if the key has no such '
+    'number. Numbers are compared by value.';
 
 CREATE FUNCTION cortana.is_output(p_bucket text, p_key text) RETURNS boolean
 LANGUAGE sql STABLE

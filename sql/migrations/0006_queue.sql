@@ -354,7 +354,7 @@ BEGIN
         BEGIN
             UPDATE jobs SET status = 'queued', scheduled_for = NULL WHERE id = due_id;
             promoted := promoted + 1;
-        EXCEPTION WHEN unique_violation OR check_violation THEN -- check_violation: somebody has used up its retries
+        EXCEPTION WHEN unique_violation OR check_violation THEN -- check_violation: all its retries have been used
             UPDATE jobs SET scheduled_for = NULL WHERE id = due_id;
         END;
     END LOOP;
@@ -443,8 +443,9 @@ COMMENT ON FUNCTION cortana.claim_from_head IS
 
 -- ---- claim and lease ----------------------------------------------------------------------------
 
--- The planner is told by settings of lease_jobs() what to do, and pages of an index are counted: a fixed look-back reads too
--- much where few entries are dead and too little where many are. Tried on PostgreSQL 15.
+-- Settings of lease_jobs() make the planner choose the plan. The function counts the pages of the index that it
+-- reads: a fixed look-back reads too much when few entries are dead, and too little when many are. Tested with
+-- PostgreSQL 15.
 CREATE FUNCTION cortana.lease_jobs(p_worker_id text, p_job_type text, p_limit int, p_lease interval,
                            p_chosen uuid[], p_is_turn boolean, p_from_priority int,
                            p_from_sequence bigint) RETURNS SETOF jobs

@@ -364,9 +364,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION continue_step IS
-    'For a stage that hands on what it has done so far: adds another job of the same step, which goes on with this '
+    'For a stage that has finished a part of its work: adds another job of the same step, which continues with this '
     'payload, in the transaction that completes the job. Each step that waits for the job gets a part of its own for '
-    'what the other job will hand on, and what waits for such a step waits for all of its parts. Returns false if '
+    'what the new job will hand on, and steps that wait for such a step wait for all of its parts. Returns false if '
     'the lease is lost.';
 
 CREATE FUNCTION restart_run(p_run_id uuid) RETURNS bigint

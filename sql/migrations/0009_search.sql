@@ -476,9 +476,8 @@ $$;
 COMMENT ON FUNCTION cortana.search_words_prune IS
     'Deletes all words that no line contains from search_words. Refreshes do the same for a few words at a time.';
 
--- Brings one video, or every video that is marked, up to date, and remembers the words of the rows that
--- it writes. Returns how many rows those were. Deleted segments take their search rows with them
--- (foreign key).
+-- Updates the search rows of one video, or of every video that is marked, and stores the words of the rows that it
+-- writes. Returns the number of these rows. The foreign key deletes the search rows of deleted segments.
 CREATE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -526,7 +525,7 @@ BEGIN
         FROM (SELECT DISTINCT unnest(tsvector_to_array(document)) AS word FROM changed) AS w,
              regexp_split_to_table(w.word, '[^[:alnum:]]+') AS piece
         WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
-          -- in scripts without blanks this is a sentence, not a word; grams find it
+          -- in scripts without blanks such a piece is a sentence, not a word; grams find it
           AND (length(piece) <= 8
                OR piece !~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\3005-\30FF\3400-\9FFF\F900-\FAFF\+020000-\+03134F]')
     ), remembered AS (
@@ -535,11 +534,11 @@ BEGIN
         ON CONFLICT DO NOTHING
     )
     SELECT count(*) INTO written FROM changed;
-    -- A search reads the list of entries that wait to be put into a GIN index from end to end; so they go in
-    -- now, all at once, at the cost of this video.
+    -- Every search reads the whole pending list of a GIN index. So the new entries are moved into the index now, in
+    -- one step, whose cost depends on this video only.
     PERFORM gin_clean_pending_list('search_materialized_lookup'),
             gin_clean_pending_list('search_words_near');
-    -- 64: some milliseconds, and nothing while no line has gone
+    -- 64 words take a few milliseconds; nothing is done if no line was deleted
     PERFORM search_words_forget(64);
     RETURN written;
 END
@@ -840,8 +839,8 @@ $$
 DECLARE
     edits_max constant int := CASE WHEN length(p_typed) < 5 THEN 1 ELSE 2 END;
     size constant int := length(p_typed);
-    short_keys int[] := '{}';       -- of library words of up to seven letters
-    first_same int[] := '{}';       -- of longer ones: the first half as typed, and nearly so; the second half
+    short_keys int[] := '{}';       -- keys of library words of up to seven letters
+    first_same int[] := '{}';       -- of longer words: the first half as typed, with edits; the second half likewise
     first_near int[] := '{}';
     second_same int[] := '{}';
     second_near int[] := '{}';
@@ -860,7 +859,7 @@ BEGIN
             second_near := second_near || search_half_keys('>', right(p_typed, word_size - half + edit));
         END LOOP;
     END LOOP;
-    -- Bitmap Heap Scan of search_words over search_words_near
+    -- Plan: Bitmap Heap Scan of search_words over search_words_near
     SELECT string_agg(search_word_query(near.word), ' | ') INTO found
     FROM (
         SELECT w.word
@@ -996,11 +995,11 @@ BEGIN
                             coalesce(p_terms.before_time, 'infinity')));
     END IF;
     IF p_terms.excluded IS NOT NULL THEN
-        -- search_document_condition() asks it of the index, where that looks up other words of a document
+        -- search_document_condition() adds this to the index condition if that looks up other words of a document
         RETURN NEXT (NULL::text, format('NOT document @@ %L::tsquery', p_terms.excluded));
     END IF;
     IF p_terms.sources IS NOT NULL THEN
-        -- search_source_condition() says what this asks of the index
+        -- search_source_condition() makes the index condition for this filter
         RETURN NEXT (NULL::text, (
             SELECT '(' || string_agg(concat_ws(' OR ', format('source LIKE %L', search_pattern(s)),
                                                search_id_range('video_id', s)), ' OR ') || ')'
@@ -1045,21 +1044,22 @@ DECLARE
                     FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c);
     filter text := coalesce((SELECT string_agg(c.filter, ' AND ')
                              FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c), 'true');
-    -- What the lookup finds and the filter refuses has to be read, too: this bounds the time. What is left
-    -- of it goes to each next step; where it ends within one, the first in the table are taken. Lines of few
-    -- videos lie anywhere, so they are looked for in all at once.
+    -- Lines that the lookup finds and the filter rejects must be read, too. This limit bounds the time. What is left
+    -- of it passes to the next step; if it is used up within a step, the first lines in the table are taken. Lines
+    -- of few videos may be anywhere in the table, so they are looked up in one step.
     read_left int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 30 END;
     small_span constant bigint := 1024;
     span bigint := coalesce(p_span, newest);
     is_guess boolean := p_span > small_span;
-    upto bigint := newest;      -- what is newer has been read
+    upto bigint := newest;      -- newer lines have been read
     level int;
     read_here tid[];
     count_here int;
     found tid[] := '{}';
 BEGIN
     LOOP
-        -- With most of them to be read, all are; else slices of a size of which at most nine make the span.
+        -- If more than half of the remaining lines are needed, all are read; otherwise slices of a size so that at
+        -- most nine make up the span.
         level := CASE WHEN 2 * span >= upto THEN NULL
                       ELSE 9 + 3 * least(greatest(ceil(log(8, span / 4096.0)), 0), 5)::int END;
         EXECUTE concat(
@@ -1074,7 +1074,7 @@ BEGIN
             ' LIMIT ', CASE WHEN is_guess THEN 4 * p_limit ELSE read_left END, ') AS m) AS r')
         INTO read_here, count_here;
         IF is_guess AND count_here = 4 * p_limit THEN
-            -- not as rare as was thought
+            -- more common than estimated: start again with a small span
             is_guess := false;
             span := small_span;
             CONTINUE;
@@ -1084,7 +1084,8 @@ BEGIN
         read_left := read_left - count_here;
         EXIT WHEN level IS NULL OR cardinality(found) >= p_limit OR read_left <= 0;
         upto := (((upto - span) >> level) << level) - 1;
-        -- Wider by what is missing and a third more; at most 64 times, for few lines say little about all.
+        -- Widen the span in proportion to what is missing, plus a third; at most 64 times, because few lines say
+        -- little about all.
         span := (newest - upto) * least(
             1.33 * (p_limit - cardinality(found)) / greatest(cardinality(found), 0.25) + 0.1, 64);
     END LOOP;
@@ -1116,7 +1117,7 @@ BEGIN
     LOOP
         -- Fewer than three letters have no trigram; treat them as a name of many videos.
         EXIT WHEN cardinality(videos) > few OR length(source) < 3;
-        -- Bitmap Heap Scan over a BitmapOr of videos_source and videos_pkey
+        -- Plan: Bitmap Heap Scan over a BitmapOr of videos_source and videos_pkey
         EXECUTE concat(
             'SELECT array_agg(id) FROM (SELECT id FROM videos WHERE (',
             search_id_range('id', source) || ' OR ',
@@ -1217,16 +1218,17 @@ DECLARE
     terms search_terms := search_parse(p_query);
     sees_all boolean := search_sees_all();
     teams uuid[] := current_team_ids();
-    -- enough to rank the best of a common word first, few enough to be ranked in milliseconds
+    -- many enough to find the best lines of a common word, few enough to be ranked in milliseconds
     enough int := greatest(200, p_limit);
     owner_rule text := CASE WHEN sees_all THEN 'true' ELSE
         format('(owner_id = %L OR team_id = ANY (%L))', auth.uid(), coalesce(teams, '{}')) END;
     base search_condition[] := ARRAY(SELECT c FROM search_field_filters(terms) AS c);
-    -- Lines of few videos lie anywhere (null). Else the newest are read first: so many that they hold few of a
-    -- common word and tell how common it is; and more for what is rarer, to be done in fewer steps.
+    -- Null for lines of few videos, which may be anywhere. Otherwise the newest lines are read first: a span in
+    -- which a common word occurs a few times, which shows how common it is; and a wider span for rarer matches, so
+    -- that fewer steps are needed.
     span bigint := CASE WHEN p_video IS NULL THEN 1024 END;
     wide_span bigint := CASE WHEN p_video IS NULL THEN 8192 END;
-    -- Where the index cannot be asked to leave out, a common word may cost the reading of all that is sifted.
+    -- If the index cannot exclude words, a common word could make the search read all lines that are filtered.
     guesses int := CASE WHEN terms.excluded IS NULL THEN enough ELSE p_limit END;
     words text[] := search_word_list(terms.literal);
     word_keys int[] := ARRAY(SELECT search_key('w' || w) FROM unnest(words) AS w);
@@ -1272,7 +1274,7 @@ BEGIN
         RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
-    -- Lines that consist of the query alone come first.
+    -- Lines that consist only of the query come first.
     IF words IS NOT NULL THEN
         found := search_newest(
             base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
@@ -1422,9 +1424,10 @@ END
 $$;
 COMMENT ON FUNCTION search_segments IS
     'Searches the text on screen. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
-    'from:, lang:, tag:, after: and before:. Exact hits come first, then lines with the words, then lines that '
-    'OCR or a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results '
-    'are returned. start_mark null: without snippets, which of many lines cost more than finding them.';
+    'from:, lang:, tag:, after: and before:. Exact hits come first, then lines with the words, then lines that OCR or '
+    'a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results are '
+    'returned. start_mark null: no snippets are made; for many lines, making snippets costs more than finding the '
+    'lines.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 

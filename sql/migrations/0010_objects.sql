@@ -714,8 +714,8 @@ $$
     FOR UPDATE OF v SKIP LOCKED
 $$;
 COMMENT ON FUNCTION cortana.lock_frames_to_thin IS
-    'Returns a video that was read more than p_days ago and that nothing works on, and locks it until the transaction '
-    'ends; null: there is none.';
+    'Returns a video that was read more than p_days ago and has no open job, and locks it until the transaction ends; '
+    'null: there is none.';
 
 CREATE FUNCTION cortana.thin_frames(p_video_id uuid) RETURNS SETOF text
 LANGUAGE plpgsql
@@ -726,7 +726,8 @@ DECLARE
     frame int;
     shown int[] := '{}';
 BEGIN
-    -- Lines by their ends: the last picture of a line that no chosen one shows is shown by most of those that end later.
+    -- Goes through the lines in the order of their ends. If no chosen picture shows a line, its last picture is
+    -- chosen, because that one is most likely to show the lines that end later, too.
     FOR line IN SELECT DISTINCT s.t_start, s.t_end FROM segments s WHERE s.video_id = p_video_id ORDER BY s.t_end, s.t_start LOOP
         CONTINUE WHEN frame >= line.t_start;
         frame := coalesce(
@@ -742,8 +743,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.thin_frames IS
-    'Keeps as few frames of a video as show each of its lines, as line_frame() finds them. Returns their keys, in order of '
-    'bytes; the caller removes the other objects under frames/ before it commits.';
+    'Keeps as few frames of a video as are needed to show each of its lines, as line_frame() finds them. Returns '
+    'their keys in byte order; the caller removes the other objects under frames/ before it commits.';
 
 CREATE FUNCTION cortana.prune_object_notes() RETURNS void
 LANGUAGE sql

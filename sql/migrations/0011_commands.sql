@@ -360,8 +360,9 @@ $$
       AND (j.id = p_job_id OR j.id = ANY (SELECT unnest(depends_on) FROM jobs WHERE id = p_job_id))
 $$;
 COMMENT ON FUNCTION cortana.command_files IS
-    'The folders of a store in which files of a command lie: with input null, those that the command itself writes; '
-    'else those of a step that it depends on, which it finds in the folder of that name below inputs/.';
+    'The folders of the store that hold files of a command. With input null: the folder that the command itself '
+    'writes to. Otherwise the folder of a step that it depends on; the command finds these files below inputs/ in the '
+    'folder with that name.';
 
 -- ---- jobs ---------------------------------------------------------------------------------------
 

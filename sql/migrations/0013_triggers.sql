@@ -379,7 +379,7 @@ COMMENT ON COLUMN job_triggers.tried_at IS
 COMMENT ON COLUMN job_triggers.last_error IS 'Why the last try failed.';
 COMMENT ON COLUMN job_triggers.last_error_at IS 'When the last try failed.';
 COMMENT ON COLUMN job_triggers.created_by IS
-    'The user who made it for their tenant, and whose rights bound what it does; null: the service.';
+    'The user who made it for their tenant; it may do only what that user may. Null: the service made it.';
 COMMENT ON COLUMN job_triggers.created_at IS 'When it was made.';
 COMMENT ON COLUMN job_triggers.updated_at IS 'When it was last changed.';
 
@@ -765,8 +765,8 @@ $$;
 COMMENT ON FUNCTION cortana.note_dead_jobs IS
     'Emits the event job.failed for jobs that will not be tried again.';
 
--- What a tenant's own trigger may do, when it is saved and again when it acts: a type, a command or a video may have
--- changed meanwhile, and it acts with the rights of the service.
+-- Checks a trigger that a tenant made, when it is saved and again each time it acts. The second check is needed
+-- because a type, a command or a video may have changed, and the trigger acts with the rights of the service.
 CREATE FUNCTION cortana.check_tenants_trigger(p_trigger job_triggers, p_payload jsonb, p_video_id uuid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -800,8 +800,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.check_tenants_trigger IS
-    'Refuses what a trigger that a user has made may not do: only public types and commands, webhooks and videos of its '
-    'tenant, and no keys of objects.';
+    'Refuses actions that a user''s trigger may not do. Allowed are public types and commands, webhooks and videos of '
+    'its tenant; keys of objects are not allowed.';
 
 -- ---- firing -------------------------------------------------------------------------------------
 
@@ -809,7 +809,7 @@ CREATE FUNCTION cortana.is_passing(p_sqlstate text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN left(p_sqlstate, 2) IN ('08', '40', '53', '57', '58', 'XX') OR p_sqlstate = '55P03';
 COMMENT ON FUNCTION cortana.is_passing IS
-    'Whether an error may pass by itself. If so, the trigger is tried again; otherwise the error is recorded.';
+    'Whether an error is temporary. If so, the trigger is tried again; otherwise the error is recorded.';
 
 CREATE FUNCTION cortana.act_for_trigger(
     p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_correlation_id uuid, p_now timestamptz,
@@ -983,7 +983,7 @@ DECLARE
     at timestamptz;
     found timestamptz[];
 BEGIN
-    LOOP -- backwards from now, only as far as needed, so that a long outage costs no more than a short one
+    LOOP -- go back from now only as far as needed, so that a long outage costs no more than a short one
         start := greatest(p_trigger.next_at - interval '1 microsecond', p_now - width);
         found := '{}';
         at := next_cron(p_trigger.cron, p_trigger.time_zone, start);

@@ -336,8 +336,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION embed_videos_with IS
-    'Makes the pipeline embed the text of videos with this model, beginning with the next run; null: not any '
-    'more. Returns the version of the workflow.';
+    'Makes the pipeline embed the text of videos with this model, beginning with the next run; null: the pipeline '
+    'stops embedding. Returns the version of the workflow.';
 
 CREATE FUNCTION embedding_model_in_use() RETURNS text
 LANGUAGE sql STABLE

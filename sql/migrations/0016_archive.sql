@@ -146,7 +146,7 @@ CREATE FUNCTION cortana.jobs_asked_for(p_job_ids uuid[]) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    -- IS TRUE, so that it is a look into a hash table, whatever the statistics say.
+    -- IS TRUE makes the planner use a hash table, whatever the statistics say.
     SELECT EXISTS (SELECT FROM jobs c CROSS JOIN unnest(c.depends_on) AS parent
                    WHERE c.depends_on IS NOT NULL AND c.status <> 'done'
                      AND (parent IN (SELECT unnest(p_job_ids))) IS TRUE

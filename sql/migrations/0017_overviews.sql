@@ -16,7 +16,9 @@ ORDER BY j.video_id, j.step, j.sequence DESC,
          CASE WHEN j.run_id IS NOT NULL
               THEN array_position('{processing,failed,queued,canceled}'::job_status[], j.status) END,
          j.created_at DESC, j.id;
-COMMENT ON VIEW pipeline_stages IS 'The newest job of each stage of each video; of a stage with several parts, one that is at work, failed or waits.';
+COMMENT ON VIEW pipeline_stages IS
+    'The newest job of each stage of each video. If a stage has several parts, a job that runs, has failed or waits '
+    'is shown.';
 REVOKE ALL ON pipeline_stages FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON pipeline_stages TO authenticated, service_role;
 

@@ -1,18 +1,20 @@
--- What the HTTP API calls: one function for each operation of gateway/openapi.json. Each takes the checked parameters
--- of a request as one jsonb, runs under the role and the claims of the caller's token, and returns the answer. Row
--- security decides what the caller sees. Whoever runs PostgREST or Supabase may expose the same schema.
+-- The functions that the HTTP API calls: one for each operation of gateway/openapi.json. Each takes the checked
+-- parameters of a request as one jsonb value, runs with the role and the claims of the caller's token, and returns
+-- the answer. Row-level security decides what the caller sees. PostgREST or Supabase may expose the same schema.
 
 CREATE SCHEMA api;
-COMMENT ON SCHEMA api IS 'What the HTTP API calls: one function an operation, under the caller''s role and claims.';
+COMMENT ON SCHEMA api IS
+    'The functions that the HTTP API calls: one for each operation, with the role and claims of the caller.';
 GRANT USAGE ON SCHEMA api TO anon, authenticated, service_role, cortana_gateway;
 
--- The gateway's own role sees no row. It needs names on the path, and to know whether the schema suits it.
+-- The gateway's own role sees no row. It needs these rights to find names, and to check whether the schema fits the
+-- program.
 GRANT USAGE ON SCHEMA public, cortana, extensions TO cortana_gateway;
 GRANT EXECUTE ON FUNCTION cortana.schema_state TO cortana_gateway;
 
 CREATE TYPE api.answer AS (status int, etag text, headers jsonb, body jsonb);
 COMMENT ON TYPE api.answer IS
-    'An answer: HTTP status; ETag, null for none; further headers as an object of texts, or null; body.';
+    'An answer: HTTP status; ETag or null; further headers as a JSON object of strings or null; body.';
 
 CREATE FUNCTION api.ok(p_body jsonb) RETURNS api.answer
 LANGUAGE sql IMMUTABLE
@@ -30,10 +32,11 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    -- Finding nothing takes a millisecond, and a tenth of one longer where a row is there and is hidden by a policy.
+    -- Looking up a missing row takes a millisecond; looking up a row that a policy hides takes a tenth longer.
     told_at CONSTANT timestamptz := transaction_timestamp() + interval '5 milliseconds';
 BEGIN
-    -- pg_sleep() rounds up to milliseconds, which would keep the difference: the last one is waited for awake.
+    -- pg_sleep() rounds up to milliseconds, which would keep the difference. So the last millisecond is spent in a
+    -- loop.
     PERFORM pg_sleep(floor(extract(epoch FROM told_at - clock_timestamp()) * 1000) / 1000);
     WHILE clock_timestamp() < told_at LOOP
     END LOOP;
@@ -41,29 +44,32 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.not_found IS
-    'Refuses what does not exist and what the caller may not see, in the same words and after the same time.';
+    'Refuses an object that does not exist, and one that the caller may not see, with the same message after the same '
+    'time.';
 
 CREATE FUNCTION api.is_service() RETURNS boolean
 LANGUAGE sql STABLE
 RETURN current_setting('role') = 'service_role';
 COMMENT ON FUNCTION api.is_service IS
-    'Whether the request acts for the whole service. It reads the role that SET ROLE has set, so that a SECURITY '
-    'DEFINER function may ask, too.';
+    'Whether the request acts for the whole service. Reads the role set by SET ROLE, so that SECURITY DEFINER '
+    'functions can call it, too.';
 
 -- ---- cursors -----------------------------------------------------------------------------------------------
--- A list's cursor is base64url of {"k": the last row's sort key, "f": a hash of the filters}. It holds nothing that
--- its reader did not see, and is not signed: whoever forges one moves within rows that they may read anyway.
+-- The cursor of a list is base64url of {"k": the last row's sort key, "f": a hash of the filters}. It contains only
+-- what its reader has seen. It is not signed: a forged cursor only leads to rows that its author may read anyway.
 
 CREATE FUNCTION api.filters_hash(p jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN left(md5((p - 'cursor' - 'limit')::text), 12);
-COMMENT ON FUNCTION api.filters_hash IS 'Tells apart lists with different filters.';
+COMMENT ON FUNCTION api.filters_hash IS
+    'A hash of the filters of a list, with which read_cursor() recognises the cursor of another list.';
 
 CREATE FUNCTION api.make_cursor(p jsonb, p_keys jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN rtrim(translate(encode(convert_to(
     jsonb_build_object('k', p_keys, 'f', api.filters_hash(p))::text, 'UTF8'), 'base64'), E'+/\n', '-_'), '=');
-COMMENT ON FUNCTION api.make_cursor IS 'The cursor behind the row with this sort key, for a list with these filters.';
+COMMENT ON FUNCTION api.make_cursor IS
+    'The cursor that points behind the row with this sort key, for a list with these filters.';
 
 CREATE FUNCTION api.read_cursor(p jsonb, p_count int) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
@@ -92,7 +98,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.read_cursor IS
-    'The sort key (p_count values) in the parameter "cursor"; null without one. Refuses another list''s cursor.';
+    'The sort key (p_count values) in the parameter "cursor"; null without the parameter. Refuses the cursor of '
+    'another list.';
 
 CREATE FUNCTION api.page(p jsonb, p_limit int, p_rows jsonb[], p_keys jsonb[]) RETURNS api.answer
 LANGUAGE sql IMMUTABLE
@@ -100,7 +107,7 @@ RETURN api.ok(jsonb_build_object(
     'items', to_jsonb(coalesce(p_rows[:p_limit], '{}')),
     'next', CASE WHEN cardinality(p_rows) > p_limit THEN api.make_cursor(p, p_keys[p_limit]) END));
 COMMENT ON FUNCTION api.page IS
-    'A page of a list: p_rows and their sort keys hold one row more than p_limit where there are more.';
+    'A page of a list. If there are more rows, p_rows and their sort keys contain one row more than p_limit.';
 
 -- ---- who asks ----------------------------------------------------------------------------------------------
 
@@ -123,7 +130,8 @@ COMMENT ON FUNCTION api.me IS 'GET /me: who the caller is.';
 
 -- ---- videos ------------------------------------------------------------------------------------------------
 
--- A tenant's newest videos, and the service's, are read in the order of an index, however many there are.
+-- The newest videos of a tenant, and of the service, are read in the order of an index, so that the cost does not
+-- grow with their number.
 CREATE INDEX videos_owner_newest ON videos (owner_id, created_at, id);
 CREATE INDEX videos_team_newest ON videos (team_id, created_at, id) WHERE team_id IS NOT NULL;
 CREATE INDEX videos_newest ON videos (created_at, id);
@@ -138,7 +146,7 @@ RETURN jsonb_build_object(
     'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
     'duplicate_of', v.duplicate_of, 'unread', p_unread, 'created_at', v.created_at, 'updated_at', v.updated_at);
 COMMENT ON FUNCTION api.video_object IS
-    'A video, with what unread_scripts() has of it, as the API shows it: no object keys, which are the store''s own matter.';
+    'A video as the API shows it, with the result of unread_scripts(). Object keys are not shown.';
 
 CREATE FUNCTION api.newest_videos(p_status video_status, p_after timestamptz, p_before timestamptz, p_id uuid,
                                   p_limit int) RETURNS SETOF videos
@@ -170,8 +178,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.newest_videos IS
-    'The caller''s newest videos before (p_before, p_id) and not before p_after: their own and those of each team, '
-    'each in the order of an index.';
+    'The caller''s newest videos before (p_before, p_id) and not before p_after. Their own videos and those of each '
+    'team are each read in the order of an index.';
 
 CREATE FUNCTION api.videos(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -222,7 +230,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION api.require_video IS 'Refuses a video that the caller may not see, as one that does not exist.';
+COMMENT ON FUNCTION api.require_video IS 'Refuses a video that the caller may not see, like one that does not exist.';
 
 CREATE FUNCTION api.stages(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -273,7 +281,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.grant_media IS
-    'POST /videos/{id}/grant: where a player finds the video''s files, relative to the URL that the gateway makes of "grant".';
+    'POST /videos/{id}/grant: the places of the video''s files for a player, relative to the URL that the gateway '
+    'makes from "grant".';
 
 -- ---- text --------------------------------------------------------------------------------------------------
 
@@ -286,7 +295,7 @@ RETURN jsonb_build_object(
     || CASE WHEN p_with_tracks THEN jsonb_build_object('track', s.track, 'words', s.words)
             ELSE '{}' END;
 COMMENT ON FUNCTION api.segment_object IS
-    'A line of text as the API shows it; times in ms of the video. A reading that knows neither track nor words has null there.';
+    'A line of text as the API shows it; times in ms of the video. track and words are null if the reading has none.';
 
 CREATE FUNCTION api.segments(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -317,7 +326,8 @@ BEGIN
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
-COMMENT ON FUNCTION api.segments IS 'GET /videos/{id}/segments: the lines of a video by time, those of one time as one reads them.';
+COMMENT ON FUNCTION api.segments IS
+    'GET /videos/{id}/segments: the lines of a video, ordered by time, then in reading order.';
 
 CREATE FUNCTION api.entities(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -369,11 +379,11 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.export IS
-    'GET /videos/{id}/export: whether the caller may have it, and what the file is called. The gateway writes the text, in '
-    'the same transaction.';
+    'GET /videos/{id}/export: checks that the caller may export the video, and returns the name of the file. The '
+    'gateway writes the text in the same transaction.';
 
 -- ---- pictures ----------------------------------------------------------------------------------------------
--- The gateway answers with the object of the store, or the piece of it, that is named here.
+-- These functions name an object of the store, or a part of one; the gateway sends it.
 
 CREATE FUNCTION api.crop(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -390,14 +400,15 @@ BEGIN
     RETURN api.ok(piece);
 END
 $$;
-COMMENT ON FUNCTION api.crop IS 'GET /segments/{id}/crop: the line as it was read, a piece of a pack of pictures.';
+COMMENT ON FUNCTION api.crop IS
+    'GET /segments/{id}/crop: the picture of the line as it was read, which is a part of a pack.';
 
 CREATE FUNCTION api.frame_answer(p_frame kept_frames) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN CASE WHEN p_frame.key IS NULL THEN api.not_found()
             ELSE ROW(200, NULL, jsonb_build_object('X-Frame-Time', p_frame.t_ms::text),
                      jsonb_build_object('object', p_frame.key))::api.answer END;
-COMMENT ON FUNCTION api.frame_answer IS 'A kept picture, with the time of which it is.';
+COMMENT ON FUNCTION api.frame_answer IS 'A kept picture, and its time.';
 
 CREATE FUNCTION api.line_frame(p_video_id uuid, p_t_start int, p_t_end int) RETURNS kept_frames
 LANGUAGE sql STABLE
@@ -411,8 +422,8 @@ $$
     ORDER BY t_ms DESC LIMIT 1
 $$;
 COMMENT ON FUNCTION api.line_frame IS
-    'The first kept picture of the time in which a line is seen; where there is none, the last one before. '
-    'thin_frames() keeps one for each line.';
+    'The first kept picture of the time in which a line is seen; if there is none, the last one before that time. '
+    'thin_frames() keeps such a picture for each line.';
 
 CREATE FUNCTION api.segment_frame(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -433,7 +444,8 @@ $$
                        ORDER BY k.t_start <= (p ->> 't')::int DESC, abs(k.t_start - (p ->> 't')::int) LIMIT 1) AS f ON true
 $$;
 COMMENT ON FUNCTION api.frame IS
-    'GET /videos/{id}/frame: the last kept picture whose content appeared by a time, else the first.';
+    'GET /videos/{id}/frame: the last kept picture whose content appeared at or before a time; if there is none, the '
+    'first picture.';
 
 CREATE FUNCTION api.poster(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -448,7 +460,7 @@ BEGIN
     RETURN api.ok(jsonb_build_object('object', key));
 END
 $$;
-COMMENT ON FUNCTION api.poster IS 'GET /videos/{id}/poster: the picture that stands for a video.';
+COMMENT ON FUNCTION api.poster IS 'GET /videos/{id}/poster: the poster of a video.';
 
 -- ---- search ------------------------------------------------------------------------------------------------
 
@@ -465,10 +477,11 @@ $$
     WHERE piece.text <> ''
 $$;
 COMMENT ON FUNCTION api.marked IS
-    'A snippet whose hits stand between the characters 2 and 3, as a list of {text, hit}: no HTML for a page to parse.';
+    'A snippet in which characters 2 and 3 enclose the hits, as a list of {text, hit}, so that a page need not parse '
+    'HTML.';
 
 CREATE TYPE api.search_fields AS (query text, kind text, owner uuid, team uuid, video uuid, min_confidence real);
-COMMENT ON TYPE api.search_fields IS 'A query without the fields that narrow its results down, and these.';
+COMMENT ON TYPE api.search_fields IS 'A query without its filter fields, and these fields.';
 
 CREATE FUNCTION api.read_fields(p jsonb) RETURNS api.search_fields
 LANGUAGE plpgsql STABLE
@@ -510,13 +523,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.read_fields IS
-    'Takes kind:, owner:, team:, video: and conf: out of a query; a parameter of the same name is the same.';
+    'Removes kind:, owner:, team:, video: and conf: from a query and returns their values. A parameter with the same '
+    'name has the same effect.';
 
 CREATE TYPE api.hit AS (n int, passes boolean, segment_id uuid, video_id uuid, owner_id uuid, video_title text, text text,
                         t_start int, t_end int, box jsonb, confidence real, language text, rank real,
                         match_kind text, kinds text[]);
 COMMENT ON TYPE api.hit IS
-    'A line that a query has found: its place in the list, whether it passes the filters. kinds null: not looked up.';
+    'A line found by a query: its place in the list, and whether it passes the filters. kinds is null if it was not '
+    'looked up.';
 
 CREATE FUNCTION api.hits(p jsonb, p_fields api.search_fields, p_most int) RETURNS SETOF api.hit
 LANGUAGE sql STABLE
@@ -543,7 +558,7 @@ $$
         ON p_fields.kind IS NOT NULL OR (p ->> 'facets')::boolean
 $$;
 COMMENT ON FUNCTION api.hits IS
-    'The best p_most lines for a query in the order of "sort": rank, time (by video and time within it) or newest.';
+    'The best p_most lines for a query, ordered by "sort": rank, time (by video, then by time) or newest.';
 
 CREATE FUNCTION api.box_at(s segments, p_t_ms int) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
@@ -572,7 +587,7 @@ BEGIN
     RETURN s.bounding_box || jsonb_build_object('x', round(x), 'y', round(y));
 END
 $$;
-COMMENT ON FUNCTION api.box_at IS 'Where a line stands at a time, as segments.track and end_box have it.';
+COMMENT ON FUNCTION api.box_at IS 'The position of a line''s box at a time, from segments.track and end_box.';
 
 CREATE FUNCTION api.hit_object(h api.hit, p_terms search_terms) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -588,7 +603,8 @@ RETURN jsonb_build_object(
                    'frame_box', CASE WHEN f.key IS NOT NULL THEN api.box_at(s, f.t_ms) END)
         FROM (SELECT) AS one LEFT JOIN segments s ON s.id = h.segment_id
              LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true);
-COMMENT ON FUNCTION api.hit_object IS 'A hit as the API shows it. p_terms: of its query, for what is marked.';
+COMMENT ON FUNCTION api.hit_object IS
+    'A hit as the API shows it. p_terms are the terms of the query that are marked in the snippet.';
 
 CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_terms search_terms, p_after int, p_limit int)
 RETURNS TABLE (row_object jsonb, row_key jsonb)
@@ -605,7 +621,8 @@ $$
     WHERE g.n > p_after
     ORDER BY g.n LIMIT p_limit
 $$;
-COMMENT ON FUNCTION api.hit_groups IS 'Hits by video, the video with the first hit first, with up to three hits each.';
+COMMENT ON FUNCTION api.hit_groups IS
+    'Hits grouped by video, each with up to three hits. The video of the best hit comes first.';
 
 CREATE FUNCTION api.facets(p_hits api.hit[]) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -627,7 +644,7 @@ $$
                   FROM (SELECT video_id, video_title, count(*) AS n FROM hits
                         GROUP BY 1, 2 ORDER BY 3 DESC, 1 LIMIT 50) AS f))
 $$;
-COMMENT ON FUNCTION api.facets IS 'How many of the hits that pass the filters there are of each kind, language, match, owner and video.';
+COMMENT ON FUNCTION api.facets IS 'Counts the hits that pass the filters by kind, language, match, owner and video.';
 
 CREATE FUNCTION api.unread_among(p_video uuid) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -639,14 +656,15 @@ $$
                  NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v) END) AS u
 $$;
 COMMENT ON FUNCTION api.unread_among IS
-    'The scripts that no model has read in a video, or where p_video is null in the caller''s newest 500, with their lines.';
+    'The scripts for which no model was loaded, with their numbers of lines, in a video or, if p_video is null, in '
+    'the caller''s newest 500 videos.';
 
 CREATE FUNCTION api.search(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    most CONSTANT int := 1000;     -- of search_segments
+    most CONSTANT int := 1000;     -- as search_segments() returns at most
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 20);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
     fields CONSTANT api.search_fields := api.read_fields(p);
@@ -657,7 +675,7 @@ DECLARE
     found_keys jsonb[];
     answer api.answer;
 BEGIN
-    -- Where the page before ended, also when lines before it have come or gone meanwhile.
+    -- The end of the previous page, even if lines before it were added or removed meanwhile.
     SELECT coalesce(min(h.n), (keys ->> 0)::int, 0) INTO last_place
     FROM unnest(hits) AS h WHERE (keys ->> 1)::uuid IN (h.segment_id, h.video_id);
     IF p ->> 'group' = 'video' THEN
@@ -681,8 +699,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.search IS
-    'GET /search: the best 1000 lines for a query that pass the filters, a page at a time, flat or by video. Each page ranks '
-    'the same 1000 anew, so that pages fit together while lines come and go. "capped": there are more than these 1000.';
+    'GET /search: those of the best 1000 lines for a query that pass the filters, one page at a time, flat or by '
+    'video. Each page ranks the same 1000 lines again, so that pages stay consistent while lines are added and '
+    'removed. "capped": there are more than these 1000 lines.';
 
 CREATE FUNCTION api.search_hits(p jsonb)
     RETURNS TABLE (id uuid, t_start int, t_end int, text text, normalized_text text, confidence real, language text, x text,
@@ -704,7 +723,7 @@ $$
     ORDER BY CASE WHEN p ->> 'format' <> 'srt' THEN h.n END, h.t_start, h.n
 $$;
 COMMENT ON FUNCTION api.search_hits IS
-    'The hits of a search as common/export writes them: subtitles in the order of time, everything else in that of "sort".';
+    'The hits of a search for common/export: for subtitles ordered by time, otherwise by "sort".';
 
 CREATE FUNCTION api.export_search(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -719,7 +738,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.export_search IS
-    'GET /search/export: what the file is called. The gateway writes it from api.search_hits(), in the same transaction.';
+    'GET /search/export: the name of the file. The gateway writes the file from api.search_hits() in the same '
+    'transaction.';
 
 CREATE FUNCTION api.suggest(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -756,8 +776,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.suggest IS
-    'GET /search/suggest: what the last word of a query may become: operators, tags that the caller''s videos have, and titles '
-    'of the newest 500 videos.';
+    'GET /search/suggest: completions of the last word of a query: operators, tags in the caller''s videos, and '
+    'titles of the newest 500 videos.';
 
 CREATE FUNCTION api.entity_places(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -818,13 +838,15 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.timeline IS
-    'GET /videos/{id}/timeline: how many lines are on screen, and how many hits of a query begin, in each stretch of a video.';
+    'GET /videos/{id}/timeline: how many lines are on screen in each section of a video, and how many hits of a query '
+    'begin there.';
 
 -- ---- jobs --------------------------------------------------------------------------------------------------
 
 -- A BRIN index, because a B-tree would cost every enqueue and every change of state.
 CREATE INDEX jobs_created ON jobs USING brin (created_at) WITH (autosummarize = on);
--- Few jobs of tenants have no video (webhooks, commands), and a tenant's are found without a look at others'.
+-- Few jobs of tenants have no video (webhooks, commands). This index finds those of one tenant without reading those
+-- of others.
 CREATE INDEX jobs_tenant_alone ON jobs (tenant_id, created_at, id) WHERE video_id IS NULL AND tenant_id IS NOT NULL;
 CREATE INDEX jobs_clip ON jobs ((coalesce(payload ->> 'clip_id', payload #>> '{original_payload,clip_id}')), created_at)
     WHERE job_type = 'clip_generate';
@@ -853,7 +875,7 @@ RETURN CASE p_wanted
     WHEN 'retrying' THEN ARRAY['retry']
     ELSE ARRAY[p_wanted] END;
 COMMENT ON FUNCTION api.job_states IS
-    'The states that the filter value "state" stands for; other queues'' words for them are understood.';
+    'The states that a value of the filter "state" selects; words of other queues are accepted.';
 
 CREATE FUNCTION api.job_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -867,7 +889,7 @@ RETURN jsonb_build_object(
     'source_ref', j.source_ref, 'created_by', j.created_by,
     'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
                  'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END);
-COMMENT ON FUNCTION api.job_object IS 'A job as lists show it. Who works on it is for the service alone.';
+COMMENT ON FUNCTION api.job_object IS 'A job as lists show it. Only the service sees which worker runs it.';
 
 CREATE FUNCTION api.job_mentions(p_words text, p_id uuid, p_job_type text, p_last_error text, p_video_id uuid) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -883,7 +905,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.job_mentions IS
-    'Whether a text is the beginning of a job''s id, or a part of its type, of its last error, or of its video''s title or file name, in any case.';
+    'Whether a text is the beginning of a job''s id, or a part of its type, its last error, or its video''s title or '
+    'file name. Upper and lower case are equal.';
 
 CREATE FUNCTION api.job_matches(j jobs, p jsonb) RETURNS boolean
 LANGUAGE sql STABLE
@@ -918,8 +941,8 @@ $$
             ORDER BY created_at DESC, id DESC LIMIT 2000) AS n) END
 $$;
 COMMENT ON FUNCTION api.own_videos IS
-    'The caller''s 2,000 newest videos, or p_video if it is theirs, by the condition of the policy of videos. SECURITY DEFINER, because under '
-    'the policy no index has their order.';
+    'The caller''s 2,000 newest videos, or p_video if it is theirs, by the same condition as the policy of videos. '
+    'SECURITY DEFINER, because under the policy no index gives this order.';
 
 CREATE FUNCTION api.newest_keys(p_videos uuid[], p_tenants uuid[], p_before timestamptz, p_id uuid, p_limit int)
     RETURNS TABLE (created_at timestamptz, id uuid)
@@ -928,7 +951,7 @@ SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_t
 $$
 #variable_conflict use_column
 DECLARE
-    most_looked_at CONSTANT int := 2000;     -- takes 2 ms; as many videos' newest jobs one by one take 10
+    most_looked_at CONSTANT int := 2000;     -- takes 2 ms; looking up the newest jobs of as many videos one by one takes 10 ms
     high CONSTANT timestamptz := least(p_before, now() + interval '1 second');
     width interval;
     looked_at int;
@@ -954,8 +977,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.newest_keys IS
-    'Times and ids of the newest jobs of these videos and tenants, where enough of them are among the newest 2,000 of all jobs; else none. '
-    'SECURITY DEFINER, because the policy of jobs would look up each job''s video.';
+    'Times and ids of the newest jobs of these videos and tenants, if enough of them are among the newest 2,000 of '
+    'all jobs; otherwise none. SECURITY DEFINER, because the policy of jobs would look up each job''s video.';
 
 CREATE FUNCTION api.tenant_keys(p_video uuid, p_before timestamptz, p_id uuid, p_limit int)
     RETURNS TABLE (created_at timestamptz, id uuid)
@@ -977,7 +1000,8 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH newest AS (
-        -- The newest jobs are of the videos with the newest ones, so that of the others one job each is read.
+        -- The newest jobs belong to the videos with the newest jobs, so that only one job of each other video is
+        -- read.
         SELECT o.id FROM unnest(videos) AS o (id) CROSS JOIN LATERAL (
             SELECT w.created_at, w.id FROM jobs w
             WHERE w.video_id = o.id AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id)
@@ -999,8 +1023,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.tenant_keys IS
-    'Times and ids of the newest jobs of own_videos(), and of those without a video, mostly out of indexes alone. SECURITY DEFINER, '
-    'because the policy of jobs would look up each job''s video.';
+    'Times and ids of the newest jobs of own_videos(), and of the tenant''s jobs without a video, mostly by '
+    'index-only scans. SECURITY DEFINER, because the policy of jobs would look up each job''s video.';
 
 CREATE FUNCTION api.tenant_jobs(p jsonb, p_limit int) RETURNS SETOF jobs
 LANGUAGE sql STABLE
@@ -1014,7 +1038,7 @@ $$
     ORDER BY k.created_at DESC, k.id DESC LIMIT p_limit
 $$;
 COMMENT ON FUNCTION api.tenant_jobs IS
-    'The newest jobs of tenant_keys() that pass the filters. SECURITY DEFINER as that one.';
+    'The newest jobs of tenant_keys() that pass the filters. SECURITY DEFINER for the same reason.';
 
 CREATE FUNCTION api.tenant_page(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
                                 OUT found_rows jsonb[], OUT found_keys jsonb[], OUT looked_until jsonb)
@@ -1022,7 +1046,8 @@ LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    -- Measured with 100,000 jobs of one owner: either takes a tenth of a second of CPU, because words are looked for in titles, too.
+    -- Measured with 100,000 jobs of one owner: either limit takes a tenth of a second of CPU, because words are also
+    -- searched in titles.
     most_looked_at CONSTANT int := CASE WHEN p ? 'q' THEN 5000 ELSE 10000 END;
     looks CONSTANT int[] := CASE WHEN p - ARRAY['video', 'limit', 'cursor'] = '{}' THEN ARRAY[p_limit]
                                  ELSE ARRAY[least(10 * p_limit, most_looked_at), most_looked_at] END;
@@ -1051,8 +1076,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.tenant_page IS
-    'The newest jobs of tenant_keys() that pass the filters, and their sort keys. Where few pass, it ends after the newest 10,000 (with q: 5,000): '
-    'looked_until is the sort key of the last that was looked at, null that all were. SECURITY DEFINER as tenant_keys().';
+    'The newest jobs of tenant_keys() that pass the filters, and their sort keys. If few pass, it stops after the '
+    'newest 10,000 jobs (with q: 5,000): looked_until is the sort key of the last examined job; null: all were '
+    'examined. SECURITY DEFINER for the same reason as tenant_keys().';
 
 CREATE FUNCTION api.video_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF jobs
 LANGUAGE sql STABLE
@@ -1074,7 +1100,7 @@ $$
       AND api.job_matches(j, p)
     ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
 $$;
-COMMENT ON FUNCTION api.window_jobs IS 'The newest jobs of a stretch of time, which is a range of the BRIN index.';
+COMMENT ON FUNCTION api.window_jobs IS 'The newest jobs of a period, which is a range of the BRIN index.';
 
 CREATE FUNCTION api.all_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
                              OUT found_rows jsonb[], OUT found_keys jsonb[], OUT looked_until jsonb)
@@ -1083,7 +1109,7 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     time_limit CONSTANT interval := '1 second';
-    quick CONSTANT interval := '50 ms';     -- a stretch that took no longer is followed by one four times as long
+    quick CONSTANT interval := '50 ms';     -- a period that took no longer is followed by one four times as long
     began CONSTANT timestamptz := clock_timestamp();
     window_began timestamptz;
     width interval := '10 minutes';
@@ -1114,8 +1140,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.all_jobs IS
-    'The newest jobs that the caller sees, and their sort keys, by stretches of time that grow until the page is full. '
-    'Where few jobs pass the filters, it gives up after a second: looked_until says where, null that all were seen.';
+    'The newest jobs that the caller may see, and their sort keys. Searches growing periods until the page is full. '
+    'If few jobs pass the filters, it stops after a second: looked_until says where; null: all jobs were examined.';
 
 CREATE FUNCTION api.jobs_by_id(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
                                OUT found_rows jsonb[], OUT found_keys jsonb[])
@@ -1166,8 +1192,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.jobs IS
-    'GET /jobs: the newest first; of a tenant those of their videos. A page may hold fewer jobs than asked for, or none, '
-    'and still have a next one.';
+    'GET /jobs: the newest first; for a tenant, the jobs of their videos. A page may have fewer jobs than requested, '
+    'or none, and still have a next page.';
 
 CREATE FUNCTION api.shown_payload(p_payload jsonb) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -1175,7 +1201,8 @@ RETURN CASE WHEN api.is_service() OR current_setting('request.hide_payloads', tr
             WHEN jsonb_typeof(p_payload) = 'object'
             THEN (SELECT coalesce(jsonb_object_agg(name, NULL::text), '{}') FROM jsonb_object_keys(p_payload) AS name) END;
 COMMENT ON FUNCTION api.shown_payload IS
-    'A job''s payload or result as the caller sees it: where request.hide_payloads is on, the service alone sees values.';
+    'A job''s payload or result as the caller may see it: if request.hide_payloads is on, only the service sees '
+    'values.';
 
 CREATE FUNCTION api.job(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -1196,7 +1223,8 @@ BEGIN
                    'last_error', job.last_error))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.job IS 'GET /jobs/{id}: a job with its payload and result, which the gateway redacts as logs are.';
+COMMENT ON FUNCTION api.job IS
+    'GET /jobs/{id}: a job with its payload and result, which the gateway redacts like log lines.';
 
 CREATE FUNCTION api.changed_job(p_id uuid, p_outcome text, p_refusal text) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -1257,7 +1285,7 @@ $$
                      (j.result ->> 't_start') || 'ms') || substring(j.result ->> 'clip_path' FROM '\.[a-z0-9]+$')
     FROM videos v WHERE v.id = j.video_id
 $$;
-COMMENT ON FUNCTION api.clip_name IS 'What the file of a clip is called when it is downloaded: letters that every system takes.';
+COMMENT ON FUNCTION api.clip_name IS 'The file name of a clip for downloads, in characters that every system accepts.';
 
 CREATE FUNCTION api.clip_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -1277,7 +1305,7 @@ RETURN jsonb_build_object(
                 'path', (j.result ->> 'clip_path') || coalesce('?name=' || api.clip_name(j), ''))
             ELSE '{}' END;
 COMMENT ON FUNCTION api.clip_object IS
-    'A clip, as the newest job that makes it knows it. The gateway makes "url" and "expires" of "grant" and "path".';
+    'A clip, from the newest job that makes it. The gateway makes "url" and "expires" from "grant" and "path".';
 
 CREATE FUNCTION api.clip_job(p_id text) RETURNS jobs
 LANGUAGE sql STABLE
@@ -1288,7 +1316,7 @@ $$
       AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = lower(p_id)
     ORDER BY j.created_at DESC, j.id DESC LIMIT 1
 $$;
-COMMENT ON FUNCTION api.clip_job IS 'The newest job that makes a clip, of those that the caller sees.';
+COMMENT ON FUNCTION api.clip_job IS 'The newest job that makes a clip, among those that the caller may see.';
 
 CREATE FUNCTION api.clip(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -1303,7 +1331,7 @@ BEGIN
     RETURN api.ok(api.clip_object(job));
 END
 $$;
-COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: how far a clip is, and where it is.';
+COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: the progress of a clip, or its place.';
 
 CREATE FUNCTION api.clips(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -1332,7 +1360,8 @@ BEGIN
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
-COMMENT ON FUNCTION api.clips IS 'GET /clips: the clips of a video that are there, under way or failed, the newest first.';
+COMMENT ON FUNCTION api.clips IS
+    'GET /clips: the clips of a video that exist, are being made or have failed, the newest first.';
 
 CREATE FUNCTION cortana.remove_clip(p_job_id uuid) RETURNS void
 LANGUAGE plpgsql
@@ -1349,7 +1378,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.remove_clip IS
-    'Marks a clip of the caller''s as removed; its object is then deleted by whoever called this.';
+    'Marks a clip of the caller as removed; the caller of this function then deletes its object.';
 
 CREATE FUNCTION api.delete_clip(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1369,7 +1398,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.delete_clip IS
-    'DELETE /clips/{id}. The row is marked first, and the gateway deletes the object "remove"; asked again, it does so again.';
+    'DELETE /clips/{id}. The row is marked first, then the gateway deletes the object in "remove". Repeating the '
+    'request deletes it again.';
 
 CREATE FUNCTION api.request_clip(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1400,7 +1430,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.request_clip IS
-    'POST /clips: 202 with a new clip, 200 with the one that is there or under way for the same request.';
+    'POST /clips: 202 with a new clip, or 200 with the clip that exists or is being made for the same request.';
 
 -- ---- uploads -----------------------------------------------------------------------------------------------
 
@@ -1414,13 +1444,16 @@ CREATE TABLE cortana.upload_sessions (
     completed_at timestamptz
 );
 COMMENT ON TABLE cortana.upload_sessions IS
-    'Uploads through the API, each with the id of the video that it makes. How many bytes have arrived is known by the store.';
-COMMENT ON COLUMN upload_sessions.owner_id IS 'Who uploads; null: the service.';
-COMMENT ON COLUMN upload_sessions.size IS 'Bytes that the whole upload has.';
-COMMENT ON COLUMN upload_sessions.begun_at IS 'Where the last request that brought bytes began, for those who watch; of parts 0.';
+    'Uploads through the API, each with the id of the video that it creates. The store knows how many bytes have '
+    'arrived.';
+COMMENT ON COLUMN upload_sessions.owner_id IS 'The user who uploads; null: the service.';
+COMMENT ON COLUMN upload_sessions.size IS 'Bytes of the whole upload.';
+COMMENT ON COLUMN upload_sessions.begun_at IS
+    'Offset at which the last request with bytes began, shown in live events; 0 for uploads in parts.';
 COMMENT ON COLUMN upload_sessions.touched_at IS
-    'When the last part came. Upkeep removes an open upload with its video a week later.';
-COMMENT ON COLUMN upload_sessions.completed_at IS 'When the scanner was told that it is complete; null: it is open.';
+    'When the last part arrived. An open upload is removed together with its video a week later.';
+COMMENT ON COLUMN upload_sessions.completed_at IS
+    'When the scanner was told that the upload is complete; null: it is open.';
 CREATE INDEX upload_sessions_open ON cortana.upload_sessions (owner_id) WHERE completed_at IS NULL;
 ALTER TABLE cortana.upload_sessions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY upload_sessions_own ON cortana.upload_sessions TO cortana_app USING (owner_id = (SELECT auth.uid()));
@@ -1433,7 +1466,7 @@ LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    open_most CONSTANT int := 20;   -- of one user
+    open_most CONSTANT int := 20;   -- open uploads of one user
     extension CONSTANT text := lower(substring(p_name FROM '\.([A-Za-z0-9]{1,5})$'));
     id CONSTANT uuid := time_ordered_uuid();
     twin uuid;
@@ -1459,7 +1492,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.begin_upload IS
-    'Makes the row of a video ahead of its upload, for the caller, who need not have a right on videos. Returns its id.';
+    'Creates the row of a video before its upload, for a caller who need not have a right on videos. Returns its id.';
 
 CREATE FUNCTION api.upload_answer(p_id uuid, p_status int) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -1482,7 +1515,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.upload_answer IS
-    'An upload of the caller''s. The gateway makes "mode", "offset" and "parts" of what its store has under "key".';
+    'An upload of the caller. The gateway adds "mode", "offset" and "parts" from what its store has under "key".';
 
 CREATE FUNCTION api.create_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1495,12 +1528,13 @@ BEGIN
     RETURN api.upload_answer(id, 201);
 END
 $$;
-COMMENT ON FUNCTION api.create_upload IS 'POST /uploads: the row of a video that is to come, and where its bytes go.';
+COMMENT ON FUNCTION api.create_upload IS
+    'POST /uploads: creates the row of the future video, and returns where its bytes go.';
 
 CREATE FUNCTION api.upload(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.upload_answer((p ->> 'id')::uuid, 200);
-COMMENT ON FUNCTION api.upload IS 'GET /uploads/{id}: how far an upload is.';
+COMMENT ON FUNCTION api.upload IS 'GET /uploads/{id}: the progress of an upload.';
 
 CREATE FUNCTION cortana.touch_upload(p_id uuid, p_offset text DEFAULT NULL) RETURNS void
 LANGUAGE sql
@@ -1510,7 +1544,7 @@ $$
         begun_at = CASE WHEN p_offset ~ '^[0-9]{1,15}$' THEN least(p_offset::bigint, size) ELSE begun_at END
     WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service())
 $$;
-COMMENT ON FUNCTION cortana.touch_upload IS 'Notes that an upload of the caller''s goes on, and where.';
+COMMENT ON FUNCTION cortana.touch_upload IS 'Records that an upload of the caller continues, and at which offset.';
 
 CREATE FUNCTION api.append_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1526,7 +1560,8 @@ BEGIN
     RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION api.append_upload IS 'PATCH /uploads/{id}: whether the caller may send bytes; the gateway writes them.';
+COMMENT ON FUNCTION api.append_upload IS
+    'PATCH /uploads/{id}: checks that the caller may send bytes; the gateway writes them.';
 
 CREATE FUNCTION cortana.end_upload(p_id uuid) RETURNS void
 LANGUAGE plpgsql
@@ -1540,7 +1575,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION cortana.end_upload IS 'Tells the scanner, once, that an upload of the caller''s is complete.';
+COMMENT ON FUNCTION cortana.end_upload IS 'Tells the scanner, once, that an upload of the caller is complete.';
 
 CREATE FUNCTION api.upload_parts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1559,7 +1594,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.upload_parts IS
-    'POST /uploads/{id}/parts: whether the caller may send parts; the gateway makes the URLs by which a bucket takes them.';
+    'POST /uploads/{id}/parts: checks that the caller may send parts; the gateway makes the URLs at which the bucket '
+    'accepts them.';
 
 CREATE FUNCTION api.complete_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1571,8 +1607,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.complete_upload IS
-    'POST /uploads/{id}/complete: whether the caller may end this upload. The gateway joins the parts in its store, and then '
-    'calls api.finish_upload.';
+    'POST /uploads/{id}/complete: checks that the caller may complete this upload. The gateway joins the parts in its '
+    'store, and then calls api.finish_upload().';
 
 CREATE FUNCTION api.finish_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1587,7 +1623,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.finish_upload IS
-    'All bytes of an upload are in the store. The scanner does not believe it, it goes and looks.';
+    'Reports that all bytes of an upload are in the store. The scanner checks the object itself.';
 
 CREATE FUNCTION cortana.drop_upload(p_id uuid) RETURNS void
 LANGUAGE plpgsql
@@ -1601,7 +1637,7 @@ BEGIN
     PERFORM delete_video(p_id);
 END
 $$;
-COMMENT ON FUNCTION cortana.drop_upload IS 'Deletes an open upload of the caller''s with the row of its video.';
+COMMENT ON FUNCTION cortana.drop_upload IS 'Deletes an open upload of the caller and the row of its video.';
 
 CREATE FUNCTION api.cancel_upload(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -1616,7 +1652,8 @@ BEGIN
     RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION api.cancel_upload IS 'DELETE /uploads/{id}: gives an upload up. The gateway deletes the bytes that have come.';
+COMMENT ON FUNCTION api.cancel_upload IS
+    'DELETE /uploads/{id}: cancels an upload. The gateway deletes the bytes that have arrived.';
 
 -- ---- changes to videos -------------------------------------------------------------------------------------
 
@@ -1637,7 +1674,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.require_own_video IS
-    'Refuses a video that the caller may not see as one that does not exist, and one that the caller may only see.';
+    'Refuses a video that the caller may not see, like one that does not exist, and a video that the caller may see '
+    'but not change.';
 
 CREATE FUNCTION cortana.delete_own_video(p_id uuid) RETURNS void
 LANGUAGE plpgsql
@@ -1659,7 +1697,7 @@ BEGIN
     RETURN ROW(202, NULL, NULL, jsonb_build_object('id', p ->> 'id'))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.delete_video IS 'DELETE /videos/{id}: the row goes at once, a job removes the objects.';
+COMMENT ON FUNCTION api.delete_video IS 'DELETE /videos/{id}: deletes the row at once; a job removes the objects.';
 
 CREATE FUNCTION cortana.reprocess_own_video(p_id uuid) RETURNS uuid
 LANGUAGE plpgsql
@@ -1683,7 +1721,7 @@ BEGIN
     RETURN ROW(202, NULL, NULL, jsonb_build_object('run_id', run))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.reprocess_video IS 'POST /videos/{id}/reprocess: everything anew, from the original.';
+COMMENT ON FUNCTION api.reprocess_video IS 'POST /videos/{id}/reprocess: processes the video again from its original.';
 
 CREATE FUNCTION api.reindex_video(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql

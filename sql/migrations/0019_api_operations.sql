@@ -1,5 +1,5 @@
--- What the HTTP API calls besides 0018_api.sql: sessions, live events, and what tenants' admins
--- and operators look at and change.
+-- More functions that the HTTP API calls: sessions, live events, and what tenants' admins and operators read and
+-- change.
 
 CREATE FUNCTION api.session(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -8,20 +8,20 @@ $$
     SELECT api.ok((api.me(p)).body
                   || jsonb_build_object('expires_at', to_timestamp((auth.jwt() ->> 'exp')::float8)))
 $$;
-COMMENT ON FUNCTION api.session IS 'GET /session: who the caller is, and until when their token holds.';
+COMMENT ON FUNCTION api.session IS 'GET /session: who the caller is, and when their token expires.';
 
 CREATE FUNCTION api.sign_in(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.session(p);
 COMMENT ON FUNCTION api.sign_in IS
-    'POST /session: as GET /session. The gateway has checked the token in the body, runs this under its claims, and sets '
-    'the cookie.';
+    'POST /session: answers like GET /session. The gateway has checked the token in the body, runs this with its '
+    'claims, and sets the cookie.';
 
 -- ---- live events -------------------------------------------------------------------------------------------
--- The order of events is that in which transactions end: ids of a sequence are taken long before their rows are seen.
--- A row's own xmin is the id of its transaction. A transaction is passed when it and all older ones are over, so that
--- nothing turns up behind the position that a client has. The xid of a subtransaction is larger than its parent's, which
--- is still in the snapshot.
+-- Events are ordered by the end of their transactions, because ids of a sequence are assigned long before their rows
+-- become visible. The xmin of a row is the id of its transaction. A transaction is passed when it and all older
+-- transactions have ended, so that no event appears behind the position that a client already has. The xid of a
+-- subtransaction is larger than that of its parent, which is still in the snapshot.
 
 CREATE FUNCTION api.event_xid(p_xid xid) RETURNS bigint
 LANGUAGE sql STABLE
@@ -31,13 +31,14 @@ $$
     FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint) AS next (x),
          LATERAL (SELECT (next.x >> 32 << 32) + p_xid::text::bigint) AS f (x)
 $$;
-COMMENT ON FUNCTION api.event_xid IS 'The xmin of a young row with its epoch, so that it does not wrap around.';
+COMMENT ON FUNCTION api.event_xid IS
+    'The xmin of a recent row, extended by the epoch, so that it does not wrap around.';
 
 CREATE FUNCTION api.event_position(p_xid bigint, p_id bigint, p_seconds bigint) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN p_xid || '-' || p_id || '-' || p_seconds;
 COMMENT ON FUNCTION api.event_position IS
-    'The id of an event of a stream: its transaction, its own id, and when it was, in seconds since 1970.';
+    'The id of an event in a stream: its transaction, its own id, and its time in seconds since 1970.';
 
 CREATE FUNCTION api.run_object(r runs) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -72,7 +73,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.event_topic IS
-    'What a topic of GET /events means for the caller, a list of {kind, id}; refuses what they may not see.';
+    'The objects that a topic of GET /events names for the caller, as a list of {kind, id}. Refuses objects that the '
+    'caller may not see.';
 
 CREATE FUNCTION api.events(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -97,8 +99,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.events IS
-    'GET /events: what the gateway is to stream for the caller, and from where on. A position of the last 15 minutes is '
-    'taken up; an older or unknown one is lost, and the client reads everything anew.';
+    'GET /events: what the gateway must stream to the caller, and from which position. A position of the last 15 '
+    'minutes is continued. An older or unknown one is lost, and the client must read everything again.';
 
 CREATE FUNCTION api.event_tail(p_xid bigint, p_id bigint, p_since bigint, p_topics jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE
@@ -107,7 +109,7 @@ $$
 DECLARE
     most CONSTANT int := 500;
     horizon CONSTANT bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
-    since CONSTANT timestamptz := to_timestamp(p_since - 2); -- an event's clock is read before its transaction has an id
+    since CONSTANT timestamptz := to_timestamp(p_since - 2); -- the time of an event is read before its transaction gets an id
     all_jobs CONSTANT boolean := p_topics ? 'all';
     job_ids CONSTANT uuid[] := ARRAY(SELECT jsonb_array_elements_text(p_topics -> 'job')::uuid);
     video_ids CONSTANT uuid[] := ARRAY(SELECT jsonb_array_elements_text(p_topics -> 'video')::uuid);
@@ -147,13 +149,13 @@ BEGIN
             SELECT FROM task_events t WHERE t.ts > since AND api.event_xid(t.xmin) >= p_xid
               AND api.event_xid(t.xmin) < horizon AND (api.event_xid(t.xmin), t.id) > (p_xid, p_id)),
         'horizon', horizon, 'next_xid', pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-        'now', floor(extract(epoch FROM now()))); -- before the snapshot: what has no id yet is not older
+        'now', floor(extract(epoch FROM now()))); -- read before the snapshot: a transaction without an id yet is not older than this
 END
 $$;
 COMMENT ON FUNCTION api.event_tail IS
-    'The events of the topics (lists of ids by kind) behind a position, 500 at most, each with the state that its job, '
-    'run or video has now; and where the next look begins. Nothing behind the position is older than p_since (seconds '
-    'since 1970). SECURITY DEFINER for the gateway itself: whose topics these are was looked up before.';
+    'The events of the topics (lists of ids by kind) behind a position, at most 500, each with the current state of '
+    'its job, run or video; and the position for the next call. Nothing behind the position is older than p_since '
+    '(seconds since 1970). SECURITY DEFINER, called only by the gateway, which has checked who may see the topics.';
 
 CREATE FUNCTION api.event_states(p_topics jsonb) RETURNS TABLE (kind text, id uuid, data jsonb)
 LANGUAGE sql STABLE
@@ -169,7 +171,8 @@ $$
     LEFT JOIN upload_sessions u ON u.id = t.id
 $$;
 COMMENT ON FUNCTION api.event_states IS
-    'The state of jobs and uploads that are watched one by one. SECURITY DEFINER for the gateway itself, as event_tail().';
+    'The state of jobs and uploads that are watched individually. SECURITY DEFINER, called only by the gateway, like '
+    'event_tail().';
 
 -- ---- jobs --------------------------------------------------------------------------------------------------
 
@@ -179,7 +182,7 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT api.is_service() OR coalesce(auth.jwt() #>> '{app_metadata,cortana_role}' = 'admin', false)
 $$;
-COMMENT ON FUNCTION api.is_admin IS 'Whether the caller manages their tenants, or everything.';
+COMMENT ON FUNCTION api.is_admin IS 'Whether the caller is an admin of their tenants, or the service.';
 
 CREATE FUNCTION api.require_service() RETURNS void
 LANGUAGE plpgsql STABLE
@@ -191,7 +194,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION api.require_service IS 'Refuses everybody but the service.';
+COMMENT ON FUNCTION api.require_service IS 'Refuses every caller except the service.';
 
 CREATE FUNCTION api.require_job(p_id uuid) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -206,8 +209,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.require_job IS
-    'Refuses a job that the caller may not see, as one that does not exist. The condition is that of the policy of jobs, '
-    'because SECURITY DEFINER functions call this, whose owner no policy holds back.';
+    'Refuses a job that the caller may not see, like one that does not exist. Uses the same condition as the policy '
+    'of jobs, because it is called by SECURITY DEFINER functions, to whose owner no policy applies.';
 
 CREATE FUNCTION api.attempts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -228,7 +231,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.attempts IS
-    'GET /jobs/{id}/attempts: the newest first. The gateway redacts what they printed, as logs are.';
+    'GET /jobs/{id}/attempts: the newest first. The gateway redacts their output like log lines.';
 
 CREATE FUNCTION api.job_events(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -257,7 +260,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.job_events IS
-    'GET /jobs/{id}/events: the timeline of a job, the newest first. Who works on it is for the service alone.';
+    'GET /jobs/{id}/events: the timeline of a job, the newest event first. Only the service sees which worker runs '
+    'it.';
 
 CREATE FUNCTION api.artifacts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -274,7 +278,9 @@ BEGIN
     RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
 END
 $$;
-COMMENT ON FUNCTION api.artifacts IS 'GET /jobs/{id}/artifacts: the objects that its attempts read and wrote; those whose keys differ by a number are one item.';
+COMMENT ON FUNCTION api.artifacts IS
+    'GET /jobs/{id}/artifacts: the objects that its attempts read and wrote; objects whose keys differ only in a '
+    'number are one item.';
 
 CREATE FUNCTION api.why(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -289,7 +295,7 @@ BEGIN
     RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
 END
 $$;
-COMMENT ON FUNCTION api.why IS 'GET /jobs/{id}/why: why a job waits, the reasons in order.';
+COMMENT ON FUNCTION api.why IS 'GET /jobs/{id}/why: why a job waits, the decisive reason first.';
 
 CREATE FUNCTION api.set_job_priority(p_id uuid, p_priority int) RETURNS text
 LANGUAGE plpgsql
@@ -305,8 +311,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.set_job_priority IS
-    'Changes the priority of a waiting job of the caller''s, or of a failed one for its next try. SECURITY DEFINER, '
-    'because set_priority() is the service''s. Returns ''changed'' or ''wrong_state''.';
+    'Changes the priority of a waiting job of the caller, or of a failed job for its next attempt. SECURITY DEFINER, '
+    'because only the service may call set_priority(). Returns ''changed'' or ''wrong_state''.';
 
 CREATE FUNCTION api.job_priority(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -353,7 +359,8 @@ $$
                                WHEN 'retry' THEN public.retry_job(p_id) = 'queued'
                                ELSE api.set_job_priority(p_id, (p ->> 'priority')::int) = 'changed' END
 $$;
-COMMENT ON FUNCTION api.bulk_change IS 'Does the action of a bulk operation to one job; whether it was changed.';
+COMMENT ON FUNCTION api.bulk_change IS
+    'Applies the action of a bulk operation to one job, and returns whether the job was changed.';
 
 CREATE FUNCTION api.bulk_jobs(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -375,7 +382,7 @@ BEGIN
     ELSIF (p ->> 'action' = 'priority') <> (p ? 'priority') THEN
         RAISE EXCEPTION 'priority is for the action priority, which needs it' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM i::uuid FROM jsonb_array_elements_text(p -> 'ids') AS i; -- refuses what is no id
+    PERFORM i::uuid FROM jsonb_array_elements_text(p -> 'ids') AS i; -- refuses values that are not ids
     SELECT count(*), array_agg(c.id ORDER BY c.created_at, c.id) INTO matched, chosen
     FROM api.bulk_candidates(p, most) AS c;
     SELECT coalesce(jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.id), '[]') INTO sample
@@ -388,8 +395,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.bulk_jobs IS
-    'POST /jobs/bulk: counts the jobs of a filter that the action would change, shows the first ten as they were, and '
-    'unless it is a dry run changes up to 10,000 of them in one transaction. Where more match, it is called again.';
+    'POST /jobs/bulk: counts the jobs of a filter that the action would change, shows the first ten as they were and, '
+    'unless it is a dry run, changes up to 10,000 of them in one transaction. If more match, the client calls it '
+    'again.';
 
 CREATE FUNCTION api.job_summary(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -406,8 +414,8 @@ $$
               GROUP BY 1, 2) AS g), '[]')))
 $$;
 COMMENT ON FUNCTION api.job_summary IS
-    'GET /jobs/summary: the jobs by type and state. The service''s summary has no finished jobs, which may be millions; '
-    'a tenant''s has those of their newest videos.';
+    'GET /jobs/summary: counts jobs by type and state. For the service without finished jobs, which may be millions; '
+    'for a tenant with those of their newest videos.';
 
 -- ---- runs --------------------------------------------------------------------------------------------------
 
@@ -454,7 +462,7 @@ BEGIN
                           FROM (SELECT * FROM jobs WHERE run_id = run.id LIMIT 1000) AS j), '[]')));
 END
 $$;
-COMMENT ON FUNCTION api.run IS 'GET /runs/{id}: a run with the steps of its workflow and its jobs, 1,000 at most.';
+COMMENT ON FUNCTION api.run IS 'GET /runs/{id}: a run with the steps of its workflow and up to 1,000 of its jobs.';
 
 CREATE FUNCTION api.changed_run(p_id uuid, p_outcome text) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -486,7 +494,7 @@ BEGIN
     RETURN api.changed_run((p ->> 'id')::uuid, outcome);
 END
 $$;
-COMMENT ON FUNCTION api.cancel_run IS 'POST /runs/{id}/cancel: cancels every job of it that is not done.';
+COMMENT ON FUNCTION api.cancel_run IS 'POST /runs/{id}/cancel: cancels every job of the run that is not done.';
 
 CREATE FUNCTION api.restart_run(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -500,14 +508,14 @@ BEGIN
                                                     WHEN jobs = 0 THEN 'wrong_state' ELSE 'queued' END);
 END
 $$;
-COMMENT ON FUNCTION api.restart_run IS 'POST /runs/{id}/restart: its failed and canceled jobs wait again.';
+COMMENT ON FUNCTION api.restart_run IS 'POST /runs/{id}/restart: queues its failed and canceled jobs again.';
 
 -- ---- the service's ----------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.all_items(p_items jsonb) RETURNS api.answer
 LANGUAGE sql IMMUTABLE
 RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
-COMMENT ON FUNCTION api.all_items IS 'A list that is one page.';
+COMMENT ON FUNCTION api.all_items IS 'A list with a single page.';
 
 CREATE FUNCTION api.pause_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -536,7 +544,7 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.resume_type IS 'POST /job-types/{name}/resume: workers claim them again.';
+COMMENT ON FUNCTION api.resume_type IS 'POST /job-types/{name}/resume: workers claim jobs of the type again.';
 
 CREATE FUNCTION api.preview_schedule(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE

@@ -1,5 +1,6 @@
--- What the HTTP API shows operators and tenants' admins, and lets them change: how the queues do, what failed and why,
--- hosts, rules, commands, workflows, tenants. What is for the service alone calls api.require_service().
+-- What the HTTP API shows to operators and tenants' admins and lets them change: the state of queues, failures and
+-- their causes, hosts, rules, commands, workflows, tenants. Functions for the service only call
+-- api.require_service().
 
 -- ---- the history of queues ---------------------------------------------------------------------------------
 
@@ -23,13 +24,15 @@ CREATE TABLE cortana.queue_history (
     PRIMARY KEY (at, job_type, seconds)
 );
 COMMENT ON TABLE cortana.queue_history IS
-    'What happened to the jobs of each type, by minute, and by hour what is older than seven days. Stretches in which '
-    'nothing happened and nothing waited have no row.';
-COMMENT ON COLUMN queue_history.at IS 'When the stretch of `seconds` begins.';
-COMMENT ON COLUMN queue_history.ready IS 'How many jobs could be claimed at its end, as running and oldest_seconds; null: not looked at.';
+    'What happened to the jobs of each type, by minute, and by hour for times more than seven days ago. Periods in '
+    'which nothing happened and nothing waited have no row.';
+COMMENT ON COLUMN queue_history.at IS 'When the period of `seconds` begins.';
+COMMENT ON COLUMN queue_history.ready IS
+    'How many jobs could be claimed at the end of the period; running and oldest_seconds are of the same moment; '
+    'null: not recorded.';
 COMMENT ON COLUMN queue_history.wait_p50_ms IS
-    'Median of the time from a job''s being ready to the attempt that ended here; null: none ended. By hour, the '
-    'largest of its minutes, as the other percentiles.';
+    'Median of the time from when a job became ready until the attempt that ended in this period began; null: none '
+    'ended. By hour, the largest value of its minutes; the other percentiles likewise.';
 ALTER TABLE cortana.queue_history ENABLE ROW LEVEL SECURITY;
 CREATE POLICY queue_history_service ON cortana.queue_history TO service_role USING (true) WITH CHECK (true);
 GRANT ALL ON cortana.queue_history TO service_role;
@@ -39,7 +42,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    longest CONSTANT interval := '1 hour';   -- that is made up for after a scheduler was away
+    longest CONSTANT interval := '1 hour';   -- caught up on after no scheduler was running
     high CONSTANT timestamptz := date_trunc('minute', p_now);
     low CONSTANT timestamptz := greatest(date_trunc('minute', p_since), high - longest);
 BEGIN
@@ -78,7 +81,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.note_queue_history IS
-    'Writes the whole minutes since p_since into queue_history, an hour of them at most. Asked twice, it changes nothing.';
+    'Writes the complete minutes since p_since to queue_history, at most an hour of them. Calling it again changes '
+    'nothing.';
 
 CREATE FUNCTION cortana.shorten_queue_history(p_now timestamptz) RETURNS void
 LANGUAGE sql
@@ -96,14 +100,14 @@ $$
     ON CONFLICT DO NOTHING;
 $$;
 COMMENT ON FUNCTION cortana.shorten_queue_history IS
-    'Sums the minutes of whole hours that are older than seven days, and forgets what is older than 400 days.';
+    'Sums up minutes to hours when they are more than seven days old, and deletes rows older than 400 days.';
 
 CREATE FUNCTION api.throughput(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
-    most CONSTANT int := 1500;     -- points of a line
+    most CONSTANT int := 1500;     -- points of one series
     until CONSTANT timestamptz := coalesce((p ->> 'before')::timestamptz, now());
     since CONSTANT timestamptz := coalesce((p ->> 'after')::timestamptz, until - interval '1 hour');
     step CONSTANT interval := CASE coalesce(p ->> 'step', 'minute') WHEN 'minute' THEN '1 minute' WHEN 'hour' THEN '1 hour'
@@ -133,7 +137,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.throughput IS
-    'GET /stats/throughput: what happened to the jobs of each type, by minute, hour or day. A point that is missing is zero.';
+    'GET /stats/throughput: what happened to the jobs of each type, by minute, hour or day. A missing point is zero.';
 
 CREATE FUNCTION api.queue_stats(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -169,7 +173,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.queue_stats IS
-    'GET /stats/queues: a card a type: what is open, who works on it, the rates of the last 5 minutes, and percentiles and '
+    'GET /stats/queues: one item per type: open jobs, workers, the rates of the last 5 minutes, and percentiles and '
     'failures of the last hour.';
 
 CREATE FUNCTION api.performance(p jsonb) RETURNS api.answer
@@ -203,8 +207,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.performance IS
-    'GET /stats/performance: attempts of the last hours by type, and by worker: how many, how long they waited and ran, '
-    'what they cost.';
+    'GET /stats/performance: attempts of the last hours by type and by worker: their number, waiting and run times, '
+    'and cost.';
 
 -- ---- what failed -------------------------------------------------------------------------------------------
 
@@ -212,7 +216,8 @@ CREATE FUNCTION api.message_shape(p_message text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN left(regexp_replace(regexp_replace(p_message, '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}', '{id}', 'g'),
                            '[0-9]+', '{n}', 'g'), 300);
-COMMENT ON FUNCTION api.message_shape IS 'An error''s message without what differs from job to job: ids and numbers.';
+COMMENT ON FUNCTION api.message_shape IS
+    'The message of an error with ids and numbers replaced, so that the messages of different jobs are equal.';
 
 CREATE FUNCTION api.causes(p_jobs uuid[], p_hours int, p_type text) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -228,7 +233,7 @@ $$
           GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 500) AS g
 $$;
 COMMENT ON FUNCTION api.causes IS
-    'Failed attempts by type, error and message, of these jobs (null: of all). For api.errors() alone.';
+    'Failed attempts of these jobs (null: of all jobs), grouped by type, error and message. For api.errors() only.';
 
 CREATE FUNCTION api.errors(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -247,8 +252,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.errors IS
-    'GET /errors: failed attempts of the last hours by cause; a tenant''s admin sees those of their own jobs. SECURITY '
-    'DEFINER, because attempts are the service''s.';
+    'GET /errors: failed attempts of the last hours by cause; a tenant''s admin sees those of their own jobs. '
+    'SECURITY DEFINER, because only the service may read attempts.';
 
 CREATE FUNCTION api.dead_jobs(p jsonb) RETURNS SETOF jobs
 LANGUAGE sql STABLE
@@ -263,7 +268,7 @@ $$
     SELECT o.* FROM api.tenant_jobs(p || '{"state": "failed"}', 5000) AS o
     WHERE NOT api.is_service()
 $$;
-COMMENT ON FUNCTION api.dead_jobs IS 'The newest jobs that have failed for good, 5,000 of a type; of a tenant their own.';
+COMMENT ON FUNCTION api.dead_jobs IS 'The newest dead letters, up to 5,000 of each type; for a tenant their own.';
 
 CREATE FUNCTION api.dead_letters(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -283,7 +288,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.dead_letters IS
-    'GET /dead-letters: jobs that have failed for good, by type, error and message, each with the newest one as example.';
+    'GET /dead-letters: dead letters by type, error and message, each with the newest job as example.';
 
 -- ---- the fleet ---------------------------------------------------------------------------------------------
 
@@ -302,7 +307,8 @@ BEGIN
         FROM worker_overview w JOIN workers o ON o.id = w.id LEFT JOIN worker_activity a ON a.worker_id = w.id));
 END
 $$;
-COMMENT ON FUNCTION api.workers IS 'GET /workers: the workers, which are stale, and what each has done in 24 hours.';
+COMMENT ON FUNCTION api.workers IS
+    'GET /workers: the workers, whether they are stale, and what each has done in 24 hours.';
 
 CREATE FUNCTION api.drain_worker(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -316,7 +322,7 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.drain_worker IS 'POST /workers/{worker}/drain: the worker finishes its jobs and ends.';
+COMMENT ON FUNCTION api.drain_worker IS 'POST /workers/{worker}/drain: the worker finishes its jobs and exits.';
 
 CREATE FUNCTION api.host_objects(p_host text) RETURNS SETOF jsonb
 LANGUAGE sql STABLE
@@ -331,7 +337,8 @@ $$
     ORDER BY h.host
 $$;
 COMMENT ON FUNCTION api.host_objects IS
-    'The hosts (null: all) as the API shows them: cpu_in_use is the sum of the weights of the jobs that run there, of cpu_budget.';
+    'The hosts (null: all) as the API shows them: cpu_in_use is the sum of the weights of the jobs that run there, '
+    'compared with cpu_budget.';
 
 CREATE FUNCTION api.hosts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -371,7 +378,8 @@ BEGIN
     RETURN api.host(p);
 END
 $$;
-COMMENT ON FUNCTION api.change_host IS 'PATCH /hosts/{host}: how much CPU weight may run there at once; 0: no bound.';
+COMMENT ON FUNCTION api.change_host IS
+    'PATCH /hosts/{host}: changes the largest sum of CPU weights that may run there at once; 0: no limit.';
 
 CREATE FUNCTION api.host_disk(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -387,7 +395,7 @@ BEGIN
         FROM (SELECT * FROM disk_status_log WHERE host = p ->> 'host' ORDER BY id DESC LIMIT 60) AS d));
 END
 $$;
-COMMENT ON FUNCTION api.host_disk IS 'GET /hosts/{host}/disk: the last 60 looks at the scratch disk of a host.';
+COMMENT ON FUNCTION api.host_disk IS 'GET /hosts/{host}/disk: the last 60 checks of a host''s scratch disk.';
 
 CREATE FUNCTION api.nodes(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -398,7 +406,7 @@ BEGIN
     RETURN api.all_items((SELECT jsonb_agg(to_jsonb(n) ORDER BY n.name) FROM node_overview n));
 END
 $$;
-COMMENT ON FUNCTION api.nodes IS 'GET /nodes: machines that sleep until they are needed.';
+COMMENT ON FUNCTION api.nodes IS 'GET /nodes: hosts that sleep until they are needed.';
 
 CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -432,8 +440,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.resources IS
-    'GET /resources: whether somebody searches, what runs where and of which weight, and how much the database and the '
-    'store hold, by table and by tenant. Bytes of the store are those that rows know of.';
+    'GET /resources: whether somebody searches, what runs where and with which weight, and how much the database and '
+    'the store contain, by table and by tenant. Bytes of the store are counted from rows.';
 
 -- ---- rules -------------------------------------------------------------------------------------------------
 
@@ -454,7 +462,7 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT api.all_items(jsonb_agg(api.job_type_object(t) ORDER BY t.name)) FROM job_types t
 $$;
-COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the kinds of work there are, and their rules.';
+COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the job types and their rules.';
 
 CREATE FUNCTION api.job_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -470,7 +478,7 @@ BEGIN
     RETURN api.versioned(api.job_type_object(rule));
 END
 $$;
-COMMENT ON FUNCTION api.job_type IS 'GET /job-types/{name}: a kind of work, and its rules.';
+COMMENT ON FUNCTION api.job_type IS 'GET /job-types/{name}: a job type and its rules.';
 
 CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -494,7 +502,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.change_job_type IS
-    'PATCH /job-types/{name}: changes rules of a type, from the next claim on. A bound of 0 takes it away.';
+    'PATCH /job-types/{name}: changes rules of a type, from the next claim on. A limit of 0 removes it.';
 
 -- ---- commands and workflows --------------------------------------------------------------------------------
 
@@ -506,7 +514,7 @@ RETURN jsonb_build_object(
     'priority', d.priority, 'is_public', d.is_public, 'is_enabled', d.is_enabled, 'created_at', d.created_at,
     'updated_at', d.updated_at)
     || CASE WHEN api.is_service() THEN jsonb_build_object('argv', d.argv, 'environment', d.environment) ELSE '{}' END;
-COMMENT ON FUNCTION api.definition_object IS 'A command; which program it is, is for the service alone.';
+COMMENT ON FUNCTION api.definition_object IS 'A command. Only the service sees which program it runs.';
 
 CREATE FUNCTION api.definitions(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -544,7 +552,8 @@ BEGIN
     RETURN api.definition(p);
 END
 $$;
-COMMENT ON FUNCTION api.define IS 'PUT /definitions/{key}: adds or changes a command; what is left out keeps its value.';
+COMMENT ON FUNCTION api.define IS
+    'PUT /definitions/{key}: adds or changes a command; missing members keep their value.';
 
 CREATE FUNCTION api.workflows(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -600,7 +609,8 @@ BEGIN
                api.run_object(run))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.start_run IS 'POST /runs: starts a workflow; 200 with the run that is under way for the same video.';
+COMMENT ON FUNCTION api.start_run IS
+    'POST /runs: starts a workflow; 200 with the existing run if one works on the same video.';
 
 CREATE FUNCTION api.create_job(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -635,7 +645,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.create_job IS
-    'POST /jobs: a job of a type or a command; 200 with the job that waits or runs for the same work.';
+    'POST /jobs: enqueues a job of a type, or a command; 200 with the existing job if one waits or runs for the same '
+    'work.';
 
 -- ---- tenants -----------------------------------------------------------------------------------------------
 
@@ -686,7 +697,7 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.resume_tenant IS 'POST /tenants/{id}/resume: workers claim them again.';
+COMMENT ON FUNCTION api.resume_tenant IS 'POST /tenants/{id}/resume: workers claim jobs of the tenant again.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
--- Who may use the HTTP API beside those whom an issuer gives tokens, and what the API notes of its callers.
+-- API keys, and the records that the HTTP API keeps about its callers.
 
 -- ---- API keys ----------------------------------------------------------------------------------------------
--- A key is "cvk_", eight digits to know it by, "_", and 43 digits of base64url. Only its SHA-256 is kept: 244 random
--- bits need no salt, and an index over digests tells nobody anything by its time.
+-- A key is "cvk_", eight digits by which people recognise it, "_", and 43 digits of base64url. Only its SHA-256 is
+-- stored: 244 random bits need no salt, and the time of a lookup in an index of digests reveals nothing.
 
 CREATE TABLE cortana.api_keys (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -22,14 +22,15 @@ CREATE TABLE cortana.api_keys (
 );
 COMMENT ON TABLE cortana.api_keys IS
     'Keys for the HTTP API. A key acts for a user, for a team, or for the whole service.';
-COMMENT ON COLUMN api_keys.owner_id IS 'The user it acts for; null: a team''s or the service''s.';
+COMMENT ON COLUMN api_keys.owner_id IS 'The user for whom the key acts; null: it acts for a team or for the service.';
 COMMENT ON COLUMN api_keys.team_id IS
-    'The team it acts for, as a user of its own (its id) who is a member of that team alone; null: a user''s or the service''s.';
-COMMENT ON COLUMN api_keys.prefix IS 'The digits in its text by which people know it; not a secret.';
-COMMENT ON COLUMN api_keys.hash IS 'SHA-256 of its text.';
-COMMENT ON COLUMN api_keys.addresses IS 'The networks that it is good from; null: any.';
-COMMENT ON COLUMN api_keys.created_by IS 'Who has made it: the user, or "service".';
-COMMENT ON COLUMN api_keys.last_used_at IS 'When a request was made with it, to the minute.';
+    'The team for which the key acts, as a user of its own (its id) who is a member of that team only; null: it acts '
+    'for a user or for the service.';
+COMMENT ON COLUMN api_keys.prefix IS 'The digits in the key''s text by which people recognise it; not secret.';
+COMMENT ON COLUMN api_keys.hash IS 'SHA-256 of the key''s text.';
+COMMENT ON COLUMN api_keys.addresses IS 'The networks from which the key may be used; null: any.';
+COMMENT ON COLUMN api_keys.created_by IS 'Who made the key: the user, or "service".';
+COMMENT ON COLUMN api_keys.last_used_at IS 'When a request last used the key, to the minute.';
 CREATE INDEX api_keys_owner ON cortana.api_keys (owner_id, created_at, id) WHERE owner_id IS NOT NULL;
 CREATE INDEX api_keys_team ON cortana.api_keys (team_id, created_at, id) WHERE team_id IS NOT NULL;
 ALTER TABLE cortana.api_keys ENABLE ROW LEVEL SECURITY;
@@ -46,7 +47,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION api.require_admin IS 'Refuses everybody but a tenant''s admins and the service.';
+COMMENT ON FUNCTION api.require_admin IS 'Refuses every caller except a tenant''s admins and the service.';
 
 CREATE FUNCTION api.manages(p_owner_id uuid, p_team_id uuid) RETURNS boolean
 LANGUAGE sql STABLE
@@ -54,7 +55,8 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT api.is_service() OR coalesce(p_owner_id = auth.uid() OR p_team_id = ANY (current_team_ids()), false)
 $$;
-COMMENT ON FUNCTION api.manages IS 'Whether what belongs to this user or this team is the caller''s, given that they are an admin.';
+COMMENT ON FUNCTION api.manages IS
+    'Whether an object of this user or this team belongs to the caller, who must be an admin.';
 
 CREATE FUNCTION api.key_object(k api_keys) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -62,7 +64,7 @@ RETURN jsonb_build_object(
     'id', k.id, 'name', k.name, 'prefix', k.prefix, 'role', k.role, 'owner_id', k.owner_id, 'team_id', k.team_id,
     'addresses', array_to_string(k.addresses, ','), 'created_by', k.created_by, 'created_at', k.created_at,
     'last_used_at', k.last_used_at, 'expires_at', k.expires_at, 'revoked_at', k.revoked_at);
-COMMENT ON FUNCTION api.key_object IS 'An API key as its managers see it: without what it is known by to the gateway.';
+COMMENT ON FUNCTION api.key_object IS 'An API key as its managers see it, without the digest.';
 
 CREATE FUNCTION api.keys(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -85,7 +87,8 @@ BEGIN
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
-COMMENT ON FUNCTION api.keys IS 'GET /keys: the API keys of the caller and their teams, of the service all; the newest first.';
+COMMENT ON FUNCTION api.keys IS
+    'GET /keys: the API keys of the caller and their teams, or for the service all keys; the newest first.';
 
 CREATE FUNCTION api.make_key(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -121,7 +124,7 @@ BEGIN
     RETURN ROW(201, NULL, NULL, api.key_object(made) || jsonb_build_object('secret', secret))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.make_key IS 'POST /keys: makes an API key, and shows it this once.';
+COMMENT ON FUNCTION api.make_key IS 'POST /keys: makes an API key. Only this answer shows its text.';
 
 CREATE FUNCTION api.revoke_key(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -137,7 +140,7 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.revoke_key IS 'DELETE /keys/{id}: the key is good no more, from the next request on.';
+COMMENT ON FUNCTION api.revoke_key IS 'DELETE /keys/{id}: the key is refused from the next request on.';
 
 CREATE FUNCTION api.take_key(p_hash bytea, p_address inet) RETURNS jsonb
 LANGUAGE plpgsql
@@ -153,7 +156,7 @@ BEGIN
         RETURN NULL;
     END IF;
     IF coalesce(used.last_used_at < now() - interval '1 minute', true) THEN
-        -- Another request with the same key may be noting the same.
+        -- Another request with the same key may be recording its use at the same time.
         PERFORM FROM api_keys k WHERE k.id = used.id FOR NO KEY UPDATE SKIP LOCKED;
         IF FOUND THEN
             UPDATE api_keys SET last_used_at = now() WHERE id = used.id;
@@ -167,8 +170,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.take_key IS
-    'The claims of the API key with this digest, and notes that it was used; null: there is none, or not from this '
-    'address, or it has ended. For the gateway alone.';
+    'Returns the claims of the API key with this digest, and records that it was used; null: there is no such key, it '
+    'may not be used from this address, or it has ended. For the gateway only.';
 
 -- ---- once and no more --------------------------------------------------------------------------------------
 
@@ -183,8 +186,8 @@ CREATE TABLE cortana.idempotency_keys (
     PRIMARY KEY (caller, key)
 );
 COMMENT ON TABLE cortana.idempotency_keys IS
-    'Answers to requests with the header Idempotency-Key, so that the same request has one effect, kept for 24 hours. A row is '
-    'written in the transaction of the effect: what failed leaves none.';
+    'Answers to requests with the header Idempotency-Key, kept for 24 hours, so that a repeated request has one '
+    'effect. A row is written in the transaction of the effect, so that a failed request leaves none.';
 CREATE INDEX idempotency_keys_age ON cortana.idempotency_keys (created_at);
 ALTER TABLE cortana.idempotency_keys ENABLE ROW LEVEL SECURITY;
 CREATE POLICY idempotency_keys_service ON cortana.idempotency_keys TO service_role USING (true) WITH CHECK (true);
@@ -200,7 +203,7 @@ DECLARE
     hash CONSTANT bytea := sha256(convert_to(p_request, 'UTF8'));
     kept idempotency_keys;
 BEGIN
-    -- Waits while another request with this key is under way.
+    -- Waits while another request with this key is being processed.
     INSERT INTO idempotency_keys AS i (caller, key, request_hash) VALUES (p_caller, p_key, hash)
     ON CONFLICT ON CONSTRAINT idempotency_keys_pkey
         DO UPDATE SET request_hash = hash, status = NULL, headers = NULL, body = NULL, created_at = now()
@@ -217,8 +220,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.begin_once IS
-    'Whether a request of the caller''s with this Idempotency-Key is "new", was answered before ("again", and how), or the key '
-    'belongs to an "other" request. For the gateway alone.';
+    'Whether a request of the caller with this Idempotency-Key is "new", was answered before ("again", with the '
+    'answer), or the key belongs to an "other" request. For the gateway only.';
 
 CREATE FUNCTION api.end_once(p_caller text, p_key text, p_status int, p_headers jsonb, p_body jsonb) RETURNS void
 LANGUAGE sql
@@ -228,7 +231,8 @@ $$
     WHERE caller = p_caller AND key = p_key
 $$;
 COMMENT ON FUNCTION api.end_once IS
-    'Keeps the answer to a new request with an Idempotency-Key, but not the secret that it shows once. For the gateway alone.';
+    'Stores the answer to a new request with an Idempotency-Key, without secrets that are shown only once. For the '
+    'gateway only.';
 
 -- ---- the audit log -----------------------------------------------------------------------------------------
 
@@ -251,15 +255,17 @@ CREATE TABLE cortana.audit_log (
     team_id uuid
 );
 COMMENT ON TABLE cortana.audit_log IS
-    'Who changed what through the HTTP API, or was refused. A change is noted in its own transaction. Rows do not change, and '
-    'are kept for 400 days.';
+    'Changes through the HTTP API, and refused requests. A change is recorded in its own transaction. Rows cannot be '
+    'changed, and are kept for 400 days.';
 COMMENT ON COLUMN audit_log.caller IS '"user:" and the user, "key:" and the API key, "service", or "nobody".';
-COMMENT ON COLUMN audit_log.user_id IS 'The user who asked; for an API key the user that it acts for.';
-COMMENT ON COLUMN audit_log.target IS 'What the request was about, or has made.';
-COMMENT ON COLUMN audit_log.parameters IS 'Of the request, redacted; long texts are cut, objects and lists left out.';
-COMMENT ON COLUMN audit_log.reason IS 'Why it was refused; null: it was not.';
-COMMENT ON COLUMN audit_log.owner_id IS 'Whose the target is.';
-COMMENT ON COLUMN audit_log.team_id IS 'The team whose admins see the row: the target''s, or the only one of the caller.';
+COMMENT ON COLUMN audit_log.user_id IS 'The user who made the request; for an API key, the user for whom it acts.';
+COMMENT ON COLUMN audit_log.target IS 'The object that the request was about or created.';
+COMMENT ON COLUMN audit_log.parameters IS
+    'Parameters of the request, redacted; long texts are cut, objects and lists are left out.';
+COMMENT ON COLUMN audit_log.reason IS 'Why the request was refused; null: it was not refused.';
+COMMENT ON COLUMN audit_log.owner_id IS 'The owner of the target.';
+COMMENT ON COLUMN audit_log.team_id IS
+    'The team whose admins may see the row: that of the target, or the caller''s only team.';
 CREATE INDEX audit_log_age ON cortana.audit_log USING brin (at);
 CREATE INDEX audit_log_user ON cortana.audit_log (user_id, id) WHERE user_id IS NOT NULL;
 CREATE INDEX audit_log_owner ON cortana.audit_log (owner_id, id) WHERE owner_id IS NOT NULL;
@@ -284,7 +290,7 @@ BEGIN
     RAISE EXCEPTION 'rows of the audit log do not change' USING ERRCODE = 'insufficient_privilege';
 END
 $$;
-COMMENT ON FUNCTION cortana.keep_audit_log IS 'Refuses changes to audit_log, its owner''s, too.';
+COMMENT ON FUNCTION cortana.keep_audit_log IS 'Trigger: refuses changes to audit_log, also by its owner.';
 CREATE TRIGGER keep_audit_log BEFORE UPDATE OR DELETE ON cortana.audit_log
     FOR EACH ROW EXECUTE FUNCTION cortana.keep_audit_log();
 CREATE TRIGGER keep_audit_log_whole BEFORE TRUNCATE ON cortana.audit_log
@@ -324,8 +330,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.record IS
-    'Notes requests in the audit log. A row is shown to the admins of the tenant whose thing it is about, where the caller '
-    'may see that thing. For the gateway alone.';
+    'Records requests in the audit log. The admins of the target''s tenant may see a row if the caller may see the '
+    'target. For the gateway only.';
 
 CREATE FUNCTION api.audit(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -357,7 +363,7 @@ BEGIN
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
-COMMENT ON FUNCTION api.audit IS 'GET /audit: who changed what, or was refused, in the caller''s tenants; the newest first.';
+COMMENT ON FUNCTION api.audit IS 'GET /audit: changes and refused requests in the caller''s tenants; the newest first.';
 
 CREATE FUNCTION cortana.prune_api_notes() RETURNS void
 LANGUAGE sql
@@ -366,7 +372,8 @@ $$
     DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';
     DELETE FROM audit_log WHERE at < now() - audit_kept();
 $$;
-COMMENT ON FUNCTION cortana.prune_api_notes IS 'Deletes what the HTTP API has noted of its callers and is not kept any longer.';
+COMMENT ON FUNCTION cortana.prune_api_notes IS
+    'Deletes records of the HTTP API about its callers that are too old to be kept.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 

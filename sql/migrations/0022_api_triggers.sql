@@ -1,5 +1,6 @@
--- Triggers, schedules, webhooks and events over HTTP. A tenant's admin has their own tenant's, the service everybody's.
--- The tables are the service's, so that the functions that read and write them are SECURITY DEFINER and compare tenants.
+-- Triggers, schedules, webhooks and events over HTTP. A tenant's admin manages those of their tenant, the service
+-- all. Only the service may access the tables, so the functions that read and write them are SECURITY DEFINER and
+-- compare tenants.
 
 CREATE FUNCTION api.manages_tenant(p_tenant_id uuid) RETURNS boolean
 LANGUAGE sql STABLE
@@ -24,21 +25,22 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.chosen_tenant IS
-    'For which tenant something is made: the member "tenant_id", else the caller; null: all tenants, by the service.';
+    'The tenant for which an object is made: the member "tenant_id", else the caller; null: all tenants, for the '
+    'service.';
 
 -- ---- webhooks ----------------------------------------------------------------------------------------------
--- Names of webhooks are one of their kind over all tenants, and who asks for one must not learn that another tenant
--- has it: a tenant's are kept with the tenant's id before them.
+-- Names of webhooks are unique over all tenants, and a tenant must not learn that another one uses a name. So the
+-- name of a tenant's webhook is stored with the tenant's id in front.
 
 CREATE FUNCTION api.kept_name(p_name text, p_tenant_id uuid) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN p_tenant_id IS NULL THEN p_name ELSE 't' || replace(p_tenant_id::text, '-', '') || ':' || p_name END;
-COMMENT ON FUNCTION api.kept_name IS 'The name under which a tenant''s webhook is kept.';
+COMMENT ON FUNCTION api.kept_name IS 'The stored name of a tenant''s webhook.';
 
 CREATE FUNCTION api.shown_name(p_name text, p_tenant_id uuid) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN api.is_service() OR p_tenant_id IS NULL THEN p_name ELSE regexp_replace(p_name, '^t[0-9a-f]{32}:', '') END;
-COMMENT ON FUNCTION api.shown_name IS 'The name of a webhook as its tenant knows it; the service sees it as it is kept.';
+COMMENT ON FUNCTION api.shown_name IS 'The name of a webhook as its tenant knows it; the service sees the stored name.';
 
 CREATE FUNCTION api.webhook_object(w webhooks) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -72,7 +74,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.find_webhook IS
-    'The webhook that the caller knows by this name; their own before those of their teams. Refuses what is not there.';
+    'The webhook that the caller knows by this name; their own before those of their teams. Refuses a name that does '
+    'not exist.';
 
 CREATE FUNCTION api.webhooks(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -84,7 +87,7 @@ BEGIN
                           FROM (SELECT * FROM webhooks o WHERE api.manages_tenant(o.tenant_id) ORDER BY o.name LIMIT 1000) AS w));
 END
 $$;
-COMMENT ON FUNCTION api.webhooks IS 'GET /webhooks: the receivers of events that the caller manages.';
+COMMENT ON FUNCTION api.webhooks IS 'GET /webhooks: the webhooks that the caller manages.';
 
 CREATE FUNCTION api.create_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -106,7 +109,7 @@ BEGIN
                api.webhook_object(made) || jsonb_build_object('secret', secret))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.create_webhook IS 'POST /webhooks: its secret is shown this once.';
+COMMENT ON FUNCTION api.create_webhook IS 'POST /webhooks: only this answer shows the secret.';
 
 CREATE FUNCTION api.webhook(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -134,7 +137,8 @@ BEGIN
     RETURN api.versioned(api.webhook_object(hook), 'last');
 END
 $$;
-COMMENT ON FUNCTION api.change_webhook IS 'PATCH /webhooks/{name}: another URL, or on and off.';
+COMMENT ON FUNCTION api.change_webhook IS
+    'PATCH /webhooks/{name}: changes the URL, or enables or disables the webhook.';
 
 CREATE FUNCTION api.delete_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -148,7 +152,7 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.delete_webhook IS 'DELETE /webhooks/{name}: with the triggers that send to it.';
+COMMENT ON FUNCTION api.delete_webhook IS 'DELETE /webhooks/{name}: also deletes the triggers that send to it.';
 
 CREATE FUNCTION api.rotate_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -162,7 +166,9 @@ BEGIN
     RETURN api.ok(api.webhook_object(hook) || jsonb_build_object('secret', secret));
 END
 $$;
-COMMENT ON FUNCTION api.rotate_webhook IS 'POST /webhooks/{name}/rotate: a new secret, shown this once; the old one signs, too, for keep_hours.';
+COMMENT ON FUNCTION api.rotate_webhook IS
+    'POST /webhooks/{name}/rotate: makes a new secret, which only this answer shows; the old one also signs for '
+    'keep_hours.';
 
 CREATE FUNCTION api.test_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -175,7 +181,8 @@ BEGIN
     IF hook.disabled_at IS NOT NULL THEN
         RAISE EXCEPTION 'this webhook is disabled' USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
-    -- As send_webhook() does, which is not for tenants: they would choose what is sent, and with whose name.
+    -- Does what send_webhook() does. Tenants may not call send_webhook(), because they could choose what is sent,
+    -- and in whose name.
     INSERT INTO jobs (job_type, payload, tenant_id, priority, sequence, step, max_retries, is_ready)
     SELECT t.name, jsonb_build_object('webhook', hook.name, 'type', 'webhook.test', 'data', '{}'::jsonb,
                                       'id', 'msg_' || replace(gen_random_uuid()::text, '-', ''),
@@ -228,7 +235,7 @@ CREATE FUNCTION api.firing_object(f trigger_firings) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object('fired_at', f.fired_at, 'instant', f.instant, 'outcome', f.outcome, 'job_id', f.job_id,
                           'run_id', f.run_id, 'error', f.error);
-COMMENT ON FUNCTION api.firing_object IS 'What a trigger did once.';
+COMMENT ON FUNCTION api.firing_object IS 'One firing of a trigger.';
 
 CREATE FUNCTION api.trigger_object(t job_triggers) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -242,7 +249,7 @@ RETURN jsonb_build_object(
     'paused_at', t.paused_at, 'pause_reason', t.pause_reason, 'next_at', t.next_at, 'last_error', t.last_error,
     'last_error_at', t.last_error_at, 'created_by', t.created_by, 'created_at', t.created_at, 'updated_at', t.updated_at,
     'last', (SELECT api.firing_object(f) FROM trigger_firings f WHERE f.trigger_id = t.id ORDER BY f.id DESC LIMIT 1));
-COMMENT ON FUNCTION api.trigger_object IS 'A trigger or schedule as the API shows it, with what it did last.';
+COMMENT ON FUNCTION api.trigger_object IS 'A trigger or schedule as the API shows it, with its last firing.';
 
 CREATE FUNCTION api.find_trigger(p_id uuid) RETURNS job_triggers
 LANGUAGE plpgsql STABLE
@@ -259,7 +266,7 @@ BEGIN
     RETURN found;
 END
 $$;
-COMMENT ON FUNCTION api.find_trigger IS 'The trigger with this id, where the caller manages it. Refuses what is not there.';
+COMMENT ON FUNCTION api.find_trigger IS 'The trigger with this id, if the caller manages it; otherwise refuses.';
 
 CREATE FUNCTION api.triggers(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -280,7 +287,8 @@ CREATE FUNCTION api.versioned_trigger(t job_triggers, p_more jsonb DEFAULT '{}')
 LANGUAGE sql STABLE
 RETURN api.versioned(api.trigger_object(t) || p_more, VARIADIC
                      '{instants,last,next_at,last_error,last_error_at,updated_at}');
-COMMENT ON FUNCTION api.versioned_trigger IS 'A trigger, with p_more, and an ETag that firing does not change.';
+COMMENT ON FUNCTION api.versioned_trigger IS
+    'A trigger with the members of p_more, and an ETag that firings do not change.';
 
 CREATE FUNCTION api.trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -344,10 +352,10 @@ BEGIN
     RETURN ROW(201, NULL, jsonb_build_object('Location', '/api/v1/triggers/' || wanted.id),
                api.trigger_object(wanted))::api.answer;
 EXCEPTION WHEN foreign_key_violation THEN
-    RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'invalid_parameter_value'; -- what it is to start does not exist
+    RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'invalid_parameter_value'; -- the target does not exist
 END
 $$;
-COMMENT ON FUNCTION api.create_trigger IS 'POST /triggers: an event or a cron expression, and what happens then.';
+COMMENT ON FUNCTION api.create_trigger IS 'POST /triggers: an event or a cron expression, and an action.';
 
 CREATE FUNCTION api.change_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -367,7 +375,7 @@ EXCEPTION WHEN foreign_key_violation THEN
     RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'invalid_parameter_value';
 END
 $$;
-COMMENT ON FUNCTION api.change_trigger IS 'PATCH /triggers/{id}: what is left out keeps its value.';
+COMMENT ON FUNCTION api.change_trigger IS 'PATCH /triggers/{id}: missing members keep their value.';
 
 CREATE FUNCTION api.delete_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -394,7 +402,8 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.pause_trigger IS 'POST /triggers/{id}/pause: what passes meanwhile is not made up for.';
+COMMENT ON FUNCTION api.pause_trigger IS
+    'POST /triggers/{id}/pause: events and due times during the pause are not made up for.';
 
 CREATE FUNCTION api.resume_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -430,8 +439,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.fire_trigger IS
-    'POST /triggers/{id}/fire: does what a schedule does, now, with the rights of the caller. Messages to webhooks are sent '
-    'by the service alone.';
+    'POST /triggers/{id}/fire: runs the action of a schedule now, with the rights of the caller. Only the service may '
+    'send messages to webhooks in this way.';
 
 CREATE FUNCTION api.firings(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
@@ -452,7 +461,7 @@ BEGIN
     RETURN api.page(p, wanted, found_rows, found_keys);
 END
 $$;
-COMMENT ON FUNCTION api.firings IS 'GET /triggers/{id}/firings: what it did, the newest first.';
+COMMENT ON FUNCTION api.firings IS 'GET /triggers/{id}/firings: the firings of a trigger, the newest first.';
 
 CREATE FUNCTION api.send_event(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -466,7 +475,7 @@ BEGIN
         p ->> 'name', coalesce(p -> 'data', '{}'), (p ->> 'video_id')::uuid, NULL, (p ->> 'tenant_id')::uuid)))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.send_event IS 'POST /events: an event of the application, for which triggers wait.';
+COMMENT ON FUNCTION api.send_event IS 'POST /events: emits an event of the application.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
--- What the login of upkeep may do: run the worker of `command` jobs, and the commands that come with the system (archives, gc,
--- clips, vectors, reindex). It sees how everything stands, but no text of a video, no secret and no key, and it changes
--- what these commands change. A command of one's own that needs more has to be given it: GRANT … TO cortana_upkeep.
+-- What the login of upkeep may do: run the worker of `command` jobs, and the built-in commands (archives, gc, clips,
+-- vectors, reindex). It may read the state of everything, but no text of a video, no secret and no key, and may
+-- change only what these commands change. If a command of your own needs more, grant it: GRANT … TO cortana_upkeep.
 
 -- ---- what it sees ------------------------------------------------------------------------------------------
 
