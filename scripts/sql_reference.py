@@ -9,26 +9,26 @@ import psycopg2
 ROLES = [
     ("anon", "a caller without a token", "nothing"),
     ("authenticated", "a user; an API sets `request.jwt.claims` to the verified token for each statement",
-     "reads and searches what is the user's or of one of the user's teams"),
+     "reads and searches videos of the user and of the user's teams"),
     ("cortana_app", "an application, for its user; a member of `authenticated`",
-     "also enqueues, starts, cancels and retries what is its user's"),
-    ("service_role", "the service", "everything but changing what is done: ended jobs and events"),
+     "also enqueues, starts, cancels and retries its user's jobs and runs"),
+    ("service_role", "the service", "everything, but cannot change done jobs and past events"),
     ("cortana_worker", "the login of workers; a member of `service_role`", "the same"),
     ("cortana_upkeep", "the login of the worker of commands",
-     "runs them, and does what the system's own commands do; sees how everything stands, but no text, secret or key"),
-    ("cortana_metrics", "exporters and KEDA", "reads the views of how the fleet does, and nothing else"),
-    ("the owner", "whoever applied the migrations; need not be a superuser", "the same as `service_role`, and "
+     "runs commands, and may do what the built-in commands need; reads the state of everything, but no text, secret or key"),
+    ("cortana_metrics", "exporters and KEDA", "reads the views about the state of queue and workers, and nothing else"),
+    ("the owner", "the role that applied the migrations; need not be a superuser", "the same as `service_role`, and "
      "changes the schema"),
 ]
 # What pg_notify() is called with, and why a program listens.
 CHANNELS = [
     ("cv_jobs_TYPE", "", "a job of this type may be claimed"),
     ("cv_cancel", "id of the job", "somebody wants the running job to stop"),
-    ("cv_watch", "`{\"job_id\", \"status\", \"progress\"}`", "status or progress of a job changed that `watch_job()` was called for"),
-    ("cv_drain", "id of the worker", "the worker is to finish what it has and go"),
-    ("cv_uploads", "", "an upload is complete, or an event of the store has come"),
-    ("cv_events", "", "an event that a trigger waits for, or a schedule that was changed"),
-    ("cv_schema", "", "a migration has taken away what older programs use"),
+    ("cv_watch", "`{\"job_id\", \"status\", \"progress\"}`", "status or progress changed of a job for which `watch_job()` was called"),
+    ("cv_drain", "id of the worker", "the worker must finish its jobs and exit"),
+    ("cv_uploads", "", "an upload is complete, or an event of the store has arrived"),
+    ("cv_events", "", "an event for which a trigger waits has happened, or a schedule was changed"),
+    ("cv_schema", "", "a migration has removed something that older programs use"),
 ]
 VALUES = {"uuid": "'00000000-0000-4000-8000-000000000000'", "text": "'text'", "jsonb": "'{}'", "integer": "1",
           "bigint": "1", "boolean": "true", "interval": "'1 minute'", "real": "0.5", "numeric": "20",
@@ -96,18 +96,18 @@ def functions(cursor):
 
 
 def reference(cursor):
-    yield """# The schema, for those who use it by SQL
+    yield """# The SQL schema
 
-Made by `scripts/sql_reference.py` from the comments in the schema; edit those, not this. What lies in the schema
-`public` is here and stays; what lies in `cortana` is the system's own and may change with any release. How things
-go together is told in [queue.md](queue.md).
+`scripts/sql_reference.py` makes this page from the comments in the schema: edit those, not this page. It lists the
+objects of the schema `public`, which applications may rely on. Objects of the schema `cortana` are internal and may
+change with any release. [queue.md](queue.md) explains how to use these functions and tables.
 
 ## Roles
 """
     yield "| role | who | may |\n| --- | --- | --- |"
     for name, who, may in ROLES:
         yield f"| {name if ' ' in name else f'`{name}`'} | {who} | {may} |"
-    yield "\n## Channels\n\n`LISTEN` to one to be woken; what has happened is read from the tables.\n"
+    yield "\n## Channels\n\n`LISTEN` to a channel to be notified; read the tables to see what has happened.\n"
     yield "| channel | payload | when |\n| --- | --- | --- |"
     for name, payload, when in CHANNELS:
         yield f"| `{name}` | {payload} | {when} |"
