@@ -10,7 +10,7 @@ void cv_buffer_deinit(struct cv_buffer *buffer)
     *buffer = (struct cv_buffer)CV_BUFFER_INIT;
 }
 
-/* Room for `extra` more bytes and the NUL behind them. */
+/* Makes room for `extra` more bytes and a NUL. */
 static bool reserve(struct cv_buffer *buffer, size_t extra)
 {
     if (buffer->failed || extra > SIZE_MAX / 2 - buffer->length) {

@@ -39,7 +39,7 @@ void cv_cancel_request(struct cv_cancel *cancel, enum cv_cancel_level level)
         if (atomic_compare_exchange_weak(&cancel->level, &current, (int)level)) {
             uint64_t one = 1;
             int saved_errno = errno;
-            /* Fails only when the counter is full, and then the descriptor is readable already. */
+            /* Fails only when the counter is full; then the descriptor is already readable. */
             ssize_t written = write(cancel->fd, &one, sizeof(one));
             (void)written;
             errno = saved_errno;

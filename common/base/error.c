@@ -61,7 +61,7 @@ static const struct {
     {ECANCELED, CV_ERROR_CANCELED, false},
 };
 
-/* One line, so that a message can stand in a log line or a table cell. */
+/* Replaces line ends, so that a message fits into a log line or a table cell. */
 static void flatten(char *text)
 {
     size_t length = strlen(text);

@@ -3,11 +3,11 @@
 #include <limits.h>
 #include <string.h>
 
-/* Where programs lie, as seen from the folder of any of them. Installed: PREFIX/bin/cortana, and the others in
- * PREFIX/libexec/cortana. Built: cli, gateway, and workers/STAGE. */
+/* The folders of programs, relative to the folder of any program. Installed: PREFIX/bin/cortana,
+ * and the others in PREFIX/libexec/cortana. In a build folder: cli, gateway, and workers/STAGE. */
 static const struct {
     const char *folder;
-    bool is_of_stages; /* a folder a stage is below it */
+    bool is_of_stages; /* it has one subfolder per stage */
 } places[] = {
     {".", false},         {"../libexec/cortana", false}, {"../../bin", false}, /* installed */
     {"../cli", false},    {"../gateway", false},         {"../install", false},
@@ -15,7 +15,7 @@ static const struct {
     {"../../cli", false}, {"../../gateway", false},      {"../../workers", true}, /* from a stage */
 };
 
-/* "segment_index" of "segment-index-worker". */
+/* The folder of a stage, "segment_index", from its program's name "segment-index-worker". */
 static void name_stage(const char *program, char *stage, size_t size)
 {
     static const char suffix[] = "-worker";

@@ -9,7 +9,7 @@ static const char *const level_names[] = {"debug", "info", "warn", "error"};
 enum { LEVEL_UNSET = -1 };
 static atomic_int minimum_level = LEVEL_UNSET;
 
-/* Of the thread that has set it: what others say in the meantime is not of the job that it is at. */
+/* Separate for each thread, because log lines of other threads are not about this thread's job. */
 static _Thread_local struct {
     char worker_id[160];
     char job_type[64];
@@ -86,7 +86,7 @@ void cv_log_pass_on(json_t *line)
     cv_auto_free char *text = json_dumps(line, JSON_COMPACT);
     if (text) {
         size_t length = strlen(text);
-        text[length] = '\n'; /* the NUL is not needed any more */
+        text[length] = '\n'; /* replaces the NUL, which is no longer needed */
         ssize_t written = write(STDERR_FILENO, text, length + 1);
         (void)written;
     }

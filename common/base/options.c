@@ -56,7 +56,7 @@ static enum parsed parse_all(const struct cv_program *program, const struct opti
     return PARSED_RUN;
 }
 
-/* The settings, and the variables of the options that were not given. */
+/* Loads the settings, and sets options that were not given from their variables. */
 static bool complete(const struct cv_program *program)
 {
     struct cv_error error;

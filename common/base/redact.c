@@ -15,11 +15,12 @@ static const char *const secret_endings[] = {
 };
 static const char *const secret_names[] = {"auth", "pass", "sig", "bearer"};
 
-/* Names that end alike and are no secrets: the fencing token of a job, the place in a list. */
+/* Names that end in the same way and are not secrets: the fencing token of a job, the position in
+ * a list. */
 static const char *const open_names[] = {"leasetoken", "continuationtoken",
                                          "nextcontinuationtoken"};
 
-/* The value of such a header ends with its line: it may hold blanks. */
+/* The value of such a header ends at the end of the line: it may contain spaces. */
 static const char *const header_names[] = {"cookie", "signature"};
 static const char *const authorization[] = {"authorization"};
 
@@ -86,9 +87,9 @@ static void mask(char *from, const char *to)
     }
 }
 
-/* The end of a quoted value that begins at `from`, at its closing quote: `\` escapes a character, and
- * so does a quote that is doubled (as libpq and SQL have it). A value whose opening quote was
- * escaped, because it stands in a JSON text, ends at a quote that is escaped too. */
+/* The end of a quoted value that begins at `from`: its closing quote. `\` escapes a character, and
+ * so does a doubled quote (as in libpq and SQL). If the opening quote was escaped, because it is
+ * inside a JSON text, the value ends at an escaped quote. */
 static char *end_of_quoted(char *from, char quote, bool is_escaped)
 {
     for (char *c = from; *c; c++) {
@@ -138,7 +139,7 @@ static char *end_of_bare(char *from, bool is_line, bool is_json)
     return c;
 }
 
-/* The scheme of an Authorization header is shown; what follows is the secret. */
+/* The scheme of an Authorization header is kept; what follows it is the secret. */
 static char *skip_scheme(char *value)
 {
     char *c = value;
@@ -165,9 +166,9 @@ static char *mask_value(char *value, const char *plain, bool is_json)
     return end;
 }
 
-/* Where the value of the name that ends at `end` begins; NULL when nothing is assigned there.
- * `password=x`, `password: x`, `"password": "x"`, `['password'] => 'x'`, `--password x`,
- * `"--password", "x"` and `<Password>x<` are understood. */
+/* Where the value assigned to the name that ends at `end` begins; NULL when nothing is assigned.
+ * Recognised forms: `password=x`, `password: x`, `"password": "x"`, `['password'] => 'x'`,
+ * `--password x`, `"--password", "x"` and `<Password>x<`. */
 static char *find_value(const char *text, const char *name, char *end, bool *ret_is_json)
 {
     char *c = end;
@@ -215,12 +216,12 @@ static void mask_named(char *text)
     }
 }
 
-/* ---- secrets that say themselves what they are ------------------------------------------------- */
+/* ---- secrets that are recognised by their form ------------------------------------------------- */
 
 /* scheme://user:password@host, and scheme://token@host. */
 static void mask_user_info(char *text)
 {
-    enum { TOKEN_LENGTH = 20 }; /* a user's name is shorter */
+    enum { TOKEN_LENGTH = 20 }; /* user names are shorter */
     for (char *scheme = strstr(text, "://"); scheme; scheme = strstr(scheme + 3, "://")) {
         char *user = scheme + 3;
         char *end = user + strcspn(user, "/?# \t\r\n\"'<>");
@@ -234,10 +235,10 @@ static void mask_user_info(char *text)
     }
 }
 
-/* What follows such a beginning, of characters of base64, base64url and '.', is a secret. */
+/* Characters of base64, base64url and '.' that follow such a prefix are a secret. */
 static const struct {
     const char *prefix;
-    size_t least; /* characters of it, so that words are left alone */
+    size_t least; /* characters of the secret, so that ordinary words are not masked */
 } known_secrets[] = {
     {"whsec_", 1},  {"cvk_", 20},        {"eyJ", 16},   {"AKIA", 16},
     {"ASIA", 16},   {"ghp_", 20},        {"gho_", 20},  {"ghs_", 20},
@@ -264,7 +265,7 @@ static char *mask_known(char *token)
     size_t length = token_length(token);
     char *end = token + length;
     while (length > 0 && token[length - 1] == '.') {
-        length--; /* a sentence's */
+        length--; /* the full stop of a sentence */
     }
     for (size_t i = 0; i < CV_COUNT(known_secrets); i++) {
         size_t prefix = strlen(known_secrets[i].prefix);
@@ -276,7 +277,8 @@ static char *mask_known(char *token)
     return end;
 }
 
-/* "Bearer abc123" and "Basic dXNlcjp4" without their header; "Basic authentication" is left. */
+/* "Bearer abc123" and "Basic dXNlcjp4" without their header. "Basic authentication" is not masked.
+ */
 static void mask_after_scheme(char *scheme, char *end)
 {
     enum { LEAST = 6, LONG = 24 };
@@ -294,7 +296,8 @@ static void mask_after_scheme(char *scheme, char *end)
     }
 }
 
-/* A secret key of AWS: forty characters of base64. A SHA-1 in hexadecimal has no capitals. */
+/* A secret key of AWS: forty characters of base64. A SHA-1 in hexadecimal has no capitals, so it
+ * is not masked. */
 static void mask_aws_key(char *token, const char *end)
 {
     enum { LENGTH = 40 };
@@ -341,7 +344,7 @@ static void mask_tokens(char *text)
         char *end = mask_known(c);
         mask_aws_key(c, end);
         mask_after_scheme(c, end);
-        /* "key=AKIA…" is one run of such characters. */
+        /* "key=AKIA…" is a single run of these characters. */
         char *equals = memchr(c, '=', (size_t)(end - c));
         c = equals && equals + 1 < end ? equals + 1 : end;
     }
@@ -388,7 +391,7 @@ static json_t *redacted_string(const json_t *value)
         return NULL;
     }
     if (strlen(text) != json_string_length(value)) {
-        return json_string(masked); /* what stands behind a NUL would not be looked at */
+        return json_string(masked); /* text behind a NUL would not be redacted, so it is dropped */
     }
     cv_redact(text);
     return json_string(text);
@@ -455,7 +458,7 @@ int cv_redacted_json(const json_t *value, json_t **ret_value, struct cv_error *e
 
 int cv_redacted_text(const char *text, char **ret_text, struct cv_error *error)
 {
-    char first = text[strspn(text, " \t\r\n")]; /* what JSON may begin with */
+    char first = text[strspn(text, " \t\r\n")]; /* an object or list begins with it */
     cv_auto(json_decref) json_t *value =
         first == '{' || first == '[' ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
     cv_auto(json_decref) json_t *shown = NULL;

@@ -8,13 +8,13 @@
 #define NAMES_THE_FILE "CORTANA_CONFIG"
 
 enum {
-    VALUE_MAX = 64 * 1024, /* a line of the file, a secret */
+    VALUE_MAX = 64 * 1024, /* bytes of a line of the file, or of a secret */
     NAME_MAX_BYTES = 128,
-    SETTINGS_MAX = 128, /* in one file; there are fewer names */
+    SETTINGS_MAX = 128, /* lines in one file; there are fewer names */
 };
 
-/* Every name that a file may set (docs/environment.md). The last character '*' stands for any ending. Secrets may
- * also lie in files of their own, and are not shown. */
+/* Every name that a file may set (docs/environment.md). A final '*' stands for any ending. Secrets
+ * may also be in files of their own, and are never shown. */
 static const struct {
     const char *name;
     bool is_secret;
@@ -105,7 +105,8 @@ static bool fits(const char *pattern, const char *name)
                                       : strcmp(pattern, name) == 0;
 }
 
-/* The row of `known` for a name, or for the NAME of NAME_FILE where that is a secret; -1: there is none. */
+/* The row of `known` for a name, or for the NAME of NAME_FILE if that is a secret; -1 if there is
+ * none. */
 static int find_known(const char *name, bool *ret_is_file)
 {
     static const char suffix[] = "_FILE";
@@ -136,13 +137,14 @@ bool cv_setting_is_secret(const char *name)
 
 /* ---- where values come from -------------------------------------------------------------------- */
 
-/* Written once, before there are threads. */
+/* Written before the process has threads. */
 static struct {
     char *name, *source;
 } taken[SETTINGS_MAX];
 static size_t taken_count;
 
-/* Makes the value one of the environment, so that every library finds it, and notes its source (taken over). */
+/* Puts the value into the environment, so that every library finds it, and records its source
+ * (taken over). */
 static int take(const char *name, const char *value, const char *source, struct cv_error *error)
 {
     cv_auto_free char *name_copy = strdup(name);
@@ -189,7 +191,7 @@ static int read_secret(const char *path, const char *whence, char **ret_value,
     return 0;
 }
 
-/* NAME_FILE, where the secret can be read again. */
+/* Records NAME_FILE, from which the secret can be read again. */
 static const char *name_file(const char *name, char variable[NAME_MAX_BYTES])
 {
     (void)snprintf(variable, NAME_MAX_BYTES, "%s_FILE", name);
@@ -222,7 +224,7 @@ int cv_setting_read(const char *name, char **ret_value, struct cv_error *error)
     if (path && read_secret(path, variable, ret_value, &unread) == 0) {
         return 0;
     }
-    /* It is being replaced, or this process may not read it: what was read last stands. */
+    /* The file is being replaced, or this process may not read it: use the value read last. */
     return value ? cv_format(ret_value, error, "%s", value) : 0;
 }
 
@@ -232,7 +234,7 @@ bool cv_setting_has_file(const char *name)
     return cv_env(name, NULL) && cv_env(name_file(name, variable), NULL);
 }
 
-/* NAME_FILE of the environment, then a credential of the service manager's. */
+/* Takes secrets from NAME_FILE in the environment, then from credentials of the service manager. */
 static int take_secrets(struct cv_error *error)
 {
     const char *credentials = cv_env("CREDENTIALS_DIRECTORY", NULL);
@@ -244,7 +246,8 @@ static int take_secrets(struct cv_error *error)
             continue;
         }
         if (getenv(known[i].name)) {
-            (void)unsetenv(name_file(known[i].name, variable)); /* the value itself goes before */
+            (void)unsetenv(
+                name_file(known[i].name, variable)); /* the value itself takes precedence */
             continue;
         }
         if (cv_env(name_file(known[i].name, variable), NULL)) {
@@ -273,7 +276,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* A value may stand in quotes, as systemd and shells write it. */
+/* A value may be in quotes, as systemd and shells write it. */
 static char *unquote(char *value)
 {
     size_t length = strlen(value);
@@ -285,7 +288,9 @@ static char *unquote(char *value)
     return value + (is_quoted ? 1 : 0);
 }
 
-/* The machine's file names secrets of the command line's, which is root's. A service was handed its own. */
+/* Whether a secret file named by the machine's settings file is meant for another user. That file
+ * names the secrets of the command line, which root runs. A service has received its own
+ * credentials. */
 static bool is_of_others(const char *path)
 {
     return cv_env("CREDENTIALS_DIRECTORY", NULL) && access(path, R_OK) != 0 && errno == EACCES;
@@ -318,7 +323,7 @@ static int take_line(char *line, const char *place, struct cv_error *error)
                        source);
     }
     if (source || (is_file && is_of_others(value))) {
-        return 0; /* the environment goes before */
+        return 0; /* the environment takes precedence */
     }
     return is_file ? take_file(meant, value, place, error) : take(name, value, place, error);
 }
@@ -358,14 +363,14 @@ int cv_settings_load(struct cv_error *error)
                                   strerror(errno));
     }
     result = result || !file ? result : take_lines(path, file, error);
-    /* Programs that this one starts get what they may have, and look no further. */
+    /* Programs that this one starts inherit these settings, and do not read the file. */
     if (result == 0 && setenv(NAMES_THE_FILE, "", 1) != 0) {
         result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");
     }
     return result;
 }
 
-/* ---- what holds -------------------------------------------------------------------------------- */
+/* ---- all settings ------------------------------------------------------------------------------ */
 
 void cv_settings_each(void (*tell)(void *opaque, const char *name), void *opaque)
 {

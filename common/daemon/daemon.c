@@ -25,7 +25,7 @@ static void on_stop_signal(int number)
     cv_cancel_request(told_to_stop, CV_CANCEL_ABORT);
 }
 
-/* Without SA_RESTART: a read of standard input ends, too. */
+/* Without SA_RESTART, so that a signal also ends a read of standard input. */
 static int catch_signals(struct cv_daemon *daemon, struct cv_error *error)
 {
     const struct sigaction action = {.sa_handler = on_stop_signal};
@@ -41,7 +41,7 @@ int cv_daemon_open(const struct cv_daemon_params *params, struct cv_daemon *daem
                    struct cv_error *error)
 {
     *daemon = (struct cv_daemon){.name = params->name};
-    /* No stage of this user may read our environment, where DATABASE_URL stands. */
+    /* No stage of this user may read this process' environment, which contains DATABASE_URL. */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     cv_queue_name_worker(daemon->host, sizeof(daemon->host), daemon->id, sizeof(daemon->id));
     cv_log_set_context(&(const struct cv_log_context){.worker_id = daemon->id});
@@ -107,7 +107,7 @@ static bool is_connected(const struct cv_db *db)
     return db && cv_db_is_connected(db);
 }
 
-/* Takes all that have come: one look answers them all. */
+/* Consumes all notifications that have arrived, because one round handles all of them. */
 static bool take_notifications(struct cv_db *db)
 {
     for (bool any = false;; any = true) {
@@ -131,7 +131,7 @@ void cv_daemon_wait(struct cv_daemon *daemon, struct cv_db *db, int64_t until)
         }
         bool still_connected = is_connected(db);
         if (was_connected && !still_connected) {
-            return; /* the next statement finds that out, too */
+            return; /* the next statement reports the lost connection */
         }
         struct pollfd polls[2] = {
             {.fd = cv_cancel_fd(daemon->cancel), .events = POLLIN},

@@ -10,7 +10,8 @@ struct cv_db {
     PGconn *connection; /* NULL while not connected */
     struct cv_cancel *cancel;
     char *conninfo;
-    bool is_of_environment; /* the conninfo: it is read anew before each connection */
+    bool
+        is_of_environment; /* the conninfo is read again from the environment for each connection */
     char *application_name;
     int64_t connect_timeout_ms;
     int64_t statement_timeout_ms;

@@ -10,7 +10,8 @@ void cv_embeddings_deinit(struct cv_embeddings *embeddings)
     *embeddings = (struct cv_embeddings){0};
 }
 
-/* The vector of text `index`: OpenAI's list may be in any order and says whose each is. */
+/* The vector of text `index`. OpenAI's list may be in any order; each entry has the index of its
+ * text. */
 static const json_t *find_vector(const json_t *answer, size_t index)
 {
     const json_t *plain = json_object_get(answer, "embeddings");
@@ -28,7 +29,7 @@ static const json_t *find_vector(const json_t *answer, size_t index)
     return NULL;
 }
 
-/* Numbers of one vector, brought to length 1. */
+/* Reads the numbers of one vector and scales it to length 1. */
 static int read_vector(const json_t *vector, float *values, size_t dimensions,
                        struct cv_error *error)
 {

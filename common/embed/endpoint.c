@@ -27,8 +27,8 @@ struct cv_embedder {
 CV_DEFINE_CLEANUP(CURLU *, curl_url_cleanup)
 CV_DEFINE_CLEANUP(char *, curl_free)
 
-/* The URL is the operator's own word: an address that stands in it may be called, but a name that
- * leads to an address that is not public may not, unless EMBED_ALLOW says so. */
+/* The operator wrote the URL. So an address in the URL may be called, but a name that resolves to
+ * a non-public address only if EMBED_ALLOW permits it. */
 static int read_url(struct cv_embedder *embedder, struct cv_error *error)
 {
     cv_auto(curl_url_cleanup) CURLU *parts = curl_url();
@@ -104,7 +104,8 @@ void cv_embedder_close(struct cv_embedder *embedder)
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-/* Length of a text's beginning of at most CV_EMBED_TEXT_MAX bytes that ends with a whole character. */
+/* Length of the longest beginning of a text that has at most CV_EMBED_TEXT_MAX bytes and ends with
+ * a whole character. */
 static size_t bounded_length(const char *text)
 {
     size_t length = strnlen(text, CV_EMBED_TEXT_MAX + 1);

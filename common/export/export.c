@@ -104,7 +104,7 @@ static void append_item(struct export *export, const struct cv_db_result *rows, 
     cv_buffer_text(&export->text, cv_db_text(rows, row, "object"));
 }
 
-/* Times are milliseconds throughout: a duration in seconds becomes duration_ms. */
+/* All times are milliseconds: a duration in seconds becomes duration_ms. */
 static int export_json(struct export *export, const char *video_id, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -157,7 +157,7 @@ void export_append_time(struct cv_buffer *text, int64_t ms, char point)
                      (int)(ms / 60000 % 60), (int)(ms / 1000 % 60), point, (int)(ms % 1000));
 }
 
-/* Line ends as blanks. */
+/* Replaces line ends by spaces. */
 static void append_line(struct cv_buffer *text, const char *value)
 {
     for (const char *c = value; *c; c++) {
@@ -167,8 +167,9 @@ static void append_line(struct cv_buffer *text, const char *value)
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-/* RFC 4180: quotes around every text, quotes in it doubled. A cell that a spreadsheet would take for a formula begins with
- * an apostrophe, which spreadsheets do not show (OWASP, "CSV Injection"). */
+/* RFC 4180: every text is quoted, and quotes in it are doubled. A cell that a spreadsheet would
+ * take for a formula begins with an apostrophe, which spreadsheets do not show (OWASP, "CSV
+ * Injection"). */
 static void append_cell(struct cv_buffer *text, const char *value)
 {
     bool is_formula = value[0] != '\0' && strchr("=+-@\t\r", value[0]);
@@ -219,7 +220,7 @@ static void append_txt(struct export *export, const struct cv_db_result *rows, i
     cv_buffer_text(&export->text, "\n");
 }
 
-/* As people write it: 1:02:03.400, 2:03.400. */
+/* A time for people: 1:02:03.400, 2:03.400. */
 static void append_short_time(struct cv_buffer *text, int64_t ms)
 {
     if (ms >= 3600000) {

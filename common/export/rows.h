@@ -1,4 +1,4 @@
-/* How the formats read their rows, a portion at a time, and hand on their text. For the files of this folder. */
+/* Reading rows in portions, and passing on text. Private to this folder. */
 #pragma once
 
 #include "common/export/export.h"
@@ -9,19 +9,20 @@ struct export
 {
     struct cv_db *db;
     const struct cv_export_params *params;
-    struct cv_buffer text; /* that is not passed on yet */
+    struct cv_buffer text; /* not yet passed on */
     int64_t rows;          /* of the list that is being written */
-    bool is_of_hits;       /* of a search, which are of several videos */
+    bool is_of_hits;       /* the rows are hits of a search, from several videos */
 };
 
-/* Passes on the text when it has become a piece. */
+/* Passes on the text when it is large enough. */
 CV_MUST_CHECK int export_pass_piece(struct export *export, struct cv_error *error);
 
-/* Opens the cursor that export_fetch() reads; one that is read again needs to scroll. `parameter` is $1 of `sql`. */
+/* Opens the cursor that export_fetch() reads. A cursor that is read twice must be scrollable.
+ * `parameter` is $1 of `sql`. */
 CV_MUST_CHECK int export_open_rows(const struct export *export, const char *sql,
                                    const char *parameter, bool scrolls, struct cv_error *error);
 
-/* The next PORTION_ROWS rows; fewer at the end. */
+/* Reads the next PORTION_ROWS rows; fewer at the end. */
 CV_MUST_CHECK int export_fetch(const struct export *export, struct cv_db_result **ret_rows,
                                struct cv_error *error);
 

@@ -10,7 +10,7 @@ enum {
 
 /* ---- which lines are shown when -------------------------------------------------------------- */
 
-/* A line of a subtitle: the row it comes from, when that stood on screen, and when it is shown. */
+/* A line of a subtitle: its row, when the row was on screen, and when it is shown. */
 struct cue {
     int row;
     int64_t from, until; /* ms */
@@ -18,7 +18,7 @@ struct cue {
 };
 
 struct schedule {
-    struct cue *cues; /* one a row; shown when end > 0 */
+    struct cue *cues; /* one per row; shown when end > 0 */
     int count, room;
     int shown[SHOWN_MAX];
     int shown_count;
@@ -34,7 +34,7 @@ static int64_t row_end(const struct schedule *schedule, int row)
     return schedule->cues[row].until;
 }
 
-/* Takes the shown line at `place` away at `now`. */
+/* Ends the line that is shown at `place`, at time `now`. */
 static void take_away(struct schedule *schedule, int place, int64_t now)
 {
     schedule->cues[schedule->shown[place]].end = now;
@@ -43,7 +43,8 @@ static void take_away(struct schedule *schedule, int place, int64_t now)
     schedule->shown_count--;
 }
 
-/* Where a waiting line may go: a free place, or that of the line that was shown longest, and long enough. */
+/* The place for a waiting line: a free place, or that of the line that was shown longest, if it
+ * was shown long enough. */
 static bool make_room(struct schedule *schedule, int64_t now)
 {
     if (schedule->shown_count < SHOWN_MAX) {
@@ -57,7 +58,8 @@ static bool make_room(struct schedule *schedule, int64_t now)
     return true;
 }
 
-/* The next moment after `now` at which anything changes; -1: nothing will. `next` is the first row that has not begun. */
+/* The next time after `now` at which anything changes; -1 if there is none. `next` is the first
+ * row that has not begun. */
 static int64_t next_moment(const struct schedule *schedule, int next, int64_t now, bool is_waiting)
 {
     int64_t moment = next < schedule->count ? row_start(schedule, next) : -1;
@@ -71,8 +73,8 @@ static int64_t next_moment(const struct schedule *schedule, int next, int64_t no
     return moment;
 }
 
-/* At most SHOWN_MAX lines at once, new ones first; those that began together follow one another while they stand on screen.
- * A line that was gone before its turn came is not shown. */
+/* Shows at most SHOWN_MAX lines at once, new ones first. Lines that began together are shown one
+ * after another while they are on screen. A line that ended before its turn is not shown. */
 static void plan_cues(struct schedule *schedule)
 {
     int count = schedule->count;
@@ -89,7 +91,7 @@ static void plan_cues(struct schedule *schedule)
             begun++;
         }
         bool is_waiting = false;
-        /* The rows that begin now in their order on screen, then older ones, the latest first. */
+        /* First the rows that begin now, in their order on screen, then older ones, the latest first. */
         for (int pass = 0; pass < 2; pass++) {
             int from = pass == 0 ? first_new : first_new - 1;
             int step = pass == 0 ? 1 : -1;
@@ -121,7 +123,7 @@ static int compare_cues(const void *left, const void *right)
     return a->start != b->start ? (a->start < b->start ? -1 : 1) : a->row - b->row;
 }
 
-/* Makes cues of the rows, in the order of their beginnings. */
+/* Makes cues from the rows, in the order of their beginnings. */
 static void make_cues(struct schedule *schedule, bool everything)
 {
     for (int i = 0; i < schedule->count; i++) {
@@ -168,8 +170,8 @@ static int add_times(struct schedule *schedule, const struct cv_db_result *rows,
 
 /* ---- subtitles ------------------------------------------------------------------------------- */
 
-/* In WebVTT "&", "<" and ">" are entities; in SubRip, which has none, an arrow is broken up; in ASS braces begin a command
- * and a backslash a code. */
+/* Escapes text. In WebVTT "&", "<" and ">" become entities. SubRip has no entities, so an arrow is
+ * broken up. In ASS a brace begins a command and a backslash a code. */
 static void append_cue_text(struct cv_buffer *text, const char *value, enum cv_export_format format)
 {
     for (const char *c = value; *c; c++) {
@@ -188,7 +190,7 @@ static void append_cue_text(struct cv_buffer *text, const char *value, enum cv_e
     }
 }
 
-/* The picture that the boxes are of; false when it is not known. */
+/* The size of the picture to which the boxes refer; false when it is not known. */
 static bool read_size(const struct cv_db_result *rows, int *ret_width, int *ret_height)
 {
     const char *resolution = cv_db_rows(rows) > 0 ? cv_db_text(rows, 0, "resolution") : NULL;
@@ -202,7 +204,7 @@ static double percent(const struct cv_db_result *rows, int row, const char *colu
     return value < 0 ? 0 : value > 100 ? 100 : value;
 }
 
-/* What subtitles are made of: their cues, and the rows that are in memory. */
+/* The state of writing subtitles: the cues, and the rows in memory. */
 struct subtitles {
     struct schedule schedule;
     bool is_positioned;
@@ -229,14 +231,15 @@ static int read_portion(const struct export *export, struct subtitles *subtitles
     return result;
 }
 
-/* Has the row of a cue in memory. Cues are nearly in the order of rows: a line that waited for its turn comes later. */
+/* Loads the row of a cue. Cues are nearly in the order of rows, because a line that waited for its
+ * turn comes later. */
 static int find_row(const struct export *export, struct subtitles *subtitles, int row,
                     struct cv_error *error)
 {
     int result = 0;
     if (row < subtitles->first) {
         char statement[64];
-        /* Others before it may follow. */
+        /* Cues of earlier rows may follow. */
         int at = row < PORTION_ROWS / 4 ? 0 : row - PORTION_ROWS / 4;
         (void)snprintf(statement, sizeof(statement), "MOVE ABSOLUTE %d FROM export_rows", at);
         result = cv_db_run(export->db, NULL, error, statement);
@@ -253,7 +256,7 @@ static int find_row(const struct export *export, struct subtitles *subtitles, in
     return result;
 }
 
-/* Reads all times, makes the cues of them, and goes back to the first row. */
+/* Reads the times of all rows, makes the cues, and goes back to the first row. */
 static int begin_subtitles(struct export *export, const char *sql, const char *parameter,
                            struct subtitles *subtitles, struct cv_error *error)
 {
@@ -319,7 +322,7 @@ static void append_ass_head(struct cv_buffer *text, const struct subtitles *subt
                      subtitles->is_positioned ? 7 : 2);
 }
 
-/* Every line where it stood, as high as it was. */
+/* Writes every line at its place on screen, in its height. */
 static void append_ass(struct cv_buffer *text, const struct subtitles *subtitles,
                        const struct cue *cue, int row)
 {

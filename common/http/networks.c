@@ -23,8 +23,8 @@ static const struct network special_v4[] = {
     {"224.0.0.0", 4},     {"240.0.0.0", 4},
 };
 
-/* Within 2000::/3, which is all that is routed: protocols, tunnels that carry an IPv4 address, and
- * addresses for examples. */
+/* Exceptions within 2000::/3, the only routed range: protocols, tunnels that contain an IPv4
+ * address, and addresses for examples. */
 static const struct network special_v6[] = {
     {"2001::", 23}, {"2001:db8::", 32}, {"2002::", 16}, {"2620:4f:8000::", 48}, {"3fff::", 20},
 };

@@ -70,8 +70,8 @@ uint16_t cv_http_port(const char *url)
 
 /* ---- what curl calls ------------------------------------------------------------------------- */
 
-/* Called for each address just before it is connected to, so that what was resolved is what is
- * checked and what is connected to. */
+/* Called for each address just before the connection is made, so that the checked address is the
+ * connected one. */
 static curl_socket_t open_socket(void *opaque, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct exchange *exchange = opaque;
@@ -238,7 +238,7 @@ static int send_request(struct cv_http_client *client, const struct cv_http_requ
     if (answer->body.failed) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an answer");
     }
-    /* An answer that goes on for longer than anybody reads was given all the same. */
+    /* A longer answer than the caller reads is still a success. */
     if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && answer->is_cut)) {
         return explain(&exchange, code, error);
     }

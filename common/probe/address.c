@@ -6,14 +6,14 @@
 #include <sys/socket.h>
 
 enum {
-    BACKLOG = 1024, /* a burst of connections does not wait for its second SYN */
+    BACKLOG = 1024, /* so that clients in a burst need not repeat their SYN */
     ADDRESS_MAX = 128,
     PORT_TEXT_SIZE = 6, /* "65535" */
 };
 
 CV_DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
 
-/* "HOST:PORT" or "[HOST]:PORT" in its parts, within `text`. */
+/* Splits "HOST:PORT" or "[HOST]:PORT" in place. */
 static bool split(char *text, const char **ret_host, const char **ret_port)
 {
     char *colon = strrchr(text, ':');
@@ -29,7 +29,7 @@ static bool split(char *text, const char **ret_host, const char **ret_port)
         colon[-1] = '\0';
         text++;
     } else if (strchr(text, ':')) {
-        return false; /* an IPv6 address without its brackets: which colon is the port's? */
+        return false; /* an IPv6 address without brackets: the port's colon is ambiguous */
     }
     *ret_host = text[0] ? text : NULL;
     *ret_port = colon + 1;
@@ -44,7 +44,7 @@ static int listen_at(const struct addrinfo *at, int *ret_fd, struct cv_error *er
         return cv_fail_errno(error, errno, "no socket to listen at");
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (at->ai_family == AF_INET6) { /* [::] takes IPv4, too, whatever the system's default */
+    if (at->ai_family == AF_INET6) { /* [::] also accepts IPv4, whatever the system's default */
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     }
     if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
@@ -54,7 +54,8 @@ static int listen_at(const struct addrinfo *at, int *ret_fd, struct cv_error *er
     return 0;
 }
 
-/* The port at which a socket listens; 0: it is not known. The library knows which family has it where. */
+/* The port of a listening socket; 0 if it is unknown. getnameinfo knows where each address family
+ * stores it. */
 static int port_of(int fd)
 {
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
@@ -86,7 +87,7 @@ int cv_probe_bind(const char *address, int *ret_fd, int *ret_port, struct cv_err
                        address);
     }
     int result = -1, fd = -1;
-    /* Of every address: IPv6 with IPv4 in it where the machine has it, else IPv4. */
+    /* All addresses: IPv6, which includes IPv4, where the machine has it, else IPv4. */
     static const int families[] = {AF_INET6, AF_INET};
     for (size_t i = 0; result < 0 && i < CV_COUNT(families); i++) {
         for (const struct addrinfo *at = found; result < 0 && at; at = at->ai_next) {

@@ -21,7 +21,7 @@ struct cv_fleet {
     pthread_mutex_t mutex; /* is_stopping */
     pthread_cond_t changed;
     bool is_stopping;
-    struct cv_db *db; /* the thread's alone */
+    struct cv_db *db; /* used only by the thread */
 };
 
 /* ---- what is read ---------------------------------------------------------------------------- */
@@ -64,9 +64,9 @@ static const struct cv_metric disk_level = GAUGE(
 static const struct cv_metric disk_used =
     GAUGE("cortana_fleet_disk_used_ratio", "Scratch disk: how full it is, 0 to 1.", "host");
 
-/* A statement; its first columns are the labels of each metric, by the metric's own names, and a
- * column named like the metric (without the prefix) is its value, left out where it is null. Workers
- * and hosts that are long gone stay in their tables, but not here. */
+/* A statement and its metrics. The first columns are the labels, named like the metric's labels. A
+ * column named like the metric (without the prefix) is its value; null values are left out.
+ * Workers and hosts that have not reported for long are left out. */
 static const struct {
     const char *sql;
     struct {
@@ -154,7 +154,7 @@ static void read_fleet(struct cv_fleet *fleet)
     int64_t begun = cv_monotonic_ms();
     int result = connect_database(fleet, &error);
     result = result < 0 ? result : read_reports(fleet->db, numbers, &error);
-    if (result < 0) { /* half of them would be taken for the whole */
+    if (result < 0) { /* partial figures would look like complete ones */
         cv_metrics_free(cv_take(numbers));
         if (cv_metrics_new(&numbers, &error) < 0) {
             return;

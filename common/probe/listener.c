@@ -8,23 +8,24 @@
 #include <sys/socket.h>
 
 enum {
-    CONNECTIONS_MAX = 128,    /* the oldest gives way to the next: an answer takes a millisecond */
-    CONNECTIONS_CLOSING = 32, /* that have given way and are not closed yet */
-    SILENCE_S = 5,            /* a connection without a byte is closed */
-    CONNECTION_BYTES = 8 * 1024,  /* of header; the answer is not among it */
+    CONNECTIONS_MAX = 128,        /* then the oldest is closed; an answer takes a millisecond */
+    CONNECTIONS_CLOSING = 32,     /* shut down but not yet closed */
+    SILENCE_S = 5,                /* a connection without a byte is closed */
+    CONNECTION_BYTES = 8 * 1024,  /* of header, without the answer */
     CONNECTION_BYTES_STEP = 1024, /* grows by */
     REASON_MAX = 512,
 };
 
 struct cv_probe {
-    struct MHD_Daemon *daemon; /* has a thread of its own */
+    struct MHD_Daemon *daemon; /* has its own thread */
     struct cv_fleet *fleet;    /* NULL: /metrics does not show the fleet */
     int port;
     int64_t stall_ms;
     _Atomic int64_t beat_at;
     atomic_bool is_draining;
     struct cv_metrics *metrics;
-    int connections[CONNECTIONS_MAX]; /* descriptors, the oldest first; the daemon's thread alone */
+    int connections
+        [CONNECTIONS_MAX]; /* descriptors, the oldest first; used only by the daemon's thread */
     size_t connection_count;
 
     pthread_mutex_t mutex; /* everything below */
@@ -67,8 +68,9 @@ static bool is_turning(struct cv_probe *probe)
     return cv_monotonic_ms() - probe->beat_at <= probe->stall_ms;
 }
 
-/* A signal that a loop blocks to read it from a descriptor waits for as long as the loop waits for
- * the database; whoever sends work should know at once. */
+/* Whether a stop signal is pending. The loop blocks the signal and reads it from a descriptor,
+ * which may take as long as the loop waits for the database; clients of /readyz should know at
+ * once. */
 static bool is_told_to_stop(const struct cv_probe *probe)
 {
     sigset_t pending;
@@ -154,7 +156,7 @@ static void find_answer(struct cv_probe *probe, const char *path, const char *me
 static enum MHD_Result send_answer(struct MHD_Connection *connection, struct answer *answer)
 {
     if (answer->text.failed) {
-        return MHD_NO; /* the connection is closed: whoever asks takes that for an error */
+        return MHD_NO; /* closes the connection, which the client takes for an error */
     }
     struct MHD_Response *response = MHD_create_response_from_buffer(
         answer->text.length, answer->text.data, MHD_RESPMEM_MUST_COPY);
@@ -174,8 +176,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ans
     return result;
 }
 
-/* Called by the library with the header, and again with what bodies there are, which nobody asked
- * for: the first call answers. */
+/* Called by the library with the header, and again with a body, which no request needs. The first
+ * call answers. */
 static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
@@ -204,9 +206,10 @@ static void forget_connection(struct cv_probe *probe, int fd)
     probe->connection_count = kept;
 }
 
-/* The library's time-out begins anew with every byte, and at its limit it takes no more connections:
- * clients that send a byte now and then would keep the probes out. Here the oldest connection makes
- * room for a new one, so that a client who asks and reads at once is answered whoever else is there. */
+/* The library's time-out restarts with every byte, and at its limit it accepts no more
+ * connections: clients that send a byte now and then would lock out the probes. So the oldest
+ * connection is closed for a new one, and a client that sends and reads promptly is always
+ * answered. */
 static void on_connection(void *opaque, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -223,7 +226,7 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
     }
     if (probe->connection_count == CONNECTIONS_MAX) {
         (void)shutdown(probe->connections[0],
-                       SHUT_RDWR); /* the library sees the end and closes it */
+                       SHUT_RDWR); /* the library then sees its end and closes it */
         forget_connection(probe, probe->connections[0]);
     }
     probe->connections[probe->connection_count++] = info->connect_fd;
@@ -231,7 +234,7 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-/* Broken requests are not worth a line of log each. */
+/* Broken requests are not logged, because clients could fill the log with them. */
 static void ignore_message(void *opaque, const char *format, va_list arguments)
 {
     (void)opaque;

@@ -6,9 +6,8 @@
 #include <string.h>
 
 enum {
-    SERIES_MAX =
-        5000,        /* of one set: labels are types, outcomes and hosts, of which there are few */
-    LABEL_MAX = 200, /* bytes of a label's value; the rest is cut off */
+    SERIES_MAX = 5000, /* of one set; labels are types, outcomes and hosts, which are few */
+    LABEL_MAX = 200,   /* bytes of a label's value; the rest is cut off */
 };
 
 struct series {
@@ -66,7 +65,7 @@ void cv_metrics_free(struct cv_metrics *metrics)
 
 /* ---- finding a series ------------------------------------------------------------------------ */
 
-/* One more element, zeroed; NULL when there is no memory. */
+/* Appends a zeroed element; NULL when there is no memory. */
 static void *grow(void **list, size_t *count, size_t *capacity, size_t size)
 {
     if (*count == *capacity) {
@@ -158,7 +157,8 @@ static struct series *add_series(struct cv_metrics *metrics, struct family *fami
     return series;
 }
 
-/* The series of these labels, made if need be; NULL, counted, when that cannot be. */
+/* The series with these labels, created if necessary; NULL, and counted, if that is not possible.
+ */
 static struct series *find_series(struct cv_metrics *metrics, const struct cv_metric *metric,
                                   const char *const *values)
 {
@@ -218,7 +218,7 @@ void cv_metric_add(struct cv_metrics *metrics, const struct cv_metric *metric,
                    const char *const *labels, double amount)
 {
     if (metric->kind == CV_METRIC_COUNTER && amount < 0) {
-        return; /* a clock that was set back, say: a counter never falls */
+        return; /* for example after the clock was set back: a counter never decreases */
     }
     change(metrics, metric, labels, ADD, amount);
 }
@@ -249,7 +249,7 @@ static void print_number(double value, struct cv_buffer *text)
     if (isinf(value)) {
         cv_buffer_text(text, value > 0 ? "+Inf" : "-Inf");
     } else {
-        /* Whole numbers as such: a count of ten million is easier to read without an exponent. */
+        /* Print whole numbers without an exponent: ten million is easier to read in this way. */
         bool is_whole = fabs(value) < 1e15 && value == floor(value);
         cv_buffer_printf(text, is_whole ? "%.0f" : "%.12g", value);
     }

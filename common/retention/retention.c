@@ -19,7 +19,8 @@ int cv_frame_days(int64_t *ret_days, struct cv_error *error)
     return cv_env_int("CORTANA_FRAME_DAYS", FRAME_DAYS, 0, DAYS_MAX, ret_days, error);
 }
 
-/* The object first: whoever is stopped in between finds the job's row unmarked, and does it again. */
+/* Removes the object before marking the row: after an interruption the row is still unmarked, and
+ * the removal is repeated. */
 int cv_clips_expire(struct cv_db *db, struct cv_store *store, int64_t days, int64_t limit,
                     struct cv_cancel *cancel, int64_t *ret_removed, struct cv_error *error)
 {
@@ -40,7 +41,7 @@ int cv_clips_expire(struct cv_db *db, struct cv_store *store, int64_t days, int6
         char owner[CV_OBJECT_ID_SIZE];
         const char *key = cv_db_text(rows, i, "key");
         const char *video_id = cv_db_text(rows, i, "video_id");
-        /* A job's result came from a stage that has read a stranger's file: its own clips alone. */
+        /* The result comes from a stage that has read a stranger's file: accept only clips of its own video. */
         if (cv_object_video(CV_OBJECT_CLIPS, key, owner) && strcmp(owner, video_id) == 0) {
             result = cv_store_delete(store, key, error);
         }
@@ -57,7 +58,7 @@ static int compare_keys(const void *key, const void *other)
     return strcmp(key, *(const char *const *)other);
 }
 
-/* All objects under frames/ of a video but those of `shown`, which are in order. */
+/* Removes all objects of a video under frames/ except those of `shown`, which is sorted. */
 static int remove_frames(struct cv_store *store, const char *video_id, const char **shown,
                          size_t count, int64_t *ret_removed, struct cv_error *error)
 {
@@ -87,7 +88,7 @@ static int remove_frames(struct cv_store *store, const char *video_id, const cha
     return result;
 }
 
-/* Within a transaction. *ret_found: there was a video. */
+/* Thins the frames of one video, within a transaction. *ret_found is false if there was none. */
 static int thin_one(struct cv_db *db, struct cv_store *store, const char *days, bool *ret_found,
                     int64_t *ret_removed, struct cv_error *error)
 {
@@ -115,7 +116,8 @@ static int thin_one(struct cv_db *db, struct cv_store *store, const char *days, 
     return remove_frames(store, video_id, shown, count, ret_removed, error);
 }
 
-/* The objects go before the transaction that says so ends: whoever is stopped in between finds the video again. */
+/* Removes the objects before the transaction commits: after an interruption the video is found
+ * again. */
 int cv_frames_thin(struct cv_db *db, struct cv_store *store, int64_t days, struct cv_cancel *cancel,
                    int64_t *ret_removed, struct cv_error *error)
 {
