@@ -9,12 +9,13 @@
 #include <sysexits.h>
 
 enum {
-    OUTPUT_MAX = 60 << 10, /* a job's result has 64 KiB, and says a little more than this */
+    OUTPUT_MAX =
+        60 << 10, /* a job's result has 64 KiB, and contains a little more than the output */
     TAIL_MAX = 8 << 10,
 };
 
-/* Statuses that another try does not change: a wrong command line, wrong data, a missing program. The
- * others may have been the network's or the disk's fault. */
+/* Exit statuses that a retry would not change: a wrong command line, wrong data, a missing
+ * program. Other failures may be the fault of the network or the disk. */
 static bool is_permanent(int code)
 {
     static const int permanent[] = {EX_USAGE,  EX_DATAERR, EX_NOUSER, EX_NOHOST,
@@ -41,7 +42,7 @@ static int judge(int status, struct cv_error *error)
                    "the program ended with status %d", code);
 }
 
-/* What was printed, as the job's result: an object as it is, anything else as its "output". */
+/* The output as the job's result: a JSON object as it is, anything else as its member "output". */
 static int describe(const struct cv_buffer *output, json_t **ret_result, struct cv_error *error)
 {
     const char *text = output->data ? output->data : "";
@@ -65,7 +66,7 @@ static int describe(const struct cv_buffer *output, json_t **ret_result, struct 
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
 }
 
-/* The end of its output, as a text. */
+/* The end of the program's output as text. */
 static int note_end(struct cv_stage_context *context, const struct program_end *end,
                     const struct cv_buffer *output, struct cv_error *error)
 {
@@ -73,7 +74,7 @@ static int note_end(struct cv_stage_context *context, const struct program_end *
     size_t length = output->length < TAIL_MAX ? output->length : TAIL_MAX;
     const char *from = output->data ? output->data + output->length - length : "";
     while (length > 0 && length < output->length && ((unsigned char)*from & 0xc0) == 0x80) {
-        from++; /* the rest of a character that was cut */
+        from++; /* skip the rest of a character that was cut */
         length--;
     }
     for (size_t i = 0; i < length; i++) {

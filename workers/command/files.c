@@ -23,7 +23,8 @@ void command_files_deinit(struct command_files *files)
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Makes the folders in which the file `path` will lie, from its character `start` on. */
+/* Creates the parent folders of the file `path`; the first `start` characters of the path exist
+ * already. */
 static int make_folders(char *path, size_t start, struct cv_error *error)
 {
     for (char *slash = strchr(path + start, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -61,7 +62,7 @@ static int fetch_file(struct cv_stage_context *context, const char *key, const c
     return result;
 }
 
-/* The files whose keys begin with `folder`, below inputs/{input}/. */
+/* Fetches the files whose keys begin with `folder` into inputs/{input}/. */
 static int fetch_input(struct cv_stage_context *context, const char *input, const char *folder,
                        struct cv_error *error)
 {

@@ -21,7 +21,8 @@ void command_plan_deinit(struct command_plan *plan)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* A JSON list of texts as a NULL-terminated one; a text that no argument can hold is refused. */
+/* Converts a JSON list of texts to a NULL-terminated array; refuses a text that cannot be an
+ * argument. */
 static int read_list(const char *text, char ***ret_list, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *list = json_loads(text, JSON_ALLOW_NUL, NULL);
@@ -44,7 +45,7 @@ static int read_list(const char *text, char ***ret_list, struct cv_error *error)
     return found ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for arguments");
 }
 
-/* `cortana` is the one that this worker belongs to, wherever that lies. */
+/* The path of `cortana` in this worker's installation, wherever that is. */
 static int find_program(const char *name, char **ret_path, struct cv_error *error)
 {
     char path[PATH_MAX];

@@ -9,8 +9,8 @@
 
 enum {
     STOP_MS = 3000,
-    LOOK_MS = 50,       /* whether it has ended */
-    LEFTOVER_MS = 1000, /* …though what it has started holds its output open */
+    LOOK_MS = 50,       /* between two checks whether the program has ended */
+    LEFTOVER_MS = 1000, /* how long its children may keep its output open after its end */
     CANNOT_START = 127,
 };
 
@@ -20,7 +20,7 @@ struct program {
     int failure; /* read end of a pipe that execve closes, or brings its errno; -1 when read */
 };
 
-/* In the child, behind fork: nothing but async-signal-safe calls. */
+/* Runs in the child after fork, so only async-signal-safe calls are allowed. */
 static _Noreturn void become(const struct program_params *params, pid_t parent, int output,
                              int failure)
 {
@@ -110,7 +110,7 @@ static int read_output(const struct program_params *params, struct program *prog
     return output->failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for output") : 0;
 }
 
-/* Ends of the failure pipe: nothing (the program runs), or why it does not. */
+/* Reads the failure pipe: it is closed when the program runs, or has the errno of the failure. */
 static int read_failure(const struct program_params *params, struct program *program,
                         struct cv_error *error)
 {
@@ -140,7 +140,8 @@ static void ask_to_stop(const struct program *program)
     }
 }
 
-/* Passes on what it prints until it has ended, or closes its output and is about to. */
+/* Collects the program's output until the program has ended, or has closed its output and is about
+ * to end. */
 static int attend(const struct program_params *params, struct program *program,
                   struct cv_buffer *output, struct cv_error *error)
 {
@@ -175,7 +176,7 @@ static int attend(const struct program_params *params, struct program *program,
     return result;
 }
 
-/* Waits for its end; a program that had no good one is killed. */
+/* Waits until the program ends; kills it if something went wrong. */
 static int reap(const struct program *program, bool is_good, struct program_end *end,
                 struct cv_error *error)
 {

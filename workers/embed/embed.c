@@ -26,7 +26,7 @@ static int read_model(const json_t *payload, const char **ret_model, struct cv_e
     return 0;
 }
 
-/* [{"text_hash", "embedding"}] as store_embeddings() takes it. */
+/* The list [{"text_hash", "embedding"}] for store_embeddings(). */
 static int describe(const struct cv_db_result *rows, const struct cv_embeddings *found,
                     char **ret_text, struct cv_error *error)
 {
@@ -44,7 +44,7 @@ static int describe(const struct cv_db_result *rows, const struct cv_embeddings 
     return cv_buffer_take(&text, ret_text, error);
 }
 
-/* The next texts that are new: how many there were, 0 at the end. */
+/* Reads the next texts without a vector; their number is 0 at the end. */
 static int embed_batch(struct cv_stage_context *context, struct cv_embedder *embedder,
                        const char *video_id, const char *model, size_t *ret_count,
                        struct cv_error *error)

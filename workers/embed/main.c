@@ -10,7 +10,7 @@ static int embed_port(struct cv_stage_context *context, const json_t *payload, u
     return 0;
 }
 
-/* Jobs that no endpoint is there for wait; they do not fail. */
+/* Without an endpoint jobs wait; they do not fail. */
 static int check_endpoint(struct cv_error *error)
 {
     cv_auto(cv_embedder_close) struct cv_embedder *embedder = NULL;

@@ -2,7 +2,7 @@
 
 #include "workers/object_remove/remove.h"
 
-/* How much there is to remove is not known before it is removed. */
+/* The number of objects is unknown, so progress is only a count. */
 static void report_progress(void *opaque, int64_t removed)
 {
     char doing[64];
@@ -10,7 +10,7 @@ static void report_progress(void *opaque, int64_t removed)
     cv_stage_progress(opaque, 0, doing);
 }
 
-/* The same however often it is done: what is gone is not listed. */
+/* May be repeated: removed objects are no longer listed. */
 static int remove_objects(struct cv_stage_context *context, const json_t *payload,
                           json_t **ret_result, struct cv_error *error)
 {
@@ -30,7 +30,8 @@ static int remove_objects(struct cv_stage_context *context, const json_t *payloa
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
 }
 
-/* Says what is left to do: a stage that was at work on the video may have written behind us. */
+/* Records the end of the removal. A stage that was processing the video may have written objects
+ * since; then the removal is repeated. */
 static int settle(struct cv_db *db, const struct cv_job *job, const json_t *result,
                   struct cv_error *error)
 {

@@ -1,6 +1,7 @@
 #include "workers/object_remove/remove.h"
 
-/* A look that finds objects is followed by another; a writer that adds without end is not ours. */
+/* After a list with objects the list is read again. This limit ends the loop if somebody keeps
+ * adding objects. */
 enum { LOOKS_MAX = 100000 };
 
 static int remove_page(struct cv_store *store, const struct cv_object_list *list,
@@ -13,8 +14,8 @@ static int remove_page(struct cv_store *store, const struct cv_object_list *list
     return cv_store_delete_many(store, keys, list->count, error);
 }
 
-/* From the first page again after each removal: what is gone is not listed again, and the last look
- * is the proof. A page may be empty and not be the last. */
+/* Lists from the first page again after each removal, because removed objects are no longer listed
+ * and the last, empty list proves that none is left. A page may be empty without being the last. */
 static int remove_prefix(struct cv_objects_removal *removal, const char *prefix,
                          struct cv_error *error)
 {
@@ -54,7 +55,7 @@ int cv_objects_remove_video(struct cv_objects_removal *removal, const char *vide
             return result;
         }
     }
-    /* What has come of an upload that nobody has gone on with. */
+    /* The bytes of an upload that was not completed. */
     cv_auto_free char *upload = NULL;
     int result = cv_format(&upload, error, CV_KEYS_UPLOADS "%s", video_id);
     return result ? result : cv_store_delete(removal->store, upload, error);

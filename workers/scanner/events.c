@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    LINE_MAX_BYTES = 4 << 20, /* queues carry 256 KiB; a server that batches, a little more */
+    LINE_MAX_BYTES = 4 << 20, /* queues allow 256 KiB; batches of a server are a little larger */
     EVENTS_A_TIME = 8,        /* of at most 1 MiB each */
 };
 
@@ -29,7 +29,7 @@ static int take_line(struct scanner *scanner, const char *line, size_t length, b
 
 /* ---- from a table ---------------------------------------------------------------------------- */
 
-/* Nothing is locked: two scanners that read one event announce the same twice. */
+/* No row is locked: if two scanners read one event, both announce the same object. */
 int scanner_drain(struct scanner *scanner, struct cv_error *error)
 {
     char limit[16];
@@ -58,7 +58,7 @@ int scanner_drain(struct scanner *scanner, struct cv_error *error)
 
 /* ---- from standard input --------------------------------------------------------------------- */
 
-/* The next line without its end; what is longer than it may be is skipped (*ret_too_long). */
+/* Reads the next line without its end. A line that is too long is skipped (*ret_too_long). */
 static bool read_line(FILE *file, struct cv_buffer *line, bool *ret_too_long)
 {
     bool any = false;

@@ -4,17 +4,17 @@
 #include <string.h>
 
 enum {
-    AWAITED_MAX = 200, /* rows ahead of their upload that are looked for one by one in a pass */
-    UNSEEN_MAX = 1000, /* rows without their original that are looked at in one page */
+    AWAITED_MAX = 200, /* rows without an upload yet, whose objects are looked up in one pass */
+    UNSEEN_MAX = 1000, /* rows without their original that are handled per page */
     MS_PER_DAY = 24 * 60 * 60 * 1000,
 };
 
-/* One of the lists that the scanner goes through. */
+/* One of the lists that the scanner reads. */
 struct scan {
-    const char *name;   /* of its position; NULL: from `start` each time */
-    const char *prefix; /* what is listed */
-    const char *start;  /* from behind this key */
-    const char *stop;   /* up to this key; NULL: to the end */
+    const char *name;   /* of its stored position; NULL: read from `start` each time */
+    const char *prefix; /* of the keys */
+    const char *start;  /* the list begins behind this key */
+    const char *stop;   /* the last key; NULL: no limit */
     bool is_inbox;
 };
 
@@ -27,7 +27,8 @@ struct interval_text scanner_interval(int64_t ms)
 
 /* ---- a page ---------------------------------------------------------------------------------- */
 
-/* The object as note_objects() takes it; NULL: none of ours, or no memory (*ret_failed). */
+/* The object in the form for note_objects(); NULL if it is not one of ours, or if there is no
+ * memory (*ret_failed). */
 static json_t *describe(const struct scan *scan, const struct cv_object_entry *entry,
                         bool *ret_failed)
 {
@@ -76,7 +77,7 @@ static int note_page(struct scanner *scanner, const struct scan *scan,
 
 /* ---- originals that are gone ----------------------------------------------------------------- */
 
-/* A text as an element of PostgreSQL's array literals. */
+/* Appends a text as an element of a PostgreSQL array literal. */
 static void append_element(struct cv_buffer *list, const char *text)
 {
     cv_buffer_text(list, list->length > 1 ? ",\"" : "\"");
@@ -86,7 +87,8 @@ static void append_element(struct cv_buffer *list, const char *text)
     cv_buffer_text(list, "\"");
 }
 
-/* What a list does not show may have come or moved while it was read: each is looked at itself. */
+/* An object that is missing from the list may have been added or moved while the list was read, so
+ * each one is looked up. */
 static int check_missing(struct scanner *scanner, const char *after, const char *until,
                          const struct cv_object_list *page, struct cv_error *error)
 {
@@ -133,7 +135,7 @@ static int read_position(struct scanner *scanner, const char *name, char **ret_p
     return result ? result : cv_format(ret_position, error, "%s", cv_db_text(rows, 0, "position"));
 }
 
-/* Another scanner may have come further meanwhile: then it stays where that one is. */
+/* Stores the position. If another scanner is further by now, its position is kept. */
 static int write_position(struct scanner *scanner, const char *name, const char *from,
                           const char *to, struct cv_error *error)
 {
@@ -177,7 +179,7 @@ static int walk_page(struct scanner *scanner, const struct scan *scan, char **po
     return result;
 }
 
-/* The next pages of a list, from where the last pass ended. */
+/* Reads the next pages of a list, from where the previous pass ended. */
 static int walk(struct scanner *scanner, const struct scan *scan, struct cv_error *error)
 {
     cv_auto_free char *position = NULL;
@@ -191,13 +193,13 @@ static int walk(struct scanner *scanner, const struct scan *scan, struct cv_erro
         result = walk_page(scanner, scan, &position, &continuation, error);
         result = result ? result : scanner_report(scanner, error);
         if (result == 0 && !continuation) {
-            break; /* the end: the next pass begins anew */
+            break; /* the end: the next pass starts at the beginning */
         }
     }
     return result;
 }
 
-/* Where a list has the ids that were made at a time (UUID version 7). */
+/* The key at which the ids made at a time begin (UUID version 7). */
 static void time_key(char *key, size_t size, int64_t wall_ms)
 {
     uint64_t ms = (uint64_t)(wall_ms > 0 ? wall_ms : 0);
@@ -205,8 +207,8 @@ static void time_key(char *key, size_t size, int64_t wall_ms)
                    cv_object_prefix(CV_OBJECT_ORIGINAL), ms >> 16, ms & 0xffff);
 }
 
-/* Ids of the last day lie side by side where they begin with the time: one list shows them, however
- * many originals there are. */
+/* Ids that begin with the time are adjacent in a list. So one list shows those of the last day,
+ * however many originals there are. */
 static int walk_newest(struct scanner *scanner, struct cv_error *error)
 {
     char start[96], stop[96];
@@ -217,7 +219,8 @@ static int walk_newest(struct scanner *scanner, struct cv_error *error)
     return walk(scanner, &scan, error);
 }
 
-/* Rows that an application has made ahead of the upload, whatever their ids are like. */
+/* Looks up the originals of rows that an application has created before the upload, whatever their
+ * ids are. */
 static int note_awaited(struct scanner *scanner, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;

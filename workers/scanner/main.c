@@ -24,13 +24,14 @@ enum {
     SETTLE_MS = 5000,
     SETTLE_LEAST_MS = 100,
     SETTLE_MOST_MS = 60 * 60 * 1000,
-    SETTLE_LOOKS = 3,         /* of a scanner that runs once: what still grows is for the next */
-    ONCE_WAIT_MS = 60 * 1000, /* the longest that it waits for one to stand still */
+    SETTLE_LOOKS =
+        3, /* of a scanner that runs once; uploads that still grow are left to the next one */
+    ONCE_WAIT_MS = 60 * 1000, /* the longest time that it waits for an upload to settle */
     CLIPS_A_PASS = 1000,
-    EXPIRE_MS = 24 * 60 * 60 * 1000, /* between two looks for logs and files beyond their time */
-    WAIT_LEAST_MS = 50,              /* between two looks, however much is due */
+    EXPIRE_MS = 24 * 60 * 60 * 1000, /* between two removals of expired logs and files */
+    WAIT_LEAST_MS = 50,              /* between two looks, even if much is due */
     STALL_MS = 10 * 60 * 1000, /* an upload of some hundred gigabytes may be copied in one step */
-    HEARTBEAT_MS = 60 * 1000,  /* people call a worker stale that is silent for five minutes */
+    HEARTBEAT_MS = 60 * 1000,  /* a worker that is silent for five minutes is stale */
     HEARTBEAT_LEAST_MS = 100,
     HEARTBEAT_MOST_MS = 60 * 60 * 1000,
 };
@@ -51,8 +52,8 @@ int scanner_report(struct scanner *scanner, struct cv_error *error)
 
 /* ---- one pass -------------------------------------------------------------------------------- */
 
-/* Once a day, for it reads the list of all logs. */
-/* 0 days: for ever. */
+/* Removes expired objects, once a day, because it lists all logs. */
+/* 0 days: keep for ever. */
 static int expire(struct scanner *scanner, const char *prefix, int64_t days, const char *what,
                   struct cv_error *error)
 {
@@ -106,7 +107,7 @@ static int pass(struct scanner *scanner, struct cv_error *error)
     return result ? result : keep_house(scanner, error);
 }
 
-/* Looks at what is due until `until`, when the lists are read again. */
+/* Looks at due uploads until `until`, when the lists are read again. */
 static int look_until(struct scanner *scanner, int64_t until, struct cv_error *error)
 {
     int result = 0;
@@ -127,8 +128,8 @@ static int look_until(struct scanner *scanner, int64_t until, struct cv_error *e
     return result;
 }
 
-/* A scanner that runs once does not wait: whoever starts it will start it again, and the migration
- * may come meanwhile. */
+/* A scanner that runs once does not wait for the schema: it will be started again, and the
+ * migration may run meanwhile. */
 static int check_schema(struct scanner *scanner, struct cv_error *error)
 {
     char reason[CV_SCHEMA_REASON_SIZE];
@@ -136,8 +137,9 @@ static int check_schema(struct scanner *scanner, struct cv_error *error)
     return result == CV_QUEUE_SCHEMA ? cv_fail(error, CV_ERROR_SERVER, "%s", reason) : result;
 }
 
-/* Whether the store can be read. A key, a right or a bucket that is wrong stays wrong when whoever runs this tries again at
- * once; where the scanner looks again and again it waits until that has changed. */
+/* Whether the store can be read. A wrong key, right or bucket is a permanent error for a scanner
+ * that runs once, because an immediate retry would not help. A scanner that runs on and on waits
+ * until it is corrected. */
 static int probe_once(struct scanner *scanner, struct cv_error *error)
 {
     int result = cv_store_probe(scanner->store, CV_STORE_READ, error);
@@ -173,7 +175,7 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
         struct cv_error failure;
         int64_t until = cv_monotonic_ms() + (int64_t)(interval_s * 1000);
         int looked = cv_daemon_wait_for_schema(&scanner->daemon, scanner->db, &failure);
-        if (looked == 0) { /* in a store that is gone every original would be missing */
+        if (looked == 0) { /* if the store is gone, every original would look missing */
             looked = cv_store_probe(scanner->store, CV_STORE_READ, &failure);
         }
         if (looked == 0) {
@@ -182,7 +184,7 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
         }
         looked = looked ? looked : look_until(scanner, until, &failure);
         if (looked < 0) {
-            /* The database and the store may go away and come back; nothing of ours is lost by that. */
+            /* The database and the store may go away and come back; the scanner loses nothing by that. */
             result = cv_daemon_recover(&scanner->daemon, scanner->db, &failure, error);
             cv_probe_set_reason(scanner->daemon.probe,
                                 failure.environment ? failure.message : NULL);
@@ -265,7 +267,7 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
     cv_log(CV_LOG_INFO, "%lld uploads taken, %lld lists", (long long)scanner.taken,
            (long long)scanner.lists);
     if (result < 0 && cv_daemon_is_stopping(&scanner.daemon)) {
-        return 0; /* asked to end, and nothing is lost */
+        return 0; /* stopped on request */
     }
     return result;
 }

@@ -7,20 +7,20 @@
 
 enum {
     RECORDS_MAX = 10000, /* of one event */
-    ENVELOPES_MAX = 4,   /* SQS around SNS around the store's own is two */
+    ENVELOPES_MAX = 4,   /* SQS around SNS is two */
 };
 
-/* Reading one event, which may hold others as texts. */
+/* The state of reading one event, which may contain others as texts. */
 struct reading {
     const char *store_name;
     scanner_key_found *found;
     void *opaque;
     size_t records; /* so far */
-    int depth;      /* of envelopes around this one */
+    int depth;      /* number of envelopes around this one */
     bool is_readable;
 };
 
-/* "a%20b+c" as S3 writes keys in events; false for what is not a key. */
+/* Decodes "a%20b+c", as S3 writes keys in events; false if the result is not a valid key. */
 static bool decode_key(const char *text, size_t length, char key[CV_STORE_KEY_MAX + 1])
 {
     size_t count = 0;
@@ -57,13 +57,14 @@ static const json_t *member(const json_t *object, const char *first, const char 
     return second ? json_object_get(inner, second) : inner;
 }
 
-/* The key within our store ("s3://BUCKET[/PREFIX]") of one in a bucket; NULL when it is not ours. */
+/* The key within our store ("s3://BUCKET[/PREFIX]") of a key in a bucket; NULL for another bucket
+ * or prefix. */
 static const char *own_key(const char *store_name, const char *bucket, const char *key)
 {
     static const char scheme[] = "s3://";
     const char *name = store_name;
     if (strncmp(name, scheme, strlen(scheme)) != 0) {
-        return key; /* a directory has no bucket's name */
+        return key; /* a directory has no bucket name */
     }
     name += strlen(scheme);
     size_t length = strcspn(name, "/");
@@ -80,8 +81,8 @@ static const char *own_key(const char *store_name, const char *bucket, const cha
                : NULL;
 }
 
-/* What was said of a key (text that may be foreign, or JSON that is no text at all) is not believed,
- * only that something has happened there. */
+/* Reports the key only. The rest of the event (text from anyone, or JSON that is not text) is not
+ * trusted. */
 static int take_key(const struct reading *reading, const json_t *bucket, const json_t *written,
                     bool is_encoded, struct cv_error *error)
 {
@@ -110,7 +111,7 @@ static int take_key(const struct reading *reading, const json_t *bucket, const j
 
 static int take_event(struct reading *reading, const json_t *event, struct cv_error *error);
 
-/* An event that another carries as a text. */
+/* Reads an event that is a text inside another one. */
 static int take_text(struct reading *reading, const json_t *text, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *event =
@@ -127,7 +128,7 @@ static int take_text(struct reading *reading, const json_t *text, struct cv_erro
     return result;
 }
 
-/* One of Records: S3's own, or one that a function of the cloud is given by SQS or SNS. */
+/* Reads one of Records: an event of S3, or one that SQS or SNS passes to a cloud function. */
 static int take_record(struct reading *reading, const json_t *record, struct cv_error *error)
 {
     const char *name = json_string_value(json_object_get(record, "eventName"));
@@ -162,7 +163,7 @@ static int take_list(struct reading *reading, const json_t *list, bool is_messag
     return result;
 }
 
-/* EventBridge's form; there keys are written as they are. */
+/* Reads an event of EventBridge, in which keys are not encoded. */
 static int take_detail(struct reading *reading, const char *kind, const json_t *detail,
                        struct cv_error *error)
 {
@@ -176,8 +177,8 @@ static int take_detail(struct reading *reading, const char *kind, const json_t *
 static int take_event(struct reading *reading, const json_t *event, struct cv_error *error)
 {
     const json_t *records = json_object_get(event, "Records");
-    const json_t *messages = json_object_get(event, "Messages"); /* what SQS answers */
-    const json_t *body = json_object_get(event, "Body");         /* one of these */
+    const json_t *messages = json_object_get(event, "Messages"); /* an answer of SQS */
+    const json_t *body = json_object_get(event, "Body");         /* one message of SQS */
     const json_t *message = json_object_get(event, "Message");   /* SNS */
     const json_t *detail = json_object_get(event, "detail");
     const char *kind = json_string_value(json_object_get(event, "detail-type"));
@@ -202,7 +203,7 @@ static int take_event(struct reading *reading, const json_t *event, struct cv_er
     if (kind && json_is_object(detail)) {
         return take_detail(reading, kind, detail, error);
     }
-    /* What a bucket sends when notifications are switched on. */
+    /* A bucket sends this when notifications are turned on. */
     reading->is_readable &= json_is_string(json_object_get(event, "Event"));
     return 0;
 }

@@ -4,7 +4,7 @@
 
 enum {
     READ_SIZE = 1 << 20,
-    ASKS_MAX = 8, /* a twin may turn up each time; then the next look goes on */
+    ASKS_MAX = 8, /* a new duplicate may appear each time; the next look continues */
 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -32,8 +32,8 @@ static int digest_reader(struct scanner *scanner, struct cv_store_reader *reader
     return result ? result : cv_sha256_text(digest, sha256, error);
 }
 
-/* The SHA-256 of an object, from the store's notes or by reading it. With `etag` (may be NULL) only
- * while it has that: else CV_STORE_CHANGED. */
+/* The SHA-256 of an object, from the store or by reading the object. With `etag` (may be NULL)
+ * only while the object has this ETag; otherwise CV_STORE_CHANGED. */
 static int digest_object(struct scanner *scanner, const char *key, const char *etag,
                          char sha256[CV_STORE_SHA256_SIZE], struct cv_error *error)
 {
@@ -53,7 +53,7 @@ static int digest_object(struct scanner *scanner, const char *key, const char *e
     return digest_reader(scanner, reader, key, sha256, error);
 }
 
-/* Notes the SHA-256 of those that may be the same, so that it is read once. */
+/* Records the SHA-256 of possible duplicates, so that each is read once. */
 static int digest_twins(struct scanner *scanner, const struct scanner_original *original,
                         struct cv_error *error)
 {

@@ -27,7 +27,7 @@ static int refuse(struct scanner *scanner, const char *key, const char *reason,
     return result;
 }
 
-/* Not as it was: it has to stand still once more. */
+/* The upload has changed, so the wait for it to settle starts again. */
 static int postpone(struct scanner *scanner, const char *key, const struct cv_object_info *info,
                     struct cv_error *error)
 {
@@ -43,7 +43,7 @@ static bool has_settled(const struct upload *upload, const struct cv_object_info
     return !upload->etag || (upload->size == info->size && strcmp(upload->etag, info->etag) == 0);
 }
 
-/* The first UUID among the names that people give to a note; NULL when there is none. */
+/* The first UUID among the metadata entries with these names; NULL when there is none. */
 static const char *read_note(const struct cv_metadata *metadata, const char *key,
                              const char *const *names, size_t count)
 {
@@ -59,7 +59,7 @@ static const char *read_note(const struct cv_metadata *metadata, const char *key
     return NULL;
 }
 
-/* What the path has not said, the object's notes may say. */
+/* Fills in from the object's metadata what the path does not say. */
 static void read_notes(const struct scanner *scanner, const struct cv_metadata *metadata,
                        struct scanner_original *original)
 {
@@ -105,8 +105,8 @@ static int look_at_original(struct scanner *scanner, const struct upload *upload
 
 /* ---- under inbox/ ---------------------------------------------------------------------------- */
 
-/* An inbox object that was moved before (by us, before we were stopped, or by another scanner):
- * CV_STORE_NOT_FOUND when it was not. */
+/* Registers an inbox object that was already moved (by this scanner before an interruption, or by
+ * another one); CV_STORE_NOT_FOUND when it was not moved. */
 static int finish_move(struct scanner *scanner, const struct upload *upload, const char *video_id,
                        const char *key, struct cv_error *error)
 {
@@ -133,7 +133,8 @@ static int look_for_moved(struct scanner *scanner, const struct upload *upload,
     return finish_move(scanner, upload, upload->video_id, cv_db_text(rows, 0, "key"), error);
 }
 
-/* Gives it a row, then moves it, then registers it: whoever is stopped in between is carried on. */
+/* Creates the row, then moves the object, then registers it: after an interruption, each step can
+ * be continued. */
 static int move_in(struct scanner *scanner, const struct upload *upload,
                    const struct cv_inbox_key *inbox, struct scanner_original *original,
                    struct cv_error *error)
@@ -220,7 +221,7 @@ static int look_at(struct scanner *scanner, const struct upload *upload, struct 
     return forget(scanner, upload->key, error);
 }
 
-/* Whether a failure concerns more than the one object. */
+/* Whether a failure concerns all objects, not only this one. */
 static bool concerns_all(const struct scanner *scanner, const struct cv_error *error)
 {
     return !cv_db_is_connected(scanner->db) || error->verdict == CV_VERDICT_STOP ||

@@ -1,8 +1,8 @@
 #include "workers/scheduler/scheduler.h"
 
 enum {
-    WAIT_LEAST_MS = 20,    /* between two rounds, however much is due */
-    SCHEMA_MS = 30 * 1000, /* between two looks at the schema */
+    WAIT_LEAST_MS = 20,    /* between two rounds, even if much is due */
+    SCHEMA_MS = 30 * 1000, /* between two checks of the schema */
 };
 
 int scheduler_open(struct scheduler_part *part, struct cv_error *error)
@@ -18,7 +18,7 @@ static void wait_for(struct scheduler_part *part, int64_t wait_ms)
     cv_daemon_wait(part->daemon, part->db, cv_monotonic_ms() + wait);
 }
 
-/* Looks now and then whether the schema still fits. */
+/* Checks from time to time whether the schema still fits. */
 static int watch_schema(struct scheduler_part *part, struct cv_error *error)
 {
     if (cv_monotonic_ms() < part->schema_at) {

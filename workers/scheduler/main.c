@@ -20,10 +20,12 @@ enum {
     POLL_MS = 1000,
     POLL_MIN_MS = 50,
     POLL_MAX_MS = 60 * 1000,
-    FIRE_STATEMENT_MS = 30 * 1000,      /* a round takes milliseconds; then the network is cut */
-    KEEP_STATEMENT_MS = 15 * 60 * 1000, /* the words of a large library take their time */
+    FIRE_STATEMENT_MS =
+        30 * 1000, /* a round takes milliseconds; after this time the network is cut */
+    KEEP_STATEMENT_MS = 15 * 60 * 1000, /* removing words of a large library is slow */
     ONCE_ROUNDS = 1000,                 /* of a hundred events each */
-    STALL_MS = 5 * 60 * 1000, /* a round ends by its statements' time, or by a reconnect's */
+    STALL_MS =
+        5 * 60 * 1000, /* a round is limited by the time of its statements, or of a reconnect */
 };
 
 struct options {
@@ -87,7 +89,7 @@ static int run_once(struct scheduler_part *fire, struct scheduler_part *keep,
 
 struct parts {
     struct cv_daemon daemon;
-    struct cv_daemon keeping; /* the same, but the listener is told of the other part alone */
+    struct cv_daemon keeping; /* the same without a listener: only the other thread reports to it */
     struct scheduler_part fire, keep;
 };
 
@@ -103,14 +105,15 @@ static int open_both(struct parts *parts, struct cv_error *error)
 {
     int result = scheduler_open(&parts->fire, error);
     result = result ? result : scheduler_open(&parts->keep, error);
-    if (result != 0) { /* one connection alone would be of use to others */
+    if (result != 0) { /* with only one connection this process cannot work; leave it to others */
         cv_db_close(parts->fire.db);
         parts->fire.db = NULL;
     }
     return result;
 }
 
-/* Waits for a database that is away or has no room; returns 0 at a stop, too. */
+/* Waits for a database that is away or has no free connections. Also returns 0 when the scheduler
+ * is to stop. */
 static int open_patiently(struct parts *parts, struct cv_error *error)
 {
     enum { PAUSE_LEAST_MS = 250, PAUSE_MOST_MS = 5000 };

@@ -3,8 +3,8 @@
 #include "workers/scheduler/scheduler.h"
 
 enum {
-    TASKS_A_ROUND = 32,    /* more than there are: all that are due, and an end whatever happens */
-    NODES_MS = 30 * 1000,  /* how often it is looked whether nodes have to be woken */
+    TASKS_A_ROUND = 32,    /* more than there are, so that all due tasks run and the loop ends */
+    NODES_MS = 30 * 1000,  /* between two checks whether nodes must be woken */
     REPORT_MS = 60 * 1000, /* stale after five minutes, like a worker */
 };
 
@@ -18,8 +18,8 @@ static void tell_node(void *opaque, const char *node, const struct cv_error *fai
     }
 }
 
-/* One statement a task: each is a transaction of its own, with the lock that makes its caller the
- * only one. */
+/* One statement per task: each is its own transaction, and its lock keeps other schedulers from
+ * running the task at the same time. */
 static int do_tasks(struct scheduler_part *part, struct cv_error *error)
 {
     for (int i = 0; i < TASKS_A_ROUND; i++) {
@@ -43,7 +43,7 @@ static int do_tasks(struct scheduler_part *part, struct cv_error *error)
     return 0;
 }
 
-/* Each task keeps its last failure in its row; it is logged once a look. */
+/* Logs the last failure of each task, which is stored in the task's row. Called once per round. */
 static int tell_failures(struct scheduler_part *part, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;

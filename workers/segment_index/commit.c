@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the stage process returned is looked at member by member: it has read text that others
- * wrote, and what it says goes into tables with the rights of the service. */
+/* Checks every member of the stage's result: the stage has read text written by strangers, and the
+ * result is stored with the rights of the service. */
 
 static int refuse(struct cv_error *error, size_t segment, const char *what)
 {
@@ -40,7 +40,7 @@ static bool is_box(const json_t *box)
     return json_object_size(box) == CV_COUNT(sides);
 }
 
-/* Pairs of x and width, per mille; or none are known. */
+/* Whether a value is a list of pairs of x and width in thousandths, or null. */
 static bool are_words(const json_t *words)
 {
     for (size_t i = 0; i < json_array_size(words); i++) {
@@ -53,7 +53,8 @@ static bool are_words(const json_t *words)
     return !words || (json_is_array(words) && json_array_size(words) % 2 == 0);
 }
 
-/* Threes of time, x and y, each against the one before; or the text stayed. */
+/* Whether a value is a list of triples of time, x and y, each relative to the one before; or null,
+ * if the text did not move. */
 static bool is_track(const json_t *track)
 {
     for (size_t i = 0; i < json_array_size(track); i++) {
@@ -65,7 +66,7 @@ static bool is_track(const json_t *track)
     return !track || (json_is_array(track) && json_array_size(track) % 3 == 0);
 }
 
-/* Whether the picture lies in an object of this very video; or there is none. */
+/* Whether the picture is in an object of this video, or there is none. */
 static bool is_picture(const json_t *segment, const char *video_id)
 {
     const json_t *key = json_object_get(segment, "crop_pack");

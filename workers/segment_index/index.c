@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Segments after which the stage tells how far it is. */
+/* Segments between two reports of progress. */
 enum { PROGRESS_EVERY = 256 };
 
 /* A video's rows of `segments`; texts are borrowed from the result. */
@@ -24,7 +24,7 @@ static void rows_deinit(struct rows *rows)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct rows, rows_deinit)
 
-/* Pixels of a box, in bounds within which sums of two never overflow. */
+/* A coordinate or size of a box, limited so that sums of two never overflow. */
 static int pixels(const struct cv_db_result *result, int row, const char *column)
 {
     int64_t value = cv_db_int(result, row, column, 0);
@@ -49,8 +49,9 @@ static struct cv_detection read_row(const struct cv_db_result *result, int row)
     };
 }
 
-/* Where a video's detections lie: in `segments`, or, when it is read again, aside until they take the
- * place of the text that is there. They are told apart and ordered as rows of `segments` are. */
+/* The table of a video's detections: `segments`, or, when the video is read again,
+ * `pending_readings` until they replace the existing text. They are distinguished and ordered like
+ * rows of `segments`. */
 static const char from_segments[] = "segments WHERE video_id = $1::uuid";
 static const char from_pending[] =
     "(SELECT DISTINCT ON (id) segment_id(p.video_id, text_hash(normalized_text), d.t_start,"
@@ -140,7 +141,7 @@ static json_t *box_json(const struct cv_box *box)
                      "height", box->height);
 }
 
-/* The words and the place of the picture that the segment's text was read from. */
+/* The words of the segment, and the place of the picture that its text was read from. */
 static bool add_picture(const struct cv_db_result *result, int row, json_t *segment)
 {
     const char *words = cv_db_text(result, row, "words");
@@ -156,7 +157,7 @@ static bool add_picture(const struct cv_db_result *result, int row, json_t *segm
                      json_object_set_new(segment, "crop_bytes", json_integer(bytes)) == 0);
 }
 
-/* Appends the way of one detection: its own, or from its box to where it ended. */
+/* Appends the path of one detection: its track, or a straight line from its box to its end box. */
 static int append_way(const struct rows *rows, size_t which, struct cv_path *path,
                       struct cv_error *error)
 {
@@ -184,8 +185,8 @@ static int append_way(const struct rows *rows, size_t which, struct cv_path *pat
     return result;
 }
 
-/* The ways of its parts, of which `chain` names those behind `first`, one after the other; *ret_track is NULL
- * where the text stayed where it was. */
+/* Joins the paths of the segment's detections: `first` and those that follow it in `chain`.
+ * *ret_track is NULL if the text did not move. */
 static int track_json(const struct rows *rows, size_t first, const size_t *chain,
                       json_t **ret_track, struct cv_error *error)
 {
@@ -247,7 +248,8 @@ static json_t *segment_json(const struct rows *rows, const struct cv_detection *
     return json;
 }
 
-/* The parts of each segment, in their order: the first, and behind each one the next; SIZE_MAX: none. */
+/* The detections of each segment, in order, as linked lists: the first one, and for each detection
+ * the next one; SIZE_MAX ends a list. */
 static void chain_parts(size_t count, const size_t *parts, size_t segment_count, size_t *firsts,
                         size_t *chain)
 {
@@ -262,7 +264,8 @@ static void chain_parts(size_t count, const size_t *parts, size_t segment_count,
     }
 }
 
-/* Entities are found in the text as it was read, not in its normal form: a URL keeps its case. */
+/* Finds entities in the text as it was read, not in its normal form, so that a URL keeps its case.
+ */
 static int describe(struct cv_stage_context *context, const struct rows *rows,
                     const struct cv_detection *segments, size_t count, const size_t *parts,
                     json_t **ret_list, size_t *ret_entities, struct cv_error *error)

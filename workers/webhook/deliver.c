@@ -9,16 +9,18 @@ enum {
     NAME_MAX_BYTES = 100,
     ID_MAX_BYTES = 100,
     REAL_DIGITS = 16,
-    TIMEOUT_MS = 20 * 1000, /* for the whole exchange: a receiver takes it and works later */
+    TIMEOUT_MS =
+        20 *
+        1000, /* for the whole exchange; receivers should store the message and process it later */
     TIMEOUT_MIN_MS = 100,
     TIMEOUT_MAX_MS = 100 * 1000, /* within the type's time limit */
-    ANSWER_MAX = 64 << 10,       /* bytes; a receiver that says more is not listened to */
+    ANSWER_MAX = 64 << 10,       /* bytes; the rest of an answer is not read */
     SHOWN_BYTES = 255,           /* of the answer, in an error's message */
 };
 
 static const char allow_setting[] = "CORTANA_WEBHOOK_ALLOW";
 
-/* What the payload says. Texts are borrowed from it. */
+/* The members of the payload. Texts are borrowed from it. */
 struct message {
     const char *webhook, *id, *type, *timestamp;
     const json_t *data;
@@ -31,7 +33,7 @@ struct settings {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A member of printable ASCII without blanks: it may stand in a header. */
+/* Reads a member of printable ASCII without spaces, so that it can be put into a header. */
 static int read_text(const json_t *payload, const char *key, size_t longest, const char **ret_text,
                      struct cv_error *error)
 {
@@ -72,8 +74,8 @@ static int read_settings(struct settings *settings, struct cv_error *error)
                       &settings->timeout_ms, error);
 }
 
-/* The same bytes at every attempt: members in this order, data as the queue has kept it. Sixteen
- * digits write 33.767 as it was, and not as the nearest double. */
+/* Writes the body, with the same bytes in every attempt: members in this order, data as the queue
+ * stored it. Sixteen digits write 33.767 as it was, not as the nearest double. */
 static int make_body(const struct message *message, char **ret_body, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *body =
@@ -89,7 +91,7 @@ static int make_body(const struct message *message, char **ret_body, struct cv_e
 
 /* ---- what an answer means -------------------------------------------------------------------- */
 
-/* How an answer's body begins, in plain ASCII. */
+/* The beginning of an answer's body, in plain ASCII. */
 static void show_body(const struct cv_buffer *body, char shown[SHOWN_BYTES + 1])
 {
     size_t length = body->length < SHOWN_BYTES ? body->length : SHOWN_BYTES;
@@ -189,7 +191,7 @@ int webhook_port(struct cv_stage_context *context, const json_t *payload, uint16
     const char *name = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (read_text(payload, "webhook", NAME_MAX_BYTES, &name, error) < 0) {
-        *ret_port = 0; /* webhook_run says what is wrong, in its order */
+        *ret_port = 0; /* webhook_run reports the error */
         return 0;
     }
     int result = cv_db_run(cv_stage_db(context), &rows, error,

@@ -9,7 +9,7 @@ static const char prefix[] = "whsec_";
 
 enum { SECRET_TEXT_MAX = (WEBHOOK_SECRET_BYTES_MAX + 2) / 3 * 4 };
 
-/* Bytes of the secret, 0 when it is none. */
+/* Decodes a secret; returns its length in bytes, 0 when it is not valid. */
 static size_t decode(const char *secret, unsigned char key[SECRET_TEXT_MAX])
 {
     size_t start = strlen(prefix);
