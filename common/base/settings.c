@@ -246,8 +246,7 @@ static int take_secrets(struct cv_error *error)
             continue;
         }
         if (getenv(known[i].name)) {
-            (void)unsetenv(
-                name_file(known[i].name, variable)); /* the value itself takes precedence */
+            (void)unsetenv(name_file(known[i].name, variable)); /* the value has precedence */
             continue;
         }
         if (cv_env(name_file(known[i].name, variable), NULL)) {

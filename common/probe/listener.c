@@ -24,8 +24,7 @@ struct cv_probe {
     _Atomic int64_t beat_at;
     atomic_bool is_draining;
     struct cv_metrics *metrics;
-    int connections
-        [CONNECTIONS_MAX]; /* descriptors, the oldest first; used only by the daemon's thread */
+    int connections[CONNECTIONS_MAX]; /* descriptors, oldest first; only for the daemon's thread */
     size_t connection_count;
 
     pthread_mutex_t mutex; /* everything below */
