@@ -251,7 +251,8 @@ CV_MUST_CHECK int cv_store_parts_drop(struct cv_store *store, const char *key,
 enum cv_store_access { CV_STORE_READ, CV_STORE_WRITE };
 
 /* Checks whether the store works now: lists, and for CV_STORE_WRITE also puts, gets and deletes a
- * small object with a name of its own. The failure says what does not work. */
+ * small object with a name of its own, and deletes such objects that killed processes left more than
+ * an hour ago. The failure says what does not work. */
 CV_MUST_CHECK int cv_store_probe(struct cv_store *store, enum cv_store_access access,
                                  struct cv_error *error);
 

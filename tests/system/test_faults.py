@@ -396,7 +396,7 @@ def test_chaos_kill_nine_at_random_instants(jobs, workers):
                   lambda: jobs.row(unfinished)["n"] == 0, add_work, seed)
     chaos.run(kills)
     chaos.end()
-    workers.age_incoming()
+    workers.age_leftovers()
     finder = workers.start()  # of what the killed ones left behind
     wait_until(lambda: finder.says("slots, lease"), "it to have started: a signal before would just end it")
     assert finder.stop() == 0

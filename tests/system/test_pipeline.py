@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from pipeline import Pipeline
-from workers import age_incoming, wait_until
+from workers import age_leftovers, wait_until
 
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
 KILLS = int(os.environ.get("CORTANA_CHAOS_KILLS", "30"))
@@ -252,7 +252,7 @@ def test_chaos_leaves_what_an_undisturbed_run_leaves(
 
     assert chaos.rows(VIDEO) == wanted_rows, seed
     assert chaos.objects() == wanted_objects, seed
-    age_incoming(folders[1] / "store")
+    age_leftovers(folders[1] / "store")
     subprocess.run([program("cortana"), "gc"], env=chaos.environment, check=True)  # opens the store
     assert list((folders[1] / "store" / ".incoming").glob("*")) == [], seed
     attempts = chaos.query("SELECT j.attempt, count(a.*), bool_and(a.status <> 'running') FROM jobs j"

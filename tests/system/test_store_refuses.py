@@ -247,6 +247,19 @@ def remount(path, how):
     subprocess.run(["mount", "-o", f"remount,bind,{how}", path], check=True)
 
 
+def test_what_a_killed_worker_left_of_a_probe_is_removed(workers):
+    probes = workers.store / "probes"
+    probes.mkdir()
+    for name in ("1", "2", "3"):
+        (probes / name).write_text("probe")
+    os.utime(probes / "1", (0, 0))
+    os.utime(probes / "2", (0, 0))
+    worker = start(workers)
+    wait_ready(port_of(worker))
+    assert workers.objects() == {"probes/3"}, "another worker's probe may just be under way"
+    assert worker.stop() == 0
+
+
 def test_a_directory_that_is_read_only_for_a_while(jobs, workers):
     with bound(workers.store):
         worker = start(workers)

@@ -116,10 +116,11 @@ class Worker:
         self.process.wait(DEADLINE)
 
 
-def age_incoming(store):
-    """What killed writers left on its way into the store is swept when it is an hour old: now it is."""
-    for left in (store / ".incoming").glob("*"):
-        os.utime(left, (0, 0))
+def age_leftovers(store):
+    """What killed processes left, on its way into the store or of a probe, is removed when it is an hour old: now it is."""
+    for folder in (".incoming", "probes"):
+        for left in (store / folder).glob("*"):
+            os.utime(left, (0, 0))
 
 
 class Workers:
@@ -166,8 +167,8 @@ class Workers:
         return {str(path.relative_to(self.store)) for path in self.store.rglob("*")
                 if path.is_file()}
 
-    def age_incoming(self):
-        age_incoming(self.store)
+    def age_leftovers(self):
+        age_leftovers(self.store)
 
     def scratch_entries(self):
         return [str(path.relative_to(self.scratch)) for path in self.scratch.rglob("*")]
