@@ -98,6 +98,16 @@ CV_MUST_CHECK int cv_fail_errno(struct cv_error *error, int error_number, const 
 CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char *format, ...)
     CV_PRINTF(3, 4);
 
+/* Returns from this function what `call` has returned, unless that is 0: a failure, or an outcome that is this
+ * function's, too. Locals clean themselves up. */
+#define CV_TRY(call)            \
+    do {                        \
+        int cv_result = (call); \
+        if (cv_result) {        \
+            return cv_result;   \
+        }                       \
+    } while (0)
+
 #ifdef __clang_analyzer__
 /* The analyzer reads one file at a time, and would otherwise assume that cv_fail may return 0. */
 #define cv_fail(...) (cv_fail(__VA_ARGS__), -1)

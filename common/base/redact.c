@@ -462,10 +462,7 @@ int cv_redacted_text(const char *text, char **ret_text, struct cv_error *error)
     cv_auto(json_decref) json_t *value =
         first == '{' || first == '[' ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
     cv_auto(json_decref) json_t *shown = NULL;
-    int result = value ? cv_redacted_json(value, &shown, error) : 0;
-    if (result) {
-        return result;
-    }
+    CV_TRY(value ? cv_redacted_json(value, &shown, error) : 0);
     char *made = shown ? json_dumps(shown, JSON_COMPACT) : strdup(text);
     if (!made) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text without its secrets");
