@@ -87,12 +87,12 @@ int cv_daemon_connect(const struct cv_daemon *daemon, const struct cv_daemon_db_
         .cancel = daemon->cancel,
         .statement_timeout_ms = params->statement_timeout_ms,
     };
-    int result = cv_db_open(&connection, ret_db, error);
+    CV_TRY(cv_db_open(&connection, ret_db, error));
     struct cv_error reason;
-    if (result == 0 && params->channel && cv_db_listen(*ret_db, params->channel, &reason) != 0) {
+    if (params->channel && cv_db_listen(*ret_db, params->channel, &reason) != 0) {
         cv_log(CV_LOG_WARN, "polling only: %s", reason.message);
     }
-    return result;
+    return 0;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */

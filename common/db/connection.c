@@ -230,14 +230,12 @@ static void take_notice(void *unused, const char *message)
 static int read_conninfo(struct cv_db *db, struct cv_error *error)
 {
     cv_auto_free char *now = NULL;
-    int result = cv_setting_read("DATABASE_URL", &now, error);
-    result = result || now ? result : copy_text(&now, "", error);
-    if (result == 0) {
-        free(db->conninfo);
-        db->conninfo = cv_take(now);
-        db->is_of_environment = true;
-    }
-    return result;
+    CV_TRY(cv_setting_read("DATABASE_URL", &now, error));
+    CV_TRY(now ? 0 : copy_text(&now, "", error));
+    free(db->conninfo);
+    db->conninfo = cv_take(now);
+    db->is_of_environment = true;
+    return 0;
 }
 
 /* Connects once and repeats every LISTEN. The caller has closed the previous connection. */
@@ -259,16 +257,13 @@ static int try_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *er
     }
     (void)PQsetNoticeProcessor(connection, take_notice, NULL);
     (void)PQsetErrorVerbosity(connection, PQERRORS_VERBOSE);
-    int result = poll_connection(db, connection, timeout_ms, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(poll_connection(db, connection, timeout_ms, error));
     if (PQsetnonblocking(connection, 1)) {
         return cv_fail(error, CV_ERROR_CONNECTION, "cannot make the connection non-blocking");
     }
     db->connection = cv_take(connection);
     for (size_t i = 0; i < db->channel_count; i++) {
-        result = send_listen(db, db->channels[i], error);
+        int result = send_listen(db, db->channels[i], error);
         if (result) {
             cv_db_drop(db);
             return result;
@@ -290,19 +285,12 @@ int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db, struct 
         params->statement_timeout_ms ? params->statement_timeout_ms : STATEMENT_TIMEOUT_MS;
 
     const char *name = params->application_name ? params->application_name : "cortana";
-    int result = params->conninfo ? copy_text(&db->conninfo, params->conninfo, error)
-                                  : read_conninfo(db, error);
-    result = result ? result : check_conninfo(db->conninfo, error);
-    if (result == 0) {
-        result = copy_text(&db->application_name, name, error);
-    }
-    if (result == 0) {
-        result = params->patience_ms ? cv_db_reconnect(db, params->patience_ms, error)
-                                     : try_connect(db, db->connect_timeout_ms, error);
-    }
-    if (result) {
-        return result;
-    }
+    CV_TRY(params->conninfo ? copy_text(&db->conninfo, params->conninfo, error)
+                            : read_conninfo(db, error));
+    CV_TRY(check_conninfo(db->conninfo, error));
+    CV_TRY(copy_text(&db->application_name, name, error));
+    CV_TRY(params->patience_ms ? cv_db_reconnect(db, params->patience_ms, error)
+                               : try_connect(db, db->connect_timeout_ms, error));
     *ret_db = cv_take(db);
     return 0;
 }
@@ -403,10 +391,7 @@ int cv_db_listen(struct cv_db *db, const char *channel, struct cv_error *error)
     if (!name) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a channel");
     }
-    int result = send_listen(db, channel, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(send_listen(db, channel, error));
     db->channels[db->channel_count++] = cv_take(name);
     return 0;
 }

@@ -88,10 +88,7 @@ static int wait_for_result(struct cv_db *db, const struct cv_db_wait *wait, stru
             return CV_DB_READY;
         }
         short events = (short)(POLLIN | (unsent ? POLLOUT : 0));
-        int result = cv_db_wait(PQsocket(db->connection), events, wait, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_db_wait(PQsocket(db->connection), events, wait, error));
         if (!PQconsumeInput(db->connection)) {
             return cv_db_fail_connection(db, error);
         }
@@ -249,14 +246,11 @@ static int execute(struct cv_db *db, const struct request *request, const struct
     if (cv_cancel_level(wait.cancel) == CV_CANCEL_ABORT) {
         return cv_fail(error, CV_ERROR_CANCELED, "canceled before a statement");
     }
-    int result = send_request(db, request, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(send_request(db, request, error));
     int ended = CV_DB_READY;
     cv_auto(PQclear) PGresult *last = NULL;
-    result = request->kind == SEND_PAIR ? collect_pair(db, &wait, &ended, &last, error)
-                                        : collect_results(db, &wait, &ended, &last, error);
+    int result = request->kind == SEND_PAIR ? collect_pair(db, &wait, &ended, &last, error)
+                                            : collect_results(db, &wait, &ended, &last, error);
     if (last && PQresultStatus(last) ==
                     PGRES_FATAL_ERROR) { /* may say why the server closes the connection */
         result = fail_statement(db, last, ended, timeout_ms, error);
@@ -316,8 +310,8 @@ static int run(struct cv_db *db, const struct request *request, struct cv_db_res
                struct cv_error *error)
 {
     cv_auto(PQclear) PGresult *rows = NULL;
-    int result = execute(db, request, NULL, &rows, error);
-    return result ? result : take_rows(&rows, ret_result, error);
+    CV_TRY(execute(db, request, NULL, &rows, error));
+    return take_rows(&rows, ret_result, error);
 }
 
 int cv_db_query(struct cv_db *db, const struct cv_db_statement *statement,
@@ -460,10 +454,7 @@ static int find_session(struct cv_db *db, struct cv_error *error)
         return 0;
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error, "SELECT pg_backend_pid() AS pid");
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT pg_backend_pid() AS pid"));
     db->prepared.session = cv_db_int(rows, 0, "pid", 0) == PQbackendPID(db->connection)
                                ? CV_DB_SESSION_OWN
                                : CV_DB_SESSION_POOLED;
@@ -495,11 +486,9 @@ static int prepare(struct cv_db *db, const char *sql, char ret_name[NAME_SIZE],
     }
     name_prepared(ret_name, prepared->count);
     struct request request = {.kind = SEND_PREPARE, .statement.sql = sql, .name = ret_name};
-    int result = run(db, &request, NULL, error);
-    if (result == 0) {
-        prepared->texts[prepared->count++] = cv_take(copy);
-    }
-    return result;
+    CV_TRY(run(db, &request, NULL, error));
+    prepared->texts[prepared->count++] = cv_take(copy);
+    return 0;
 }
 
 static int run_prepared(struct cv_db *db, const struct cv_db_statement *statement,
@@ -520,14 +509,11 @@ int cv_db_query_prepared(struct cv_db *db, const struct cv_db_statement *stateme
     if (cv_db_in_transaction(db)) {
         return cv_db_query(db, statement, ret_result, error);
     }
-    int result = find_session(db, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(find_session(db, error));
     if (db->prepared.session == CV_DB_SESSION_POOLED) {
         return cv_db_query(db, statement, ret_result, error);
     }
-    result = run_prepared(db, statement, ret_result, error);
+    int result = run_prepared(db, statement, ret_result, error);
     if (result < 0 && cv_db_is_connected(db) && is_stale(db->sqlstate)) {
         cv_db_forget_prepared(&db->prepared);
         result = cv_db_script(db, "DEALLOCATE ALL", error);

@@ -70,13 +70,12 @@ static int read_settings(struct cv_embedder *embedder, struct cv_error *error)
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "%s must be networks like 10.0.0.0/8,fd00::/8", allow_setting);
     }
-    int result = read_url(embedder, error);
-    if (result == 0 && key) {
-        result = cv_format(&embedder->authorization, error, "Authorization: Bearer %s", key);
+    CV_TRY(read_url(embedder, error));
+    if (key) {
+        CV_TRY(cv_format(&embedder->authorization, error, "Authorization: Bearer %s", key));
     }
-    return result ? result
-                  : cv_env_int("EMBED_TIMEOUT_MS", TIMEOUT_MS, 1, TIMEOUT_MAX_MS,
-                               &embedder->timeout_ms, error);
+    return cv_env_int("EMBED_TIMEOUT_MS", TIMEOUT_MS, 1, TIMEOUT_MAX_MS, &embedder->timeout_ms,
+                      error);
 }
 
 int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_error *error)
@@ -85,12 +84,10 @@ int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_error *error)
     if (!embedder) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an HTTP client");
     }
-    int result = read_settings(embedder, error);
-    result = result ? result : cv_http_client_open(&embedder->client, error);
-    if (result == 0) {
-        *ret_embedder = cv_take(embedder);
-    }
-    return result;
+    CV_TRY(read_settings(embedder, error));
+    CV_TRY(cv_http_client_open(&embedder->client, error));
+    *ret_embedder = cv_take(embedder);
+    return 0;
 }
 
 void cv_embedder_close(struct cv_embedder *embedder)
@@ -139,10 +136,7 @@ int cv_embed(struct cv_embedder *embedder, const char *model, const char *const 
     assert(count >= 1 && count <= CV_EMBED_BATCH);
     cv_auto_free char *body = NULL;
     cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {.status = 0};
-    int result = make_request(model, texts, count, &body, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(make_request(model, texts, count, &body, error));
     const char *const headers[] = {"Content-Type: application/json", embedder->authorization, NULL};
     const struct cv_http_request request = {
         .url = embedder->url,
@@ -155,7 +149,7 @@ int cv_embed(struct cv_embedder *embedder, const char *model, const char *const 
         .allow_setting = allow_setting,
         .cancel = cancel,
     };
-    result = cv_http_post(embedder->client, &request, &answer, error);
+    int result = cv_http_post(embedder->client, &request, &answer, error);
     if (result) {
         return cv_fail_context(error, result, "the embedding endpoint");
     }

@@ -59,9 +59,9 @@ int export_open_rows(const struct export *export, const char *sql, const char *p
                      bool scrolls, struct cv_error *error)
 {
     cv_auto_free char *statement = NULL;
-    int result = cv_format(&statement, error, "DECLARE export_rows %s CURSOR FOR %s",
-                           scrolls ? "SCROLL" : "NO SCROLL", sql);
-    return result ? result : cv_db_run(export->db, NULL, error, statement, parameter);
+    CV_TRY(cv_format(&statement, error, "DECLARE export_rows %s CURSOR FOR %s",
+                     scrolls ? "SCROLL" : "NO SCROLL", sql));
+    return cv_db_run(export->db, NULL, error, statement, parameter);
 }
 
 int export_fetch(const struct export *export, struct cv_db_result **ret_rows,
@@ -108,21 +108,18 @@ static void append_item(struct export *export, const struct cv_db_result *rows, 
 static int export_json(struct export *export, const char *video_id, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(export->db, &rows, error,
-                           "SELECT to_jsonb(v) - 'duration'"
-                           " || jsonb_build_object('duration_ms', round(v.duration * 1000))"
-                           " AS video FROM videos v WHERE v.id = $1::uuid",
-                           video_id);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(export->db, &rows, error,
+                     "SELECT to_jsonb(v) - 'duration'"
+                     " || jsonb_build_object('duration_ms', round(v.duration * 1000))"
+                     " AS video FROM videos v WHERE v.id = $1::uuid",
+                     video_id));
     if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no video %s", video_id);
     }
     cv_buffer_printf(&export->text, "{\n \"video\": %s,\n \"segments\": [",
                      cv_db_text(rows, 0, "video"));
-    result = for_each_row(export, "SELECT export_segments($1::uuid) AS object", video_id,
-                          append_item, error);
+    int result = for_each_row(export, "SELECT export_segments($1::uuid) AS object", video_id,
+                              append_item, error);
     cv_buffer_text(&export->text, "],\n \"entities\": [");
     result = result ? result
                     : for_each_row(export, "SELECT export_entities($1::uuid) AS object", video_id,

@@ -222,10 +222,7 @@ static int send_request(struct cv_http_client *client, const struct cv_http_requ
 {
     cv_auto(exchange_deinit) struct exchange exchange = {.request = request, .is_get = is_get};
     cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
-    int result = make_lines(request, &lines, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(make_lines(request, &lines, error));
     curl_easy_reset(client->curl); /* keeps the connection */
     if (!set_options(client->curl, &exchange, lines)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");

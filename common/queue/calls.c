@@ -27,10 +27,7 @@ static const struct {
 int cv_queue_call(struct cv_db *db, const struct cv_db_statement *statement, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_query_prepared(db, statement, &rows, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_query_prepared(db, statement, &rows, error));
     const char *word = cv_db_rows(rows) == 1 ? cv_db_text(rows, 0, "outcome") : NULL;
     for (size_t i = 0; word && i < CV_COUNT(outcomes); i++) {
         if (strcmp(outcomes[i].word, word) == 0) {
@@ -78,11 +75,9 @@ int cv_queue_clean_text(const char *text, size_t limit, char **ret_text, struct 
             at++;
         }
     }
-    int result = cv_buffer_take(&clean, ret_text, error);
-    if (result == 0) {
-        cv_redact(*ret_text);
-    }
-    return result;
+    CV_TRY(cv_buffer_take(&clean, ret_text, error));
+    cv_redact(*ret_text);
+    return 0;
 }
 
 int cv_queue_dump(const json_t *value, char **ret_text, struct cv_error *error)

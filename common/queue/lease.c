@@ -69,10 +69,7 @@ static int read_jobs(const struct cv_db_result *rows, struct cv_job_list *list,
     }
     list->count = count;
     for (size_t i = 0; i < count; i++) {
-        int result = read_job(rows, (int)i, &list->jobs[i], error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(read_job(rows, (int)i, &list->jobs[i], error));
     }
     return 0;
 }
@@ -81,7 +78,7 @@ int cv_queue_claim(struct cv_db *db, const struct cv_claim_params *params,
                    struct cv_job_list *ret_list, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_queue_rows(
+    CV_TRY(cv_queue_rows(
         db, &rows, error,
         "SELECT j.id, j.video_id, j.tenant_id, j.correlation_id, j.job_type, j.payload,"
         "       j.lease_token, j.sequence, j.priority, j.attempt, j.retry_count,"
@@ -93,18 +90,12 @@ int cv_queue_claim(struct cv_db *db, const struct cv_claim_params *params,
         "      WITH ORDINALITY AS j"
         " ORDER BY j.ordinality",
         params->worker_id, params->job_type, cv_queue_number(params->limit).text,
-        cv_queue_number(params->lease_ms).text);
-    if (result) {
-        return result;
-    }
+        cv_queue_number(params->lease_ms).text));
     if (cv_db_rows(rows) == 0) {
         return CV_QUEUE_EMPTY;
     }
     cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
-    result = read_jobs(rows, &list, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_jobs(rows, &list, error));
     *ret_list = list;
     list = (struct cv_job_list){NULL, 0};
     return 0;
@@ -127,10 +118,7 @@ int cv_queue_progress(struct cv_db *db, const struct cv_lease *lease, double fra
     double bounded = fraction > 0 ? (fraction < 1 ? fraction : 1) : 0; /* a NaN becomes 0 */
     (void)snprintf(number, sizeof(number), "%.6f", bounded);
     cv_auto_free char *clean = NULL;
-    int result = cv_queue_clean_text(doing, DOING_BYTES, &clean, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_queue_clean_text(doing, DOING_BYTES, &clean, error));
     return cv_queue_run(db, error,
                         "SELECT report_progress($1::uuid, $2::bigint, $3::real, $4) AS outcome",
                         lease->job_id, cv_queue_number(lease->token).text, number, clean);
@@ -154,11 +142,11 @@ static int set_tail(json_t *object, const char *key, const char *text, struct cv
     if (length >= TAIL_BYTES) {
         text = first_whole_part(text + length - TAIL_BYTES);
     }
-    int result = cv_queue_clean_text(text, TAIL_BYTES, &clean, error);
-    if (result == 0 && clean && json_object_set_new(object, key, json_string(clean))) {
+    CV_TRY(cv_queue_clean_text(text, TAIL_BYTES, &clean, error));
+    if (clean && json_object_set_new(object, key, json_string(clean))) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a report");
     }
-    return result;
+    return 0;
 }
 
 /* JSON text (free() it) of a report; NULL stays NULL. */
@@ -178,17 +166,15 @@ static int dump_report(const struct cv_attempt_report *report, char **ret_text,
          json_object_set(object, "warnings", (json_t *)report->warnings) != 0)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a report");
     }
-    int result = set_tail(object, "stdout_tail", report->stdout_tail, error);
-    if (result == 0) {
-        result = set_tail(object, "stderr_tail", report->stderr_tail, error);
-    }
-    return result ? result : cv_queue_dump(object, ret_text, error);
+    CV_TRY(set_tail(object, "stdout_tail", report->stdout_tail, error));
+    CV_TRY(set_tail(object, "stderr_tail", report->stderr_tail, error));
+    return cv_queue_dump(object, ret_text, error);
 }
 
 int cv_queue_job_log(struct cv_db *db, const char *job_id, char **ret_text, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(
+    CV_TRY(cv_db_run(
         db, &rows, error,
         "SELECT jsonb_build_object('job_id', j.id, 'job_type', j.job_type, 'status', j.status,"
         " 'video_id', j.video_id, 'tenant_id', j.tenant_id, 'correlation_id', j.correlation_id,"
@@ -199,11 +185,11 @@ int cv_queue_job_log(struct cv_db *db, const char *job_id, char **ret_text, stru
         "  'level', e.level, 'message', e.message) ORDER BY e.ts, e.id), '[]')"
         "  FROM task_events e WHERE e.job_id = j.id AND e.ts >= j.created_at)) AS log"
         " FROM jobs j WHERE j.id = $1::uuid",
-        job_id);
-    if (result == 0 && cv_db_rows(rows) == 0) {
+        job_id));
+    if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s does not exist", job_id);
     }
-    return result ? result : cv_redacted_text(cv_db_text(rows, 0, "log"), ret_text, error);
+    return cv_redacted_text(cv_db_text(rows, 0, "log"), ret_text, error);
 }
 
 /* ---- settle ---------------------------------------------------------------------------------- */
@@ -252,12 +238,9 @@ int cv_queue_complete_batch(struct cv_db *db, const struct cv_job_list *list, si
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for %zu jobs", list->count);
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_queue_rows(db, &rows, error,
-                               "SELECT complete_jobs($1::uuid[], $2::bigint[]) AS completed",
-                               ids.data, tokens.data);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_queue_rows(db, &rows, error,
+                         "SELECT complete_jobs($1::uuid[], $2::bigint[]) AS completed", ids.data,
+                         tokens.data));
     *ret_completed = (size_t)cv_db_int(rows, 0, "completed", 0);
     return 0;
 }
@@ -267,13 +250,8 @@ int cv_queue_fail(struct cv_db *db, const struct cv_job *job, const struct cv_er
 {
     cv_auto_free char *message = NULL;
     cv_auto_free char *report_text = NULL;
-    int result = cv_queue_clean_text(failure->message, MESSAGE_BYTES, &message, error);
-    if (result == 0) {
-        result = dump_report(report, &report_text, error);
-    }
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_queue_clean_text(failure->message, MESSAGE_BYTES, &message, error));
+    CV_TRY(dump_report(report, &report_text, error));
     int64_t wish =
         failure->retry_after_ms < RETRY_AFTER_MAX_MS ? failure->retry_after_ms : RETRY_AFTER_MAX_MS;
     return cv_queue_run(db, error,
@@ -290,13 +268,8 @@ int cv_queue_release(struct cv_db *db, const struct cv_job *job, const char *rea
 {
     cv_auto_free char *clean = NULL;
     cv_auto_free char *report_text = NULL;
-    int result = cv_queue_clean_text(reason, MESSAGE_BYTES, &clean, error);
-    if (result == 0) {
-        result = dump_report(report, &report_text, error);
-    }
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_queue_clean_text(reason, MESSAGE_BYTES, &clean, error));
+    CV_TRY(dump_report(report, &report_text, error));
     return cv_queue_run(db, error,
                         "SELECT release_job($1::uuid, $2::bigint, $3, $4::jsonb) AS outcome",
                         job->id, cv_queue_number(job->token).text, clean, report_text);
@@ -306,10 +279,7 @@ int cv_queue_settle_canceled(struct cv_db *db, const struct cv_job *job,
                              const struct cv_attempt_report *report, struct cv_error *error)
 {
     cv_auto_free char *report_text = NULL;
-    int result = dump_report(report, &report_text, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(dump_report(report, &report_text, error));
     return cv_queue_run(db, error,
                         "SELECT settle_canceled_job($1::uuid, $2::bigint, $3::jsonb) AS outcome",
                         job->id, cv_queue_number(job->token).text, report_text);
@@ -319,10 +289,7 @@ int cv_queue_record_artifacts(struct cv_db *db, const struct cv_job *job, const 
                               const json_t *artifacts, struct cv_error *error)
 {
     cv_auto_free char *text = NULL;
-    int result = cv_queue_dump(artifacts, &text, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_queue_dump(artifacts, &text, error));
     return cv_queue_run(db, error,
                         "SELECT record_artifacts($1::uuid, $2::bigint, $3, $4::jsonb) AS outcome",
                         job->id, cv_queue_number(job->token).text, bucket, text);

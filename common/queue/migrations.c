@@ -90,10 +90,7 @@ static int check_applied(const struct cv_db_result *rows, int row, struct cv_err
                        (long long)version, cv_db_text(rows, row, "name"), newest_known());
     }
     char hex[SHA256_HEX_SIZE];
-    int result = checksum(known->sql, hex, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(checksum(known->sql, hex, error));
     if (strcmp(hex, cv_db_text(rows, row, "checksum")) != 0) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "migration %04d_%s was changed after it was applied on %s; "
@@ -107,10 +104,7 @@ static int check_applied(const struct cv_db_result *rows, int row, struct cv_err
 static int find_table(struct cv_db *db, bool *ret_found, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *exists = NULL;
-    int result = cv_db_run(db, &exists, error, EXISTS_SQL);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(db, &exists, error, EXISTS_SQL));
     if (cv_db_bool(exists, 0, "is_from_before_the_first_release")) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "the database holds a schema from before the first release, which cannot be "
@@ -146,11 +140,8 @@ int cv_roles_make(struct cv_db *db, struct cv_error *error)
 static int apply(struct cv_db *db, const struct cv_migration *migration, struct cv_error *error)
 {
     char hex[SHA256_HEX_SIZE];
-    int result = checksum(migration->sql, hex, error);
-    if (result) {
-        return result;
-    }
-    result = cv_db_run(db, NULL, error, SEARCH_PATH_SQL);
+    CV_TRY(checksum(migration->sql, hex, error));
+    int result = cv_db_run(db, NULL, error, SEARCH_PATH_SQL);
     if (result == 0 && migration == cv_migrations) {
         result = cv_roles_make(db, error);
     }
@@ -171,11 +162,11 @@ static int apply(struct cv_db *db, const struct cv_migration *migration, struct 
 static int lock(struct cv_db *db, struct cv_error *error)
 {
     bool found = false;
-    int result = find_table(db, &found, error);
-    if (result == 0 && !found) {
-        result = cv_db_script(db, TABLE_SQL, error);
+    CV_TRY(find_table(db, &found, error));
+    if (!found) {
+        CV_TRY(cv_db_script(db, TABLE_SQL, error));
     }
-    return result ? result : cv_db_script(db, LOCK_SQL, error);
+    return cv_db_script(db, LOCK_SQL, error);
 }
 
 /* Applies the first pending migration in the open transaction. When no migration is pending, brings
@@ -183,23 +174,18 @@ static int lock(struct cv_db *db, struct cv_error *error)
 static int apply_next(struct cv_db *db, bool *ret_more, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *applied = NULL;
-    int result = lock(db, error);
-    result = result ? result : load_applied(db, &applied, error);
-    for (int row = 0; result == 0 && row < cv_db_rows(applied); row++) {
-        result = check_applied(applied, row, error);
-    }
-    if (result) {
-        return result;
+    CV_TRY(lock(db, error));
+    CV_TRY(load_applied(db, &applied, error));
+    for (int row = 0; row < cv_db_rows(applied); row++) {
+        CV_TRY(check_applied(applied, row, error));
     }
     const struct cv_migration *next = cv_migrations;
     while (next->version && is_applied(applied, next->version)) {
         next++;
     }
-    result = next->version ? apply(db, next, error) : cv_db_run(db, NULL, error, SECURE_SQL);
-    if (result == 0) {
-        *ret_more = next->version != 0;
-    }
-    return result;
+    CV_TRY(next->version ? apply(db, next, error) : cv_db_run(db, NULL, error, SECURE_SQL));
+    *ret_more = next->version != 0;
+    return 0;
 }
 
 int cv_migrate(struct cv_db *db, struct cv_migration_status *ret_status, struct cv_error *error)
@@ -226,12 +212,9 @@ int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
 {
     cv_auto(cv_db_result_free) struct cv_db_result *applied = NULL;
     bool found = false;
-    int result = find_table(db, &found, error);
-    if (result == 0 && found) {
-        result = load_applied(db, &applied, error);
-    }
-    if (result) {
-        return result;
+    CV_TRY(find_table(db, &found, error));
+    if (found) {
+        CV_TRY(load_applied(db, &applied, error));
     }
     int pending = 0;
     for (const struct cv_migration *known = cv_migrations; known->version; known++) {
@@ -290,21 +273,15 @@ int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
     cv_auto(cv_buffer_deinit) struct cv_buffer versions = CV_BUFFER_INIT;
     cv_auto(cv_db_result_free) struct cv_db_result *exists = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *state = NULL;
-    int result = known_versions(&versions, error);
-    result = result ? result : cv_db_run(db, &exists, error, STATE_EXISTS_SQL);
-    if (result) {
-        return result;
-    }
+    CV_TRY(known_versions(&versions, error));
+    CV_TRY(cv_db_run(db, &exists, error, STATE_EXISTS_SQL));
     if (!cv_db_bool(exists, 0, "found")) {
         (void)snprintf(reason, CV_SCHEMA_REASON_SIZE,
                        "the database has no schema, or one that is older than this program: run "
                        "cortana migrate");
         return CV_QUEUE_SCHEMA;
     }
-    result = load_state(db, versions.data, &state, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(load_state(db, versions.data, &state, error));
     int64_t missing = cv_db_int(state, 0, "missing", 0);
     int64_t oldest = cv_db_int(state, 0, "oldest_program", 0);
     if (missing) {

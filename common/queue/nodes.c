@@ -163,11 +163,8 @@ static int run_script(const json_t *words, const char *node, const char *host,
     }
     cv_auto_free char *name_variable = NULL;
     cv_auto_free char *host_variable = NULL;
-    int result = cv_format(&name_variable, error, "NODE_NAME=%s", node);
-    result = result ? result : cv_format(&host_variable, error, "NODE_HOST=%s", host);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&name_variable, error, "NODE_NAME=%s", node));
+    CV_TRY(cv_format(&host_variable, error, "NODE_HOST=%s", host));
     char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     char *environment[] = {path, name_variable, host_variable, NULL};
     posix_spawn_file_actions_t files;
@@ -205,24 +202,21 @@ int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, void *opaque
                         struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error, "SELECT " COLUMNS " FROM nodes_to_wake()");
-    for (int row = 0; result == 0 && row < cv_db_rows(rows); row++) {
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT " COLUMNS " FROM nodes_to_wake()"));
+    for (int row = 0; row < cv_db_rows(rows); row++) {
         struct cv_error failure;
         int woken = wake(rows, row, &failure);
         tell(opaque, cv_db_text(rows, row, "name"), woken < 0 ? &failure : NULL);
     }
-    return result;
+    return 0;
 }
 
 int cv_queue_wake_node(struct cv_db *db, const char *name, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error,
-                           "UPDATE nodes SET woken_at = clock_timestamp() WHERE name = $1"
-                           " RETURNING " COLUMNS,
-                           name);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "UPDATE nodes SET woken_at = clock_timestamp() WHERE name = $1"
+                     " RETURNING " COLUMNS,
+                     name));
     return cv_db_rows(rows) == 0 ? CV_QUEUE_NO_SUCH_JOB : wake(rows, 0, error);
 }
