@@ -220,8 +220,8 @@ static int head_object(struct cv_store *base, const char *key, struct cv_object_
     const struct call call = {
         .operation = CV_WIRE_HEAD, .text = json_pack("{s:s}", "key", key), .needs_text = true};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = call_broker(of_store(base), &call, &reply, error);
-    return result ? result : read_info(of_store(base), &reply, ret_info, error);
+    CV_TRY(call_broker(of_store(base), &call, &reply, error));
+    return read_info(of_store(base), &reply, ret_info, error);
 }
 
 static int get_object(struct cv_store *store, const char *key, size_t limit, void **ret_data,
@@ -246,10 +246,7 @@ static int get_begin(struct cv_store *store, const char *key, size_t limit,
                               .text = json_pack("{s:s}", "key", key),
                               .needs_text = true};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = call_broker(of_store(store), &call, &reply, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(call_broker(of_store(store), &call, &reply, error));
     *get = (struct cv_store_get){of_store(store), reply.head.handle, limit};
     *ret_get = cv_take(get);
     return 0;
@@ -279,10 +276,7 @@ static int read_part(struct broker_reader *reader, int64_t offset, void *data, s
     const struct call call = {
         .operation = CV_WIRE_READ, .handle = reader->handle, .offset = offset, .length = length};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = exchange(reader->store, &call, &reply, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(exchange(reader->store, &call, &reply, error));
     size_t size = reply.head.data_length;
     if (size > length || (size > 0 && cv_wire_receive(reader->store->fd, data, size, NULL) != 1)) {
         return lose(reader->store, error);
@@ -347,11 +341,8 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
     const struct call call = {
         .operation = CV_WIRE_OPEN, .text = json_pack("{s:s}", "key", key), .needs_text = true};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = call_broker(of_store(store), &call, &reply, error);
-    result = result ? result : read_info(of_store(store), &reply, &reader->reader.info, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(call_broker(of_store(store), &call, &reply, error));
+    CV_TRY(read_info(of_store(store), &reply, &reader->reader.info, error));
     reader->reader.backend = &reader_backend;
     reader->store = of_store(store);
     reader->handle = reply.head.handle;
@@ -388,9 +379,9 @@ static int put_object(struct cv_store *store, const char *key, const struct cv_s
 {
     struct call call = {.operation = CV_WIRE_PUT};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = make_put(key, input, params, &call, error);
-    result = result ? result : call_broker(of_store(store), &call, &reply, error);
-    return result ? result : read_info(of_store(store), &reply, ret_info, error);
+    CV_TRY(make_put(key, input, params, &call, error));
+    CV_TRY(call_broker(of_store(store), &call, &reply, error));
+    return read_info(of_store(store), &reply, ret_info, error);
 }
 
 static int put_begin(struct cv_store *store, const char *key, const struct cv_store_input *input,
@@ -407,13 +398,13 @@ static int put_begin(struct cv_store *store, const char *key, const struct cv_st
     }
     struct call call = {.operation = CV_WIRE_PUT_BEGIN};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = make_put(key, input, params, &call, error);
-    result = result ? result : call_broker(of_store(store), &call, &reply, error);
-    if (result == 0 && (reply.head.flags & CV_WIRE_HAS_HANDLE)) {
+    CV_TRY(make_put(key, input, params, &call, error));
+    CV_TRY(call_broker(of_store(store), &call, &reply, error));
+    if (reply.head.flags & CV_WIRE_HAS_HANDLE) {
         *put = (struct cv_store_put){of_store(store), reply.head.handle};
         *ret_put = cv_take(put);
     }
-    return result;
+    return 0;
 }
 
 static int put_end(struct cv_store_put *given, struct cv_object_info *ret_info,
@@ -422,8 +413,8 @@ static int put_end(struct cv_store_put *given, struct cv_object_info *ret_info,
     cv_auto_free struct cv_store_put *put = given;
     const struct call call = {.operation = CV_WIRE_PUT_END, .handle = put->handle};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = call_broker(put->store, &call, &reply, error);
-    return result ? result : read_info(put->store, &reply, ret_info, error);
+    CV_TRY(call_broker(put->store, &call, &reply, error));
+    return read_info(put->store, &reply, ret_info, error);
 }
 
 static void put_stop(struct cv_store_put *given)
@@ -475,16 +466,10 @@ static int read_list(struct broker_store *store, const struct reply *reply,
         info.size = size;
         info.modified_ms = modified_ms;
         (void)snprintf(info.etag, sizeof(info.etag), "%s", etag);
-        int result = cv_object_list_add(&list, key, &info, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_object_list_add(&list, key, &info, error));
     }
     if (continuation) {
-        int result = cv_format(&list.continuation, error, "%s", continuation);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_format(&list.continuation, error, "%s", continuation));
     }
     *ret_list = list;
     list = (struct cv_object_list){0};
@@ -503,8 +488,8 @@ static int list_objects(struct cv_store *store, const char *prefix, const char *
         .needs_text = true,
     };
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = call_broker(of_store(store), &call, &reply, error);
-    return result ? result : read_list(of_store(store), &reply, ret_list, error);
+    CV_TRY(call_broker(of_store(store), &call, &reply, error));
+    return read_list(of_store(store), &reply, ret_list, error);
 }
 
 static int move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
@@ -572,15 +557,12 @@ int cv_broker_store_open(int fd, int cancel_fd, struct cv_store **ret_store, str
     cv_auto(cv_store_close) struct cv_store *base = &store->store;
     const struct call call = {.operation = CV_WIRE_HELLO};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = call_broker(store, &call, &reply, error);
+    CV_TRY(call_broker(store, &call, &reply, error));
     const char *name = json_string_value(json_object_get(reply.text, "name"));
-    if (result == 0 && !name) {
-        result = lose(store, error);
+    if (!name) {
+        CV_TRY(lose(store, error));
     }
-    result = result ? result : cv_format(&store->store.name, error, "%s", name);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&store->store.name, error, "%s", name));
     store->remote = json_is_true(json_object_get(reply.text, "remote"));
     store->store.backend = store->remote ? &remote_backend : &local_backend;
     *ret_store = cv_take(base);

@@ -135,10 +135,7 @@ static int hello(struct server *server, struct request *request, struct answer *
                  struct cv_error *error)
 {
     (void)request;
-    int result = server->store ? 0 : cv_store_open(NULL, &server->store, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(server->store ? 0 : cv_store_open(NULL, &server->store, error));
     answer->text = json_pack("{s:s, s:b}", "name", cv_store_name(server->store), "remote",
                              server->store->backend->put_begin != NULL);
     return answer->text ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a reply");
@@ -149,9 +146,9 @@ static int head(struct server *server, struct request *request, struct answer *a
 {
     const char *key = NULL;
     struct cv_object_info info;
-    int result = read_key(server, request, CV_GRANT_READ, &key, error);
-    result = result ? result : cv_store_head(server->store, key, &info, error);
-    return result ? result : answer_info(&info, answer, error);
+    CV_TRY(read_key(server, request, CV_GRANT_READ, &key, error));
+    CV_TRY(cv_store_head(server->store, key, &info, error));
+    return answer_info(&info, answer, error);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -175,11 +172,10 @@ static int get(struct server *server, struct request *request, struct answer *an
     const char *key = NULL;
     void *data = NULL;
     size_t size = 0;
-    int result = read_key(server, request, CV_GRANT_READ, &key, error);
-    result = result ? result
-                    : cv_store_get(server->store, key, get_limit(request, GET_BYTES_MAX), &data,
-                                   &size, error);
-    return result ? result : answer_data(data, size, answer);
+    CV_TRY(read_key(server, request, CV_GRANT_READ, &key, error));
+    CV_TRY(
+        cv_store_get(server->store, key, get_limit(request, GET_BYTES_MAX), &data, &size, error));
+    return answer_data(data, size, answer);
 }
 
 static int get_begin(struct server *server, struct request *request, struct answer *answer,
@@ -217,8 +213,8 @@ static int get_end(struct server *server, struct request *request, struct answer
     if (!under_way) {
         return bad_handle(error);
     }
-    int result = server->store->backend->get_end(under_way, &data, &size, error);
-    return result ? result : answer_data(data, size, answer);
+    CV_TRY(server->store->backend->get_end(under_way, &data, &size, error));
+    return answer_data(data, size, answer);
 }
 
 static int get_stop(struct server *server, struct request *request, struct answer *answer,
@@ -245,11 +241,8 @@ static int open_object(struct server *server, struct request *request, struct an
         return too_many("open objects", error);
     }
     struct cv_store_reader *reader = NULL;
-    int result = read_key(server, request, CV_GRANT_READ, &key, error);
-    result = result ? result : cv_store_reader_open(server->store, key, &reader, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_key(server, request, CV_GRANT_READ, &key, error));
+    CV_TRY(cv_store_reader_open(server->store, key, &reader, error));
     server->readers[free_place] = reader;
     answer->handle = free_place;
     answer->has_handle = true;
@@ -354,11 +347,9 @@ static int put(struct server *server, struct request *request, struct answer *an
     struct cv_store_input input;
     struct cv_put_params params;
     struct cv_object_info info;
-    int result = prepare_put(server, request, &key, &input, &params, error);
-    result = result
-                 ? result
-                 : server->store->backend->put(server->store, key, &input, &params, &info, error);
-    return result ? result : answer_info(&info, answer, error);
+    CV_TRY(prepare_put(server, request, &key, &input, &params, error));
+    CV_TRY(server->store->backend->put(server->store, key, &input, &params, &info, error));
+    return answer_info(&info, answer, error);
 }
 
 /* No handle in the answer: the store can only put this at once, and nothing has begun. */
@@ -445,8 +436,8 @@ static int delete_object(struct server *server, struct request *request, struct 
 {
     (void)answer;
     const char *key = NULL;
-    int result = read_key(server, request, CV_GRANT_WRITE, &key, error);
-    return result ? result : cv_store_delete(server->store, key, error);
+    CV_TRY(read_key(server, request, CV_GRANT_WRITE, &key, error));
+    return cv_store_delete(server->store, key, error);
 }
 
 static int delete_many(struct server *server, struct request *request, struct answer *answer,
@@ -461,10 +452,7 @@ static int delete_many(struct server *server, struct request *request, struct an
     }
     for (size_t i = 0; i < count; i++) {
         keys[i] = json_string_value(json_array_get(list, i));
-        int result = cv_store_check_key(keys[i], error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_store_check_key(keys[i], error));
         if (!cv_grants_allow(server->broker->grants, CV_GRANT_WRITE, keys[i])) {
             return refuse("delete", keys[i], error);
         }
@@ -483,11 +471,11 @@ static int check_prefix(const struct server *server, const char *prefix, struct 
     if (length > 0 && key[length - 1] == '/') {
         key[length - 1] = '\0';
     }
-    int result = length > 0 ? cv_store_check_key(key, error) : 0;
-    if (result == 0 && !cv_grants_allow_list(server->broker->grants, prefix)) {
+    CV_TRY(length > 0 ? cv_store_check_key(key, error) : 0);
+    if (!cv_grants_allow_list(server->broker->grants, prefix)) {
         return refuse("list", prefix, error);
     }
-    return result;
+    return 0;
 }
 
 static int answer_list(const struct cv_object_list *list, struct answer *answer,
@@ -694,12 +682,9 @@ static int serve(struct server *server, struct cv_error *error)
         return cv_fail_errno(error, errno, "look at the scratch directory");
     }
     pthread_t watcher;
-    int result = cv_cancel_new(&server->cancel, error);
-    if (result == 0 && pthread_create(&watcher, NULL, watch_cancel, server) != 0) {
-        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "the broker cannot start a thread");
-    }
-    if (result) {
-        return result;
+    CV_TRY(cv_cancel_new(&server->cancel, error));
+    if (pthread_create(&watcher, NULL, watch_cancel, server) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "the broker cannot start a thread");
     }
     while (serve_one(server)) {
     }

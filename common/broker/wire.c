@@ -55,11 +55,11 @@ int cv_wire_send(int socket, const struct iovec *parts, size_t count, int fd)
             length += parts[next].iov_len;
         }
     }
-    int result = send_all(socket, small, length, &fd);
-    for (; result == 0 && next < count; next++) {
-        result = send_all(socket, parts[next].iov_base, parts[next].iov_len, &fd);
+    CV_TRY(send_all(socket, small, length, &fd));
+    for (; next < count; next++) {
+        CV_TRY(send_all(socket, parts[next].iov_base, parts[next].iov_len, &fd));
     }
-    return result;
+    return 0;
 }
 
 /* The descriptor that came with a message. More than one, or one that was not asked for, does not fit

@@ -56,8 +56,8 @@ int cv_store_check_key(const char *key, struct cv_error *error)
         return cv_fail(error, CV_ERROR_INVALID_KEY, "object key is longer than %d bytes",
                        CV_STORE_KEY_MAX);
     }
-    int result = check_characters(key, length, error);
-    return result ? result : check_segments(key, error);
+    CV_TRY(check_characters(key, length, error));
+    return check_segments(key, error);
 }
 
 static const struct {

@@ -90,10 +90,7 @@ static int check(const struct cv_metadata *metadata, const char *name, const cha
 int cv_metadata_set(struct cv_metadata *metadata, const char *name, const char *value,
                     struct cv_error *error)
 {
-    int result = check(metadata, name, value, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(check(metadata, name, value, error));
     cv_auto_free char *value_copy = strdup(value);
     cv_auto_free char *name_copy = strdup(name);
     struct cv_metadata_entry *entry = find(metadata, name);
@@ -127,9 +124,8 @@ int cv_store_check_put(const struct cv_put_params *params, struct cv_error *erro
     }
     static const struct cv_metadata none = {0};
     const struct cv_metadata *metadata = params->metadata ? params->metadata : &none;
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < metadata->count; i++) {
-        result = check(metadata, metadata->entries[i].name, metadata->entries[i].value, error);
+    for (size_t i = 0; i < metadata->count; i++) {
+        CV_TRY(check(metadata, metadata->entries[i].name, metadata->entries[i].value, error));
     }
-    return result;
+    return 0;
 }

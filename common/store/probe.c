@@ -34,8 +34,8 @@ static int write_and_read(struct cv_store *store, const char *key, const char *t
 {
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    int result = cv_store_put(store, key, text, strlen(text), NULL, NULL, error);
-    result = result ? result : cv_store_get(store, key, strlen(text), &data, &size, error);
+    CV_TRY(cv_store_put(store, key, text, strlen(text), NULL, NULL, error));
+    int result = cv_store_get(store, key, strlen(text), &data, &size, error);
     if (result == CV_STORE_NOT_FOUND ||
         (result == 0 && (size != strlen(text) || memcmp(data, text, size) != 0))) {
         result = cv_fail(error, CV_ERROR_SERVER, "%s does not give back what was put into it",

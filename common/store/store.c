@@ -72,31 +72,22 @@ const char *cv_store_name(const struct cv_store *store)
 int cv_store_head(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
                   struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_store_check_key(key, error));
     struct cv_object_info info;
-    result = cv_store_judge(store->backend->head(store, key, &info, NULL, error), error);
-    if (result == 0 && ret_info) {
+    CV_TRY(cv_store_judge(store->backend->head(store, key, &info, NULL, error), error));
+    if (ret_info) {
         *ret_info = info;
     }
-    return result;
+    return 0;
 }
 
 int cv_store_head_metadata(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
                            struct cv_metadata *ret_metadata, struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_store_check_key(key, error));
     struct cv_object_info info;
     cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
-    result = cv_store_judge(store->backend->head(store, key, &info, &metadata, error), error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_store_judge(store->backend->head(store, key, &info, &metadata, error), error));
     if (ret_info) {
         *ret_info = info;
     }
@@ -109,10 +100,7 @@ int cv_store_get_range(struct cv_store *store, const char *key, int64_t offset, 
                        size_t length, size_t *ret_read, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_store_reader_open(store, key, &reader, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_store_reader_open(store, key, &reader, error));
     struct cv_byte_source source = cv_store_reader_source(reader);
     return source.read(source.opaque, offset, data, length, ret_read, error);
 }
@@ -120,16 +108,13 @@ int cv_store_get_range(struct cv_store *store, const char *key, int64_t offset, 
 int cv_store_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
                  size_t *ret_size, struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    if (result == 0 && store->backend->get) {
+    CV_TRY(cv_store_check_key(key, error));
+    if (store->backend->get) {
         return cv_store_judge(store->backend->get(store, key, limit, ret_data, ret_size, error),
                               error);
     }
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    result = result ? result : cv_store_reader_open(store, key, &reader, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_store_reader_open(store, key, &reader, error));
     if ((uint64_t)reader->info.size > limit) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "%s has %lld bytes, more than %zu", key,
                        (long long)reader->info.size, limit);
@@ -142,10 +127,7 @@ int cv_store_get(struct cv_store *store, const char *key, size_t limit, void **r
     }
     size_t read = 0;
     struct cv_byte_source source = cv_store_reader_source(reader);
-    result = source.read(source.opaque, 0, data, size, &read, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(source.read(source.opaque, 0, data, size, &read, error));
     if (read != size) {
         return cv_fail(error, CV_ERROR_CONFLICT, "%s changed while it was read", key);
     }
@@ -176,10 +158,7 @@ int cv_store_put(struct cv_store *store, const char *key, const void *data, size
                  const struct cv_put_params *params, struct cv_object_info *ret_info,
                  struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_store_check_key(key, error));
     struct cv_store_input input = {.data = data, .size = size, .fd = -1};
     return put(store, key, &input, params, ret_info, error);
 }
@@ -232,16 +211,16 @@ int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
                       struct cv_error *error)
 {
     struct cv_store_input input = {.fd = -1};
-    int result = cv_store_check_key(key, error);
-    result = result ? result : cv_store_open_file(path, &input, error);
+    CV_TRY(cv_store_check_key(key, error));
+    CV_TRY(cv_store_open_file(path, &input, error));
     cv_auto_fd int fd = input.fd;
-    return result ? result : put(store, key, &input, params, ret_info, error);
+    return put(store, key, &input, params, ret_info, error);
 }
 
 int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    return result ? result : cv_store_judge(store->backend->delete (store, key, error), error);
+    CV_TRY(cv_store_check_key(key, error));
+    return cv_store_judge(store->backend->delete (store, key, error), error);
 }
 
 /* Deletes a batch; *ret_tried is how many keys that covers. */
@@ -295,27 +274,24 @@ int cv_store_delete_many(struct cv_store *store, const char *const *keys, size_t
 int cv_store_move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
                   struct cv_object_info *ret_info, struct cv_error *error)
 {
-    int result = cv_store_check_key(from, error);
-    result = result ? result : cv_store_check_key(to, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_store_check_key(from, error));
+    CV_TRY(cv_store_check_key(to, error));
     if (strcmp(from, to) == 0) {
         return cv_fail(error, CV_ERROR_INVALID_KEY, "cannot put %s in its own place", from);
     }
     struct cv_object_info info;
-    result = cv_store_judge(store->backend->move(store, from, to, if_etag, &info, error), error);
-    if (result == 0 && ret_info) {
+    CV_TRY(cv_store_judge(store->backend->move(store, from, to, if_etag, &info, error), error));
+    if (ret_info) {
         *ret_info = info;
     }
-    return result;
+    return 0;
 }
 
 int cv_store_presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
                      char **ret_url, struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    return result ? result : store->backend->presign(store, key, method, seconds, ret_url, error);
+    CV_TRY(cv_store_check_key(key, error));
+    return store->backend->presign(store, key, method, seconds, ret_url, error);
 }
 
 void cv_store_parts_deinit(struct cv_store_parts *parts)
@@ -329,11 +305,11 @@ int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
                         struct cv_store_parts *ret_parts, struct cv_error *error)
 {
     *ret_parts = (struct cv_store_parts){0};
-    int result = cv_store_check_key(key, error);
-    if (result == 0 && !store->backend->parts_find) {
+    CV_TRY(cv_store_check_key(key, error));
+    if (!store->backend->parts_find) {
         return CV_STORE_UNSUPPORTED;
     }
-    result = result ? result : store->backend->parts_find(store, key, make, ret_parts, error);
+    int result = store->backend->parts_find(store, key, make, ret_parts, error);
     return cv_store_judge(result, error);
 }
 
@@ -357,9 +333,9 @@ int cv_store_parts_join(struct cv_store *store, const char *key, const struct cv
 
 int cv_store_parts_drop(struct cv_store *store, const char *key, struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    return result || !store->backend->parts_drop
-               ? result
+    CV_TRY(cv_store_check_key(key, error));
+    return !store->backend->parts_drop
+               ? 0
                : cv_store_judge(store->backend->parts_drop(store, key, error), error);
 }
 
@@ -378,10 +354,8 @@ int cv_store_bucket_request(struct cv_store *store, const char *method, const ch
 int cv_store_reader_open(struct cv_store *store, const char *key,
                          struct cv_store_reader **ret_reader, struct cv_error *error)
 {
-    int result = cv_store_check_key(key, error);
-    return result
-               ? result
-               : cv_store_judge(store->backend->open_reader(store, key, ret_reader, error), error);
+    CV_TRY(cv_store_check_key(key, error));
+    return cv_store_judge(store->backend->open_reader(store, key, ret_reader, error), error);
 }
 
 void cv_store_reader_close(struct cv_store_reader *reader)

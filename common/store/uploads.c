@@ -71,8 +71,8 @@ static int finish_oldest(struct cv_uploads *uploads, struct cv_error *error)
 {
     cv_auto(upload_deinit) struct upload upload = take_oldest(uploads);
     struct cv_object_info info;
-    int result = cv_store_judge(uploads->store->backend->put_end(upload.put, &info, error), error);
-    return result ? result : tell(uploads, upload.key, &info, error);
+    CV_TRY(cv_store_judge(uploads->store->backend->put_end(upload.put, &info, error), error));
+    return tell(uploads, upload.key, &info, error);
 }
 
 int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error)
@@ -91,12 +91,11 @@ int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error)
 
 static int make_room(struct cv_uploads *uploads, size_t bytes, struct cv_error *error)
 {
-    int result = 0;
-    while (result == 0 && uploads->count > 0 &&
+    while (uploads->count > 0 &&
            (uploads->count == CV_UPLOADS_MAX || uploads->bytes + bytes > CV_UPLOADS_BYTES_MAX)) {
-        result = finish_oldest(uploads, error);
+        CV_TRY(finish_oldest(uploads, error));
     }
-    return result;
+    return 0;
 }
 
 /* What the store cannot do on the side is done here and now, behind those before it. */
@@ -105,12 +104,11 @@ static int put_now(struct cv_uploads *uploads, const struct upload *upload,
                    struct cv_error *error)
 {
     struct cv_object_info info;
-    int result = cv_uploads_wait(uploads, error);
-    result = result ? result
-                    : cv_store_judge(uploads->store->backend->put(uploads->store, upload->key,
-                                                                  input, params, &info, error),
-                                     error);
-    return result ? result : tell(uploads, upload->key, &info, error);
+    CV_TRY(cv_uploads_wait(uploads, error));
+    CV_TRY(cv_store_judge(
+        uploads->store->backend->put(uploads->store, upload->key, input, params, &info, error),
+        error));
+    return tell(uploads, upload->key, &info, error);
 }
 
 /* Takes the upload over when it is under way. */
@@ -121,15 +119,12 @@ static int begin(struct cv_uploads *uploads, struct upload *upload, const char *
     const struct cv_store_input input = {
         .data = upload->data, .size = upload->size, .fd = upload->fd, .path = path};
     const struct cv_put_params params = {.content_type = content_type};
-    int result = cv_store_check_put(&params, error);
-    result = result ? result : make_room(uploads, upload->data ? upload->size : 0, error);
-    if (result == 0 && backend->put_begin) {
-        result = cv_store_judge(
+    CV_TRY(cv_store_check_put(&params, error));
+    CV_TRY(make_room(uploads, upload->data ? upload->size : 0, error));
+    if (backend->put_begin) {
+        CV_TRY(cv_store_judge(
             backend->put_begin(uploads->store, upload->key, &input, &params, &upload->put, error),
-            error);
-    }
-    if (result) {
-        return result;
+            error));
     }
     if (!upload->put) {
         return put_now(uploads, upload, &input, &params, error);
@@ -144,9 +139,9 @@ int cv_uploads_put(struct cv_uploads *uploads, const char *key, void *data, size
                    const char *content_type, struct cv_error *error)
 {
     cv_auto(upload_deinit) struct upload upload = {.data = data, .fd = -1, .size = size};
-    int result = cv_store_check_key(key, error);
-    result = result ? result : cv_format(&upload.key, error, "%s", key);
-    return result ? result : begin(uploads, &upload, NULL, content_type, error);
+    CV_TRY(cv_store_check_key(key, error));
+    CV_TRY(cv_format(&upload.key, error, "%s", key));
+    return begin(uploads, &upload, NULL, content_type, error);
 }
 
 int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char *path,

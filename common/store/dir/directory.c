@@ -24,16 +24,10 @@ static struct cv_directory_store *of_store(struct cv_store *store)
 static int open_object(const struct cv_directory_store *directory, const char *key, int *ret_fd,
                        struct stat *ret_status, struct cv_error *error)
 {
-    int result = cv_directory_check_key(key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_directory_check_key(key, error));
     size_t parent_length = cv_directory_parent_length(key);
     cv_auto_fd int parent = -1;
-    result = cv_directory_walk(directory, key, parent_length, &parent, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_directory_walk(directory, key, parent_length, &parent, error));
     const char *name = parent_length > 0 ? key + parent_length + 1 : key;
     /* O_NONBLOCK: a FIFO in the store must not hang the open. */
     cv_auto_fd int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -59,14 +53,12 @@ static int head(struct cv_store *store, const char *key, struct cv_object_info *
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = open_object(of_store(store), key, &fd, &status, error);
-    if (result == 0 && metadata) {
-        result = cv_directory_read_metadata(fd, metadata, error);
+    CV_TRY(open_object(of_store(store), key, &fd, &status, error));
+    if (metadata) {
+        CV_TRY(cv_directory_read_metadata(fd, metadata, error));
     }
-    if (result == 0) {
-        cv_directory_read_info(fd, &status, key, ret_info);
-    }
-    return result;
+    cv_directory_read_info(fd, &status, key, ret_info);
+    return 0;
 }
 
 static int read_at(struct cv_store_reader *base, int64_t offset, void *data, size_t length,
@@ -99,10 +91,7 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = open_object(of_store(store), key, &fd, &status, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(open_object(of_store(store), key, &fd, &status, error));
     struct directory_reader *reader = calloc(1, sizeof(*reader));
     if (!reader) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reader");
@@ -167,10 +156,7 @@ static int open_expected(const struct cv_directory_store *directory, const char 
 {
     cv_auto_fd int fd = -1;
     struct stat status;
-    int result = open_object(directory, from, &fd, &status, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(open_object(directory, from, &fd, &status, error));
     cv_directory_read_info(fd, &status, from, ret_info);
     if (if_etag && strcmp(if_etag, ret_info->etag) != 0) {
         return CV_STORE_CHANGED;
@@ -190,13 +176,10 @@ static int move(struct cv_store *store, const char *from, const char *to, const 
     size_t parent_length = cv_directory_parent_length(from);
     const char *name = parent_length > 0 ? from + parent_length + 1 : from;
     struct cv_object_info info;
-    int result = cv_directory_check_key(to, error);
-    result = result ? result : open_expected(directory, from, if_etag, &fd, &info, error);
-    result = result ? result : cv_directory_walk(directory, from, parent_length, &parent, error);
-    result = result ? result : cv_directory_publish(directory, to, parent, name, false, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_directory_check_key(to, error));
+    CV_TRY(open_expected(directory, from, if_etag, &fd, &info, error));
+    CV_TRY(cv_directory_walk(directory, from, parent_length, &parent, error));
+    CV_TRY(cv_directory_publish(directory, to, parent, name, false, error));
     if (fsync(parent)) {
         return cv_fail_errno(error, errno, "write the move of %s to disk", from);
     }
@@ -211,10 +194,7 @@ static int presign(struct cv_store *store, const char *key, const char *method, 
                    char **ret_url, struct cv_error *error)
 {
     (void)seconds; /* a path does not expire */
-    int result = cv_directory_check_key(key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_directory_check_key(key, error));
     if (strcmp(method, "GET") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "the directory store has URLs for GET alone, not for %s", method);
@@ -321,10 +301,7 @@ int cv_directory_store_open(const char *path, struct cv_store **ret_store, struc
         error->type = CV_ERROR_CONFIGURATION; /* not a missing object: there is no store */
         return cv_store_judge(result, error);
     }
-    int result = cv_format(&directory->store.name, error, "dir:%s", directory->path);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&directory->store.name, error, "dir:%s", directory->path));
     cv_directory_sweep(directory);
     *ret_store = cv_take(store);
     return 0;

@@ -186,11 +186,9 @@ static int add_name(struct names *names, const char *name, bool is_directory,
         names->capacity = capacity;
     }
     char *copy = NULL;
-    int result = cv_format(&copy, error, "%s%s", name, is_directory ? "/" : "");
-    if (result == 0) {
-        names->names[names->count++] = copy;
-    }
-    return result;
+    CV_TRY(cv_format(&copy, error, "%s%s", name, is_directory ? "/" : ""));
+    names->names[names->count++] = copy;
+    return 0;
 }
 
 /* Whether an entry is an object or a directory of objects; neither for links and devices. */
@@ -252,10 +250,7 @@ static int read_names(const struct walk *walk, int fd, struct names *names, stru
         }
         bool is_directory = false;
         if (is_wanted(walk, fd, entry, &is_directory)) {
-            int result = add_name(names, entry->d_name, is_directory, error);
-            if (result) {
-                return result;
-            }
+            CV_TRY(add_name(names, entry->d_name, is_directory, error));
         }
     }
     if (errno != 0) {
@@ -309,13 +304,13 @@ static int list_below(struct walk *walk, int fd, char *name, struct cv_error *er
 static int list_directory(struct walk *walk, int fd, struct cv_error *error)
 {
     cv_auto(names_deinit) struct names names = {0};
-    int result = read_names(walk, fd, &names, error);
-    for (size_t i = 0; result == 0 && !walk->full && i < names.count; i++) {
+    CV_TRY(read_names(walk, fd, &names, error));
+    for (size_t i = 0; !walk->full && i < names.count; i++) {
         char *name = names.names[i];
-        result = name[strlen(name) - 1] == '/' ? list_below(walk, fd, name, error)
-                                               : add_object(walk, fd, name, error);
+        CV_TRY(name[strlen(name) - 1] == '/' ? list_below(walk, fd, name, error)
+                                             : add_object(walk, fd, name, error));
     }
-    return result;
+    return 0;
 }
 
 int cv_directory_list(struct cv_store *store, const char *prefix, const char *start_after,
@@ -331,12 +326,12 @@ int cv_directory_list(struct cv_store *store, const char *prefix, const char *st
         .limit = limit,
         .list = ret_list,
     };
-    int result = list_directory(&walk, directory->root, error);
-    if (result == 0 && walk.full) {
+    CV_TRY(list_directory(&walk, directory->root, error));
+    if (walk.full) {
         ret_list->continuation = strdup(ret_list->entries[ret_list->count - 1].key);
         if (!ret_list->continuation) {
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
         }
     }
-    return result;
+    return 0;
 }

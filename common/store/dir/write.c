@@ -60,10 +60,7 @@ static int create_named(struct incoming *incoming, struct cv_error *error)
 {
     for (int i = 0; i < PUBLISH_TRIES; i++) {
         char name[sizeof(incoming->name)];
-        int result = random_name(name, sizeof(name), error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(random_name(name, sizeof(name), error));
         cv_auto_fd int fd =
             openat(incoming->directory, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno == EEXIST) {
@@ -111,8 +108,8 @@ static int write_all(int fd, const char *data, size_t length, struct cv_error *e
 static int copy_memory(const struct cv_store_input *input, int fd, struct cv_sha256 *digest,
                        struct cv_error *error)
 {
-    int result = cv_sha256_add(digest, input->data, input->size, error);
-    return result || input->size == 0 ? result : write_all(fd, input->data, input->size, error);
+    CV_TRY(cv_sha256_add(digest, input->data, input->size, error));
+    return input->size == 0 ? 0 : write_all(fd, input->data, input->size, error);
 }
 
 static int copy_file(const struct cv_store_input *input, int fd, struct cv_sha256 *digest,
@@ -133,11 +130,8 @@ static int copy_file(const struct cv_store_input *input, int fd, struct cv_sha25
         if (step == 0) {
             return 0;
         }
-        int result = cv_sha256_add(digest, data, (size_t)step, error);
-        result = result ? result : write_all(fd, data, (size_t)step, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_sha256_add(digest, data, (size_t)step, error));
+        CV_TRY(write_all(fd, data, (size_t)step, error));
         at += step;
     }
 }
@@ -146,12 +140,10 @@ static int copy(const struct cv_store_input *input, int fd, char sha256[CV_STORE
                 struct cv_error *error)
 {
     cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
-    int result = cv_sha256_new(&digest, error);
-    if (result == 0) {
-        result = input->fd >= 0 ? copy_file(input, fd, digest, error)
-                                : copy_memory(input, fd, digest, error);
-    }
-    return result ? result : cv_sha256_text(digest, sha256, error);
+    CV_TRY(cv_sha256_new(&digest, error));
+    CV_TRY(input->fd >= 0 ? copy_file(input, fd, digest, error)
+                          : copy_memory(input, fd, digest, error));
+    return cv_sha256_text(digest, sha256, error);
 }
 
 /* Gives a complete, unnamed file its name in .incoming/, or says NEEDS_NAME. */
@@ -161,10 +153,7 @@ static int name_it(struct incoming *incoming, struct cv_error *error)
         return 0;
     }
     char name[sizeof(incoming->name)];
-    int result = random_name(name, sizeof(name), error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(random_name(name, sizeof(name), error));
     char descriptor[64];
     (void)snprintf(descriptor, sizeof(descriptor), "/proc/self/fd/%d", incoming->file);
     if (linkat(AT_FDCWD, descriptor, incoming->directory, name, AT_SYMLINK_FOLLOW)) {
@@ -249,19 +238,10 @@ static int put_once(struct cv_directory_store *directory, bool named, const char
                     struct cv_object_info *ret_info, struct cv_error *error)
 {
     cv_auto(incoming_deinit) struct incoming incoming = {.directory = -1, .file = -1};
-    int result = open_incoming(directory, &incoming, error);
-    if (result) {
-        return result;
-    }
-    result = named ? create_named(&incoming, error) : create_unnamed(&incoming, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(open_incoming(directory, &incoming, error));
+    CV_TRY(named ? create_named(&incoming, error) : create_unnamed(&incoming, error));
     char sha256[CV_STORE_SHA256_SIZE];
-    result = copy(input, incoming.file, sha256, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(copy(input, incoming.file, sha256, error));
     if (params->sha256 && strcmp(params->sha256, sha256) != 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s", key,
                        sha256, params->sha256);
@@ -272,7 +252,7 @@ static int put_once(struct cv_directory_store *directory, bool named, const char
     }
     cv_directory_write_notes(incoming.file, &status, params->content_type, sha256);
     if (params->metadata) {
-        result = cv_directory_write_metadata(incoming.file, params->metadata, error);
+        int result = cv_directory_write_metadata(incoming.file, params->metadata, error);
         if (result) {
             return cv_fail_context(error, result, "%s", key);
         }
@@ -280,14 +260,10 @@ static int put_once(struct cv_directory_store *directory, bool named, const char
     if (fsync(incoming.file)) {
         return cv_fail_errno(error, errno, "write %s to disk", key);
     }
-    result = name_it(&incoming, error);
-    if (result == 0) {
-        result = publish(directory, key, &incoming, params->create_only, error);
-    }
-    if (result == 0) {
-        cv_directory_read_info(incoming.file, &status, key, ret_info);
-    }
-    return result;
+    CV_TRY(name_it(&incoming, error));
+    CV_TRY(publish(directory, key, &incoming, params->create_only, error));
+    cv_directory_read_info(incoming.file, &status, key, ret_info);
+    return 0;
 }
 
 int cv_directory_put(struct cv_store *store, const char *key, const struct cv_store_input *input,
@@ -456,11 +432,10 @@ int cv_directory_read_metadata(int fd, struct cv_metadata *metadata, struct cv_e
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for metadata");
     }
     ssize_t length = flistxattr(fd, names, NAMES_SIZE);
-    int result = 0;
-    for (ssize_t at = 0; result == 0 && at < length; at += (ssize_t)strlen(names + at) + 1) {
+    for (ssize_t at = 0; at < length; at += (ssize_t)strlen(names + at) + 1) {
         if (strncmp(names + at, METADATA_ATTRIBUTE, strlen(METADATA_ATTRIBUTE)) == 0) {
-            result = read_entry(fd, names + at, metadata, error);
+            CV_TRY(read_entry(fd, names + at, metadata, error));
         }
     }
-    return result;
+    return 0;
 }

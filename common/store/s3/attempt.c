@@ -137,21 +137,15 @@ static int make_lines(struct cv_s3_attempt *attempt, const struct cv_s3_pairs *h
     for (size_t i = 0; i < headers->count; i++) {
         const struct cv_s3_pair *pair = &headers->items[i];
         cv_auto_free char *line = NULL;
-        int result = pair->value[0] ? cv_format(&line, error, "%s: %s", pair->name, pair->value)
-                                    : cv_format(&line, error, "%s;", pair->name);
-        if (result) {
-            return result;
-        }
+        CV_TRY(pair->value[0] ? cv_format(&line, error, "%s: %s", pair->name, pair->value)
+                              : cv_format(&line, error, "%s;", pair->name));
         has_type |= strcmp(pair->name, "content-type") == 0;
         if (strcmp(pair->name, "host") != 0) {
             add_line(attempt, line, &failed);
         }
     }
     cv_auto_free char *line = NULL;
-    int result = cv_format(&line, error, "authorization: %s", authorization);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&line, error, "authorization: %s", authorization));
     add_line(attempt, line, &failed);
     add_line(attempt, "Expect:", &failed);
     add_line(attempt, "Accept:", &failed);
@@ -168,10 +162,7 @@ static int sign(struct cv_s3_attempt *attempt, struct cv_s3_client *client, cons
     const struct cv_s3_request *request = attempt->request;
     const struct cv_s3_config *config = cv_s3_client_config(client);
     cv_auto(cv_s3_credentials_deinit) struct cv_s3_credentials credentials = {0};
-    int result = cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error));
     const struct cv_s3_signing signing = {
         .access_key = credentials.access_key,
         .secret_key = credentials.secret_key,
@@ -200,18 +191,15 @@ static int sign(struct cv_s3_attempt *attempt, struct cv_s3_client *client, cons
         .payload_hash = request->payload_hash,
     };
     cv_auto_free char *authorization = NULL;
-    result = cv_s3_sign(&signing, &message, &authorization, error);
-    return result ? result : make_lines(attempt, &headers, authorization, error);
+    CV_TRY(cv_s3_sign(&signing, &message, &authorization, error));
+    return make_lines(attempt, &headers, authorization, error);
 }
 
 static int make_url(const struct cv_s3_config *config, const struct cv_s3_request *request,
                     const char *path, char **ret_url, struct cv_error *error)
 {
     cv_auto_free char *query = NULL;
-    int result = cv_s3_query_text(&request->query, &query, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_query_text(&request->query, &query, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
     cv_buffer_printf(&url, "%s://%s", config->scheme, config->host);
     cv_s3_encode(&url, path, true);

@@ -30,10 +30,7 @@ static int get_first_byte(struct cv_s3_client *client, const char *key,
     enum {
         TEXT_MAX = 64 << 10
     }; /* of a server that knows no ranges, one that sends a small object */
-    int result = cv_s3_request_init(request, client, "GET", key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(request, client, "GET", key, error));
     request->text_limit = TEXT_MAX;
     cv_s3_pairs_add(&request->headers, "range", "bytes=0-0");
     return cv_s3_perform(client, request, error);
@@ -115,8 +112,8 @@ int cv_s3_delete(struct cv_store *store, const char *key, struct cv_error *error
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, client, "DELETE", key, error);
-    result = result ? result : cv_s3_perform(client, &request, error);
+    CV_TRY(cv_s3_request_init(&request, client, "DELETE", key, error));
+    int result = cv_s3_perform(client, &request, error);
     return result && error->type == CV_ERROR_OBJECT_NOT_FOUND ? 0 : result;
 }
 
@@ -220,12 +217,8 @@ int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, cha
     cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs headers = {0};
     cv_auto_free char *path = NULL;
     cv_auto_free char *query = NULL;
-    int result = cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error);
-    result = result ? result
-                    : cv_format(&path, error, "%s/%s%s", config->base, config->prefix, params->key);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error));
+    CV_TRY(cv_format(&path, error, "%s/%s%s", config->base, config->prefix, params->key));
     cv_s3_pairs_add(&headers, "host", config->public_host);
     for (size_t i = 0; params->headers && i < params->headers->count; i++) {
         const struct cv_s3_pair *header = &params->headers->items[i];
@@ -244,10 +237,7 @@ int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, cha
                                           .query = params->query,
                                           .headers = &headers,
                                           .payload_hash = CV_S3_UNSIGNED};
-    result = cv_s3_presign(&signing, &message, params->seconds, &query, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_presign(&signing, &message, params->seconds, &query, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
     cv_buffer_printf(&url, "%s://%s", config->public_scheme, config->public_host);
     cv_s3_encode(&url, path, true);

@@ -79,10 +79,7 @@ int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, stru
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
     }
     if (!client->has_thread) {
-        int result = start_thread(client, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(start_thread(client, error));
     }
     request->done = false;
     request->canceled = false;
@@ -151,8 +148,8 @@ int cv_s3_finish(struct cv_s3_client *client, struct cv_s3_request *request, str
 int cv_s3_perform(struct cv_s3_client *client, struct cv_s3_request *request,
                   struct cv_error *error)
 {
-    int result = cv_s3_start(client, request, error);
-    return result ? result : cv_s3_finish(client, request, error);
+    CV_TRY(cv_s3_start(client, request, error));
+    return cv_s3_finish(client, request, error);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

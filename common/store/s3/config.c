@@ -45,10 +45,7 @@ static int read_name(struct cv_s3_config *config, const char *url, struct cv_err
 {
     const char *name = url ? url + strlen("s3://") : cv_env("S3_BUCKET", "");
     size_t length = strcspn(name, "/");
-    int result = cv_format(&config->bucket, error, "%.*s", (int)length, name);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&config->bucket, error, "%.*s", (int)length, name));
     if (!is_bucket_name(config->bucket)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "'%s' is not the name of a bucket: use s3://BUCKET or s3://BUCKET/PREFIX",
@@ -130,13 +127,10 @@ static int parse_endpoint(const struct cv_s3_config *config, const char *setting
     cv_auto_free char *host = NULL;
     cv_auto_free char *port = NULL;
     cv_auto_free char *path = NULL;
-    int result = take_part(url, setting, CURLUPART_SCHEME, ret_scheme, error);
-    result = result ? result : take_part(url, setting, CURLUPART_HOST, &host, error);
-    result = result ? result : take_part(url, setting, CURLUPART_PORT, &port, error);
-    result = result ? result : take_part(url, setting, CURLUPART_PATH, &path, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(take_part(url, setting, CURLUPART_SCHEME, ret_scheme, error));
+    CV_TRY(take_part(url, setting, CURLUPART_HOST, &host, error));
+    CV_TRY(take_part(url, setting, CURLUPART_PORT, &port, error));
+    CV_TRY(take_part(url, setting, CURLUPART_PATH, &path, error));
     bool tls = strcmp(*ret_scheme, "https") == 0;
     if (!tls && strcmp(*ret_scheme, "http") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is neither http nor https", setting);
@@ -185,11 +179,10 @@ static int read_endpoint(struct cv_s3_config *config, struct cv_error *error)
 
 static int read_limits(struct cv_s3_config *config, struct cv_error *error)
 {
-    int result = cv_env_int("S3_CONNECT_TIMEOUT_MS", CONNECT_TIMEOUT_MS, 1, 600 * 1000,
-                            &config->connect_timeout_ms, error);
-    result = result ? result
-                    : cv_env_int("S3_STALL_TIMEOUT_S", STALL_TIMEOUT_S, 1, 3600,
-                                 &config->stall_timeout_s, error);
+    CV_TRY(cv_env_int("S3_CONNECT_TIMEOUT_MS", CONNECT_TIMEOUT_MS, 1, 600 * 1000,
+                      &config->connect_timeout_ms, error));
+    int result =
+        cv_env_int("S3_STALL_TIMEOUT_S", STALL_TIMEOUT_S, 1, 3600, &config->stall_timeout_s, error);
     result =
         result ? result : cv_env_int("S3_ATTEMPTS", ATTEMPTS, 1, 100, &config->attempts, error);
     const char *ca_file = env_of("S3_CA_FILE", "AWS_CA_BUNDLE");

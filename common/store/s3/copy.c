@@ -68,15 +68,12 @@ static int check_copied(struct cv_s3_request *request, struct cv_error *error)
 static int copy_whole(const struct copying *copying, struct cv_error *error)
 {
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, copying->store->client, "PUT", copying->to, error);
-    result = result ? result : name_source(copying, &request, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(&request, copying->store->client, "PUT", copying->to, error));
+    CV_TRY(name_source(copying, &request, error));
     static char path[] = "CopyObjectResult/ETag";
     request.check = check_copied;
     request.opaque = path;
-    result = cv_s3_perform(copying->store->client, &request, error);
+    int result = cv_s3_perform(copying->store->client, &request, error);
     return result && request.answer.status == 412 ? (int)CV_STORE_CHANGED : result;
 }
 
@@ -84,11 +81,8 @@ static int copy_part(const struct copying *copying, const char *upload_id, int p
                      char etag[CV_STORE_ETAG_SIZE], struct cv_error *error)
 {
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, copying->store->client, "PUT", copying->to, error);
-    result = result ? result : name_source(copying, &request, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(&request, copying->store->client, "PUT", copying->to, error));
+    CV_TRY(name_source(copying, &request, error));
     int64_t first = part * COPY_PART;
     int64_t end = first + COPY_PART < copying->info.size ? first + COPY_PART : copying->info.size;
     cv_s3_pairs_format(&request.headers, "x-amz-copy-source-range", "bytes=%lld-%lld",
@@ -98,7 +92,7 @@ static int copy_part(const struct copying *copying, const char *upload_id, int p
     static char path[] = "CopyPartResult/ETag";
     request.check = check_copied;
     request.opaque = path;
-    result = cv_s3_perform(copying->store->client, &request, error);
+    int result = cv_s3_perform(copying->store->client, &request, error);
     if (result) {
         return request.answer.status == 412 ? (int)CV_STORE_CHANGED : result;
     }

@@ -122,11 +122,10 @@ static int read_shared_file(const char *path, const char *profile,
 static int name_shared_file(struct cv_s3_identity *identity, struct cv_error *error)
 {
     const char *file = cv_env("AWS_SHARED_CREDENTIALS_FILE", NULL);
-    int result = copy_text(cv_env("AWS_PROFILE", "default"), &identity->profile, error);
-    return result ? result
-           : file ? copy_text(file, &identity->shared_file, error)
-                  : cv_format(&identity->shared_file, error, "%s/.aws/credentials",
-                              cv_env("HOME", ""));
+    CV_TRY(copy_text(cv_env("AWS_PROFILE", "default"), &identity->profile, error));
+    return file ? copy_text(file, &identity->shared_file, error)
+                : cv_format(&identity->shared_file, error, "%s/.aws/credentials",
+                            cv_env("HOME", ""));
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -206,11 +205,11 @@ static int ask(const struct cv_s3_identity *identity, struct cv_s3_credentials *
         return cv_s3_token_fetch(&identity->source, credentials, error);
     }
     bool is_of_files;
-    int result = identity->is_of_files ? read_environment(credentials, &is_of_files, error)
-                                       : read_shared_file(identity->shared_file, identity->profile,
-                                                          credentials, error);
-    return result || credentials->access_key
-               ? result
+    CV_TRY(identity->is_of_files
+               ? read_environment(credentials, &is_of_files, error)
+               : read_shared_file(identity->shared_file, identity->profile, credentials, error));
+    return credentials->access_key
+               ? 0
                : cv_fail(error, CV_ERROR_AUTHENTICATION, "there are no credentials any more in %s",
                          identity->is_of_files ? "the files that S3_ACCESS_KEY_ID_FILE and "
                                                  "S3_SECRET_ACCESS_KEY_FILE name"

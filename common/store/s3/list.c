@@ -238,11 +238,11 @@ CV_DEFINE_CLEANUP_ADDRESS(struct page, page_deinit)
 
 static int read_page(struct page *page, const char *text, size_t length, struct cv_error *error)
 {
-    int result = cv_s3_xml_read(text, length, read_element, page, error);
-    if (result == 0 && !page->is_whole) {
-        result = cv_fail(error, CV_ERROR_CONNECTION, "the server's answer is not a list");
+    CV_TRY(cv_s3_xml_read(text, length, read_element, page, error));
+    if (!page->is_whole) {
+        return cv_fail(error, CV_ERROR_CONNECTION, "the server's answer is not a list");
     }
-    return result;
+    return 0;
 }
 
 /* A list that was cut short or mangled is asked for again. */
@@ -265,12 +265,12 @@ int cv_s3_list_read(const struct cv_s3_list_answer *answer, struct cv_object_lis
                     struct cv_error *error)
 {
     struct position position;
-    int result = find_position(answer->continuation, answer->start, &position, error);
+    CV_TRY(find_position(answer->continuation, answer->start, &position, error));
     cv_auto(page_deinit) struct page page = {.list = ret_list,
                                              .prefix_length = strlen(answer->store_prefix)};
-    result = result ? result : read_page(&page, answer->text, answer->length, error);
-    result = result ? result : finish_keys(&page, &position, error);
-    return result ? result : make_continuation(&page, &position, &ret_list->continuation, error);
+    CV_TRY(read_page(&page, answer->text, answer->length, error));
+    CV_TRY(finish_keys(&page, &position, error));
+    return make_continuation(&page, &position, &ret_list->continuation, error);
 }
 
 static void ask_for_page(struct cv_s3_request *request, const char *prefix, size_t limit,
@@ -299,20 +299,13 @@ int cv_s3_list(struct cv_store *store, const char *prefix, const char *start_aft
     cv_auto_free char *start = NULL;
     cv_auto_free char *whole_prefix = NULL;
     struct position position;
-    int result = cv_s3_request_init(&request, client, "GET", NULL, error);
-    result = result ? result
-                    : cv_format(&start, error, "%s%s", start_after ? own : "",
-                                start_after ? start_after : "");
-    result = result ? result : cv_format(&whole_prefix, error, "%s%s", own, prefix);
-    result = result ? result : find_position(continuation, start, &position, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(&request, client, "GET", NULL, error));
+    CV_TRY(
+        cv_format(&start, error, "%s%s", start_after ? own : "", start_after ? start_after : ""));
+    CV_TRY(cv_format(&whole_prefix, error, "%s%s", own, prefix));
+    CV_TRY(find_position(continuation, start, &position, error));
     ask_for_page(&request, whole_prefix, limit, &position);
-    result = cv_s3_perform(client, &request, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_perform(client, &request, error));
     const struct cv_s3_list_answer answer = {
         .text = request.text.data,
         .length = request.text.length,

@@ -62,21 +62,15 @@ static int find_upload(struct cv_s3_store *store, const char *key, char **ret_up
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     cv_auto(upload_search_deinit) struct upload_search search = {0};
     cv_auto_free char *full_key = NULL;
-    int result = cv_s3_request_init(&request, store->client, "GET", NULL, error);
-    result = result ? result
-                    : cv_format(&full_key, error, "%s%s",
-                                cv_s3_client_config(store->client)->prefix, key);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(&request, store->client, "GET", NULL, error));
+    CV_TRY(cv_format(&full_key, error, "%s%s", cv_s3_client_config(store->client)->prefix, key));
     search.key = full_key;
     cv_s3_pairs_add(&request.query, "uploads", "");
     cv_s3_pairs_add(&request.query, "prefix", full_key);
     cv_s3_pairs_format(&request.query, "max-uploads", "%d", (int)UPLOADS_SHOWN);
-    result = cv_s3_perform(store->client, &request, error);
-    result = result ? result
-                    : cv_s3_xml_read(request.text.data, request.text.length, read_upload, &search,
-                                     error);
+    CV_TRY(cv_s3_perform(store->client, &request, error));
+    int result =
+        cv_s3_xml_read(request.text.data, request.text.length, read_upload, &search, error);
     *ret_upload_id = result ? NULL : cv_take(search.upload_id);
     return result;
 }
@@ -166,12 +160,12 @@ int cv_s3_parts_find(struct cv_store *store, const char *key, bool make,
 {
     struct cv_s3_store *s3 = cv_s3_of(store);
     const struct cv_put_params params = {0};
-    int result = find_upload(s3, key, &ret_parts->upload_id, error);
-    if (result == 0 && !ret_parts->upload_id) {
+    CV_TRY(find_upload(s3, key, &ret_parts->upload_id, error));
+    if (!ret_parts->upload_id) {
         return make ? cv_s3_multipart_begin(s3, key, &params, NULL, &ret_parts->upload_id, error)
                     : (int)CV_STORE_NOT_FOUND;
     }
-    return result ? result : list_parts(s3, key, ret_parts, error);
+    return list_parts(s3, key, ret_parts, error);
 }
 
 int cv_s3_parts_presign(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
@@ -209,10 +203,10 @@ int cv_s3_parts_join(struct cv_store *store, const char *key, const struct cv_st
 int cv_s3_parts_drop(struct cv_store *store, const char *key, struct cv_error *error)
 {
     char *upload_id = NULL;
-    int result = find_upload(cv_s3_of(store), key, &upload_id, error);
+    CV_TRY(find_upload(cv_s3_of(store), key, &upload_id, error));
     cv_auto_free char *owned = upload_id;
-    if (result == 0 && owned) {
+    if (owned) {
         cv_s3_multipart_abort(cv_s3_of(store), key, owned);
     }
-    return result;
+    return 0;
 }

@@ -129,10 +129,7 @@ static int check_range(struct cv_s3_request *request, struct cv_error *error)
 static int request_block(struct s3_reader *reader, struct block *block, struct cv_error *error)
 {
     struct cv_s3_request *request = &block->request;
-    int result = cv_s3_request_init(request, reader->client, "GET", reader->key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(request, reader->client, "GET", reader->key, error));
     cv_s3_pairs_format(&request->headers, "range", "bytes=%lld-%lld", (long long)block->offset,
                        (long long)(block->offset + (int64_t)block->size - 1));
     if (reader->reader.info.etag[0]) {
@@ -142,7 +139,7 @@ static int request_block(struct s3_reader *reader, struct block *block, struct c
     request->target_size = block->size;
     request->check = check_range;
     request->opaque = block;
-    result = cv_s3_start(reader->client, request, error);
+    int result = cv_s3_start(reader->client, request, error);
     if (result) {
         cv_s3_request_deinit(request);
     }
@@ -240,11 +237,8 @@ static int read_at(struct cv_store_reader *base, int64_t offset, void *data, siz
     while (done < length) {
         int64_t at = offset + (int64_t)done;
         struct block *block = find_block(reader, at);
-        int result = block ? 0 : fetch(reader, at, NULL, &block, error);
-        result = result ? result : await(reader, block, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(block ? 0 : fetch(reader, at, NULL, &block, error));
+        CV_TRY(await(reader, block, error));
         size_t begin = (size_t)(at - block->offset);
         size_t count = block->size - begin < length - done ? block->size - begin : length - done;
         memcpy((char *)data + done, block->data + begin, count);
@@ -275,12 +269,9 @@ int cv_s3_open_reader(struct cv_store *store, const char *key, struct cv_store_r
                       struct cv_error *error)
 {
     struct cv_object_info info;
-    int result = cv_s3_head(store, key, &info, NULL, error);
-    if (result == 0 && info.size == 0) {
-        result = cv_s3_confirm_empty(store, key, error);
-    }
-    if (result) {
-        return result;
+    CV_TRY(cv_s3_head(store, key, &info, NULL, error));
+    if (info.size == 0) {
+        CV_TRY(cv_s3_confirm_empty(store, key, error));
     }
     struct s3_reader *reader = calloc(1, sizeof(*reader));
     if (!reader) {
@@ -288,7 +279,7 @@ int cv_s3_open_reader(struct cv_store *store, const char *key, struct cv_store_r
     }
     reader->reader = (struct cv_store_reader){.backend = &reader_backend, .info = info};
     reader->client = cv_s3_of(store)->client;
-    result = cv_format(&reader->key, error, "%s", key);
+    int result = cv_format(&reader->key, error, "%s", key);
     if (result) {
         close_reader(&reader->reader);
         return result;
@@ -327,12 +318,12 @@ static int check_whole(struct cv_s3_request *request, struct cv_error *error)
     }
     char md5[CV_S3_MD5_SIZE];
     const struct cv_store_input input = {.data = request->text.data, .fd = -1};
-    int result = cv_s3_digest(&input, 0, request->text.length, NULL, md5, error);
-    if (result == 0 && strcasecmp(md5, answer->etag) != 0) {
+    CV_TRY(cv_s3_digest(&input, 0, request->text.length, NULL, md5, error));
+    if (strcasecmp(md5, answer->etag) != 0) {
         return cv_fail(error, CV_ERROR_CONNECTION,
                        "the bytes were damaged on their way: MD5 %s, ETag %s", md5, answer->etag);
     }
-    return result;
+    return 0;
 }
 
 int cv_s3_get_begin(struct cv_store *store, const char *key, size_t limit,
@@ -344,19 +335,14 @@ int cv_s3_get_begin(struct cv_store *store, const char *key, size_t limit,
     }
     get->store = cv_s3_of(store);
     struct cv_s3_client *client = get->store->client;
-    int result = cv_s3_request_init(&get->request, client, "GET", key, error);
-    result = result ? result : cv_format(&get->key, error, "%s", key);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(&get->request, client, "GET", key, error));
+    CV_TRY(cv_format(&get->key, error, "%s", key));
     get->request.text_limit = limit;
     get->request.check = check_whole;
     get->request.opaque = get->store;
-    result = cv_s3_start(client, &get->request, error);
-    if (result == 0) {
-        *ret_get = cv_take(get);
-    }
-    return result;
+    CV_TRY(cv_s3_start(client, &get->request, error));
+    *ret_get = cv_take(get);
+    return 0;
 }
 
 int cv_s3_get_end(struct cv_store_get *given, void **ret_data, size_t *ret_size,
@@ -396,6 +382,6 @@ int cv_s3_get(struct cv_store *store, const char *key, size_t limit, void **ret_
               size_t *ret_size, struct cv_error *error)
 {
     struct cv_store_get *get = NULL;
-    int result = cv_s3_get_begin(store, key, limit, &get, error);
-    return result ? result : cv_s3_get_end(get, ret_data, ret_size, error);
+    CV_TRY(cv_s3_get_begin(store, key, limit, &get, error));
+    return cv_s3_get_end(get, ret_data, ret_size, error);
 }

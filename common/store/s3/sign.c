@@ -241,13 +241,9 @@ static int signature(const struct cv_s3_signing *signing, const struct scope *sc
 {
     cv_auto_free char *secret = NULL;
     cv_auto_free char *text = NULL;
-    int result = cv_format(&secret, error, "AWS4%s", signing->secret_key);
-    result = result ? result
-                    : cv_format(&text, error, ALGORITHM "\n%s\n%s\n%s", scope->date, scope->text,
-                                request_hash);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&secret, error, "AWS4%s", signing->secret_key));
+    CV_TRY(
+        cv_format(&text, error, ALGORITHM "\n%s\n%s\n%s", scope->date, scope->text, request_hash));
     unsigned char key[DIGEST_BYTES];
     const char *const parts[] = {signing->region, signing->service, "aws4_request", text};
     bool good = hmac(secret, strlen(secret), scope->date, DATE_BYTES, key);
@@ -295,14 +291,11 @@ int cv_s3_presign(const struct cv_s3_signing *signing, const struct cv_s3_messag
     cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs query = {0};
     cv_auto_free char *text = NULL;
     struct scope scope = {.text = NULL};
-    int result = make_scope(signing, &scope, error);
+    CV_TRY(make_scope(signing, &scope, error));
     cv_auto_free char *scope_text = scope.text;
-    result = result ? result : canonical_headers(message->headers, &lines, &names, error);
-    if (result == 0 && (lines.failed || names.failed || !names.data)) {
-        result = no_memory(error);
-    }
-    if (result) {
-        return result;
+    CV_TRY(canonical_headers(message->headers, &lines, &names, error));
+    if (lines.failed || names.failed || !names.data) {
+        CV_TRY(no_memory(error));
     }
     for (size_t i = 0; message->query && i < message->query->count; i++) {
         cv_s3_pairs_add(&query, message->query->items[i].name, message->query->items[i].value);
@@ -317,7 +310,7 @@ int cv_s3_presign(const struct cv_s3_signing *signing, const struct cv_s3_messag
     cv_s3_pairs_add(&query, "X-Amz-SignedHeaders", names.data);
     char hash[CV_S3_HASH_SIZE];
     char hex[CV_S3_HASH_SIZE];
-    result = cv_s3_query_text(&query, &text, error);
+    int result = cv_s3_query_text(&query, &text, error);
     result =
         result ? result : canonical_request(message, text, lines.data, names.data, hash, error);
     result = result ? result : signature(signing, &scope, hash, hex, error);

@@ -174,23 +174,18 @@ static int fetch_web_identity(const struct cv_s3_token_source *source,
     cv_auto_free char *url = NULL;
     cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs pairs = {0};
     cv_auto(cv_buffer_deinit) struct cv_buffer answer = CV_BUFFER_INIT;
-    int result = read_token(source->token_file, &token, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_token(source->token_file, &token, error));
     cv_s3_pairs_add(&pairs, "Action", "AssumeRoleWithWebIdentity");
     cv_s3_pairs_add(&pairs, "Version", "2011-06-15");
     cv_s3_pairs_add(&pairs, "RoleArn", source->role);
     cv_s3_pairs_add(&pairs, "RoleSessionName", source->session);
     cv_s3_pairs_add(&pairs, "WebIdentityToken", token);
-    result = cv_s3_query_text(&pairs, &query, error);
-    result = result ? result : cv_format(&url, error, "%s/?%s", source->url, query);
+    CV_TRY(cv_s3_query_text(&pairs, &query, error));
+    CV_TRY(cv_format(&url, error, "%s/?%s", source->url, query));
     const struct question question = {.method = "POST", .url = url, .ca_file = source->ca_file};
-    result = result ? result : ask(&question, &answer, error);
-    result = result
-                 ? result
-                 : cv_s3_xml_read(answer.data, answer.length, read_xml_element, credentials, error);
-    return result ? result : check_whole(credentials, error);
+    CV_TRY(ask(&question, &answer, error));
+    CV_TRY(cv_s3_xml_read(answer.data, answer.length, read_xml_element, credentials, error));
+    return check_whole(credentials, error);
 }
 
 static int fetch_container(const struct cv_s3_token_source *source,
@@ -199,19 +194,18 @@ static int fetch_container(const struct cv_s3_token_source *source,
     cv_auto_free char *token = NULL;
     cv_auto_free char *header = NULL;
     cv_auto(cv_buffer_deinit) struct cv_buffer answer = CV_BUFFER_INIT;
-    int result = 0;
     if (source->token_file) {
-        result = read_token(source->token_file, &token, error);
+        CV_TRY(read_token(source->token_file, &token, error));
     } else if (source->token) {
-        result = cv_format(&token, error, "%s", source->token);
+        CV_TRY(cv_format(&token, error, "%s", source->token));
     }
-    if (result == 0 && token) {
-        result = cv_format(&header, error, "Authorization: %s", token);
+    if (token) {
+        CV_TRY(cv_format(&header, error, "Authorization: %s", token));
     }
     const struct question question = {
         .method = "GET", .url = source->url, .header = header, .is_local = true};
-    result = result ? result : ask(&question, &answer, error);
-    return result ? result : read_json(&answer, credentials, error);
+    CV_TRY(ask(&question, &answer, error));
+    return read_json(&answer, credentials, error);
 }
 
 static int fetch_instance(const struct cv_s3_token_source *source,
@@ -223,28 +217,24 @@ static int fetch_instance(const struct cv_s3_token_source *source,
     cv_auto_free char *role_url = NULL;
     cv_auto_free char *header = NULL;
     cv_auto(cv_buffer_deinit) struct cv_buffer answer = CV_BUFFER_INIT;
-    int result = cv_format(&token_url, error, "%s/latest/api/token", source->url);
-    result = result ? result : cv_format(&list_url, error, "%s/%s", source->url, roles);
+    CV_TRY(cv_format(&token_url, error, "%s/latest/api/token", source->url));
+    CV_TRY(cv_format(&list_url, error, "%s/%s", source->url, roles));
     const struct question first = {.method = "PUT",
                                    .url = token_url,
                                    .header = "X-aws-ec2-metadata-token-ttl-seconds: 300",
                                    .is_local = true};
-    result = result ? result : ask(&first, &answer, error);
-    result = result ? result
-                    : cv_format(&header, error, "X-aws-ec2-metadata-token: %s",
-                                answer.data ? answer.data : "");
+    CV_TRY(ask(&first, &answer, error));
+    CV_TRY(
+        cv_format(&header, error, "X-aws-ec2-metadata-token: %s", answer.data ? answer.data : ""));
     const struct question second = {
         .method = "GET", .url = list_url, .header = header, .is_local = true};
-    result = result ? result : ask(&second, &answer, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(ask(&second, &answer, error));
     const char *role = answer.data ? answer.data : "";
-    result = cv_format(&role_url, error, "%s%.*s", list_url, (int)strcspn(role, "\r\n"), role);
+    CV_TRY(cv_format(&role_url, error, "%s%.*s", list_url, (int)strcspn(role, "\r\n"), role));
     const struct question third = {
         .method = "GET", .url = role_url, .header = header, .is_local = true};
-    result = result ? result : ask(&third, &answer, error);
-    return result ? result : read_json(&answer, credentials, error);
+    CV_TRY(ask(&third, &answer, error));
+    return read_json(&answer, credentials, error);
 }
 
 int cv_s3_token_fetch(const struct cv_s3_token_source *source,
@@ -295,15 +285,10 @@ static int init_web_identity(struct cv_s3_token_source *source, const struct cv_
     }
     const char *endpoint = cv_env("AWS_ENDPOINT_URL_STS", NULL);
     source->kind = CV_S3_TOKEN_WEB_IDENTITY;
-    int result = take_text(&source->token_file, file, error);
-    result = result ? result : take_text(&source->role, role, error);
-    result = result ? result
-                    : take_text(&source->session, cv_env("AWS_ROLE_SESSION_NAME", "cortana-vision"),
-                                error);
-    result = result ? result : take_text(&source->ca_file, config->ca_file, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(take_text(&source->token_file, file, error));
+    CV_TRY(take_text(&source->role, role, error));
+    CV_TRY(take_text(&source->session, cv_env("AWS_ROLE_SESSION_NAME", "cortana-vision"), error));
+    CV_TRY(take_text(&source->ca_file, config->ca_file, error));
     return endpoint
                ? take_text(&source->url, endpoint, error)
                : cv_format(&source->url, error, "https://sts.%s.amazonaws.com%s", config->region,
@@ -314,14 +299,11 @@ static int init_container(struct cv_s3_token_source *source, const char *relativ
                           struct cv_error *error)
 {
     source->kind = CV_S3_TOKEN_CONTAINER;
-    int result = take_text(&source->token_file,
-                           cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", NULL), error);
-    result = result ? result
-                    : take_text(&source->token, cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN", NULL),
-                                error);
-    return result ? result
-                  : cv_format(&source->url, error, "%s%s", relative ? "http://169.254.170.2" : "",
-                              relative ? relative : full);
+    CV_TRY(take_text(&source->token_file, cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", NULL),
+                     error));
+    CV_TRY(take_text(&source->token, cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN", NULL), error));
+    return cv_format(&source->url, error, "%s%s", relative ? "http://169.254.170.2" : "",
+                     relative ? relative : full);
 }
 
 int cv_s3_token_source_init(struct cv_s3_token_source *source, const struct cv_s3_config *config,

@@ -64,13 +64,12 @@ int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size
             return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute a digest");
         }
     }
-    int result = 0;
     if (input->fd >= 0) {
-        result = digest_file(input, offset, size, digests, error);
+        CV_TRY(digest_file(input, offset, size, digests, error));
     } else if (size > 0 && !update(digests, (const char *)input->data + offset, size)) {
-        result = cv_fail(error, CV_ERROR_INTERNAL, "cannot compute a digest");
+        return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute a digest");
     }
-    for (int i = 0; result == 0 && i < DIGESTS; i++) {
+    for (int i = 0; i < DIGESTS; i++) {
         unsigned char bytes[EVP_MAX_MD_SIZE];
         unsigned count = 0;
         if (targets[i] && EVP_DigestFinal_ex(digests[i], bytes, &count) != 1) {
@@ -80,7 +79,7 @@ int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size
             cv_s3_hex(bytes, count, targets[i]);
         }
     }
-    return result;
+    return 0;
 }
 
 void cv_s3_md5_base64(const char *md5_hex, char base64[25])
@@ -246,26 +245,21 @@ static int begin_put(struct cv_store *store, const char *key, const struct cv_st
     put->create_only = create_only;
     struct cv_s3_client *client = put->store->client;
     const char *type = params->content_type ? params->content_type : cv_content_type_of_key(key);
-    int result = cv_s3_request_init(&put->request, client, "PUT", key, error);
-    result = result ? result : cv_format(&put->key, error, "%s", key);
-    result = result ? result : cv_format(&put->content_type, error, "%s", type);
+    CV_TRY(cv_s3_request_init(&put->request, client, "PUT", key, error));
+    CV_TRY(cv_format(&put->key, error, "%s", key));
+    CV_TRY(cv_format(&put->content_type, error, "%s", type));
     struct cv_store_input body = *input;
-    result = result ? result : load_file(put, &body, error);
-    result = result ? result : digest_body(put, &body, params, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(load_file(put, &body, error));
+    CV_TRY(digest_body(put, &body, params, error));
     describe(&put->request, key, params, put->sha256);
     if (create_only) {
         cv_s3_pairs_add(&put->request.headers, "if-none-match", "*");
     }
     put->request.check = check_etag;
     put->request.opaque = put;
-    result = cv_s3_start(client, &put->request, error);
-    if (result == 0) {
-        *ret_put = cv_take(put);
-    }
-    return result;
+    CV_TRY(cv_s3_start(client, &put->request, error));
+    *ret_put = cv_take(put);
+    return 0;
 }
 
 static int end_put(struct cv_store_put *put, struct cv_object_info *ret_info,
@@ -358,11 +352,9 @@ enum { PARTS_AT_ONCE = 6, UPLOAD_ID_SIZE = 1024 };
 static int check_upload_id(struct cv_s3_request *request, struct cv_error *error)
 {
     char id[UPLOAD_ID_SIZE];
-    int result = cv_s3_xml_find(request->text.data, request->text.length,
-                                "InitiateMultipartUploadResult/UploadId", id, sizeof(id), error);
-    return result || id[0]
-               ? result
-               : cv_fail(error, CV_ERROR_CONNECTION, "the server's answer has no upload id");
+    CV_TRY(cv_s3_xml_find(request->text.data, request->text.length,
+                          "InitiateMultipartUploadResult/UploadId", id, sizeof(id), error));
+    return id[0] ? 0 : cv_fail(error, CV_ERROR_CONNECTION, "the server's answer has no upload id");
 }
 
 int cv_s3_multipart_begin(struct cv_s3_store *store, const char *key,
@@ -370,20 +362,15 @@ int cv_s3_multipart_begin(struct cv_s3_store *store, const char *key,
                           char **ret_upload_id, struct cv_error *error)
 {
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, store->client, "POST", key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(&request, store->client, "POST", key, error));
     cv_s3_pairs_add(&request.query, "uploads", "");
     describe(&request, key, params, sha256);
     request.check = check_upload_id;
-    result = cv_s3_perform(store->client, &request, error);
+    CV_TRY(cv_s3_perform(store->client, &request, error));
     char id[UPLOAD_ID_SIZE];
-    result = result
-                 ? result
-                 : cv_s3_xml_find(request.text.data, request.text.length,
-                                  "InitiateMultipartUploadResult/UploadId", id, sizeof(id), error);
-    return result ? result : cv_format(ret_upload_id, error, "%s", id);
+    CV_TRY(cv_s3_xml_find(request.text.data, request.text.length,
+                          "InitiateMultipartUploadResult/UploadId", id, sizeof(id), error));
+    return cv_format(ret_upload_id, error, "%s", id);
 }
 
 void cv_s3_multipart_abort(struct cv_s3_store *store, const char *key, const char *upload_id)
@@ -403,11 +390,11 @@ void cv_s3_multipart_abort(struct cv_s3_store *store, const char *key, const cha
 static int check_joined(struct cv_s3_request *request, struct cv_error *error)
 {
     char code[64];
-    int result = cv_s3_xml_find(request->text.data, request->text.length, "Error/Code", code,
-                                sizeof(code), error);
-    return result || !code[0] ? result
-                              : cv_fail(error, CV_ERROR_SERVER,
-                                        "the object store cannot join the parts: %s", code);
+    CV_TRY(cv_s3_xml_find(request->text.data, request->text.length, "Error/Code", code,
+                          sizeof(code), error));
+    return !code[0] ? 0
+                    : cv_fail(error, CV_ERROR_SERVER, "the object store cannot join the parts: %s",
+                              code);
 }
 
 /* "MD5 of the parts' MD5s - count", as far as the parts' ETags are MD5s; "" else. */
@@ -449,14 +436,9 @@ static int join(struct cv_s3_store *store, const char *key, const char *upload_i
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to end an upload");
     }
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, store->client, "POST", key, error);
+    CV_TRY(cv_s3_request_init(&request, store->client, "POST", key, error));
     const struct cv_store_input input = {.data = body.data, .size = body.length, .fd = -1};
-    result = result
-                 ? result
-                 : cv_s3_request_body(&request, store->client, &input, 0, body.length, NULL, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_body(&request, store->client, &input, 0, body.length, NULL, error));
     cv_s3_pairs_add(&request.query, "uploadId", upload_id);
     cv_s3_pairs_add(&request.headers, "content-type", "application/xml");
     request.check = check_joined;
@@ -524,15 +506,13 @@ static int start_part(struct upload *upload, struct cv_error *error)
     struct cv_s3_request *request = &upload->requests[part % PARTS_AT_ONCE];
     int64_t offset = (int64_t)part * (int64_t)upload->part_size;
     size_t left = upload->input->size - (size_t)offset;
-    int result = cv_s3_request_init(request, upload->store->client, "PUT", upload->key, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_s3_request_init(request, upload->store->client, "PUT", upload->key, error));
     cv_s3_pairs_format(&request->query, "partNumber", "%d", part + 1);
     cv_s3_pairs_add(&request->query, "uploadId", upload->id);
     request->check = check_part;
-    result = cv_s3_request_body(request, upload->store->client, upload->input, offset,
-                                left < upload->part_size ? left : upload->part_size, NULL, error);
+    int result =
+        cv_s3_request_body(request, upload->store->client, upload->input, offset,
+                           left < upload->part_size ? left : upload->part_size, NULL, error);
     result = result ? result : cv_s3_start(upload->store->client, request, error);
     if (result) {
         cv_s3_request_deinit(request);
@@ -577,12 +557,12 @@ static int check_digest(const char *key, const struct cv_store_input *input, con
                         struct cv_error *error)
 {
     char sha256[CV_S3_HASH_SIZE];
-    int result = expected ? cv_s3_digest(input, 0, input->size, sha256, NULL, error) : 0;
-    if (result == 0 && expected && strcmp(expected, sha256) != 0) {
+    CV_TRY(expected ? cv_s3_digest(input, 0, input->size, sha256, NULL, error) : 0);
+    if (expected && strcmp(expected, sha256) != 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s", key,
                        sha256, expected);
     }
-    return result;
+    return 0;
 }
 
 int cv_s3_put_multipart(struct cv_store *store, const char *key, const struct cv_store_input *input,
