@@ -239,12 +239,9 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     input->format->io_open = refuse_open;
     input->format->interrupt_callback = (AVIOInterruptCB){is_interrupted, cancel};
 
-    int result = open_container(input, error);
-    result = result ? result : probe_streams(input, error);
-    result = result ? result : cv_input_choose_streams(input, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(open_container(input, error));
+    CV_TRY(probe_streams(input, error));
+    CV_TRY(cv_input_choose_streams(input, error));
     input->timeline.restarts = (input->format->iformat->flags & AVFMT_TS_DISCONT) != 0;
     if (input->format->duration_estimation_method == AVFMT_DURATION_FROM_STREAM) {
         /* The longer of what streams and container say: an MP4's stream counts decoding times. */
@@ -388,10 +385,7 @@ static void judge_first(struct cv_input *input)
 int cv_input_read(struct cv_input *input, AVPacket *packet, struct cv_error *error)
 {
     av_packet_unref(packet);
-    int result = fill_ahead(input, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(fill_ahead(input, error));
     if (input->ahead_count == 0) {
         return CV_INPUT_END;
     }

@@ -267,10 +267,7 @@ int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_fra
         return 0;
     }
     if (!graph_fits(&upright->graph, frame)) {
-        int result = graph_open(&upright->graph, frame, AV_TIME_BASE, upright->filters, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(graph_open(&upright->graph, frame, AV_TIME_BASE, upright->filters, error));
     }
     /* The chain is one frame in, one frame out; times are the caller's and do not pass through. */
     AVRational aspect = frame->sample_aspect_ratio;
@@ -318,10 +315,7 @@ int cv_palette_new(const AVFrame *first, struct cv_palette **ret_palette, struct
     if (!palette) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a palette");
     }
-    int result = graph_open(&palette->graph, first, PALETTE_TICKS, filters, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(graph_open(&palette->graph, first, PALETTE_TICKS, filters, error));
     *ret_palette = cv_take(palette);
     return 0;
 }

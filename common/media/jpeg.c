@@ -97,11 +97,8 @@ int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int stride, struct cv
     cv_auto(cv_av_frame_free) AVFrame *grey = NULL;
     if (!has_plain_luma(description)) {
         cv_auto(sws_freeContext) struct SwsContext *cache = NULL;
-        int result = cv_scale_picture(picture, picture->width, picture->height, AV_PIX_FMT_GRAY8,
-                                      true, &cache, &grey, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_scale_picture(picture, picture->width, picture->height, AV_PIX_FMT_GRAY8, true,
+                                &cache, &grey, error));
         from = grey;
         full_range = true;
         description = av_pix_fmt_desc_get(AV_PIX_FMT_GRAY8);
@@ -436,20 +433,14 @@ int cv_picture_jpeg(const AVFrame *picture, int quality, int max_side, void **re
     }
     cv_auto(cv_av_frame_free) AVFrame *ordinary = NULL;
     cv_auto(cv_av_frame_free) AVFrame *scaled = NULL;
-    int result = cv_tone_is_high(picture) ? cv_tone_map(picture, &ordinary, error) : 0;
+    CV_TRY(cv_tone_is_high(picture) ? cv_tone_map(picture, &ordinary, error) : 0);
     const AVFrame *from = ordinary ? ordinary : picture;
-    result = result ? result : prepare(from, max_side, &scaled, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(prepare(from, max_side, &scaled, error));
     cv_auto(strip_deinit) struct strip strip = {0};
-    result = strip_init(&strip, scaled ? scaled : from, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(strip_init(&strip, scaled ? scaled : from, error));
     unsigned char *data = NULL;
     unsigned long size = 0;
-    result = encode(&strip, quality, &data, &size, error);
+    int result = encode(&strip, quality, &data, &size, error);
     if (result != 0) {
         free(data);
         return result;

@@ -75,10 +75,7 @@ static int write_packets(struct cv_output *output, struct cv_error *error)
         bool is_video = !sound || (video && !sound_is_next(output, video, sound));
         cv_auto(cv_av_packet_free) AVPacket *packet =
             cv_packet_queue_pop(is_video ? &output->video_packets : &output->sound_packets);
-        int result = output->type->write(output->sink, packet, is_video, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(output->type->write(output->sink, packet, is_video, error));
     }
 }
 
@@ -192,11 +189,8 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
     cv_fit_size(source->width, source->height, params->max_side, &fit.width, &fit.height);
     output->width = fit.width;
     output->height = fit.height;
-    int result = cv_format(&output->path, error, "%s", params->path);
-    result = result ? result : cv_fit_new(&fit, &output->fit, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_format(&output->path, error, "%s", params->path));
+    CV_TRY(cv_fit_new(&fit, &output->fit, error));
     *ret_output = cv_take(output);
     return 0;
 }
@@ -261,8 +255,8 @@ int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, stru
     if (!output->sound) {
         return keep_early(output, sound, error);
     }
-    int result = cv_sound_encoder_write(output->sound, sound, error);
-    return result ? result : pump(output, error);
+    CV_TRY(cv_sound_encoder_write(output->sound, sound, error));
+    return pump(output, error);
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -298,8 +292,8 @@ static int open_sound(struct cv_output *output, struct cv_error *error)
         .drain = drain_sound,
         .opaque = output,
     };
-    int result = cv_sound_encoder_new(&params, &output->sound, error);
-    return result ? result : write_early(output, error);
+    CV_TRY(cv_sound_encoder_new(&params, &output->sound, error));
+    return write_early(output, error);
 }
 
 static int open_streams(struct cv_output *output, const AVFrame *first, int64_t pts_us,
@@ -366,24 +360,18 @@ int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame
         return 0;
     }
     av_frame_free(&output->last);
-    int result = cv_fit_picture(output->fit, frame->picture, &output->last, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_fit_picture(output->fit, frame->picture, &output->last, error));
     output->last->sample_aspect_ratio = output->source->sample_aspect;
     if (output->kind == CV_OUTPUT_GIF && !output->palette) {
-        result = cv_palette_new(output->last, &output->palette, error);
+        CV_TRY(cv_palette_new(output->last, &output->palette, error));
     }
-    if (result == 0 && output->palette) {
-        result = cv_palette_apply(output->palette, &output->last, error);
-    }
-    if (result != 0) {
-        return result;
+    if (output->palette) {
+        CV_TRY(cv_palette_apply(output->palette, &output->last, error));
     }
     if (!output->video) {
-        result = open_streams(output, output->last, frame->pts_us, error);
+        CV_TRY(open_streams(output, output->last, frame->pts_us, error));
     }
-    return result ? result : show(output, frame->pts_us, frame->duration_us, error);
+    return show(output, frame->pts_us, frame->duration_us, error);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -412,16 +400,15 @@ int cv_output_finish(struct cv_output *output, int64_t end_us,
     }
     int64_t natural_us = natural_end_us(output);
     end_us = natural_us < end_us ? natural_us : end_us;
-    int result = 0;
     stretch_last(output, end_us);
     if (output->sound) {
-        result = cv_sound_encoder_finish(output->sound, end_us, error);
+        CV_TRY(cv_sound_encoder_finish(output->sound, end_us, error));
     }
     int flushed = avcodec_send_frame(output->video, NULL);
-    if (result == 0 && flushed < 0) {
-        result = cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
+    if (flushed < 0) {
+        return cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
     }
-    result = result ? result : pump(output, error);
+    int result = pump(output, error);
     result =
         result ? result : output->type->finish(output->sink, end_us - output->origin_us, error);
     if (result != 0) {

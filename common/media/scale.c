@@ -264,11 +264,8 @@ int cv_tone_map(const AVFrame *picture, AVFrame **ret_frame, struct cv_error *er
     cv_auto(cv_av_frame_free) AVFrame *converted = NULL;
     if (picture->format != AV_PIX_FMT_YUV420P10LE || cv_is_full_range(picture)) {
         cv_auto(sws_freeContext) struct SwsContext *cache = NULL;
-        int result = cv_scale_picture(picture, picture->width, picture->height,
-                                      AV_PIX_FMT_YUV420P10LE, false, &cache, &converted, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_scale_picture(picture, picture->width, picture->height, AV_PIX_FMT_YUV420P10LE,
+                                false, &cache, &converted, error));
         from = converted;
     }
     cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_alloc();
@@ -442,10 +439,7 @@ int cv_fit_picture(struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_fra
         inner_size(fit, picture, &width, &height);
     }
     cv_auto(cv_av_frame_free) AVFrame *scaled = NULL;
-    int result = scale(fit, picture, width, height, &scaled, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(scale(fit, picture, width, height, &scaled, error));
     if (width != fit->width || height != fit->height) {
         return centre(fit, scaled, ret_frame, error);
     }

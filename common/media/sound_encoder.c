@@ -167,10 +167,7 @@ static int resample(struct cv_sound_encoder *encoder, const AVFrame *samples,
                     struct cv_error *error)
 {
     int count = swr_get_out_samples(encoder->resampler, samples ? samples->nb_samples : 0);
-    int result = count < 0 ? 0 : reserve(encoder, count + 1, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(count < 0 ? 0 : reserve(encoder, count + 1, error));
     count = swr_convert(encoder->resampler, encoder->scratch, encoder->scratch_samples,
                         samples ? (const uint8_t **)samples->extended_data : NULL,
                         samples ? samples->nb_samples : 0);

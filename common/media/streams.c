@@ -300,10 +300,7 @@ int cv_input_choose_streams(struct cv_input *input, struct cv_error *error)
 {
     pick(input);
     pick_tracks(input);
-    int result = check(input, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(check(input, error));
     input->video->discard = AVDISCARD_DEFAULT;
     read_orientation(input);
     read_start(input);

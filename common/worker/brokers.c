@@ -30,12 +30,10 @@ int cv_brokers_start(struct cv_brokers *brokers, const struct cv_stage *stage,
         cv_spawn_limit(&spawn, RLIMIT_DATA, memory_bytes, memory_bytes);
     }
     cv_spawn_limit(&spawn, RLIMIT_CORE, 0, 0);
-    int result = cv_spawn_inherit(&spawn, CV_NEEDS_STORE_ACCESS, error);
-    result = result ? result : cv_spawn(&spawn, &brokers->pid, error);
-    if (result == 0) {
-        brokers->fd = cv_take_fd(&own);
-    }
-    return result;
+    CV_TRY(cv_spawn_inherit(&spawn, CV_NEEDS_STORE_ACCESS, error));
+    CV_TRY(cv_spawn(&spawn, &brokers->pid, error));
+    brokers->fd = cv_take_fd(&own);
+    return 0;
 }
 
 void cv_brokers_stop(struct cv_brokers *brokers)
@@ -56,11 +54,8 @@ int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
                        struct cv_error *error)
 {
     cv_auto(json_decref) json_t *grants = NULL;
-    int result = cv_grants_make(stage->grants, job->payload, &grants, error);
-    result = result ? result : cv_broker_line_init(line, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_grants_make(stage->grants, job->payload, &grants, error));
+    CV_TRY(cv_broker_line_init(line, error));
     const struct cv_broker_job announced = {
         .grants = grants,
         .scratch = scratch,
@@ -74,7 +69,7 @@ int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
         .video_id = job->video_id,
         .attempt = job->attempt,
     };
-    result = cv_broker_announce(brokers->fd, &announced, line, error);
+    int result = cv_broker_announce(brokers->fd, &announced, line, error);
     if (result == 0 || error->type != CV_ERROR_CONNECTION) {
         return result;
     }

@@ -110,11 +110,9 @@ int cv_job_logs_start(struct cv_job_logs **ret_logs, struct cv_error *error)
         return 0;
     }
     cv_store_set_cancel(logs->store, logs->cancel);
-    result = cv_thread_start(&logs->thread, run, logs, error);
-    if (result == 0) {
-        *ret_logs = cv_take(logs);
-    }
-    return result;
+    CV_TRY(cv_thread_start(&logs->thread, run, logs, error));
+    *ret_logs = cv_take(logs);
+    return 0;
 }
 
 void cv_job_logs_stop(struct cv_job_logs *logs)

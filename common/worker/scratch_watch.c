@@ -142,11 +142,9 @@ int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots,
     if (watch->news_fd < 0) {
         return cv_fail_errno(error, errno, "eventfd");
     }
-    int result = cv_thread_start(&watch->thread, run, watch, error);
-    if (result == 0) {
-        *ret_watch = cv_take(own);
-    }
-    return result;
+    CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
+    *ret_watch = cv_take(own);
+    return 0;
 }
 
 void cv_scratch_watch_stop(struct cv_scratch_watch *watch)

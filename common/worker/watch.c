@@ -134,15 +134,13 @@ int cv_watch_start(const struct cv_watch_params *params, struct cv_watch **ret_w
     if (watch->news_fd < 0) {
         return cv_fail_errno(error, errno, "eventfd");
     }
-    int result = cv_cancel_new(&watch->cancel, error);
-    if (result == 0 && watch->store) {
+    CV_TRY(cv_cancel_new(&watch->cancel, error));
+    if (watch->store) {
         cv_store_set_cancel(watch->store, watch->cancel);
     }
-    result = result ? result : cv_thread_start(&watch->thread, run, watch, error);
-    if (result == 0) {
-        *ret_watch = cv_take(own);
-    }
-    return result;
+    CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
+    *ret_watch = cv_take(own);
+    return 0;
 }
 
 void cv_watch_stop(struct cv_watch *watch)
