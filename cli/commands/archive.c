@@ -57,11 +57,8 @@ static int archive_write(struct archive *archive, const struct cv_db_result *row
         if (fwrite(line, 1, length, archive->file) != length || fputc('\n', archive->file) == EOF) {
             return cv_fail_errno(error, errno, "cannot write the archive");
         }
-        int result = cv_sha256_add(archive->digest, line, length, error);
-        result = result ? result : cv_sha256_add(archive->digest, "\n", 1, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_sha256_add(archive->digest, line, length, error));
+        CV_TRY(cv_sha256_add(archive->digest, "\n", 1, error));
         archive->lines++;
     }
     return 0;
@@ -110,20 +107,16 @@ static int archive_month(struct cli_session *session, const char *partition, str
     char key[128];
     (void)snprintf(key, sizeof(key), "archive/task_events/%s.jsonl",
                    partition + strlen("task_events_"));
-    int result = archive_init(&archive, error);
-    result = result ? result : write_month(session, partition, &archive, error);
-    result = result ? result : archive_finish(&archive, error);
-    result = result ? result : archive_put(&archive, session->store, key, error);
+    CV_TRY(archive_init(&archive, error));
+    CV_TRY(write_month(session, partition, &archive, error));
+    CV_TRY(archive_finish(&archive, error));
+    CV_TRY(archive_put(&archive, session->store, key, error));
     char lines[24];
     (void)snprintf(lines, sizeof(lines), "%lld", (long long)archive.lines);
     cv_auto(cv_db_result_free) struct cv_db_result *dropped = NULL;
-    result = result ? result
-                    : cv_db_run(session->db, &dropped, error,
-                                "SELECT drop_archived_events($1, $2, $3::bigint, $4) AS dropped",
-                                partition, key, lines, archive.sha256);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(session->db, &dropped, error,
+                     "SELECT drop_archived_events($1, $2, $3::bigint, $4) AS dropped", partition,
+                     key, lines, archive.sha256));
     if (!cv_db_bool(dropped, 0, "dropped")) {
         return cv_fail(error, CV_ERROR_CONFLICT, "%s has changed meanwhile and stays", partition);
     }
@@ -134,15 +127,15 @@ static int archive_month(struct cli_session *session, const char *partition, str
 static int archive_months(struct cli_session *session, const char *days, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(session->db, &rows, error,
-                           "SELECT event_partitions_before($1::int) AS name", days);
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
-        result = archive_month(session, cv_db_text(rows, i, "name"), error);
+    CV_TRY(cv_db_run(session->db, &rows, error, "SELECT event_partitions_before($1::int) AS name",
+                     days));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
+        CV_TRY(archive_month(session, cv_db_text(rows, i, "name"), error));
     }
-    if (result == 0 && cv_db_rows(rows) == 0) {
+    if (cv_db_rows(rows) == 0) {
         (void)puts("nothing is old enough");
     }
-    return result;
+    return 0;
 }
 
 /* ---- ended jobs ------------------------------------------------------------------------------ */
@@ -179,22 +172,18 @@ static int archive_batch(struct cli_session *session, const struct batch *batch,
 {
     enum { NAME_DIGITS = 16 };
     cv_auto(archive_deinit) struct archive archive = {0};
-    int result = archive_init(&archive, error);
-    result = result ? result : write_batch(session, batch, &archive, error);
-    result = result ? result : archive_finish(&archive, error);
+    CV_TRY(archive_init(&archive, error));
+    CV_TRY(write_batch(session, batch, &archive, error));
+    CV_TRY(archive_finish(&archive, error));
     char key[128];
     (void)snprintf(key, sizeof(key), JOB_ARCHIVES "%s-%.*s.jsonl", batch->day, NAME_DIGITS,
                    archive.sha256);
-    result = result ? result : archive_put(&archive, session->store, key, error);
+    CV_TRY(archive_put(&archive, session->store, key, error));
     cv_auto(cv_db_result_free) struct cv_db_result *dropped = NULL;
-    result = result ? result
-                    : cv_db_run(session->db, &dropped, error,
-                                "SELECT drop_archived_jobs($1::uuid[], $2::uuid[], $3, $4, $5)"
-                                " AS dropped, cardinality($2::uuid[]) AS jobs",
-                                batch->runs, batch->jobs, batch->fingerprint, key, archive.sha256);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(session->db, &dropped, error,
+                     "SELECT drop_archived_jobs($1::uuid[], $2::uuid[], $3, $4, $5)"
+                     " AS dropped, cardinality($2::uuid[]) AS jobs",
+                     batch->runs, batch->jobs, batch->fingerprint, key, archive.sha256));
     if (!cv_db_bool(dropped, 0, "dropped")) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "some of these jobs have changed meanwhile, and all of them stay: again");
@@ -239,15 +228,9 @@ int cli_jobs_archive(struct cli_call *call, struct cv_error *error)
 {
     int64_t number = 0;
     char days[24];
-    int result = cli_number(call, "days", 0, DAYS_MAX, DAYS_DEFAULT, &number);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_number(call, "days", 0, DAYS_MAX, DAYS_DEFAULT, &number));
     (void)snprintf(days, sizeof(days), "%lld", (long long)number);
-    result = cli_open(call, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
     return cli_given(call, "jobs") ? archive_jobs(&call->session, days, call->cancel, error)
                                    : archive_months(&call->session, days, error);
 }
@@ -305,10 +288,7 @@ static int take_lines(struct restore *restore, struct cv_buffer *pending, struct
     const char *start = pending->data;
     const char *end = pending->data + pending->length;
     for (const char *stop; (stop = memchr(start, '\n', (size_t)(end - start))); start = stop + 1) {
-        int result = take_line(restore, start, (size_t)(stop - start), error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(take_line(restore, start, (size_t)(stop - start), error));
     }
     pending->length = (size_t)(end - start);
     memmove(pending->data, start, pending->length);

@@ -33,12 +33,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct backup, backup_deinit)
 static int open_objects(struct backup *backup, struct cv_error *error)
 {
     cv_auto_free char *url = NULL;
-    int result = cv_format(&url, error, "dir:%s/objects", backup->directory);
-    result = result ? result : cv_store_open(url, &backup->objects, error);
-    if (result == 0) {
-        cv_store_set_cancel(backup->objects, backup->call->cancel);
-    }
-    return result;
+    CV_TRY(cv_format(&url, error, "dir:%s/objects", backup->directory));
+    CV_TRY(cv_store_open(url, &backup->objects, error));
+    cv_store_set_cancel(backup->objects, backup->call->cancel);
+    return 0;
 }
 
 /* ---- programs of PostgreSQL -------------------------------------------------------------------- */
@@ -54,13 +52,13 @@ static int run_postgres(const struct backup *backup, const char *name, const cha
         argv[i + 1] = arguments[i];
     }
     cv_auto(cv_db_environment_free) char **environment = NULL;
-    int result = cli_postgres_program(name, program, sizeof(program), error);
-    result = result ? result : cv_db_environment(backup->call->session.db, &environment, error);
+    CV_TRY(cli_postgres_program(name, program, sizeof(program), error));
+    CV_TRY(cv_db_environment(backup->call->session.db, &environment, error));
     const struct cli_process_params params = {.argv = argv,
                                               .environment = (const char *const *)environment,
                                               .without_pg = true,
                                               .dies_with_parent = true};
-    return result ? result : cli_process_run(&params, error);
+    return cli_process_run(&params, error);
 }
 
 /* ---- objects ----------------------------------------------------------------------------------- */
@@ -105,11 +103,8 @@ static int copy_object(struct backup *backup, struct cv_store *from, struct cv_s
     cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
     struct cv_object_info info;
     struct cv_object_info there;
-    int result = cv_store_head_metadata(from, key, &info, &metadata, error);
-    if (result) {
-        return result;
-    }
-    result = cv_store_head(to, key, &there, error);
+    CV_TRY(cv_store_head_metadata(from, key, &info, &metadata, error));
+    int result = cv_store_head(to, key, &there, error);
     if (result < 0 ||
         (result == 0 && there.size == info.size && there.modified_ms >= info.modified_ms)) {
         return result;
@@ -183,8 +178,8 @@ static int write_index(const struct backup *backup, const char *time, int migrat
         "database", strrchr(backup->dump, '/') + 1, "list", strrchr(backup->list, '/') + 1,
         "migrations", migrations, "objects", (json_int_t)backup->count, "bytes",
         (json_int_t)backup->bytes, "has_objects", backup->objects != NULL);
-    int result = cv_format(&path, error, "%s/backup.json", backup->directory);
-    result = result ? result : cv_format(&fresh, error, "%s.new", path);
+    CV_TRY(cv_format(&path, error, "%s/backup.json", backup->directory));
+    int result = cv_format(&fresh, error, "%s.new", path);
     if (result == 0 &&
         (!index || json_dump_file(index, fresh, JSON_INDENT(2)) != 0 || rename(fresh, path) != 0)) {
         result = cv_fail_errno(error, errno, "write %s", path);
@@ -232,23 +227,20 @@ static int take_backup(struct backup *backup, struct cv_error *error)
     if (mkdir(backup->directory, 0700) && errno != EEXIST) {
         return cv_fail_errno(error, errno, "make the directory %s", backup->directory);
     }
-    int result = cli_given(backup->call, "without-objects") ? 0 : open_objects(backup, error);
-    result = result ? result : cv_migrate_status(backup->call->session.db, &status, error);
+    CV_TRY(cli_given(backup->call, "without-objects") ? 0 : open_objects(backup, error));
+    CV_TRY(cv_migrate_status(backup->call->session.db, &status, error));
     /* Rows before objects: an object without a row is garbage, a row without its object a loss. */
     const char *const arguments[] = {"--format=custom", "--file", backup->dump, NULL};
-    result = result ? result : run_postgres(backup, "pg_dump", arguments, error);
-    result = result ? result : save_objects(backup, error);
-    return result ? result : write_index(backup, time, status.applied, error);
+    CV_TRY(run_postgres(backup, "pg_dump", arguments, error));
+    CV_TRY(save_objects(backup, error));
+    return write_index(backup, time, status.applied, error);
 }
 
 int cli_backup(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(backup_deinit) struct backup backup = {.call = call, .directory = call->arguments[0]};
-    int result = cli_open(call, error);
-    result = result ? result : take_backup(&backup, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(take_backup(&backup, error));
     return cli_tell(call,
                     json_pack("{s:s, s:I, s:I, s:I, s:b}", "database", backup.dump, "objects",
                               (json_int_t)backup.count, "bytes", (json_int_t)backup.bytes, "copied",
@@ -265,16 +257,16 @@ int cli_backup(struct cli_call *call, struct cv_error *error)
 static int require_empty(struct backup *backup, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(backup->call->session.db, &rows, error,
-                           "SELECT current_database() AS name, EXISTS (SELECT FROM pg_class c"
-                           " JOIN pg_namespace n ON n.oid = c.relnamespace"
-                           " WHERE n.nspname IN ('public', 'cortana')) AS is_used");
-    if (result == 0 && cv_db_bool(rows, 0, "is_used")) {
-        result = cv_fail(error, CV_ERROR_CONFLICT,
-                         "the database %s is not empty: make a new one, and restore into that",
-                         cv_db_text(rows, 0, "name"));
+    CV_TRY(cv_db_run(backup->call->session.db, &rows, error,
+                     "SELECT current_database() AS name, EXISTS (SELECT FROM pg_class c"
+                     " JOIN pg_namespace n ON n.oid = c.relnamespace"
+                     " WHERE n.nspname IN ('public', 'cortana')) AS is_used"));
+    if (cv_db_bool(rows, 0, "is_used")) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "the database %s is not empty: make a new one, and restore into that",
+                       cv_db_text(rows, 0, "name"));
     }
-    return result;
+    return 0;
 }
 
 static int restore_database(struct backup *backup, struct cv_error *error)
@@ -282,19 +274,18 @@ static int restore_database(struct backup *backup, struct cv_error *error)
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto_free char *name = NULL;
     struct cv_migration_status status;
-    int result = require_empty(backup, error);
-    result = result ? result
-                    : cv_db_run(backup->call->session.db, &rows, error,
-                                "SELECT quote_literal(current_database()) AS name");
-    result = result ? result : cv_format(&name, error, "dbname=%s", cv_db_text(rows, 0, "name"));
+    CV_TRY(require_empty(backup, error));
+    CV_TRY(cv_db_run(backup->call->session.db, &rows, error,
+                     "SELECT quote_literal(current_database()) AS name"));
+    CV_TRY(cv_format(&name, error, "dbname=%s", cv_db_text(rows, 0, "name")));
     /* All of it or nothing. */
     const char *const arguments[] = {
         "--no-owner", "--exit-on-error", "--single-transaction", "--dbname", name, backup->dump,
         NULL};
-    result = result ? result : cv_roles_make(backup->call->session.db, error);
-    result = result ? result : run_postgres(backup, "pg_restore", arguments, error);
+    CV_TRY(cv_roles_make(backup->call->session.db, error));
+    CV_TRY(run_postgres(backup, "pg_restore", arguments, error));
     /* Also what belongs to the database and not to its schema: the search path, the right to temporary tables. */
-    return result ? result : cv_migrate(backup->call->session.db, &status, error);
+    return cv_migrate(backup->call->session.db, &status, error);
 }
 
 static int restore_line(struct backup *backup, const char *text, struct cv_error *error)
@@ -321,11 +312,11 @@ static int restore_objects(struct backup *backup, struct cv_error *error)
     cv_auto_file FILE *file = fopen(backup->list, "re");
     cv_auto_free char *line = NULL;
     size_t size = 0;
-    int result = file ? 0 : cv_fail_errno(error, errno, "read %s", backup->list);
-    while (result == 0 && getline(&line, &size, file) >= 0) {
-        result = restore_line(backup, line, error);
+    CV_TRY(file ? 0 : cv_fail_errno(error, errno, "read %s", backup->list));
+    while (getline(&line, &size, file) >= 0) {
+        CV_TRY(restore_line(backup, line, error));
     }
-    return result;
+    return 0;
 }
 
 int cli_restore(struct cli_call *call, struct cv_error *error)

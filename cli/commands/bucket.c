@@ -144,10 +144,7 @@ static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error 
 {
     int status = 0;
     cv_auto_free char *present = NULL;
-    int result = cv_store_bucket_request(store, "GET", "lifecycle", NULL, &status, &present, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_store_bucket_request(store, "GET", "lifecycle", NULL, &status, &present, error));
     if (knows_no_rules(status)) {
         return CV_BUCKET_RULES_UNKNOWN;
     }
@@ -157,7 +154,7 @@ static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error 
     cv_auto_free char *prefix = NULL;
     cv_auto_free char *body = NULL;
     cv_auto_free char *answer = NULL;
-    result = store_prefix(store, &prefix, error);
+    int result = store_prefix(store, &prefix, error);
     result = result ? result
                     : compose_rules(is_success(status) ? present : NULL, prefix, clip_days, &body,
                                     error);

@@ -67,18 +67,12 @@ static int prepare(struct cli_call *call, const struct cli_clip *clip, struct re
     (void)snprintf(end, sizeof(end), "%lld", (long long)clip->t_end);
     (void)snprintf(padding, sizeof(padding), "%lld", (long long)clip->padding_ms);
     cv_auto_free char *options = NULL;
-    int result = options_text(clip, &options, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(options_text(clip, &options, error));
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    result = cv_db_run(call->session.db, &rows, error,
-                       "SELECT clip_id, clip_path, payload"
-                       " FROM plan_clip($1::uuid, $2::int, $3::int, $4::int, $5::jsonb)",
-                       clip->video_id, start, end, padding, options);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT clip_id, clip_path, payload"
+                     " FROM plan_clip($1::uuid, $2::int, $3::int, $4::int, $5::jsonb)",
+                     clip->video_id, start, end, padding, options));
     (void)snprintf(request->dedupe_key, sizeof(request->dedupe_key), "clip:%s",
                    cv_db_text(rows, 0, "clip_id"));
     request->payload = json_loads(cv_db_text(rows, 0, "payload"), 0, NULL);
@@ -106,11 +100,8 @@ int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const stru
                   char **ret_key, struct cv_error *error)
 {
     cv_auto(request_deinit) struct request request = {0};
-    int result = prepare(call, clip, &request, error);
-    if (result) {
-        return result;
-    }
-    result = cv_store_head(call->session.store, request.key, NULL, error);
+    CV_TRY(prepare(call, clip, &request, error));
+    int result = cv_store_head(call->session.store, request.key, NULL, error);
     if (result == CV_STORE_NOT_FOUND) {
         char job_id[CV_UUID_SIZE];
         result = call->session.is_local ? cli_workers_start(workers, "clip_generate", error) : 0;
@@ -199,13 +190,10 @@ static int name_file(const struct cli_clip *clip, char **ret_path, struct cv_err
 static int check_request(struct cli_call *call, const struct cli_clip *clip, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT status, round(duration * 1000)::bigint AS duration_ms,"
-                           " resolution FROM videos WHERE id = $1::uuid",
-                           clip->video_id);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT status, round(duration * 1000)::bigint AS duration_ms,"
+                     " resolution FROM videos WHERE id = $1::uuid",
+                     clip->video_id));
     char length[CLI_TIME_SIZE];
     char start[CLI_TIME_SIZE];
     int64_t duration = cv_db_int(rows, 0, "duration_ms", -1);
@@ -277,40 +265,29 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
 {
     struct cli_clip clip = {.padding_ms = CLI_CLIP_PADDING_MS};
     const char *output = cli_value(call, "output");
-    int result = read_request(call, &clip);
-    result = result || !output ? result : check_output(call, output);
-    result = result ? result : cli_open(call, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_request(call, &clip));
+    CV_TRY(output ? check_output(call, output) : 0);
+    CV_TRY(cli_open(call, error));
     char id[CLI_UUID_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    result = cli_find_video(call->session.db, call->arguments[0], id, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT coalesce(original_name, title, id::text) AS name"
-                                " FROM videos WHERE id = $1::uuid",
-                                id);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT coalesce(original_name, title, id::text) AS name"
+                     " FROM videos WHERE id = $1::uuid",
+                     id));
     clip.video_id = id;
     clip.name = cv_db_text(rows, 0, "name");
-    result = check_request(call, &clip, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(check_request(call, &clip, error));
     cv_auto(cli_workers_stop) struct cli_workers workers;
     cli_workers_init(&workers, &call->session);
     cv_auto_free char *key = NULL;
     cv_auto_free char *path = NULL;
-    result = output ? cv_format(&path, error, "%s", output) : name_file(&clip, &path, error);
-    result = result ? result : cli_clip_make(call, &workers, &clip, &key, error);
-    result = result ? result : copy_object(call->session.store, key, path, error);
-    return result ? result
-                  : cli_tell(call,
-                             json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", path, "object", key,
-                                       "video", id, "start_ms", (json_int_t)clip.t_start, "end_ms",
-                                       (json_int_t)clip.t_end),
-                             error, "%s", path);
+    CV_TRY(output ? cv_format(&path, error, "%s", output) : name_file(&clip, &path, error));
+    CV_TRY(cli_clip_make(call, &workers, &clip, &key, error));
+    CV_TRY(copy_object(call->session.store, key, path, error));
+    return cli_tell(call,
+                    json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", path, "object", key, "video", id,
+                              "start_ms", (json_int_t)clip.t_start, "end_ms",
+                              (json_int_t)clip.t_end),
+                    error, "%s", path);
 }

@@ -55,10 +55,7 @@ static void tell_setting(void *opaque, const char *name)
 int cli_config(struct cli_call *call, struct cv_error *error)
 {
     struct listing listing = {.call = call, .all = cli_given(call, "all")};
-    int result = cli_load_settings(call, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_load_settings(call, error));
     cv_settings_each(tell_setting, &listing);
     if (listing.found == 0) {
         cli_note(call, "nothing is set: everything has its default");

@@ -20,16 +20,13 @@ static int write_file(struct cv_db *db, const char *video_id, struct cv_export_p
     struct stat status;
     cv_auto_free char *part = NULL;
     bool is_special = stat(path, &status) == 0 && !S_ISREG(status.st_mode); /* /dev/stdout */
-    int result = cv_format(&part, error, is_special ? "%s" : "%s.part", path);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&part, error, is_special ? "%s" : "%s.part", path));
     FILE *file = fopen(part, "we");
     if (!file) {
         return cv_fail_errno(error, errno, "cannot write %s", path);
     }
     params->opaque = file;
-    result = cv_export_video(db, video_id, params, error);
+    int result = cv_export_video(db, video_id, params, error);
     if (fclose(file) && result == 0) {
         result = cv_fail_errno(error, errno, "cannot write %s", path);
     }
@@ -70,8 +67,7 @@ int cli_export(struct cli_call *call, struct cv_error *error)
         return cli_usage(call, params.bom ? "--bom belongs to --format csv"
                                           : "--no-positions belongs to --format vtt");
     }
-    int result = cli_open(call, error);
-    result = result ? result : cli_find_video(call->session.db, call->arguments[0], id, error);
-    return result ? result
-                  : cli_export_file(call->session.db, id, &params, output ? output : "-", error);
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
+    return cli_export_file(call->session.db, id, &params, output ? output : "-", error);
 }

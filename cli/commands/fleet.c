@@ -84,9 +84,9 @@ static int set_all(struct cli_call *call, const char *table, const char *key,
     for (size_t i = 0; i < count; i++) {
         cv_buffer_printf(&names, "%s%s", i ? " " : "", settings[i].name);
     }
-    int result = cli_open(call, error);
-    result = result ? result : cv_db_begin(call->session.db, error);
-    for (int i = 1; result == 0 && i < call->count; i++) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_begin(call->session.db, error));
+    for (int i = 1; i < call->count; i++) {
         char name[64] = "";
         const char *text = call->arguments[i];
         const char *equals = strchr(text, '=');
@@ -101,9 +101,9 @@ static int set_all(struct cli_call *call, const char *table, const char *key,
                              names.data ? names.data : "", near[0] ? "; did you mean " : "", near,
                              near[0] ? "?" : "");
         }
-        result = set_one(call, table, key, call->arguments[0], setting, equals + 1, error);
+        CV_TRY(set_one(call, table, key, call->arguments[0], setting, equals + 1, error));
     }
-    return result ? result : cv_db_commit(call->session.db, error);
+    return cv_db_commit(call->session.db, error);
 }
 
 static int tell_set(struct cli_call *call, int result, const char *thing, struct cv_error *error)
@@ -211,15 +211,13 @@ int cli_nodes_add(struct cli_call *call, struct cv_error *error)
         return cli_usage(call, types ? "one of --mac and --script says how it is woken"
                                      : "--types says for which jobs it is woken");
     }
-    int result = cli_open(call, error);
-    result = result
-                 ? result
-                 : cv_db_run(call->session.db, NULL, error,
-                             "INSERT INTO nodes (name, host, job_types, wake_method, mac, script)"
-                             " VALUES ($1, coalesce($2, $1), string_to_array($3, ','),"
-                             " CASE WHEN $4::text IS NULL THEN 'script' ELSE 'wol' END, $4,"
-                             " CASE WHEN $5::text IS NOT NULL THEN ARRAY[$5] END)",
-                             name, cli_value(call, "host"), types, mac, script);
+    CV_TRY(cli_open(call, error));
+    int result = cv_db_run(call->session.db, NULL, error,
+                           "INSERT INTO nodes (name, host, job_types, wake_method, mac, script)"
+                           " VALUES ($1, coalesce($2, $1), string_to_array($3, ','),"
+                           " CASE WHEN $4::text IS NULL THEN 'script' ELSE 'wol' END, $4,"
+                           " CASE WHEN $5::text IS NOT NULL THEN ARRAY[$5] END)",
+                           name, cli_value(call, "host"), types, mac, script);
     if (result && strcmp(cv_db_sqlstate(call->session.db), "23505") == 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "there is a node '%s' already", name);
     }
@@ -257,8 +255,8 @@ int cli_nodes_remove(struct cli_call *call, struct cv_error *error)
 int cli_nodes_wake(struct cli_call *call, struct cv_error *error)
 {
     const char *name = call->arguments[0];
-    int result = cli_open(call, error);
-    result = result ? result : cv_queue_wake_node(call->session.db, name, error);
+    CV_TRY(cli_open(call, error));
+    int result = cv_queue_wake_node(call->session.db, name, error);
     if (result == CV_QUEUE_NO_SUCH_JOB) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no node '%s'", name);
     }

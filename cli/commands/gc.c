@@ -64,15 +64,14 @@ static int look_up(struct gc *gc, enum cv_object_place place, const struct cv_ob
     if (ids.failed) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of videos");
     }
-    int result = cv_db_run(gc->db, &videos->rows, error,
-                           "SELECT given.id, r.video_id IS NOT NULL AS is_removed"
-                           " FROM unnest($1::uuid[]) AS given (id)"
-                           " LEFT JOIN object_removals r ON r.video_id = given.id"
-                           " WHERE NOT EXISTS (SELECT FROM videos v WHERE v.id = given.id)",
-                           ids.data);
-    result = result ? result : gc_find_suspects(gc, place, ids.data, &videos->suspects, error);
-    return result ? result
-                  : gc_find_leftovers(gc, place, page, videos->suspects, &videos->leftovers, error);
+    CV_TRY(cv_db_run(gc->db, &videos->rows, error,
+                     "SELECT given.id, r.video_id IS NOT NULL AS is_removed"
+                     " FROM unnest($1::uuid[]) AS given (id)"
+                     " LEFT JOIN object_removals r ON r.video_id = given.id"
+                     " WHERE NOT EXISTS (SELECT FROM videos v WHERE v.id = given.id)",
+                     ids.data));
+    CV_TRY(gc_find_suspects(gc, place, ids.data, &videos->suspects, error));
+    return gc_find_leftovers(gc, place, page, videos->suspects, &videos->leftovers, error);
 }
 
 /* True when no row has the video; *ret_removed: because it was deleted. */
@@ -136,10 +135,7 @@ static int check_objects(struct gc *gc, enum cv_object_place place,
     int64_t orphans = gc->summary.found[CV_GC_ORPHAN];
     const char *doomed[CV_STORE_PAGE_MAX];
     size_t count = 0;
-    int result = look_up(gc, place, page, &videos, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(look_up(gc, place, page, &videos, error));
     for (size_t i = 0; i < page->count; i++) {
         const struct cv_object_entry *entry = &page->entries[i];
         char id[CV_OBJECT_ID_SIZE];
@@ -252,8 +248,7 @@ static int walk_page(struct gc *gc, struct place_walk *walk, struct cv_error *er
 static int walk_place(struct gc *gc, enum cv_object_place place, struct cv_error *error)
 {
     cv_auto(place_walk_deinit) struct place_walk walk = {.place = place};
-    int result = 0;
-    for (int64_t page = 0; result == 0 && !walk.is_done; page++) {
+    for (int64_t page = 0; !walk.is_done; page++) {
         if (gc->params->max_pages > 0 && page == gc->params->max_pages) {
             gc->summary.is_complete = false;
             return 0;
@@ -261,9 +256,9 @@ static int walk_place(struct gc *gc, enum cv_object_place place, struct cv_error
         if (cv_cancel_level(gc->params->cancel) != CV_CANCEL_NONE) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped");
         }
-        result = walk_page(gc, &walk, error);
+        CV_TRY(walk_page(gc, &walk, error));
     }
-    return result;
+    return 0;
 }
 
 int cv_gc_run(struct cv_db *db, struct cv_store *store, const struct cv_gc_params *params,
@@ -276,12 +271,10 @@ int cv_gc_run(struct cv_db *db, struct cv_store *store, const struct cv_gc_param
         .summary = {.is_complete = true},
         .now_ms = cv_wall_ms(),
     };
-    int result = params->remove_objects || params->remove_rows ? gc_check_pair(&gc, error) : 0;
-    for (int place = 0; result == 0 && place < CV_OBJECT_PLACE_COUNT; place++) {
-        result = walk_place(&gc, (enum cv_object_place)place, error);
+    CV_TRY(params->remove_objects || params->remove_rows ? gc_check_pair(&gc, error) : 0);
+    for (int place = 0; place < CV_OBJECT_PLACE_COUNT; place++) {
+        CV_TRY(walk_place(&gc, (enum cv_object_place)place, error));
     }
-    if (result == 0) {
-        *ret_summary = gc.summary;
-    }
-    return result;
+    *ret_summary = gc.summary;
+    return 0;
 }

@@ -56,11 +56,10 @@ int gc_find_suspects(struct gc *gc, enum cv_object_place place, const char *ids,
         return 0;
     }
     cv_auto_free char *sql = NULL;
-    int result = cv_format(&sql, error, suspects_format, writers[place].job_types,
-                           writers[place].committed, writers[place].job_types);
-    return result ? result
-                  : cv_db_run(gc->db, ret_rows, error, sql, ids, cv_store_name(gc->store),
-                              cv_object_prefix(place));
+    CV_TRY(cv_format(&sql, error, suspects_format, writers[place].job_types,
+                     writers[place].committed, writers[place].job_types));
+    return cv_db_run(gc->db, ret_rows, error, sql, ids, cv_store_name(gc->store),
+                     cv_object_prefix(place));
 }
 
 bool gc_is_suspect(const struct cv_db_result *suspects, const char *video_id)

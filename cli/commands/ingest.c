@@ -111,16 +111,13 @@ static int find_or_insert(struct cv_db *db, struct original *original, const cha
                           struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error,
-                           "SELECT id, status, s3_original_path,"
-                           " s3_proxy_path IS NOT NULL AS has_playback FROM videos"
-                           " WHERE original_sha256 = $1 AND s3_original_path IS NOT NULL"
-                           " AND duplicate_of IS NULL"
-                           " ORDER BY created_at, id LIMIT 1",
-                           original->sha256);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "SELECT id, status, s3_original_path,"
+                     " s3_proxy_path IS NOT NULL AS has_playback FROM videos"
+                     " WHERE original_sha256 = $1 AND s3_original_path IS NOT NULL"
+                     " AND duplicate_of IS NULL"
+                     " ORDER BY created_at, id LIMIT 1",
+                     original->sha256));
     original->is_known = cv_db_rows(rows) > 0;
     if (!original->is_known) {
         char extension[EXTENSION_MAX + 1];
@@ -128,17 +125,14 @@ static int find_or_insert(struct cv_db *db, struct original *original, const cha
         read_extension(original->name, extension);
         (void)snprintf(size, sizeof(size), "%lld", (long long)original->size);
         cv_db_result_free(cv_take(rows));
-        result = cv_db_run(
+        CV_TRY(cv_db_run(
             db, &rows, error,
             "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
             " original_sha256, title, owner_id) SELECT id, '" CV_KEYS_ORIGINALS "' || id"
             " || '/master.' || $1, $2, $3::bigint, $4, $2, $5::uuid"
             " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path,"
             " false AS has_playback",
-            extension, original->name, size, original->sha256, owner_id[0] ? owner_id : NULL);
-        if (result) {
-            return result;
-        }
+            extension, original->name, size, original->sha256, owner_id[0] ? owner_id : NULL));
     }
     (void)snprintf(original->id, sizeof(original->id), "%s", cv_db_text(rows, 0, "id"));
     (void)snprintf(original->key, sizeof(original->key), "%s",
@@ -218,13 +212,11 @@ static int is_read_otherwise(struct cv_db *db, const char *video_id, const json_
     if (!text) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
     }
-    int result = cv_db_run(
-        db, &rows, error, "SELECT video_languages($1::uuid) IS DISTINCT FROM $2::jsonb AS is_other",
-        video_id, text);
-    if (result == 0) {
-        *ret_is_other = cv_db_bool(rows, 0, "is_other");
-    }
-    return result;
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "SELECT video_languages($1::uuid) IS DISTINCT FROM $2::jsonb AS is_other",
+                     video_id, text));
+    *ret_is_other = cv_db_bool(rows, 0, "is_other");
+    return 0;
 }
 
 /* Within a transaction that the caller ends: what turns out to be gone was not begun. */
@@ -232,21 +224,18 @@ static int start_reading(struct cli_session *session, const char *languages,
                          struct cli_video *video, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(session->db, &rows, error,
-                           "SELECT run_id, is_new, source, source_key FROM reindex_video($1::uuid,"
-                           " CASE WHEN $2::jsonb IS NOT NULL"
-                           " THEN ARRAY(SELECT jsonb_array_elements_text($2::jsonb)) END)",
-                           video->id, languages);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(session->db, &rows, error,
+                     "SELECT run_id, is_new, source, source_key FROM reindex_video($1::uuid,"
+                     " CASE WHEN $2::jsonb IS NOT NULL"
+                     " THEN ARRAY(SELECT jsonb_array_elements_text($2::jsonb)) END)",
+                     video->id, languages));
     if (!cv_db_bool(rows, 0, "is_new")) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "%s is being worked on: wait for run %s, then read it again", video->name,
                        cv_db_text(rows, 0, "run_id"));
     }
     const char *key = cv_db_text(rows, 0, "source_key");
-    result = cv_store_head(session->store, key, NULL, error);
+    int result = cv_store_head(session->store, key, NULL, error);
     if (result == CV_STORE_NOT_FOUND) {
         bool is_frames = strcmp(cv_db_text(rows, 0, "source"), "frames") == 0;
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
@@ -271,11 +260,8 @@ int cli_reindex_start(struct cli_session *session, const json_t *languages, stru
     if (languages && !text) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
     }
-    int result = cv_db_begin(session->db, error);
-    if (result) {
-        return result;
-    }
-    result = start_reading(session, text, video, error);
+    CV_TRY(cv_db_begin(session->db, error));
+    int result = start_reading(session, text, video, error);
     if (result < 0) {
         cv_db_rollback(session->db);
         return result;
@@ -299,22 +285,19 @@ int cli_ingest(struct cli_session *session, const char *path, const char *name,
                struct cli_video_list *list, struct cv_error *error)
 {
     struct original original = {.path = path, .name = name};
-    int result = digest_file(path, cancel, original.sha256, &original.size, error);
-    result = result ? result : find_or_insert(session->db, &original, session->owner_id, error);
-    result = result ? result : store_original(session->store, &original, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(digest_file(path, cancel, original.sha256, &original.size, error));
+    CV_TRY(find_or_insert(session->db, &original, session->owner_id, error));
+    CV_TRY(store_original(session->store, &original, error));
     struct cli_video video = {.name = (char *)original.name,
                               .state = original.is_known ? CLI_VIDEO_RESUMED : CLI_VIDEO_NEW,
                               .is_own = true};
     (void)snprintf(video.id, sizeof(video.id), "%s", original.id);
     if (strcmp(original.status, "ready") == 0 && (original.has_playback || wishes->text_only)) {
-        result = read_again(session, json_object_get(wishes->options, "languages"), &video, error);
+        CV_TRY(read_again(session, json_object_get(wishes->options, "languages"), &video, error));
     } else {
-        result = push_on(session->db, &original, wishes, error);
+        CV_TRY(push_on(session->db, &original, wishes, error));
     }
-    return result ? result : cli_video_list_add(list, &video, error);
+    return cli_video_list_add(list, &video, error);
 }
 
 int cli_resume(struct cli_session *session, const struct cli_video_list *list, size_t *ret_count,

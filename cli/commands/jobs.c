@@ -252,19 +252,18 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
         "created", "scheduled_for", "locked_by", "error_type", "error_message", "encoded_because",
         "payload", "result"};
     char id[CV_UUID_SIZE];
-    int result = cli_open(call, error);
-    result = result ? result : cli_find_job(call, call->arguments[0], id, error);
-    if (result == 0 && (call->json || cli_given(call, "payload"))) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_find_job(call, call->arguments[0], id, error));
+    if (call->json || cli_given(call, "payload")) {
         return print_as_json(call, id, cli_given(call, "payload"), error);
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT o.*, j.payload, j.result, o.created_at::text AS created,"
-                                " j.result ->> 'encoded_because' AS encoded_because"
-                                " FROM job_overview o JOIN jobs j USING (id)"
-                                " WHERE id = $1::uuid",
-                                id);
+    int result = cv_db_run(call->session.db, &rows, error,
+                           "SELECT o.*, j.payload, j.result, o.created_at::text AS created,"
+                           " j.result ->> 'encoded_because' AS encoded_because"
+                           " FROM job_overview o JOIN jobs j USING (id)"
+                           " WHERE id = $1::uuid",
+                           id);
     if (result || cv_db_rows(rows) == 0) {
         return result;
     }
@@ -279,12 +278,9 @@ int cli_jobs_why(struct cli_call *call, struct cv_error *error)
 {
     static const struct cli_column columns[] = {{"reason", "REASON"}, {"detail", ""}};
     char id[CV_UUID_SIZE];
-    int result = cli_open(call, error);
-    result = result ? result : cli_find_job(call, call->arguments[0], id, error);
-    if (result) {
-        return result;
-    }
-    result = CLI_LIST(call, columns, error, "SELECT * FROM why_job($1::uuid)", id);
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_find_job(call, call->arguments[0], id, error));
+    int result = CLI_LIST(call, columns, error, "SELECT * FROM why_job($1::uuid)", id);
     return result < 0 ? result : CLI_EXIT_OK;
 }
 

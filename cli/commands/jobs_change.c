@@ -12,13 +12,13 @@
 static int open_filtered(struct cli_call *call, int place, json_t *filter, struct cv_error *error)
 {
     bool has_job = call->count > place;
-    int result = cli_open(call, error);
-    result = result ? result : cli_read_job_filter(call, filter, error);
-    if (result == 0 && has_job == (json_object_size(filter) > 0)) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_read_job_filter(call, filter, error));
+    if (has_job == (json_object_size(filter) > 0)) {
         return cli_usage(call, has_job ? "a job, or options that name jobs, not both"
                                        : "which jobs? Name one, or say --type, --video, …");
     }
-    return result;
+    return 0;
 }
 
 /* Calls until nothing is left to change, a short transaction each; `sql` has a column n and takes
@@ -87,15 +87,14 @@ int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
 {
     char id[CV_UUID_SIZE];
     cv_auto(json_decref) json_t *filter = json_object();
-    int result = open_filtered(call, 0, filter, error);
-    if (result == 0 && call->count == 0) {
+    CV_TRY(open_filtered(call, 0, filter, error));
+    if (call->count == 0) {
         return change_filtered(call, filter, "SELECT cancel_jobs($1::jsonb, $2::int) AS n", CHUNK,
                                "are canceled, or stop soon", error);
     }
-    result = result ? result : cli_find_job(call, call->arguments[0], id, error);
-    return result ? result
-                  : tell(call, cv_queue_cancel(call->session.db, id, error), id,
-                         "canceled, or stops soon", error);
+    CV_TRY(cli_find_job(call, call->arguments[0], id, error));
+    return tell(call, cv_queue_cancel(call->session.db, id, error), id, "canceled, or stops soon",
+                error);
 }
 
 int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
@@ -105,35 +104,31 @@ int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
     if (cli_given(call, "tenant") || cli_given(call, "video") || cli_given(call, "status")) {
         return cli_usage(call, "retry looks at failed jobs by --type and --error alone");
     }
-    int result = open_filtered(call, 0, filter, error);
-    if (result == 0 && call->count == 0) {
+    CV_TRY(open_filtered(call, 0, filter, error));
+    if (call->count == 0) {
         return change_all(call, "SELECT retry_failed_jobs($1, $2, " RETRIES ") AS n",
                           json_string_value(json_object_get(filter, "job_type")),
                           json_string_value(json_object_get(filter, "error_type")),
                           "are queued again", error);
     }
-    result = result ? result : cli_find_job(call, call->arguments[0], id, error);
-    return result
-               ? result
-               : tell(call, cv_queue_retry(call->session.db, id, error), id, "queued again", error);
+    CV_TRY(cli_find_job(call, call->arguments[0], id, error));
+    return tell(call, cv_queue_retry(call->session.db, id, error), id, "queued again", error);
 }
 
 int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
 {
     char id[CV_UUID_SIZE];
     cv_auto(json_decref) json_t *filter = json_object();
-    int result = open_filtered(call, 1, filter, error);
-    if (result == 0 && call->count == 2) {
-        result = cli_find_job(call, call->arguments[1], id, error);
-        if (result == 0 && json_object_set_new(filter, "id", json_string(id)) != 0) {
+    CV_TRY(open_filtered(call, 1, filter, error));
+    if (call->count == 2) {
+        CV_TRY(cli_find_job(call, call->arguments[1], id, error));
+        if (json_object_set_new(filter, "id", json_string(id)) != 0) {
             return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
         }
     }
-    return result ? result
-                  : change_filtered(call, filter,
-                                    "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK
-                                    ") AS n",
-                                    call->arguments[0], "have another priority now", error);
+    return change_filtered(call, filter,
+                           "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK ") AS n",
+                           call->arguments[0], "have another priority now", error);
 }
 
 /* The tenant or the type that is to be paused or to go on; 0 or CLI_EXIT_USAGE. */
@@ -146,43 +141,35 @@ static int open_paused(struct cli_call *call, const char **ret_tenant, struct cv
     if (*ret_tenant && !cv_is_uuid(*ret_tenant)) {
         return cli_usage(call, "--tenant takes a UUID, not '%s'", *ret_tenant);
     }
-    int result = cli_open(call, error);
-    return result || *ret_tenant ? result : cli_check_job_type(call, call->arguments[0], error);
+    CV_TRY(cli_open(call, error));
+    return *ret_tenant ? 0 : cli_check_job_type(call, call->arguments[0], error);
 }
 
 int cli_jobs_pause(struct cli_call *call, struct cv_error *error)
 {
     const char *tenant = NULL;
     const char *reason = cli_value(call, "reason");
-    int result = open_paused(call, &tenant, error);
+    CV_TRY(open_paused(call, &tenant, error));
     const char *name = tenant ? tenant : call->count > 0 ? call->arguments[0] : "";
-    result = result   ? result
-             : tenant ? cv_db_run(call->session.db, NULL, error,
-                                  "SELECT FROM pause_tenant($1::uuid, $2)", tenant, reason)
-                      : cv_db_run(call->session.db, NULL, error, "SELECT pause_type($1, $2)", name,
-                                  reason);
-    return result ? result
-                  : cli_tell(call,
-                             json_pack("{s:s, s:s}", tenant ? "tenant" : "job_type", name,
-                                       "outcome", "paused"),
-                             error, "%s %s is paused; what runs goes on",
-                             tenant ? "tenant" : "type", name);
+    CV_TRY(tenant ? cv_db_run(call->session.db, NULL, error,
+                              "SELECT FROM pause_tenant($1::uuid, $2)", tenant, reason)
+                  : cv_db_run(call->session.db, NULL, error, "SELECT pause_type($1, $2)", name,
+                              reason));
+    return cli_tell(
+        call, json_pack("{s:s, s:s}", tenant ? "tenant" : "job_type", name, "outcome", "paused"),
+        error, "%s %s is paused; what runs goes on", tenant ? "tenant" : "type", name);
 }
 
 int cli_jobs_resume(struct cli_call *call, struct cv_error *error)
 {
     const char *tenant = NULL;
-    int result = open_paused(call, &tenant, error);
+    CV_TRY(open_paused(call, &tenant, error));
     const char *name = tenant ? tenant : call->count > 0 ? call->arguments[0] : "";
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                tenant ? "SELECT resume_tenant($1::uuid) AS resumed"
-                                       : "SELECT resume_type($1) AS resumed",
-                                name);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     tenant ? "SELECT resume_tenant($1::uuid) AS resumed"
+                            : "SELECT resume_type($1) AS resumed",
+                     name));
     bool resumed = cv_db_bool(rows, 0, "resumed");
     return cli_tell(
         call, json_pack("{s:s, s:b}", tenant ? "tenant" : "job_type", name, "resumed", resumed),

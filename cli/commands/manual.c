@@ -393,9 +393,9 @@ int cli_manual(struct cli_call *call, struct cv_error *error)
         put_all(stdout);
         return CLI_EXIT_OK;
     }
-    int result = write_page(call->arguments[0], NULL, error);
-    for (size_t i = 0; result == 0 && i < cli_verb_count; i++) {
-        result = write_page(call->arguments[0], &cli_verbs[i], error);
+    CV_TRY(write_page(call->arguments[0], NULL, error));
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        CV_TRY(write_page(call->arguments[0], &cli_verbs[i], error));
     }
-    return result;
+    return 0;
 }

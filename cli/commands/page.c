@@ -61,10 +61,7 @@ static int play(struct cli_call *call, const struct cli_moment *moment, struct c
     char program[PATH_MAX];
     char start[64];
     cv_auto_free char *path = NULL;
-    int result = cli_object_path(call->session.store, moment->key, &path, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_object_path(call->session.store, moment->key, &path, error));
     double seconds = (double)moment->at_ms / 1000.0;
     if (path[0] != '/') {
         return cv_fail(error, CV_ERROR_CONFIGURATION,

@@ -130,22 +130,21 @@ static int take_in(struct run *run, struct cv_error *error)
     struct cli_call *call = run->call;
     char folder[PATH_MAX + 16];
     size_t others = 0;
-    int result = 0;
     (void)snprintf(folder, sizeof(folder), "%s/scratch", call->session.installation.directory);
-    for (size_t i = 0; result == 0 && i < run->sources.count; i++) {
+    for (size_t i = 0; i < run->sources.count; i++) {
         const struct cli_source *source = &run->sources.sources[i];
         if (source->kind == CLI_SOURCE_URL) {
             say(run, "fetching %s", source->place);
         }
-        result = cli_source_open(source, folder, call->cancel, take, run, error);
+        CV_TRY(cli_source_open(source, folder, call->cancel, take, run, error));
     }
-    result = result ? result : cli_resume(&call->session, &run->list, &others, error);
-    if (result == 0 && others > 0) {
+    CV_TRY(cli_resume(&call->session, &run->list, &others, error));
+    if (others > 0) {
         say(run, "%zu video%s of earlier runs go%s on as well: cortana videos says how far %s",
             others, others > 1 ? "s" : "", others > 1 ? "" : "es",
             others > 1 ? "they are" : "it is");
     }
-    return result;
+    return 0;
 }
 
 /* ---- what came out --------------------------------------------------------------------------- */
@@ -185,30 +184,28 @@ static int print_unread(struct cli_call *call, const char *video_id, struct cv_e
 {
     char text[CLI_UNREAD_TEXT_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_unread_find(call->session.db, video_id, &rows, error);
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(cli_unread_find(call->session.db, video_id, &rows, error));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         (void)printf("%s%s\n", cli_unread_text(rows, i, text),
                      i + 1 < cv_db_rows(rows) ? "" : "\n");
     }
-    return result;
+    return 0;
 }
 
 /* The video's texts with their time ranges and entities. */
 static int print_texts(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = print_head(call, video_id, error);
-    result = result ? result : print_unread(call, video_id, error);
-    result = result
-                 ? result
-                 : cv_db_run(call->session.db, &rows, error,
-                             "SELECT s.t_start, s.t_end, s.text, (SELECT string_agg(e.entity_type"
-                             " || ' ' || e.value, '   ' ORDER BY e.entity_type, e.value)"
-                             " FROM entities e WHERE e.segment_id = s.id) AS entities"
-                             " FROM segments s WHERE s.video_id = $1::uuid"
-                             " ORDER BY s.t_start, s.place, s.id",
-                             video_id);
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(print_head(call, video_id, error));
+    CV_TRY(print_unread(call, video_id, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT s.t_start, s.t_end, s.text, (SELECT string_agg(e.entity_type"
+                     " || ' ' || e.value, '   ' ORDER BY e.entity_type, e.value)"
+                     " FROM entities e WHERE e.segment_id = s.id) AS entities"
+                     " FROM segments s WHERE s.video_id = $1::uuid"
+                     " ORDER BY s.t_start, s.place, s.id",
+                     video_id));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         char start[CLI_TIME_SIZE];
         char end[CLI_TIME_SIZE];
         (void)printf("%11s – %-11s  ", cli_time(cv_db_int(rows, i, "t_start", 0), start),
@@ -221,7 +218,7 @@ static int print_texts(struct cli_call *call, const char *video_id, struct cv_er
             (void)putchar('\n');
         }
     }
-    return result;
+    return 0;
 }
 
 /* The longest word of the text that was read best: what a person would look for. A video without
@@ -230,20 +227,18 @@ static int choose_query(struct cli_call *call, const char *video_id, char *query
                         struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT word FROM segments s,"
-                           " regexp_split_to_table(s.text, '\\s+') AS piece,"
-                           " btrim(piece, '.,;:!?()[]\"''') AS word"
-                           " WHERE s.video_id = $1::uuid AND length(word) BETWEEN 1 AND 24"
-                           " AND s.t_end > s.t_start"
-                           " ORDER BY word ~ '^[[:alpha:]]{3,}$' DESC, s.confidence >= 0.9 DESC,"
-                           " length(word) BETWEEN 5 AND 12 DESC, s.confidence DESC,"
-                           " length(word) DESC, word LIMIT 1",
-                           video_id);
-    if (result == 0) {
-        (void)snprintf(query, size, "%s", cv_db_rows(rows) > 0 ? cv_db_text(rows, 0, "word") : "");
-    }
-    return result;
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT word FROM segments s,"
+                     " regexp_split_to_table(s.text, '\\s+') AS piece,"
+                     " btrim(piece, '.,;:!?()[]\"''') AS word"
+                     " WHERE s.video_id = $1::uuid AND length(word) BETWEEN 1 AND 24"
+                     " AND s.t_end > s.t_start"
+                     " ORDER BY word ~ '^[[:alpha:]]{3,}$' DESC, s.confidence >= 0.9 DESC,"
+                     " length(word) BETWEEN 5 AND 12 DESC, s.confidence DESC,"
+                     " length(word) DESC, word LIMIT 1",
+                     video_id));
+    (void)snprintf(query, size, "%s", cv_db_rows(rows) > 0 ? cv_db_text(rows, 0, "word") : "");
+    return 0;
 }
 
 /* Searches the video for a word of its own, prints the hit, and where a clip around it lies. */
@@ -302,10 +297,10 @@ static int export_one(struct run *run, const char *video_id, size_t number, stru
     struct cv_export_params params = {.format = CV_EXPORT_JSON};
     cv_auto_free char *path = NULL;
     (void)cv_export_format_of(dot ? dot + 1 : "", &params.format); /* else JSON */
-    int result = run->list.count == 1 ? cv_format(&path, error, "%s", wanted)
-                                      : cv_format(&path, error, "%.*s-%zu%s", (int)stem, wanted,
-                                                  number, dot ? dot : "");
-    return result ? result : cli_export_file(run->call->session.db, video_id, &params, path, error);
+    CV_TRY(run->list.count == 1
+               ? cv_format(&path, error, "%s", wanted)
+               : cv_format(&path, error, "%.*s-%zu%s", (int)stem, wanted, number, dot ? dot : ""));
+    return cli_export_file(run->call->session.db, video_id, &params, path, error);
 }
 
 static int show_one(struct run *run, const struct cli_video *video, size_t number,
@@ -353,13 +348,11 @@ static int open_page(struct run *run, struct cv_error *error)
     struct cli_installation *installation = &run->call->session.installation;
     const char *address = NULL;
     cv_auto_free char *link = NULL;
-    int result = cli_workers_start_gateway(&run->workers, &address, error);
-    result = result ? result : cli_installation_announce_page(installation, address, error);
-    result = result ? result : cli_page_link(run->call, NULL, &link, error);
-    if (result == 0) {
-        say(run, "page: %s", link);
-    }
-    return result;
+    CV_TRY(cli_workers_start_gateway(&run->workers, &address, error));
+    CV_TRY(cli_installation_announce_page(installation, address, error));
+    CV_TRY(cli_page_link(run->call, NULL, &link, error));
+    say(run, "page: %s", link);
+    return 0;
 }
 
 /* A person at a terminal wants to look at what was found: the page stays up. A script wants the end. */
@@ -421,9 +414,9 @@ int cli_run(struct cli_call *call, struct cv_error *error)
     if (!run.wishes.options) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
     }
-    int result = check(&run, error);
-    result = result ? result : cli_open(call, error);
-    result = result ? result : work(&run, error);
+    CV_TRY(check(&run, error));
+    CV_TRY(cli_open(call, error));
+    int result = work(&run, error);
     if (result < 0 && call->count > 0 && cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {
         (void)fprintf(stderr, "\ninterrupted; the same command carries on from here\n");
     }

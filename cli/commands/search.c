@@ -61,11 +61,8 @@ static int embed_query(const char *query, const char *model, struct cv_cancel *c
 {
     cv_auto(cv_embedder_close) struct cv_embedder *embedder = NULL;
     cv_auto(cv_embeddings_deinit) struct cv_embeddings found = {0};
-    int result = cv_embedder_open(&embedder, error);
-    result = result ? result : cv_embed(embedder, model, &query, 1, cancel, &found, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_embedder_open(&embedder, error));
+    CV_TRY(cv_embed(embedder, model, &query, 1, cancel, &found, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     for (size_t i = 0; i < found.dimensions; i++) {
         cv_buffer_printf(&text, "%s%.7g", i ? "," : "{", (double)found.values[i]);
@@ -138,22 +135,22 @@ static int print_context(struct cli_call *call, const struct cv_db_result *hits,
                          const char *lines, bool below, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT text FROM (SELECT s.text, (s.bounding_box ->> 'y')::numeric AS y"
-                           " FROM segments s JOIN segments h ON h.video_id = s.video_id"
-                           " AND s.t_start <= h.t_start AND s.t_end >= h.t_start AND s.id <> h.id"
-                           " AND ((s.bounding_box ->> 'y')::numeric"
-                           " >= (h.bounding_box ->> 'y')::numeric) = $3::boolean"
-                           " WHERE h.id = $1::uuid ORDER BY abs((s.bounding_box ->> 'y')::numeric"
-                           " - (h.bounding_box ->> 'y')::numeric), s.id LIMIT $2::int) AS near"
-                           " ORDER BY y",
-                           cv_db_text(hits, hit, "segment_id"), lines, below ? "true" : "false");
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT text FROM (SELECT s.text, (s.bounding_box ->> 'y')::numeric AS y"
+                     " FROM segments s JOIN segments h ON h.video_id = s.video_id"
+                     " AND s.t_start <= h.t_start AND s.t_end >= h.t_start AND s.id <> h.id"
+                     " AND ((s.bounding_box ->> 'y')::numeric"
+                     " >= (h.bounding_box ->> 'y')::numeric) = $3::boolean"
+                     " WHERE h.id = $1::uuid ORDER BY abs((s.bounding_box ->> 'y')::numeric"
+                     " - (h.bounding_box ->> 'y')::numeric), s.id LIMIT $2::int) AS near"
+                     " ORDER BY y",
+                     cv_db_text(hits, hit, "segment_id"), lines, below ? "true" : "false"));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         (void)fputs("  - ", stdout);
         cli_put(stdout, cv_db_text(rows, i, "text"));
         (void)putchar('\n');
     }
-    return result;
+    return 0;
 }
 
 static int print_hit(struct cli_call *call, const struct cv_db_result *rows, int row,
@@ -183,11 +180,11 @@ static int say_nothing_found(struct cli_call *call, const char *video_id, struct
     char text[CLI_UNREAD_TEXT_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cli_note(call, "nothing found");
-    int result = cli_unread_find(call->session.db, video_id, &rows, error);
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(cli_unread_find(call->session.db, video_id, &rows, error));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         cli_note(call, "%s", cli_unread_text(rows, i, text));
     }
-    return result ? result : CLI_EXIT_FAILED;
+    return CLI_EXIT_FAILED;
 }
 
 static int find(struct cli_call *call, const struct search *search, const char *video_id,
@@ -241,12 +238,9 @@ int cli_search(struct cli_call *call, struct cv_error *error)
     char limit[24];
     char id[CLI_UUID_SIZE];
     cv_auto_free char *query = NULL;
-    int result = cli_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &number);
-    result = result ? result : cli_number(call, "context", 0, CONTEXT_MAX, 0, &context);
-    result = result ? result : join_words(call, &query, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_number(call, "limit", 1, LIMIT_MAX, LIMIT_DEFAULT, &number));
+    CV_TRY(cli_number(call, "context", 0, CONTEXT_MAX, 0, &context));
+    CV_TRY(join_words(call, &query, error));
     if (query[strspn(query, " ")] == '\0') {
         return cli_usage(call, "there is nothing to look for");
     }
@@ -259,19 +253,16 @@ int cli_search(struct cli_call *call, struct cv_error *error)
                          "stands between two alternatives; in quotes they are looked for");
     }
     (void)snprintf(limit, sizeof(limit), "%" PRId64, number);
-    result = cli_open(call, error);
-    if (result == 0 && video) {
-        result = cli_find_video(call->session.db, video, id, error);
-    }
-    if (result) {
-        return result;
+    CV_TRY(cli_open(call, error));
+    if (video) {
+        CV_TRY(cli_find_video(call->session.db, video, id, error));
     }
     cv_auto(search_deinit) struct search search = {0};
     cv_auto(cv_db_result_free) struct cv_db_result *model = NULL;
     const char *video_id = video ? id : NULL;
     prepare_words(call, query, video_id, limit, &search);
     if (semantic) {
-        result = prepare_semantic(call, query, video_id, limit, &model, &search, error);
+        CV_TRY(prepare_semantic(call, query, video_id, limit, &model, &search, error));
     }
-    return result ? result : find(call, &search, video_id, error);
+    return find(call, &search, video_id, error);
 }

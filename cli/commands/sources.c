@@ -119,23 +119,22 @@ static int find_one(struct cli_sources *sources, const char *place, bool recursi
         return cv_fail(error, CV_ERROR_IO, "%s is neither a file nor a folder", place);
     }
     size_t before = sources->count;
-    int result = add_folder(sources, place, recursive, 0, error);
-    if (result == 0 && sources->count == before) {
+    CV_TRY(add_folder(sources, place, recursive, 0, error));
+    if (sources->count == before) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no video in %s%s (looked for: %s)",
                        place, recursive ? "" : ": --recursive looks into the folders within, too",
                        extensions);
     }
-    return result;
+    return 0;
 }
 
 int cli_sources_find(struct cli_sources *sources, char **arguments, int count, bool recursive,
                      struct cv_error *error)
 {
-    int result = 0;
-    for (int i = 0; result == 0 && i < count; i++) {
-        result = find_one(sources, arguments[i], recursive, error);
+    for (int i = 0; i < count; i++) {
+        CV_TRY(find_one(sources, arguments[i], recursive, error));
     }
-    return result;
+    return 0;
 }
 
 /* ---- fetching -------------------------------------------------------------------------------- */
@@ -209,8 +208,8 @@ static int run_yt_dlp(const char *url, const char *folder, const char *log_path,
         .argv = argv, .without_pg = true, .output = log, .dies_with_parent = true};
     pid_t pid = 0;
     int status = 0;
-    int result = cli_process_start(&params, &pid, error);
-    while (result == 0 && !cli_process_has_ended(pid, &status)) {
+    CV_TRY(cli_process_start(&params, &pid, error));
+    while (!cli_process_has_ended(pid, &status)) {
         struct pollfd wait = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
         if (poll(&wait, 1, POLL_MS) > 0) {
             (void)kill(pid, SIGTERM);
@@ -221,11 +220,11 @@ static int run_yt_dlp(const char *url, const char *folder, const char *log_path,
             return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
         }
     }
-    if (result == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         read_reason(log_path, line);
         return cv_fail(error, CV_ERROR_IO, "yt-dlp could not fetch %s: %s", url, line);
     }
-    return result;
+    return 0;
 }
 
 static void remove_folder(const char *folder)

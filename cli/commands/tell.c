@@ -4,15 +4,12 @@ int cli_list(struct cli_call *call, const struct cli_listing *listing, struct cv
 {
     cv_auto_free char *lines = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = call->json ? cv_format(&lines, error, "SELECT to_json(q) AS line FROM (%s) AS q",
-                                        listing->sql)
-                            : 0;
+    CV_TRY(call->json
+               ? cv_format(&lines, error, "SELECT to_json(q) AS line FROM (%s) AS q", listing->sql)
+               : 0);
     struct cv_db_statement statement = {lines ? lines : listing->sql, listing->parameter_count,
                                         listing->parameters};
-    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_query(call->session.db, &statement, &rows, error));
     if (call->json) {
         cli_print_lines(rows);
     } else if (cv_db_rows(rows) > 0) {
@@ -63,14 +60,13 @@ int cli_change(struct cli_call *call, const char *sql, const char *name, const c
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     const char *parameters[] = {name, more};
     struct cv_db_statement statement = {sql, more ? 2 : 1, parameters};
-    int result = cli_open(call, error);
-    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
-    if (result == 0 && cv_db_rows(rows) == 0) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_query(call->session.db, &statement, &rows, error));
+    if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing, name);
     }
-    return result ? result
-                  : cli_tell(call, json_pack("{s:s, s:s}", thing, name, "outcome", done), error,
-                             "%s %s", name, done);
+    return cli_tell(call, json_pack("{s:s, s:s}", thing, name, "outcome", done), error, "%s %s",
+                    name, done);
 }
 
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message)

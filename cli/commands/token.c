@@ -11,11 +11,8 @@ int cli_token(struct cli_call *call, struct cv_error *error)
     const char *role = cli_value(call, "role") ? cli_value(call, "role") : "editor";
     const char *data = cli_value(call, "data");
     struct cli_token token = {.user = cli_value(call, "user"), .teams = teams, .role = role};
-    int result = cli_load_settings(call, error);
-    result = result ? result : cli_number(call, "hours", 1, CLI_HOURS_MAX, HOURS, &token.hours);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_load_settings(call, error));
+    CV_TRY(cli_number(call, "hours", 1, CLI_HOURS_MAX, HOURS, &token.hours));
     if (!token.user && strcmp(role, "service") != 0) {
         return cli_usage(call, "--user says whose token it is; only --role service needs none");
     }
@@ -35,7 +32,7 @@ int cli_token(struct cli_call *call, struct cv_error *error)
     }
     cv_auto_free char *secret = NULL;
     cv_auto_free char *text = NULL;
-    result = cli_tokens_secret(data ? data : CLI_DEFAULT_DATA, is_local, &secret, error);
-    result = result ? result : cli_tokens_make(&token, secret, &text, error);
-    return result ? result : cli_tell(call, json_pack("{s:s}", "token", text), error, "%s", text);
+    CV_TRY(cli_tokens_secret(data ? data : CLI_DEFAULT_DATA, is_local, &secret, error));
+    CV_TRY(cli_tokens_make(&token, secret, &text, error));
+    return cli_tell(call, json_pack("{s:s}", "token", text), error, "%s", text);
 }

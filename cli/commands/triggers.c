@@ -27,15 +27,15 @@ static const char *thing(const struct cli_call *call)
 static int warn_if_nobody_fires(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT (SELECT count(*) FROM event_outbox) AS events, EXISTS (SELECT"
-                           " FROM workers WHERE 'scheduler' = ANY (job_types) AND state = 'running'"
-                           " AND last_seen > clock_timestamp() - interval '5 minutes') AS lives");
-    if (result == 0 && !cv_db_bool(rows, 0, "lives")) {
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT (SELECT count(*) FROM event_outbox) AS events, EXISTS (SELECT"
+                     " FROM workers WHERE 'scheduler' = ANY (job_types) AND state = 'running'"
+                     " AND last_seen > clock_timestamp() - interval '5 minutes') AS lives"));
+    if (!cv_db_bool(rows, 0, "lives")) {
         cli_note(call, "note: no scheduler runs; %s events wait for one",
                  cv_db_text(rows, 0, "events"));
     }
-    return result;
+    return 0;
 }
 
 static int list(struct cli_call *call, const struct cli_column *columns, size_t count,
@@ -94,28 +94,26 @@ int cli_triggers_show(struct cli_call *call, struct cv_error *error)
     };
     const char *name = call->arguments[0];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT jsonb_pretty(jsonb_strip_nulls(to_jsonb(t))) AS definition"
-                                " FROM job_triggers t"
-                                " WHERE name = $1 AND (cron IS NOT NULL) = $2::boolean",
-                                name, is_schedule(call) ? "true" : "false");
-    if (result == 0 && cv_db_rows(rows) == 0) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT jsonb_pretty(jsonb_strip_nulls(to_jsonb(t))) AS definition"
+                     " FROM job_triggers t"
+                     " WHERE name = $1 AND (cron IS NOT NULL) = $2::boolean",
+                     name, is_schedule(call) ? "true" : "false"));
+    if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing(call), name);
     }
-    if (result == 0 && !call->json) {
+    if (!call->json) {
         (void)puts(cv_db_text(rows, 0, "definition"));
     }
-    result = result ? result
-                    : CLI_LIST(call, columns, error,
-                               "SELECT to_char(f.fired_at AT TIME ZONE 'UTC',"
-                               " 'YYYY-MM-DD HH24:MI:SS') AS at, f.outcome, f.error,"
-                               " to_char(f.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')"
-                               " AS instant, coalesce(f.job_id, f.run_id) AS id"
-                               " FROM trigger_firings f JOIN job_triggers t ON t.id = f.trigger_id"
-                               " WHERE t.name = $1 ORDER BY f.id DESC LIMIT 20",
-                               name);
+    int result = CLI_LIST(call, columns, error,
+                          "SELECT to_char(f.fired_at AT TIME ZONE 'UTC',"
+                          " 'YYYY-MM-DD HH24:MI:SS') AS at, f.outcome, f.error,"
+                          " to_char(f.instant AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI')"
+                          " AS instant, coalesce(f.job_id, f.run_id) AS id"
+                          " FROM trigger_firings f JOIN job_triggers t ON t.id = f.trigger_id"
+                          " WHERE t.name = $1 ORDER BY f.id DESC LIMIT 20",
+                          name);
     return result < 0 ? result : CLI_EXIT_OK;
 }
 
@@ -149,24 +147,22 @@ int cli_triggers_add(struct cli_call *call, struct cv_error *error)
     const char *limit = NULL;
     split_catch_up(cli_value(call, "catch-up"), policy, &limit);
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result
-                 ? result
-                 : cv_db_run(call->session.db, &rows, error,
-                             "INSERT INTO job_triggers (name, cron, event, action, target, payload,"
-                             " time_zone, tenant_id, filter, dedupe_key, dedupe_window, catch_up,"
-                             " catch_up_limit, priority, description, one_at_a_time)"
-                             " VALUES ($1, $2, $3, $4, $5, coalesce($6::jsonb, '{}'),"
-                             " coalesce($7, 'UTC'), $8::uuid, $9::jsonb, $10, $11::interval, $12,"
-                             " $13::int, priority_number($14), $15, $16::boolean)"
-                             " RETURNING to_char(next_at AT TIME ZONE time_zone,"
-                             " 'YYYY-MM-DD HH24:MI') || ' ' || time_zone AS next",
-                             a[0], schedule ? a[1] : NULL, schedule ? NULL : a[1], a[2], a[3],
-                             call->count > 4 ? a[4] : NULL, cli_value(call, "zone"),
-                             cli_value(call, "tenant"), cli_value(call, "filter"),
-                             cli_value(call, "key"), cli_value(call, "window"), policy, limit,
-                             cli_value(call, "priority"), cli_value(call, "description"),
-                             cli_given(call, "one-at-a-time") ? "true" : "false");
+    CV_TRY(cli_open(call, error));
+    int result =
+        cv_db_run(call->session.db, &rows, error,
+                  "INSERT INTO job_triggers (name, cron, event, action, target, payload,"
+                  " time_zone, tenant_id, filter, dedupe_key, dedupe_window, catch_up,"
+                  " catch_up_limit, priority, description, one_at_a_time)"
+                  " VALUES ($1, $2, $3, $4, $5, coalesce($6::jsonb, '{}'),"
+                  " coalesce($7, 'UTC'), $8::uuid, $9::jsonb, $10, $11::interval, $12,"
+                  " $13::int, priority_number($14), $15, $16::boolean)"
+                  " RETURNING to_char(next_at AT TIME ZONE time_zone,"
+                  " 'YYYY-MM-DD HH24:MI') || ' ' || time_zone AS next",
+                  a[0], schedule ? a[1] : NULL, schedule ? NULL : a[1], a[2], a[3],
+                  call->count > 4 ? a[4] : NULL, cli_value(call, "zone"), cli_value(call, "tenant"),
+                  cli_value(call, "filter"), cli_value(call, "key"), cli_value(call, "window"),
+                  policy, limit, cli_value(call, "priority"), cli_value(call, "description"),
+                  cli_given(call, "one-at-a-time") ? "true" : "false");
     if (result == 0 && schedule) {
         const char *next = cv_db_text(rows, 0, "next");
         result = cli_tell(call, json_pack("{s:s, s:s?}", "schedule", a[0], "next", next), error,
@@ -189,22 +185,19 @@ static int change(struct cli_call *call, const char *sql, const char *done, stru
 int cli_triggers_pause(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT pause_trigger(name, $3) FROM job_triggers"
-                                " WHERE name = $1 AND " OF_THIS_KIND,
-                                call->arguments[0], is_schedule(call) ? "true" : "false",
-                                cli_value(call, "reason"));
-    if (result == 0 && cv_db_rows(rows) == 0) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT pause_trigger(name, $3) FROM job_triggers"
+                     " WHERE name = $1 AND " OF_THIS_KIND,
+                     call->arguments[0], is_schedule(call) ? "true" : "false",
+                     cli_value(call, "reason")));
+    if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing(call),
                        call->arguments[0]);
     }
-    return result ? result
-                  : cli_tell(call,
-                             json_pack("{s:s, s:s}", thing(call), call->arguments[0], "outcome",
-                                       "is paused"),
-                             error, "%s is paused", call->arguments[0]);
+    return cli_tell(
+        call, json_pack("{s:s, s:s}", thing(call), call->arguments[0], "outcome", "is paused"),
+        error, "%s is paused", call->arguments[0]);
 }
 
 int cli_triggers_resume(struct cli_call *call, struct cv_error *error)
@@ -225,15 +218,11 @@ int cli_schedules_fire(struct cli_call *call, struct cv_error *error)
 {
     const char *name = call->arguments[0];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT outcome, coalesce(job_id, run_id) AS id, error"
-                                " FROM fire_now($1)",
-                                name);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT outcome, coalesce(job_id, run_id) AS id, error"
+                     " FROM fire_now($1)",
+                     name));
     const char *outcome = cv_db_text(rows, 0, "outcome");
     const char *id = cv_db_text(rows, 0, "id");
     if (strcmp(outcome, "failed") == 0) {
@@ -247,13 +236,8 @@ int cli_schedules_fire(struct cli_call *call, struct cv_error *error)
 int cli_schedules_defaults(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT restore_default_schedules() AS made");
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT restore_default_schedules() AS made"));
     long long made = (long long)cv_db_int(rows, 0, "made", 0);
     return cli_tell(call, json_pack("{s:I}", "made", (json_int_t)made), error,
                     "%lld schedules were missing", made);
@@ -264,20 +248,16 @@ int cli_triggers_emit(struct cli_call *call, struct cv_error *error)
     char video[CLI_UUID_SIZE];
     const char *name = cli_value(call, "video");
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    if (result == 0 && name) {
-        result = cli_find_video(call->session.db, name, video, error);
+    CV_TRY(cli_open(call, error));
+    if (name) {
+        CV_TRY(cli_find_video(call->session.db, name, video, error));
     }
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT emit_event($1, coalesce($2::jsonb, '{}'), $3::uuid,"
-                                " p_tenant_id => $4::uuid) AS id",
-                                call->arguments[0], call->count > 1 ? call->arguments[1] : NULL,
-                                name ? video : NULL, cli_value(call, "tenant"));
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT emit_event($1, coalesce($2::jsonb, '{}'), $3::uuid,"
+                     " p_tenant_id => $4::uuid) AS id",
+                     call->arguments[0], call->count > 1 ? call->arguments[1] : NULL,
+                     name ? video : NULL, cli_value(call, "tenant")));
     const char *id = cv_db_text(rows, 0, "id");
-    result = cli_tell(call, json_pack("{s:s}", "event", id), error, "event %s", id);
-    return result ? result : warn_if_nobody_fires(call, error);
+    CV_TRY(cli_tell(call, json_pack("{s:s}", "event", id), error, "event %s", id));
+    return warn_if_nobody_fires(call, error);
 }

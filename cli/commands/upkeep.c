@@ -17,17 +17,14 @@ static int migrate(struct cli_call *call, struct cv_error *error)
 {
     struct cv_migration_status before;
     struct cv_migration_status after;
-    int result = cv_migrate_status(call->session.db, &before, error);
-    if (result == 0 && cli_given(call, "check")) {
-        result = cli_tell(
+    CV_TRY(cv_migrate_status(call->session.db, &before, error));
+    if (cli_given(call, "check")) {
+        CV_TRY(cli_tell(
             call, json_pack("{s:i, s:i}", "applied", before.applied, "pending", before.pending),
-            error, "%d applied, %d pending", before.applied, before.pending);
-        return result ? result : before.pending > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+            error, "%d applied, %d pending", before.applied, before.pending));
+        return before.pending > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
     }
-    result = result ? result : cv_migrate(call->session.db, &after, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_migrate(call->session.db, &after, error));
     int now = after.applied - before.applied;
     return cli_tell(call, json_pack("{s:i, s:i}", "applied", after.applied, "now", now), error,
                     "%d applied now, %d in all", now, after.applied);
@@ -35,8 +32,8 @@ static int migrate(struct cli_call *call, struct cv_error *error)
 
 int cli_migrate(struct cli_call *call, struct cv_error *error)
 {
-    int result = cli_open(call, error);
-    result = result ? result : migrate(call, error);
+    CV_TRY(cli_open(call, error));
+    int result = migrate(call, error);
     return result < 0 && error->type == CV_ERROR_AUTHORIZATION
                ? cv_fail_context(error, result,
                                  "DATABASE_URL must name the login that owns the schema")
@@ -52,8 +49,8 @@ static int open_store(const char *data, struct cv_store **ret_store, struct cv_e
         return cv_store_open(NULL, ret_store, error);
     }
     cv_auto_free char *url = NULL;
-    int result = cv_format(&url, error, "dir:%s/store", data ? data : CLI_DEFAULT_DATA);
-    return result ? result : cv_store_open(url, ret_store, error);
+    CV_TRY(cv_format(&url, error, "dir:%s/store", data ? data : CLI_DEFAULT_DATA));
+    return cv_store_open(url, ret_store, error);
 }
 
 int cli_bucket_init(struct cli_call *call, struct cv_error *error)
@@ -61,14 +58,11 @@ int cli_bucket_init(struct cli_call *call, struct cv_error *error)
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     int64_t days = 0;
     bool created = false;
-    int result = cli_load_settings(call, error);
-    result = result ? result : cv_clip_days(&days, error);
-    result = result ? result : open_store(cli_value(call, "data"), &store, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_load_settings(call, error));
+    CV_TRY(cv_clip_days(&days, error));
+    CV_TRY(open_store(cli_value(call, "data"), &store, error));
     cv_store_set_cancel(store, call->cancel);
-    result = cv_bucket_init(store, days, &created, error);
+    int result = cv_bucket_init(store, days, &created, error);
     const char *name = cv_store_name(store);
     if (result < 0) {
         return cv_fail_context(error, result, "%s", name);
@@ -143,11 +137,10 @@ static int expire_clips(struct cli_call *call, const struct cv_gc_params *params
                         struct cv_error *error)
 {
     int64_t removed = 0;
-    int result = cv_clips_expire(call->session.db, call->session.store, params->clip_days,
-                                 INT32_MAX, params->cancel, &removed, error);
-    return result ? result
-                  : cli_tell(call, json_pack("{s:I}", "clips_removed", (json_int_t)removed), error,
-                             "%lld clips are removed", (long long)removed);
+    CV_TRY(cv_clips_expire(call->session.db, call->session.store, params->clip_days, INT32_MAX,
+                           params->cancel, &removed, error));
+    return cli_tell(call, json_pack("{s:I}", "clips_removed", (json_int_t)removed), error,
+                    "%lld clips are removed", (long long)removed);
 }
 
 int cli_gc(struct cli_call *call, struct cv_error *error)
@@ -174,17 +167,14 @@ int cli_gc(struct cli_call *call, struct cv_error *error)
     }
     params.min_age_ms = (int64_t)(hours * MS_PER_HOUR);
     struct cv_gc_summary summary;
-    int result = cli_open(call, error);
-    result = result ? result : cv_clip_days(&params.clip_days, error);
-    if (result == 0 && clips) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_clip_days(&params.clip_days, error));
+    if (clips) {
         return expire_clips(call, &params, error);
     }
-    result = result ? result
-                    : cv_gc_run(call->session.db, call->session.store, &params, &summary, error);
-    if (result == 0) {
-        (call->json ? print_json : print_summary)(&params, &summary);
-    }
-    return result;
+    CV_TRY(cv_gc_run(call->session.db, call->session.store, &params, &summary, error));
+    (call->json ? print_json : print_summary)(&params, &summary);
+    return 0;
 }
 
 /* ---- env ------------------------------------------------------------------------------------- */
@@ -201,10 +191,7 @@ static void put_quoted(const char *text)
 
 int cli_env(struct cli_call *call, struct cv_error *error)
 {
-    int result = cli_open(call, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
     const char *database = call->session.database_url ? call->session.database_url : "";
     const char *store = call->session.store_url ? call->session.store_url : "";
     if (call->json) {
@@ -247,13 +234,8 @@ int cli_embeddings_list(struct cli_call *call, struct cv_error *error)
 int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
 {
     const char *model = call->count > 0 ? call->arguments[0] : NULL;
-    int result = cli_open(call, error);
-    result = result
-                 ? result
-                 : cv_db_run(call->session.db, NULL, error, "SELECT embed_videos_with($1)", model);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, NULL, error, "SELECT embed_videos_with($1)", model));
     return cli_tell(call, json_pack("{s:s?}", "model", model), error,
                     model ? "videos are embedded with %s from the next run on; those that are "
                             "indexed already: cortana embeddings add --all"
@@ -288,12 +270,8 @@ int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
 int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error, "SELECT prune_embeddings() AS n");
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT prune_embeddings() AS n"));
     long long removed = (long long)cv_db_int(rows, 0, "n", 0);
     return cli_tell(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed), error,
                     "%lld vectors removed", removed);

@@ -334,8 +334,8 @@ int cli_open(struct cli_call *call, struct cv_error *error)
         .patience_ms = verb->login == CLI_LOGIN_OWNER ? DATABASE_STARTS_MS : 0,
         .cancel = call->cancel,
     };
-    int result = cli_load_settings(call, error);
-    return result ? result : cli_session_open(&call->session, &params, error);
+    CV_TRY(cli_load_settings(call, error));
+    return cli_session_open(&call->session, &params, error);
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */

@@ -71,7 +71,7 @@ static int print_video(struct cli_call *call, const char *id, struct cv_error *e
                                          "length",   "size",  "fps",       "video",   "sound",
                                          "taken_in", "texts", "languages", "original"};
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(
+    CV_TRY(cv_db_run(
         call->session.db, &rows, error,
         "SELECT v.id, v.original_name AS name, nullif(v.title, v.original_name) AS title, v.status,"
         " coalesce(nullif(v.original_state, 'present'), CASE WHEN v.truncated"
@@ -84,12 +84,10 @@ static int print_video(struct cli_call *call, const char *id, struct cv_error *e
         " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
         " (SELECT string_agg(l, '+') FROM jsonb_array_elements_text(video_languages(v.id)) AS l)"
         " AS languages, v.s3_original_path AS original FROM videos v WHERE v.id = $1::uuid",
-        id);
-    if (result == 0) {
-        print_fields(rows, fields, CV_COUNT(fields));
-        (void)putchar('\n');
-    }
-    return result;
+        id));
+    print_fields(rows, fields, CV_COUNT(fields));
+    (void)putchar('\n');
+    return 0;
 }
 
 int cli_videos_show(struct cli_call *call, struct cv_error *error)
@@ -99,18 +97,19 @@ int cli_videos_show(struct cli_call *call, struct cv_error *error)
         {"attempt", "TRY"}, {"running_ms", "TIME"}, {"note", "NOTE"},
     };
     char id[CLI_UUID_SIZE];
-    int result = cli_open(call, error);
-    result = result ? result : cli_find_video(call->session.db, call->arguments[0], id, error);
-    if (result == 0 && call->json) {
-        result = CLI_LIST(call, jobs, error,
-                          "SELECT v.*, (SELECT count(*) FROM segments s WHERE s.video_id = v.id)"
-                          " AS texts, (SELECT coalesce(json_agg(o ORDER BY o.created_at, o.id),"
-                          " '[]') FROM job_overview o WHERE o.video_id = v.id) AS jobs"
-                          " FROM videos v WHERE v.id = $1::uuid",
-                          id);
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
+    if (call->json) {
+        int result =
+            CLI_LIST(call, jobs, error,
+                     "SELECT v.*, (SELECT count(*) FROM segments s WHERE s.video_id = v.id)"
+                     " AS texts, (SELECT coalesce(json_agg(o ORDER BY o.created_at, o.id),"
+                     " '[]') FROM job_overview o WHERE o.video_id = v.id) AS jobs"
+                     " FROM videos v WHERE v.id = $1::uuid",
+                     id);
         return result < 0 ? result : CLI_EXIT_OK;
     }
-    result = result ? result : print_video(call, id, error);
+    int result = print_video(call, id, error);
     result =
         result
             ? result
@@ -130,25 +129,25 @@ static int wait_for_removal(struct cli_call *call, const char *video_id, struct 
 {
     cv_auto(cli_workers_stop) struct cli_workers workers;
     cli_workers_init(&workers, &call->session);
-    int result = cli_workers_start(&workers, "object_remove", error);
+    CV_TRY(cli_workers_start(&workers, "object_remove", error));
     int64_t end = cv_monotonic_ms() + PATIENCE_MS;
-    while (result == 0 && cv_monotonic_ms() < end) {
+    while (cv_monotonic_ms() < end) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT objects FROM object_removals WHERE video_id = $1::uuid"
-                           " AND (finished_at IS NOT NULL OR final_after > clock_timestamp())",
-                           video_id);
-        if (result == 0 && cv_db_rows(rows) > 0) {
+        CV_TRY(cv_db_run(call->session.db, &rows, error,
+                         "SELECT objects FROM object_removals WHERE video_id = $1::uuid"
+                         " AND (finished_at IS NOT NULL OR final_after > clock_timestamp())",
+                         video_id));
+        if (cv_db_rows(rows) > 0) {
             cli_note(call, "%s objects are removed", cv_db_text(rows, 0, "objects"));
             return 0;
         }
-        result = result ? result : cli_workers_check(&workers, error);
+        CV_TRY(cli_workers_check(&workers, error));
         struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
-        if (result == 0 && poll(&wait, 1, POLL_MS) > 0) {
+        if (poll(&wait, 1, POLL_MS) > 0) {
             return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
         }
     }
-    return result;
+    return 0;
 }
 
 int cli_delete(struct cli_call *call, struct cv_error *error)
@@ -199,20 +198,19 @@ static int start_named(struct cli_call *call, const json_t *languages, const cha
 {
     char id[CLI_UUID_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = name ? cli_find_video(call->session.db, name, id, error) : 0;
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT id, coalesce(original_name, id::text) AS name FROM videos v"
-                                " WHERE CASE WHEN $1::uuid IS NULL THEN status = 'ready'"
-                                " AND duplicate_of IS NULL ELSE id = $1::uuid END"
-                                " ORDER BY created_at, id",
-                                name ? id : NULL);
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(name ? cli_find_video(call->session.db, name, id, error) : 0);
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT id, coalesce(original_name, id::text) AS name FROM videos v"
+                     " WHERE CASE WHEN $1::uuid IS NULL THEN status = 'ready'"
+                     " AND duplicate_of IS NULL ELSE id = $1::uuid END"
+                     " ORDER BY created_at, id",
+                     name ? id : NULL));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         struct cli_video video = {.name = (char *)cv_db_text(rows, i, "name"), .is_own = true};
         (void)snprintf(video.id, sizeof(video.id), "%s", cv_db_text(rows, i, "id"));
-        result = start_one(call, languages, &video, list, failed, error);
+        CV_TRY(start_one(call, languages, &video, list, failed, error));
     }
-    return result;
+    return 0;
 }
 
 /* A local installation has no worker while nobody runs it. */
@@ -221,9 +219,9 @@ static int wait_for_all(struct cli_call *call, const struct cli_video_list *list
 {
     cv_auto(cli_workers_stop) struct cli_workers workers;
     cli_workers_init(&workers, &call->session);
-    int result = cli_workers_start(&workers, "ocr", error);
-    result = result ? result : cli_workers_start(&workers, "segment_index", error);
-    return result ? result : cli_wait_for_videos(call, &workers, list, ret_failed, error);
+    CV_TRY(cli_workers_start(&workers, "ocr", error));
+    CV_TRY(cli_workers_start(&workers, "segment_index", error));
+    return cli_wait_for_videos(call, &workers, list, ret_failed, error);
 }
 
 static int tell(struct cli_call *call, const struct cli_video *video, struct cv_error *error)

@@ -72,11 +72,11 @@ static int recover(struct cli_call *call, struct cli_progress *progress, int res
 static int check_workers(struct cli_workers *workers, struct cli_progress *progress,
                          struct cv_error *error)
 {
-    int result = cli_workers_check(workers, error);
-    for (const char *note; result == 0 && (note = cli_workers_note(workers));) {
+    CV_TRY(cli_workers_check(workers, error));
+    for (const char *note; (note = cli_workers_note(workers));) {
         cli_progress_say(progress, note);
     }
-    return result;
+    return 0;
 }
 
 /* 1: interrupted. */
@@ -269,27 +269,23 @@ static int look(struct cli_call *call, struct watch *watch, const char *ids, con
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *counts = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT p.video_id, p.step, p.status, p.progress, p.progress_message,"
-                           " p.running_ms, p.error_type, p.error_message,"
-                           " v.s3_original_path AS key, (extract(epoch FROM p.retry_at"
-                           " - clock_timestamp()) * 1000)::bigint AS retry_in_ms"
-                           " FROM pipeline_stages p JOIN videos v ON v.id = p.video_id"
-                           " WHERE p.video_id = ANY ($1::uuid[])",
-                           ids);
-    result = result ? result
-                    : cv_db_run(call->session.db, &counts, error,
-                                "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
-                                " OR r.status = 'running') AS waiting,"
-                                " count(*) FILTER (WHERE v.status = 'failed'"
-                                " OR r.status IN ('failed', 'canceled')) AS failed"
-                                " FROM videos v LEFT JOIN runs r"
-                                " ON r.video_id = v.id AND r.id = ANY ($2::uuid[])"
-                                " WHERE v.id = ANY ($1::uuid[])",
-                                ids, runs);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT p.video_id, p.step, p.status, p.progress, p.progress_message,"
+                     " p.running_ms, p.error_type, p.error_message,"
+                     " v.s3_original_path AS key, (extract(epoch FROM p.retry_at"
+                     " - clock_timestamp()) * 1000)::bigint AS retry_in_ms"
+                     " FROM pipeline_stages p JOIN videos v ON v.id = p.video_id"
+                     " WHERE p.video_id = ANY ($1::uuid[])",
+                     ids));
+    CV_TRY(cv_db_run(call->session.db, &counts, error,
+                     "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
+                     " OR r.status = 'running') AS waiting,"
+                     " count(*) FILTER (WHERE v.status = 'failed'"
+                     " OR r.status IN ('failed', 'canceled')) AS failed"
+                     " FROM videos v LEFT JOIN runs r"
+                     " ON r.video_id = v.id AND r.id = ANY ($2::uuid[])"
+                     " WHERE v.id = ANY ($1::uuid[])",
+                     ids, runs));
     for (int i = 0; i < cv_db_rows(rows); i++) {
         tell_change(watch, rows, i);
     }
@@ -342,14 +338,11 @@ static int look_at_job(struct cli_call *call, struct cli_progress *progress, con
                        const char *label, const char *name, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT o.state, o.progress, o.progress_message, o.error_type,"
-                           " o.error_message, v.s3_original_path AS key FROM job_overview o"
-                           " LEFT JOIN videos v ON v.id = o.video_id WHERE o.id = $1::uuid",
-                           job_id);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT o.state, o.progress, o.progress_message, o.error_type,"
+                     " o.error_message, v.s3_original_path AS key FROM job_overview o"
+                     " LEFT JOIN videos v ON v.id = o.video_id WHERE o.id = $1::uuid",
+                     job_id));
     if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "%s: its job %s is gone", label, job_id);
     }
@@ -489,13 +482,13 @@ static int print_place(struct cli_call *call, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
     const struct cv_store *store = call->session.store;
-    int result = cli_object_path(store, CV_KEYS_INBOX, &path, error);
-    if (result == 0 && !call->quiet) {
+    CV_TRY(cli_object_path(store, CV_KEYS_INBOX, &path, error));
+    if (!call->quiet) {
         bool is_path = path[0] == '/';
         (void)fprintf(stderr, "put videos into %s%s%s; Ctrl-C stops\n",
                       is_path ? "" : cv_store_name(store), is_path ? "" : "/", path);
     }
-    return result;
+    return 0;
 }
 
 int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct cv_error *error)

@@ -21,12 +21,10 @@ int cli_webhooks_list(struct cli_call *call, struct cv_error *error)
 static int tell_secret(struct cli_call *call, const char *name, const char *secret,
                        const char *note, struct cv_error *error)
 {
-    int result = cli_tell(call, json_pack("{s:s, s:s}", "webhook", name, "secret", secret), error,
-                          "%s", secret);
-    if (result == 0) {
-        cli_note(call, "%s", note);
-    }
-    return result;
+    CV_TRY(cli_tell(call, json_pack("{s:s, s:s}", "webhook", name, "secret", secret), error, "%s",
+                    secret));
+    cli_note(call, "%s", note);
+    return 0;
 }
 
 /* The webhook and a trigger for each event, or nothing of it. */
@@ -37,32 +35,27 @@ int cli_webhooks_add(struct cli_call *call, struct cv_error *error)
     if (cli_value_at(call, "event", EVENTS_MAX)) {
         return cli_usage(call, "more than %d events", EVENTS_MAX);
     }
-    int result = cli_open(call, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto(cv_db_rollback) struct cv_db *db = call->session.db; /* harmless after a commit */
-    result = cv_db_begin(db, error);
-    result = result ? result
-                    : cv_db_run(db, &rows, error,
-                                "SELECT add_webhook($1, $2, $3::uuid, $4, $5) AS secret", name,
-                                call->arguments[1], tenant, cli_value(call, "description"),
-                                cli_value(call, "secret"));
+    CV_TRY(cv_db_begin(db, error));
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT add_webhook($1, $2, $3::uuid, $4, $5) AS secret",
+                     name, call->arguments[1], tenant, cli_value(call, "description"),
+                     cli_value(call, "secret")));
     size_t count = 0;
-    for (const char *event; result == 0 && (event = cli_value_at(call, "event", count)); count++) {
-        result = cv_db_run(db, NULL, error,
-                           "INSERT INTO job_triggers (name, event, action, target, tenant_id)"
-                           " VALUES (concat('webhook:', $1::text, ':', $2::text), $2, 'webhook',"
-                           " $1, $3::uuid)",
-                           name, event, tenant);
+    for (const char *event; (event = cli_value_at(call, "event", count)); count++) {
+        CV_TRY(cv_db_run(db, NULL, error,
+                         "INSERT INTO job_triggers (name, event, action, target, tenant_id)"
+                         " VALUES (concat('webhook:', $1::text, ':', $2::text), $2, 'webhook',"
+                         " $1, $3::uuid)",
+                         name, event, tenant));
     }
-    result = result ? result : cv_db_commit(db, error);
+    CV_TRY(cv_db_commit(db, error));
     char note[256];
     (void)snprintf(note, sizeof(note),
                    "%.100s is called for %zu events; the secret above is for its receiver", name,
                    count);
-    return result ? result : tell_secret(call, name, cv_db_text(rows, 0, "secret"), note, error);
+    return tell_secret(call, name, cv_db_text(rows, 0, "secret"), note, error);
 }
 
 int cli_webhooks_rotate(struct cli_call *call, struct cv_error *error)
@@ -86,17 +79,13 @@ int cli_webhooks_rotate(struct cli_call *call, struct cv_error *error)
 int cli_webhooks_test(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT job_id FROM send_webhook($1, 'webhook.test',"
-                                " '{\"message\": \"a test\"}', p_priority => 10)",
-                                call->arguments[0]);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT job_id FROM send_webhook($1, 'webhook.test',"
+                     " '{\"message\": \"a test\"}', p_priority => 10)",
+                     call->arguments[0]));
     const char *id = cv_db_text(rows, 0, "job_id");
-    result = cli_tell(call, json_pack("{s:s}", "job", id), error, "job %s", id);
+    int result = cli_tell(call, json_pack("{s:s}", "job", id), error, "job %s", id);
     cli_note(call, "cortana jobs show %.8s says what became of it", id);
     return result;
 }

@@ -49,8 +49,8 @@ static int find_run(struct cli_call *call, const char *name, char id[CV_UUID_SIZ
 
 static int open_run(struct cli_call *call, char id[CV_UUID_SIZE], struct cv_error *error)
 {
-    int result = cli_open(call, error);
-    return result ? result : find_run(call, call->arguments[0], id, error);
+    CV_TRY(cli_open(call, error));
+    return find_run(call, call->arguments[0], id, error);
 }
 
 int cli_runs_show(struct cli_call *call, struct cv_error *error)
@@ -95,12 +95,9 @@ int cli_runs_start(struct cli_call *call, struct cv_error *error)
     }
     char video[CLI_UUID_SIZE] = "";
     char id[CV_UUID_SIZE];
-    int result = cli_open(call, error);
-    if (result == 0 && name) {
-        result = cli_find_video(call->session.db, name, video, error);
-    }
-    if (result) {
-        return result;
+    CV_TRY(cli_open(call, error));
+    if (name) {
+        CV_TRY(cli_find_video(call->session.db, name, video, error));
     }
     const struct cv_run_params params = {
         .workflow = call->arguments[0],
@@ -108,7 +105,7 @@ int cli_runs_start(struct cli_call *call, struct cv_error *error)
         .input = input,
         .priority = -1,
     };
-    result = cv_queue_start_run(call->session.db, &params, id, error);
+    int result = cv_queue_start_run(call->session.db, &params, id, error);
     if (result < 0) {
         return result;
     }
@@ -121,8 +118,8 @@ int cli_runs_restart(struct cli_call *call, struct cv_error *error)
 {
     char id[CV_UUID_SIZE];
     int64_t count = 0;
-    int result = open_run(call, id, error);
-    result = result ? result : cv_queue_restart_run(call->session.db, id, &count, error);
+    CV_TRY(open_run(call, id, error));
+    int result = cv_queue_restart_run(call->session.db, id, &count, error);
     if (result == CV_QUEUE_NO_SUCH_JOB) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "run %s is gone", id);
     }
@@ -134,8 +131,8 @@ int cli_runs_restart(struct cli_call *call, struct cv_error *error)
 int cli_runs_cancel(struct cli_call *call, struct cv_error *error)
 {
     char id[CV_UUID_SIZE];
-    int result = open_run(call, id, error);
-    result = result ? result : cv_queue_cancel_run(call->session.db, id, error);
+    CV_TRY(open_run(call, id, error));
+    int result = cv_queue_cancel_run(call->session.db, id, error);
     if (result == CV_QUEUE_WRONG_STATE) {
         return cv_fail(error, CV_ERROR_CONFLICT, "nothing of run %s is left to cancel", id);
     }
@@ -164,15 +161,13 @@ static int print_text(struct cli_call *call, const char *sql, const char *name, 
                       struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result : cv_db_run(call->session.db, &rows, error, sql, name);
-    if (result == 0 && cv_db_rows(rows) == 0) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error, sql, name));
+    if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing, name);
     }
-    if (result == 0) {
-        (void)puts(cv_db_text(rows, 0, "text"));
-    }
-    return result;
+    (void)puts(cv_db_text(rows, 0, "text"));
+    return 0;
 }
 
 int cli_workflows_show(struct cli_call *call, struct cv_error *error)
@@ -204,16 +199,12 @@ int cli_workflows_add(struct cli_call *call, struct cv_error *error)
     const char *name = call->arguments[0];
     cv_auto_free char *text = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = read_json(call->arguments[1], &text, error);
-    result = result ? result : cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "INSERT INTO workflows (name, steps) VALUES ($1, $2::jsonb)"
-                                " RETURNING version",
-                                name, text);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_json(call->arguments[1], &text, error));
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "INSERT INTO workflows (name, steps) VALUES ($1, $2::jsonb)"
+                     " RETURNING version",
+                     name, text));
     int64_t version = cv_db_int(rows, 0, "version", 0);
     return cli_tell(call, json_pack("{s:s, s:I}", "workflow", name, "version", (json_int_t)version),
                     error, "%s version %lld is active", name, (long long)version);
@@ -246,18 +237,14 @@ int cli_commands_define(struct cli_call *call, struct cv_error *error)
 {
     cv_auto_free char *text = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = read_json(call->arguments[0], &text, error);
-    if (result == 0 && text[0] != '{') {
+    CV_TRY(read_json(call->arguments[0], &text, error));
+    if (text[0] != '{') {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s holds no JSON object",
                        call->arguments[0]);
     }
-    result = result ? result : cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT define_command($1::jsonb) AS key", text);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(
+        cv_db_run(call->session.db, &rows, error, "SELECT define_command($1::jsonb) AS key", text));
     const char *key = cv_db_text(rows, 0, "key");
     return cli_tell(call, json_pack("{s:s, s:s}", "command", key, "outcome", "defined"), error,
                     "%s is defined", key);
@@ -279,15 +266,12 @@ static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *
 {
     for (;;) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        int result = cv_db_run(call->session.db, &rows, error,
-                               "SELECT status, result, status IN ('done', 'canceled')"
-                               " OR (status = 'failed' AND scheduled_for IS NULL) AS is_over,"
-                               " payload #>> '{error,message}' AS message"
-                               " FROM jobs WHERE id = $1::uuid",
-                               job_id);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_db_run(call->session.db, &rows, error,
+                         "SELECT status, result, status IN ('done', 'canceled')"
+                         " OR (status = 'failed' AND scheduled_for IS NULL) AS is_over,"
+                         " payload #>> '{error,message}' AS message"
+                         " FROM jobs WHERE id = $1::uuid",
+                         job_id));
         if (cv_db_rows(rows) == 0) {
             return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s is gone", job_id);
         }
@@ -313,14 +297,10 @@ int cli_commands_run(struct cli_call *call, struct cv_error *error)
 {
     const char *args = cli_value(call, "args");
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT job_id FROM run_command($1, $2::jsonb)", call->arguments[0],
-                                args ? args : "{}");
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT job_id FROM run_command($1, $2::jsonb)", call->arguments[0],
+                     args ? args : "{}"));
     const char *job_id = cv_db_text(rows, 0, "job_id");
     return cli_given(call, "wait")
                ? wait_for(call, job_id, error)

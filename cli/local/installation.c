@@ -40,42 +40,36 @@ static int make_directories(struct cli_installation *installation, const char *d
                        "with --data DIR, or set DATABASE_URL and STORE_URL",
                        directory);
     }
-    int result = make_directory(directory, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(make_directory(directory, error));
     if (!realpath(directory, installation->directory)) {
         return cv_fail_errno(error, errno, "find %s", directory);
     }
     static const char *const parts[] = {"store", "log", "scratch"};
-    for (size_t i = 0; result == 0 && i < CV_COUNT(parts); i++) {
+    for (size_t i = 0; i < CV_COUNT(parts); i++) {
         char path[PATH_MAX + 16];
         (void)snprintf(path, sizeof(path), "%s/%s", installation->directory, parts[i]);
-        result = make_directory(path, error);
+        CV_TRY(make_directory(path, error));
     }
-    return result;
+    return 0;
 }
 
 static int start(struct cli_installation *installation, bool create, struct cv_cancel *cancel,
                  struct cv_error *error)
 {
     cv_auto_fd int lock = -1;
-    int result = open_lock(installation, "lock", &lock, error);
-    result = result ? result : open_lock(installation, "users", &installation->users, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(open_lock(installation, "lock", &lock, error));
+    CV_TRY(open_lock(installation, "users", &installation->users, error));
     if (flock(lock, LOCK_EX) || flock(installation->users, LOCK_SH)) {
         return cv_fail_errno(error, errno, "lock %s", installation->directory);
     }
-    result = cli_postgres_locate(&installation->postgres, installation->directory,
-                                 installation->notice, sizeof(installation->notice), error);
-    if (result == 0 && !create && access(installation->postgres.data, F_OK)) {
+    CV_TRY(cli_postgres_locate(&installation->postgres, installation->directory,
+                               installation->notice, sizeof(installation->notice), error));
+    if (!create && access(installation->postgres.data, F_OK)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "%s holds no database yet: start with cortana run VIDEO",
                        installation->directory);
     }
-    return result ? result : cli_postgres_start(&installation->postgres, cancel, error);
+    return cli_postgres_start(&installation->postgres, cancel, error);
 }
 
 int cli_installation_open(struct cli_installation *installation, const char *directory, bool create,
@@ -93,10 +87,7 @@ int cli_installation_open(struct cli_installation *installation, const char *dir
 int cli_installation_lock_run(struct cli_installation *installation, struct cv_error *error)
 {
     cv_auto_fd int fd = -1;
-    int result = open_lock(installation, "running", &fd, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(open_lock(installation, "running", &fd, error));
     char text[32] = "";
     if (flock(fd, LOCK_EX | LOCK_NB)) {
         ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
@@ -118,10 +109,7 @@ int cli_installation_announce_page(struct cli_installation *installation, const 
                                    struct cv_error *error)
 {
     cv_auto_fd int fd = -1;
-    int result = open_lock(installation, "page", &fd, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(open_lock(installation, "page", &fd, error));
     size_t length = strlen(address);
     if (flock(fd, LOCK_EX) || ftruncate(fd, 0) ||
         pwrite(fd, address, length, 0) != (ssize_t)length) {
@@ -205,10 +193,7 @@ static int read_note(const char *path, char url[URL_MAX], struct cv_error *error
 static int write_note(const char *path, const char *url, struct cv_error *error)
 {
     cv_auto_free char *new_path = NULL;
-    int result = cv_format(&new_path, error, "%s.new", path);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&new_path, error, "%s.new", path));
     cv_auto_file FILE *file = fopen(new_path, "w");
     if (!file || fprintf(file, "%s\n", url) < 0 || fflush(file) || fsync(fileno(file)) ||
         rename(new_path, path)) {
@@ -237,12 +222,9 @@ int cli_installation_store(const struct cli_installation *installation, const ch
     cv_auto_free char *directory = NULL;
     cv_auto_free char *note = NULL;
     char noted[URL_MAX];
-    int result = cv_format(&directory, error, "%s/store", installation->directory);
-    result = result ? result : cv_format(&note, error, "%s/store.url", installation->directory);
-    result = result ? result : read_note(note, noted, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_format(&directory, error, "%s/store", installation->directory));
+    CV_TRY(cv_format(&note, error, "%s/store.url", installation->directory));
+    CV_TRY(read_note(note, noted, error));
     if (!wanted || strcmp(wanted, noted) == 0) {
         return cv_format(ret_url, error, "%s%s",
                          noted[0] ? "" : "dir:", noted[0] ? noted : directory);
@@ -256,6 +238,6 @@ int cli_installation_store(const struct cli_installation *installation, const ch
     if (strlen(wanted) >= URL_MAX - 1 || strchr(wanted, '\n')) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the store's URL is unusable");
     }
-    result = write_note(note, wanted, error);
-    return result ? result : cv_format(ret_url, error, "%s", wanted);
+    CV_TRY(write_note(note, wanted, error));
+    return cv_format(ret_url, error, "%s", wanted);
 }

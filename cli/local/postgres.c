@@ -159,10 +159,7 @@ int cli_postgres_locate(struct cli_postgres *postgres, const char *directory, ch
     if (snprintf(home, sizeof(home), "%s/postgres", directory) >= (int)sizeof(home)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the database is too long");
     }
-    int result = set_home(postgres, home, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(set_home(postgres, home, error));
     if (snprintf(postgres->passwords, sizeof(postgres->passwords), "%s/passwords", directory) >=
         (int)sizeof(postgres->passwords)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the passwords is too long");
@@ -172,19 +169,13 @@ int cli_postgres_locate(struct cli_postgres *postgres, const char *directory, ch
     (void)snprintf(id_path, sizeof(id_path), "%s/id", directory);
     if (access(postgres->data, F_OK) && access(id_path, F_OK) == 0) {
         char elsewhere[PATH_MAX];
-        result = system_home(directory, elsewhere, sizeof(elsewhere), error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(system_home(directory, elsewhere, sizeof(elsewhere), error));
         char data[PATH_MAX + 8];
         (void)snprintf(data, sizeof(data), "%s/data", elsewhere);
-        result = access(data, F_OK) ? 0 : set_home(postgres, elsewhere, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(access(data, F_OK) ? 0 : set_home(postgres, elsewhere, error));
     }
     if (stat(postgres->data, &status) == 0) {
-        result = adopt(postgres, &status, error);
+        int result = adopt(postgres, &status, error);
         if (result || postgres->user == 0 ||
             can_reach(postgres->data, postgres->user, postgres->group)) {
             return result;
@@ -239,13 +230,12 @@ static int make_passwords(const struct cli_postgres *postgres, struct cv_error *
     if ((mkdir(postgres->passwords, 0700) && errno != EEXIST) || chmod(postgres->passwords, 0700)) {
         return cv_fail_errno(error, errno, "make the directory %s", postgres->passwords);
     }
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < CV_COUNT(role_names); i++) {
+    for (size_t i = 0; i < CV_COUNT(role_names); i++) {
         char path[PATH_MAX + 32];
         password_path(postgres, (enum cli_role)i, path);
-        result = access(path, F_OK) ? make_password(postgres, (enum cli_role)i, error) : 0;
+        CV_TRY(access(path, F_OK) ? make_password(postgres, (enum cli_role)i, error) : 0);
     }
-    return result;
+    return 0;
 }
 
 static int read_password(const struct cli_postgres *postgres, enum cli_role role,
@@ -273,10 +263,7 @@ static int write_initial_password(const struct cli_postgres *postgres, const cha
                                   struct cv_error *error)
 {
     char password[2 * PASSWORD_BYTES + 1];
-    int result = read_password(postgres, CLI_ROLE_SUPERUSER, password, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_password(postgres, CLI_ROLE_SUPERUSER, password, error));
     (void)unlink(path);
     cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || dprintf(fd, "%s\n", password) < 0 ||
@@ -374,16 +361,10 @@ static int make_data(const struct cli_postgres *postgres, const char *programs,
     (void)snprintf(fresh, sizeof(fresh), "%s.new", postgres->data);
     const char *const remove_argv[] = {"/bin/rm", "-rf", "--", fresh, NULL};
     struct cli_process_params remove_params = params_for(postgres, remove_argv);
-    int result = cli_process_run(&remove_params, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_process_run(&remove_params, error));
     char password_file[PATH_MAX + 16];
     (void)snprintf(password_file, sizeof(password_file), "%s/password.new", postgres->home);
-    result = write_initial_password(postgres, password_file, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(write_initial_password(postgres, password_file, error));
     const char *const argv[] = {initdb,
                                 "-D",
                                 fresh,
@@ -399,7 +380,7 @@ static int make_data(const struct cli_postgres *postgres, const char *programs,
                                 "--no-instructions",
                                 NULL};
     struct cli_process_params params = params_for(postgres, argv);
-    result = cli_process_run(&params, error);
+    int result = cli_process_run(&params, error);
     (void)unlink(password_file);
     if (result == 0 && rename(fresh, postgres->data)) {
         result = cv_fail_errno(error, errno, "put the database in place");
@@ -487,8 +468,8 @@ static int write_settings(const struct cli_postgres *postgres, struct cv_error *
                    "no network.\n"
                    "local all all scram-sha-256\n"
                    "host all all all reject\n");
-    int result = write_file(postgres, "postgresql.conf", &text, error);
-    return result ? result : write_file(postgres, "pg_hba.conf", &access_rules, error);
+    CV_TRY(write_file(postgres, "postgresql.conf", &text, error));
+    return write_file(postgres, "pg_hba.conf", &access_rules, error);
 }
 
 /* ---- start and stop -------------------------------------------------------------------------- */
@@ -534,15 +515,15 @@ static int make_roles(const struct cli_postgres *postgres, struct cv_db *db, str
         " GRANT service_role TO cortana_owner, cortana_operator;"
         " GRANT cortana_gateway TO cortana_api;"
         " GRANT cortana_worker TO cortana_fleet; END $$";
-    int result = cv_db_script(db, roles, error);
-    for (size_t i = CLI_ROLE_OWNER; result == 0 && i < CV_COUNT(role_names); i++) {
+    CV_TRY(cv_db_script(db, roles, error));
+    for (size_t i = CLI_ROLE_OWNER; i < CV_COUNT(role_names); i++) {
         char password[2 * PASSWORD_BYTES + 1];
         char sql[256];
-        result = read_password(postgres, (enum cli_role)i, password, error);
+        CV_TRY(read_password(postgres, (enum cli_role)i, password, error));
         (void)snprintf(sql, sizeof(sql), "ALTER ROLE %s PASSWORD '%s'", role_names[i], password);
-        result = result ? result : cv_db_script(db, sql, error);
+        CV_TRY(cv_db_script(db, sql, error));
     }
-    return result;
+    return 0;
 }
 
 /* The database comes last: when it is there, the roles are. */
@@ -624,8 +605,8 @@ static void remove_foreign_pid(const struct cli_postgres *postgres)
 int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
                        struct cv_error *error)
 {
-    int result = refuse_old_cluster(postgres, error);
-    result = result ? result : make_passwords(postgres, error);
+    CV_TRY(refuse_old_cluster(postgres, error));
+    int result = make_passwords(postgres, error);
     if (result || is_running(postgres)) {
         return result ? result : wait_until_ready(postgres, cancel, error);
     }

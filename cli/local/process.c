@@ -142,10 +142,7 @@ int cli_process_run(const struct cli_process_params *params, struct cv_error *er
     struct cli_process_params own = *params;
     own.output = write_end;
     pid_t pid = 0;
-    int result = cli_process_start(&own, &pid, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_process_start(&own, &pid, error));
     close(cv_take_fd(&write_end));
     cv_auto(cv_buffer_deinit) struct cv_buffer output = CV_BUFFER_INIT;
     cv_buffer_text(&output, "");

@@ -53,8 +53,8 @@ static int open_remote(struct cli_session *session, const struct cli_session_par
             "the environment names a database but no store: set STORE_URL to s3://BUCKET or "
             "dir:PATH");
     }
-    int result = database ? cv_format(&session->database_url, error, "%s", database) : 0;
-    return result || !store ? result : cv_format(&session->store_url, error, "%s", store);
+    CV_TRY(database ? cv_format(&session->database_url, error, "%s", database) : 0);
+    return !store ? 0 : cv_format(&session->store_url, error, "%s", store);
 }
 
 /* The schema of a local installation is brought up to date by whoever comes first, as its owner. */
@@ -64,10 +64,10 @@ static int migrate_local(struct cli_session *session, struct cv_cancel *cancel,
     cv_auto_free char *url = NULL;
     cv_auto(cv_db_close) struct cv_db *db = NULL;
     struct cv_migration_status status;
-    int result = cli_postgres_url(&session->installation.postgres, CLI_ROLE_OWNER, &url, error);
+    CV_TRY(cli_postgres_url(&session->installation.postgres, CLI_ROLE_OWNER, &url, error));
     const struct cv_db_params params = {.conninfo = url, .cancel = cancel};
-    result = result ? result : cv_db_open(&params, &db, error);
-    return result ? result : cv_migrate(db, &status, error);
+    CV_TRY(cv_db_open(&params, &db, error));
+    return cv_migrate(db, &status, error);
 }
 
 static int check_schema(struct cli_session *session, struct cv_error *error)
@@ -82,12 +82,9 @@ static int open_all(struct cli_session *session, const struct cli_session_params
                     struct cv_error *error)
 {
     bool remote = !params->always_local && !params->data && cli_database_is_named();
-    int result = remote ? open_remote(session, params, error) : open_local(session, params, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(remote ? open_remote(session, params, error) : open_local(session, params, error));
     if (session->is_local && !params->unmigrated) {
-        result = migrate_local(session, params->cancel, error);
+        CV_TRY(migrate_local(session, params->cancel, error));
     }
     const struct cv_db_params db_params = {
         .conninfo = session->database_url,
@@ -95,17 +92,17 @@ static int open_all(struct cli_session *session, const struct cli_session_params
         .cancel = params->cancel,
         .patience_ms = params->patience_ms,
     };
-    result = result ? result : cv_db_open(&db_params, &session->db, error);
+    int result = cv_db_open(&db_params, &session->db, error);
     if (result) {
         return cv_fail_context(error, result, "open the database");
     }
     if (!session->is_local && !params->unmigrated) {
-        result = check_schema(session, error);
+        CV_TRY(check_schema(session, error));
     }
-    if (result == 0 && !params->without_store) {
-        result = cv_store_open(session->store_url, &session->store, error);
+    if (!params->without_store) {
+        CV_TRY(cv_store_open(session->store_url, &session->store, error));
     }
-    return result;
+    return 0;
 }
 
 int cli_session_open(struct cli_session *session, const struct cli_session_params *params,

@@ -86,11 +86,8 @@ int cli_tokens_prepare(const char *directory, char ret_owner[CLI_OWNER_SIZE],
     char owner[CLI_OWNER_SIZE + 1];
     (void)snprintf(path, sizeof(path), "%s/%s", directory, secret_name);
     if (access(path, F_OK)) {
-        int result = make_secret(text, error);
-        result = result ? result : write_line(path, text, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(make_secret(text, error));
+        CV_TRY(write_line(path, text, error));
     }
     (void)snprintf(path, sizeof(path), "%s/owner", directory);
     int result = read_line(path, owner, sizeof(owner), error);

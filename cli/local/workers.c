@@ -87,8 +87,8 @@ static int make_secret_setting(const struct cli_session *session, char **ret_set
                                struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    int result = cli_tokens_secret_path(session->installation.directory, &path, error);
-    return result ? result : cv_format(ret_setting, error, "CORTANA_JWT_SECRET_FILE=%s", path);
+    CV_TRY(cli_tokens_secret_path(session->installation.directory, &path, error));
+    return cv_format(ret_setting, error, "CORTANA_JWT_SECRET_FILE=%s", path);
 }
 
 /* What a worker finds in its environment besides the command's own. */
@@ -142,12 +142,9 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     char slots[16];
     cv_auto_fd int log = -1;
     cv_auto(environment_deinit) struct environment own = {0};
-    int result = cv_find_program(worker->name, program, sizeof(program), error);
-    result = result ? result : open_log(workers->session, worker->name, &log, error);
-    result = result ? result : fill_environment(&own, workers->session, worker, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_find_program(worker->name, program, sizeof(program), error));
+    CV_TRY(open_log(workers->session, worker->name, &log, error));
+    CV_TRY(fill_environment(&own, workers->session, worker, error));
     (void)snprintf(slots, sizeof(slots), "%d", worker->slots);
     const char *const environment[] = {
         "CORTANA_CONFIG=", /* a server's settings are not this installation's */
@@ -181,8 +178,8 @@ static int pipeline_embeds(struct cv_db *db, bool *ret_embeds, struct cv_error *
 int cli_workers_start(struct cli_workers *workers, const char *job_type, struct cv_error *error)
 {
     bool embeds = false;
-    int result = job_type ? 0 : pipeline_embeds(workers->session->db, &embeds, error);
-    for (size_t i = 0; result == 0 && i < CLI_WORKER_COUNT; i++) {
+    CV_TRY(job_type ? 0 : pipeline_embeds(workers->session->db, &embeds, error));
+    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
         bool is_wanted =
             job_type ? strcmp(job_type, worker->job_type) == 0
@@ -195,10 +192,10 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
             continue;
         }
         if (worker->pid == 0 && is_wanted) {
-            result = start_worker(workers, worker, error);
+            CV_TRY(start_worker(workers, worker, error));
         }
     }
-    return result;
+    return 0;
 }
 
 /* A port of loopback that nobody has: `wanted`, else any; 0: none. */
@@ -265,10 +262,7 @@ int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
                            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
                            workers->session->installation.directory, worker->name);
         }
-        int result = start_worker(workers, worker, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(start_worker(workers, worker, error));
     }
     return 0;
 }
