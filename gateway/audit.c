@@ -152,11 +152,11 @@ static int write_row(struct cv_db **db, const struct audit *audit, const char *r
                                         .cancel = audit->params.cancel,
                                         .connect_timeout_ms = CONNECT_MS,
                                         .statement_timeout_ms = STATEMENT_MS};
-    int result = *db ? 0 : cv_db_open(&params, db, error);
-    if (result == 0 && !cv_db_is_connected(*db)) {
-        result = cv_db_reconnect(*db, CONNECT_MS, error);
+    CV_TRY(*db ? 0 : cv_db_open(&params, db, error));
+    if (!cv_db_is_connected(*db)) {
+        CV_TRY(cv_db_reconnect(*db, CONNECT_MS, error));
     }
-    return result ? result : cv_db_run(*db, NULL, error, "SELECT api.record($1::jsonb)", row);
+    return cv_db_run(*db, NULL, error, "SELECT api.record($1::jsonb)", row);
 }
 
 static void *run_thread(void *opaque)

@@ -362,13 +362,10 @@ static int look(struct events *events, const struct position *position, int64_t 
     (void)snprintf(xid, sizeof(xid), "%" PRId64, position->xid);
     (void)snprintf(id, sizeof(id), "%" PRId64, position->id);
     (void)snprintf(since, sizeof(since), "%" PRId64, since_s);
-    int result = cv_db_run(events->db, &rows, error,
-                           "SELECT api.event_tail($1::bigint, $2::bigint, $3::bigint, $4::jsonb)"
-                           " AS look",
-                           xid, id, since, topics);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_db_run(events->db, &rows, error,
+                     "SELECT api.event_tail($1::bigint, $2::bigint, $3::bigint, $4::jsonb)"
+                     " AS look",
+                     xid, id, since, topics));
     *ret_look = json_loads(cv_db_text(rows, 0, "look"), 0, NULL);
     return *ret_look ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for events");
 }
@@ -420,10 +417,7 @@ static int greet(struct events *events, struct cv_error *error)
             return 0;
         }
         int64_t since = cv_wall_ms() / 1000 - REPLAY_S;
-        int result = look(events, &position, since, topics, &found, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(look(events, &position, since, topics, &found, error));
         struct position end = end_of(found);
         bool is_full = json_is_true(json_object_get(found, "is_full"));
         size_t i;

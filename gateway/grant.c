@@ -52,10 +52,7 @@ int grant_keys_new(const char *secrets, struct grant_keys **ret_keys, struct cv_
     }
     while (secrets && *secrets) {
         size_t length = strcspn(secrets, "\r\n");
-        int result = length > 0 ? add_secret(keys, secrets, length, error) : 0;
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(length > 0 ? add_secret(keys, secrets, length, error) : 0);
         secrets += length + strspn(secrets + length, "\r\n");
     }
     if (keys->count == 0) {

@@ -63,10 +63,7 @@ static int read_set(const struct key_source *source, struct cv_http_client *clie
                                             .allowed = &source->allowed,
                                             .allow_setting = allow_setting,
                                             .cancel = source->cancel};
-    int result = cv_http_get(client, &request, &answer, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_http_get(client, &request, &answer, error));
     if (answer.status != 200 || answer.is_cut || !answer.body.data) {
         return cv_fail(error, CV_ERROR_CONNECTION, "it was answered %ld%s", answer.status,
                        answer.is_cut ? ", and is longer than 256 KiB" : "");
@@ -205,11 +202,8 @@ int key_source_open(const struct key_source_params *params, struct key_source **
     if (!keep_params(source, params)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
     }
-    int result = source->url ? check_url(source, params->allowed, error) : 0;
-    result = result ? result : token_keys_new(&source->tokens, &source->keys, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(source->url ? check_url(source, params->allowed, error) : 0);
+    CV_TRY(token_keys_new(&source->tokens, &source->keys, error));
     int failure = source->url ? pthread_create(&source->thread, NULL, run_thread, source) : 0;
     if (failure) {
         return cv_fail_errno(error, failure, "cannot start the thread that reads keys");

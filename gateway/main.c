@@ -114,11 +114,8 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
     const char *role = cv_env("CORTANA_DEFAULT_ROLE", "editor");
     cv_auto_free char *secret_text = NULL;
     cv_auto_free char *key_set = NULL;
-    int result = secret_file && !secret ? read_file(secret_file, &secret_text, error) : 0;
-    result = result || !key_set_file ? result : read_file(key_set_file, &key_set, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(secret_file && !secret ? read_file(secret_file, &secret_text, error) : 0);
+    CV_TRY(key_set_file ? read_file(key_set_file, &key_set, error) : 0);
     if (strcmp(role, "viewer") != 0 && strcmp(role, "editor") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_DEFAULT_ROLE is %s, and is to be viewer or editor", role);
@@ -162,8 +159,8 @@ static int load_grant_keys(struct gateway *gateway, struct cv_error *error)
 {
     const char *path = cv_env("CORTANA_GRANT_SECRET_FILE", NULL);
     cv_auto_free char *secrets = NULL;
-    int result = path ? read_file(path, &secrets, error) : 0;
-    return result ? result : grant_keys_new(secrets, &gateway->media.grants, error);
+    CV_TRY(path ? read_file(path, &secrets, error) : 0);
+    return grant_keys_new(secrets, &gateway->media.grants, error);
 }
 
 static bool is_loopback(const char *address)
@@ -222,29 +219,24 @@ static int start_server(struct gateway *gateway, const struct options *options,
                    (long long)options->max_clients, (long long)needed, (long long)files.rlim_cur);
         }
     }
-    int result = start_page(gateway, error);
-    result = result ? result : server_start(&params, &gateway->server, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(start_page(gateway, error));
+    CV_TRY(server_start(&params, &gateway->server, error));
     const struct pool_params pool = {(int)options->connections, options->hides_payloads,
                                      gateway->abort, server_take_key, server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_take_work};
     const struct events_params events = {gateway->abort, (int)options->streams};
     const struct audit_params audit = {gateway->abort, gateway->admission.limits, params.metrics};
-    result = store_pool_start(&store_pool, &gateway->store_pool, error);
-    result = result ? result : pool_start(&pool, &gateway->pool, error);
-    result = result ? result : events_start(&events, &gateway->events, error);
-    result = result ? result : audit_start(&audit, &gateway->audit, error);
-    if (result == 0) {
-        server_use_store_pool(gateway->server, gateway->store_pool);
-        server_use_audit(gateway->server, gateway->audit);
-        server_use_events(gateway->server, gateway->events);
-        server_use_pool(gateway->server, gateway->pool);
-        cv_log(CV_LOG_INFO, "%s %s: the API at port %d", program, CV_VERSION,
-               server_port(gateway->server));
-    }
-    return result;
+    CV_TRY(store_pool_start(&store_pool, &gateway->store_pool, error));
+    CV_TRY(pool_start(&pool, &gateway->pool, error));
+    CV_TRY(events_start(&events, &gateway->events, error));
+    CV_TRY(audit_start(&audit, &gateway->audit, error));
+    server_use_store_pool(gateway->server, gateway->store_pool);
+    server_use_audit(gateway->server, gateway->audit);
+    server_use_events(gateway->server, gateway->events);
+    server_use_pool(gateway->server, gateway->pool);
+    cv_log(CV_LOG_INFO, "%s %s: the API at port %d", program, CV_VERSION,
+           server_port(gateway->server));
+    return 0;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------- */

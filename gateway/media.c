@@ -150,17 +150,14 @@ static int redirect(struct cv_store *store, struct exchange *exchange, const cha
                     struct cv_error *error)
 {
     cv_auto_free char *url = NULL;
-    int result = cv_store_presign(store, key, "GET", REDIRECT_SECONDS, &url, error);
-    if (result == 0) {
-        exchange->answer.status = 307;
-        exchange->answer.etag[0] = '\0';
-        /* The URL is good for twice as long as anybody keeps it. */
-        exchange->answer.cache_control = "private, max-age=1800";
-        result = set_header(&exchange->answer, "Location", url)
-                     ? 0
-                     : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a redirect");
-    }
-    return result;
+    CV_TRY(cv_store_presign(store, key, "GET", REDIRECT_SECONDS, &url, error));
+    exchange->answer.status = 307;
+    exchange->answer.etag[0] = '\0';
+    /* The URL is good for twice as long as anybody keeps it. */
+    exchange->answer.cache_control = "private, max-age=1800";
+    return set_header(&exchange->answer, "Location", url)
+               ? 0
+               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a redirect");
 }
 
 /* The bytes themselves, in memory. */
@@ -169,10 +166,7 @@ static int read_text(struct cv_store *store, struct exchange *exchange, const ch
 {
     void *data = NULL;
     size_t size = 0;
-    int result = cv_store_get(store, key, TEXT_MAX_BYTES, &data, &size, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_store_get(store, key, TEXT_MAX_BYTES, &data, &size, error));
     choose_range(exchange, date, (int64_t)size);
     struct answer *answer = &exchange->answer;
     if (answer->is_problem) {
@@ -193,10 +187,7 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
     struct answer *answer = &exchange->answer;
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     char date[40];
-    int result = cv_store_reader_open(store, key, &reader, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_store_reader_open(store, key, &reader, error));
     const struct cv_object_info *info = cv_store_reader_info(reader);
     int fd = cv_store_reader_fd(reader);
     bool is_passed = fd < 0 && !refers_to_others(key);
@@ -268,31 +259,26 @@ static int serve_piece(struct cv_store *store, struct exchange *exchange, const 
 {
     struct answer *answer = &exchange->answer;
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_store_reader_open(store, key, &reader, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_store_reader_open(store, key, &reader, error));
     const struct cv_object_info *info = cv_store_reader_info(reader);
     int fd = cv_store_reader_fd(reader);
     if (offset < 0 || bytes <= 0 || bytes > PICTURE_MAX_BYTES || offset + bytes > info->size) {
         return CV_STORE_NOT_FOUND; /* the object is another by now */
     }
     if (fd < 0) {
-        result = read_piece(store, answer, key, offset, (size_t)bytes, error);
+        CV_TRY(read_piece(store, answer, key, offset, (size_t)bytes, error));
     } else {
         answer->fd = dup(fd);
         answer->has_fd = answer->fd >= 0;
         answer->offset = offset;
-        result = answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key);
+        CV_TRY(answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key));
     }
-    if (result == 0) {
-        (void)snprintf(answer->etag, sizeof(answer->etag), "\"%.60s-%lld\"", info->etag,
-                       (long long)offset);
-        answer->length = (size_t)bytes;
-        answer->content_type = "image/png";
-        answer->cache_control = "private, max-age=86400";
-    }
-    return result;
+    (void)snprintf(answer->etag, sizeof(answer->etag), "\"%.60s-%lld\"", info->etag,
+                   (long long)offset);
+    answer->length = (size_t)bytes;
+    answer->content_type = "image/png";
+    answer->cache_control = "private, max-age=86400";
+    return 0;
 }
 
 void media_answer_object(struct cv_store *store, struct exchange *exchange)
@@ -411,10 +397,7 @@ static int write_base(const struct exchange *exchange, const json_t *wanted, jso
                           .until_s = grant_end(cv_wall_ms() / 1000)};
     const char *id = json_string_value(json_object_get(wanted, "id"));
     (void)snprintf(grant.id, sizeof(grant.id), "%s", id ? id : "");
-    int result = grant_write(exchange->media->grants, &grant, text, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(grant_write(exchange->media->grants, &grant, text, error));
     (void)snprintf(url, sizeof(url), "%s%s/", base, text);
     const char *path = json_string_value(json_object_get(object, "path"));
     bool good =

@@ -37,12 +37,10 @@ struct pool {
 static int redact(char **body, struct cv_error *error)
 {
     char *redacted = NULL;
-    int result = cv_redacted_text(*body, &redacted, error);
-    if (result == 0) {
-        free(*body);
-        *body = redacted;
-    }
-    return result;
+    CV_TRY(cv_redacted_text(*body, &redacted, error));
+    free(*body);
+    *body = redacted;
+    return 0;
 }
 
 static int take_answer(const struct exchange *exchange, const struct cv_db_result *rows,
@@ -144,13 +142,13 @@ static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchang
                        struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error,
-                           "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",
-                           exchange->principal.key_digest, exchange->address);
-    if (result == 0 && !pool->params.on_key(exchange, cv_db_text(rows, 0, "claims"))) {
-        result = REFUSED;
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",
+                     exchange->principal.key_digest, exchange->address));
+    if (!pool->params.on_key(exchange, cv_db_text(rows, 0, "claims"))) {
+        CV_TRY(REFUSED);
     }
-    return result;
+    return 0;
 }
 
 static void refuse_other(struct exchange *exchange)
@@ -237,9 +235,9 @@ static int run_read(const struct pool *pool, struct cv_db *db, struct exchange *
     char limit[32];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     (void)snprintf(limit, sizeof(limit), "%lld", (long long)exchange->operation->time_limit_ms);
-    int result = cv_db_query_after(db, SETTINGS_OF(pool, exchange, limit),
-                                   CV_DB_STATEMENT(exchange->operation->sql, values), &rows, error);
-    return result ? result : take_answer(exchange, rows, answer, error);
+    CV_TRY(cv_db_query_after(db, SETTINGS_OF(pool, exchange, limit),
+                             CV_DB_STATEMENT(exchange->operation->sql, values), &rows, error));
+    return take_answer(exchange, rows, answer, error);
 }
 
 /* 0: `answer` is the exchange's; REFUSED: it has one. */

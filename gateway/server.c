@@ -845,10 +845,7 @@ int server_start(const struct server_params *params, struct server **ret_server,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the server");
     }
     server->params = *params;
-    int result = cv_probe_bind(params->address, &fd, &server->port, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_probe_bind(params->address, &fd, &server->port, error));
     int failure = pthread_mutex_init(&server->mutex, NULL);
     if (failure) {
         return cv_fail_errno(error, failure, "cannot make a lock");

@@ -232,11 +232,8 @@ int token_keys_new(const struct token_params *params, struct token_keys **ret_ke
     if (!keys->audience || !keys->default_role || (params->issuer && !keys->issuer)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
     }
-    int result = params->secret ? add_secret(keys, params->secret, error) : 0;
-    result = result || !params->key_set ? result : add_key_set(keys, params->key_set, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(params->secret ? add_secret(keys, params->secret, error) : 0);
+    CV_TRY(params->key_set ? add_key_set(keys, params->key_set, error) : 0);
     if (keys->count == 0 && !params->may_be_empty) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "nothing to check tokens with: set CORTANA_JWT_SECRET, CORTANA_JWKS_FILE or "

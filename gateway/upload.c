@@ -72,8 +72,8 @@ static int read_offset(struct cv_store *store, const struct upload *upload, int6
 {
     cv_auto_free char *spool = NULL;
     struct cv_object_info info = {0};
-    int result = upload_spool_key(upload->id, &spool, error);
-    result = result ? result : cv_store_head(store, spool, &info, error);
+    CV_TRY(upload_spool_key(upload->id, &spool, error));
+    int result = cv_store_head(store, spool, &info, error);
     if (result == CV_STORE_NOT_FOUND) {
         result = cv_store_head(store, upload->key, &info, error);
     }
@@ -86,12 +86,9 @@ static int show(struct cv_store *store, struct exchange *exchange, const struct 
 {
     int64_t offset = upload->size;
     bool is_bucket = !upload_directory(store);
-    int result = is_bucket             ? upload_show_parts(store, upload, &offset, error)
-                 : upload->is_complete ? 0
-                                       : read_offset(store, upload, &offset, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(is_bucket             ? upload_show_parts(store, upload, &offset, error)
+           : upload->is_complete ? 0
+                                 : read_offset(store, upload, &offset, error));
     upload_set_tus_headers(&exchange->answer, offset, upload->size);
     if (exchange->is_last_part) {
         upload_answer_empty(&exchange->answer);
