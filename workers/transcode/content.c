@@ -69,11 +69,8 @@ static int look(struct cv_decoder *decoder, double flat[PICTURES], double mild[P
     for (int i = 0; i < PICTURES; i++) {
         int64_t time_us = duration_us * (2 * i + 1) / (2 * PICTURES);
         struct cv_video_frame frame;
-        int result = cv_decoder_seek(decoder, time_us, error);
-        result = result ? result : cv_decoder_next(decoder, &frame, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_decoder_seek(decoder, time_us, error));
+        CV_TRY(cv_decoder_next(decoder, &frame, error));
         if (llabs(frame.pts_us - time_us) > FAR_US || !measure(frame.picture, &flat[i], &mild[i])) {
             return CV_DECODER_END;
         }

@@ -149,11 +149,8 @@ static int put_rest(const struct transcode_publisher *publisher, struct cv_error
         if (noted->is_on_its_way) {
             continue;
         }
-        int result = cv_stage_put_file(publisher->context, noted->key, noted->path,
-                                       noted->content_type, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_stage_put_file(publisher->context, noted->key, noted->path, noted->content_type,
+                                 error));
     }
     return 0;
 }
@@ -176,10 +173,9 @@ int transcode_publisher_get(struct transcode_publisher *publisher, enum cv_ladde
 {
     enum { OBJECT_MAX = 64 << 20 }; /* a day in one chunk has 20 MB of lines */
     cv_auto_free char *key = NULL;
-    int result = cv_format(&key, error, "%s%s", publisher->prefixes[part], name);
-    result = result ? result
-                    : cv_store_get(cv_stage_store(publisher->context), key, OBJECT_MAX, ret_data,
-                                   ret_size, error);
+    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
+    int result = cv_store_get(cv_stage_store(publisher->context), key, OBJECT_MAX, ret_data,
+                              ret_size, error);
     return result == CV_STORE_NOT_FOUND ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
                                                   "object %s does not exist in the store", key)
                                         : result;
@@ -242,8 +238,8 @@ static int delete_playlists(const struct transcode_publisher *publisher, struct 
     const char *prefix = publisher->prefixes[CV_LADDER_STREAM];
     cv_auto_free char *index = NULL;
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-    int result = cv_format(&index, error, "%s%s", prefix, index_name);
-    result = result ? result : cv_store_delete(store, index, error);
+    CV_TRY(cv_format(&index, error, "%s%s", prefix, index_name));
+    int result = cv_store_delete(store, index, error);
     result = result < 0 ? result : cv_store_list(store, prefix, NULL, LIST_PAGE, &list, error);
     for (size_t i = 0; result >= 0 && i < list.count; i++) {
         const char *key = list.entries[i].key;

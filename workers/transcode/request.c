@@ -25,11 +25,8 @@ static int read_environment(struct transcode_request *request, struct cv_error *
         char *end = NULL;
         long long value = strtoll(text, &end, 10);
         bool ends = *end == ',' || *end == '\0';
-        int result = add(request, end > text && ends ? value : 0, CV_ERROR_CONFIGURATION,
-                         short_sides_variable, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(add(request, end > text && ends ? value : 0, CV_ERROR_CONFIGURATION,
+                   short_sides_variable, error));
         text = *end == ',' ? end + 1 : end;
     }
     return 0;
@@ -49,11 +46,8 @@ static int read_short_sides(const json_t *payload, struct transcode_request *req
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *value = json_array_get(list, i);
-        int result = add(request, json_is_integer(value) ? json_integer_value(value) : 0,
-                         CV_ERROR_INVALID_PAYLOAD, "payload: \"renditions\"", error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(add(request, json_is_integer(value) ? json_integer_value(value) : 0,
+                   CV_ERROR_INVALID_PAYLOAD, "payload: \"renditions\"", error));
     }
     return 0;
 }

@@ -29,11 +29,8 @@ int transcode_result(const struct transcode_report *report, const char *video_id
 {
     cv_auto_free char *playlist = NULL;
     cv_auto_free char *poster = NULL;
-    int result = transcode_playlist_key(video_id, &playlist, error);
-    result = result ? result : transcode_poster_key(video_id, &poster, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(transcode_playlist_key(video_id, &playlist, error));
+    CV_TRY(transcode_poster_key(video_id, &poster, error));
     const struct cv_media_info *info = &report->info;
     const struct cv_ladder_summary *summary = &report->summary;
     char resolution[32];

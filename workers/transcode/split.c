@@ -56,10 +56,7 @@ static int read_chunks(const json_t *payload, struct transcode_request *request,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for chunks");
     }
     for (size_t i = 0; i < count; i++) {
-        int result = read_chunk(json_array_get(list, i), &request->chunks[i], error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(read_chunk(json_array_get(list, i), &request->chunks[i], error));
     }
     request->chunk_count = count;
     return 0;
@@ -173,17 +170,12 @@ int transcode_run_plan(struct cv_stage_context *context, const struct transcode_
 {
     cv_auto(transcode_input_close) struct transcode_input input = {0};
     const struct cv_decoder_params params = {.threads = 1, .cancel = cv_stage_cancel(context)};
-    int result = transcode_input_open(context, request, &params, &input, error);
+    CV_TRY(transcode_input_open(context, request, &params, &input, error));
     int64_t planned_us = 0;
-    result = result ? result
-                    : find_planned(input.decoder, input.source.size, request->split_us, &planned_us,
-                                   error);
+    CV_TRY(find_planned(input.decoder, input.source.size, request->split_us, &planned_us, error));
     bool is_screen = false;
-    if (result == 0 && request->short_side_count == 0) {
-        result = transcode_look(&input.source, cv_stage_cancel(context), &is_screen, error);
-    }
-    if (result != 0) {
-        return result;
+    if (request->short_side_count == 0) {
+        CV_TRY(transcode_look(&input.source, cv_stage_cancel(context), &is_screen, error));
     }
     const struct cv_media_info *info = cv_decoder_info(input.decoder);
     const struct transcode_work work = {.context = context, .request = request};
@@ -326,10 +318,7 @@ static int get_note(struct transcode_publisher *publisher, int number, json_t **
     cv_auto_free void *data = NULL;
     size_t size = 0;
     chunk_name(number, name);
-    int result = transcode_publisher_get(publisher, CV_LADDER_STREAM, name, &data, &size, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(transcode_publisher_get(publisher, CV_LADDER_STREAM, name, &data, &size, error));
     *ret_note = json_loadb(data, size, 0, NULL);
     return json_is_object(*ret_note)
                ? 0
@@ -368,10 +357,7 @@ static int join_chunk(struct transcode_publisher *publisher, struct cv_ladder *l
                       struct transcode_meter *all, int64_t *damaged, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *note = NULL;
-    int result = get_note(publisher, number, &note, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(get_note(publisher, number, &note, error));
     const char *text = NULL;
     json_int_t frames, first_us, last_us, shortest_us, longest_us, own_damaged;
     if (json_unpack(note, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "ladder", &text, "frames", &frames,
@@ -391,10 +377,9 @@ static int put_poster(struct transcode_publisher *publisher, int chunk, struct c
     cv_auto_free void *data = NULL;
     size_t size = 0;
     (void)snprintf(name, sizeof(name), "chunk_%05d.webp", chunk);
-    int result = transcode_publisher_get(publisher, CV_LADDER_THUMBS, name, &data, &size, error);
-    return result ? result
-                  : transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.webp", data, size,
-                                            "image/webp", error);
+    CV_TRY(transcode_publisher_get(publisher, CV_LADDER_THUMBS, name, &data, &size, error));
+    return transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.webp", data, size,
+                                   "image/webp", error);
 }
 
 int transcode_run_join(const struct transcode_work *work, struct transcode_report *report,
@@ -409,10 +394,7 @@ int transcode_run_join(const struct transcode_work *work, struct transcode_repor
         .sound_alone = true,
     };
     cv_auto(transcode_input_close) struct transcode_input input = {0};
-    int result = transcode_input_open(work->context, request, &params, &input, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(transcode_input_open(work->context, request, &params, &input, error));
     struct cv_ladder_params ladder_params = transcode_ladder_params(work, &input);
     ladder_params.threads = 1;
     ladder_params.joins = true;
@@ -421,7 +403,7 @@ int transcode_run_join(const struct transcode_work *work, struct transcode_repor
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     struct transcode_meter meter = {0}, none = {0};
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};
-    result = cv_ladder_new(&ladder_params, &ladder, error);
+    int result = cv_ladder_new(&ladder_params, &ladder, error);
     for (size_t i = 0; result == 0 && i < request->chunk_count; i++) {
         result = settle_copy(work, (int)i, copies, report, error);
         result = result ? result

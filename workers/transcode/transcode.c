@@ -111,12 +111,9 @@ int transcode_input_open(struct cv_stage_context *context, const struct transcod
                          const struct cv_decoder_params *params, struct transcode_input *input,
                          struct cv_error *error)
 {
-    int result = cv_stage_open_input(context, request->original, &input->reader, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_stage_open_input(context, request->original, &input->reader, error));
     input->source = cv_store_reader_source(input->reader);
-    result = cv_decoder_open(&input->source, params, &input->decoder, error);
+    int result = cv_decoder_open(&input->source, params, &input->decoder, error);
     return result ? cv_fail_context(error, result, "%s", request->original) : 0;
 }
 
@@ -247,16 +244,13 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
         return transcode_run_plan(context, request, ret_result, error);
     }
     cv_auto_free char *directory = NULL;
-    int result = cv_format(&directory, error, "%s/hls", cv_stage_scratch(context));
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_format(&directory, error, "%s/hls", cv_stage_scratch(context)));
     if (mkdir(directory, 0700) != 0) {
         return cv_fail_errno(error, errno, "cannot create %s", directory);
     }
     cv_auto(transcode_publisher_free) struct transcode_publisher *publisher = NULL;
     struct transcode_report report = {0};
-    result = transcode_publisher_new(context, request->video_id, &publisher, error);
+    int result = transcode_publisher_new(context, request->video_id, &publisher, error);
     struct transcode_work work = {context, request, directory, publisher};
     result = result ? result : run_part(&work, &report, ret_result, error);
     if (result == CV_LADDER_UNSUITABLE) {

@@ -88,12 +88,9 @@ int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text, struct cv_
 {
     char poster[CV_LADDER_NAME_SIZE + 8];
     (void)snprintf(poster, sizeof(poster), "chunk_%05d.webp", ladder->chunk.number);
-    int result = cv_ladder_end_chunk(ladder, error);
-    result = result ? result : cv_ladder_write_poster(ladder, poster, error);
-    result = result ? result : cv_ladder_tell(ladder, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_ladder_end_chunk(ladder, error));
+    CV_TRY(cv_ladder_write_poster(ladder, poster, error));
+    CV_TRY(cv_ladder_tell(ladder, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_buffer_printf(&text, "chunk %d\nend %" PRId64 "\nposter %.9f\nsheets %d %d\n",
                      ladder->chunk.number, ladder->video_end_us, ladder->poster.best_score,
@@ -153,8 +150,8 @@ static int join_segment(struct cv_ladder *ladder, size_t rendition, size_t befor
         return fail_text(ladder, "a segment lies in an object of others", error);
     }
     segment.offset = is_new ? 0 : last->offset + last->bytes;
-    int result = is_new ? tell_object(ladder, rendition, segment.object, error) : 0;
-    return result ? result : cv_segment_list_add(list, &segment, error);
+    CV_TRY(is_new ? tell_object(ladder, rendition, segment.object, error) : 0);
+    return cv_segment_list_add(list, &segment, error);
 }
 
 static int join_key(struct cv_ladder *ladder, size_t rendition, size_t before, const char *line,
@@ -192,8 +189,8 @@ static int join_head(struct cv_ladder *ladder, size_t rendition, const char *lin
         return 0;
     }
     cv_auto_free char *file = NULL;
-    int result = cv_format(&file, error, "init_%s.mp4", name);
-    return result ? result : tell_one(ladder, CV_LADDER_STREAM, file, error);
+    CV_TRY(cv_format(&file, error, "init_%s.mp4", name));
+    return tell_one(ladder, CV_LADDER_STREAM, file, error);
 }
 
 /* The lines of all renditions; *line is left at the first one behind them. */
@@ -222,13 +219,12 @@ static int join_renditions(struct cv_ladder *ladder, char **line, char **rest,
 
 static int join_sheets(struct cv_ladder *ladder, int count, struct cv_error *error)
 {
-    int result = 0;
-    for (int i = 0; result == 0 && i < count; i++) {
+    for (int i = 0; i < count; i++) {
         char name[CV_SPRITES_NAME_SIZE];
         cv_sprites_sheet_name(ladder->joined_chunks, i, name);
-        result = tell_one(ladder, CV_LADDER_THUMBS, name, error);
+        CV_TRY(tell_one(ladder, CV_LADDER_THUMBS, name, error));
     }
-    return result;
+    return 0;
 }
 
 int cv_ladder_join(struct cv_ladder *ladder, const char *text, struct cv_error *error)

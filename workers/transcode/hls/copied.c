@@ -105,9 +105,9 @@ static int show_small(struct cv_ladder *ladder, int64_t time_us, struct cv_error
     if (time_us >= ladder->chunk.until_us) {
         return 0;
     }
-    int result = cv_sprites_show(ladder->sprites, ladder->last, time_us, error);
-    return result || time_us < ladder->chunk.from_us
-               ? result
+    CV_TRY(cv_sprites_show(ladder->sprites, ladder->last, time_us, error));
+    return time_us < ladder->chunk.from_us
+               ? 0
                : cv_poster_offer(&ladder->poster, ladder->last, time_us, error);
 }
 
@@ -130,10 +130,7 @@ int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks, struct cv_err
 
 int cv_ladder_end_copied(struct cv_ladder *ladder, int64_t end, struct cv_error *error)
 {
-    int result = cv_copy_finish(ladder->copy, end, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_copy_finish(ladder->copy, end, error));
     int64_t end_us = av_rescale(end, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
     return cv_copy_refusal(ladder->copy) ? CV_LADDER_UNSUITABLE
                                          : cv_sprites_finish(ladder->sprites, end_us, error);

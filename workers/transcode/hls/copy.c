@@ -120,7 +120,7 @@ static int open_segments(struct cv_copy *copy, const struct cv_copy_params *para
     codec->color_trc = params->codec->color_trc;
     codec->sample_aspect_ratio = (AVRational){1, 1};
     codec->time_base = (AVRational){1, CV_PLAYLIST_CLOCK};
-    int result = cv_coded_describe(&copy->coded, codec, error);
+    CV_TRY(cv_coded_describe(&copy->coded, codec, error));
     struct cv_segments_params segments = {
         .name = params->name,
         .format = CV_SEGMENT_MP4,
@@ -129,7 +129,7 @@ static int open_segments(struct cv_copy *copy, const struct cv_copy_params *para
         .reordered = true,
         .goes_on = params->from > 0,
     };
-    return result ? result : cv_segments_new(&segments, &copy->segments, error);
+    return cv_segments_new(&segments, &copy->segments, error);
 }
 
 int cv_copy_new(const struct cv_copy_params *params, struct cv_copy **ret_copy,
@@ -143,10 +143,7 @@ int cv_copy_new(const struct cv_copy_params *params, struct cv_copy **ret_copy,
     copy->from = params->from;
     copy->until = params->until;
     copy->end = INT64_MIN;
-    int result = open_segments(copy, params, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(open_segments(copy, params, error));
     *ret_copy = cv_take(copy);
     return 0;
 }
@@ -262,8 +259,7 @@ static bool is_too_dense(const struct cv_copy *copy)
  */
 static int write_group(struct cv_copy *copy, const int64_t *sorted, struct cv_error *error)
 {
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < copy->count; i++) {
+    for (size_t i = 0; i < copy->count; i++) {
         AVPacket *packet = copy->group[i].packet;
         packet->pts = copy->group[i].ticks;
         packet->dts = sorted[i];
@@ -271,10 +267,10 @@ static int write_group(struct cv_copy *copy, const int64_t *sorted, struct cv_er
         packet->flags = i == 0 ? AV_PKT_FLAG_KEY : 0;
         av_packet_free_side_data(packet);
         copy->frames++;
-        result = cv_coded_repack(&copy->coded, packet, error);
-        result = result ? result : cv_segments_write(copy->segments, packet, error);
+        CV_TRY(cv_coded_repack(&copy->coded, packet, error));
+        CV_TRY(cv_segments_write(copy->segments, packet, error));
     }
-    return result;
+    return 0;
 }
 
 static int end_group(struct cv_copy *copy, int64_t end, struct cv_error *error)
@@ -354,10 +350,7 @@ static int end_stretch(struct cv_copy *copy, int64_t ticks, struct cv_error *err
 static int take_packet(struct cv_copy *copy, const AVPacket *packet, bool is_key, int64_t ticks,
                        struct cv_error *error)
 {
-    int result = is_key ? end_group(copy, ticks, error) : 0;
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(is_key ? end_group(copy, ticks, error) : 0);
     if (copy->count == copy->capacity) {
         size_t capacity = copy->capacity ? 2 * copy->capacity : 256;
         struct picture *more = reallocarray(copy->group, capacity, sizeof(*more));

@@ -77,12 +77,9 @@ static int append(struct cv_files *files, const struct file *file, struct cv_err
 
 static int add(struct cv_files *files, struct file file, const char *name, struct cv_error *error)
 {
-    int result = cv_format(&file.name, error, "%s", name);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_format(&file.name, error, "%s", name));
     (void)pthread_mutex_lock(&files->lock);
-    result = append(files, &file, error);
+    int result = append(files, &file, error);
     (void)pthread_mutex_unlock(&files->lock);
     return result;
 }
@@ -97,10 +94,7 @@ static int write_file(const struct cv_files *files, const char *name, const void
                       struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    int result = cv_format(&path, error, "%s/%s", files->directory, name);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_format(&path, error, "%s/%s", files->directory, name));
     cv_auto_file FILE *file = fopen(path, "wbe");
     if (!file || fwrite(data, 1, size, file) < size || fflush(file) != 0) {
         return cv_fail_errno(error, errno, "cannot write %s", path);
@@ -111,16 +105,16 @@ static int write_file(const struct cv_files *files, const char *name, const void
 int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
                    const char *content_type, const void *data, size_t size, struct cv_error *error)
 {
-    int result = write_file(files, name, data, size, error);
-    return result ? result : cv_files_add(files, part, name, content_type, error);
+    CV_TRY(write_file(files, name, data, size, error));
+    return cv_files_add(files, part, name, content_type, error);
 }
 
 int cv_files_write_provisional(struct cv_files *files, const char *name, const char *content_type,
                                const void *data, size_t size, struct cv_error *error)
 {
     struct file file = {CV_LADDER_STREAM, NULL, content_type, true};
-    int result = write_file(files, name, data, size, error);
-    return result ? result : add(files, file, name, error);
+    CV_TRY(write_file(files, name, data, size, error));
+    return add(files, file, name, error);
 }
 
 int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,

@@ -64,11 +64,10 @@ static int open_track(struct cv_ladder *ladder, int number, struct cv_error *err
 
 static int open_sounds(struct cv_ladder *ladder, struct cv_error *error)
 {
-    int result = 0;
-    for (int i = 0; result == 0 && i < ladder->source->track_count; i++) {
-        result = open_track(ladder, i, error);
+    for (int i = 0; i < ladder->source->track_count; i++) {
+        CV_TRY(open_track(ladder, i, error));
     }
-    return result;
+    return 0;
 }
 
 static void close_sounds(struct cv_ladder *ladder)
@@ -104,22 +103,21 @@ int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound, stru
     if (ladder->joins && sound->pts_us > ladder->video_end_us + BEYOND_PICTURES_US) {
         believed.pts_us = AV_NOPTS_VALUE;
     }
-    int result = cv_sound_encoder_write(track->encoder, &believed, error);
-    result = result ? result : collect(track, error);
-    return result ? result : cv_ladder_tell(ladder, error);
+    CV_TRY(cv_sound_encoder_write(track->encoder, &believed, error));
+    CV_TRY(collect(track, error));
+    return cv_ladder_tell(ladder, error);
 }
 
 static int end_sounds(struct cv_ladder *ladder, int64_t end_us, struct cv_error *error)
 {
     int64_t end = av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
-    int result = 0;
-    for (int i = 0; result == 0 && i < ladder->sound_count; i++) {
+    for (int i = 0; i < ladder->sound_count; i++) {
         struct cv_ladder_track *track = &ladder->sounds[i];
-        result = cv_sound_encoder_finish(track->encoder, end_us, error);
-        result = result ? result : collect(track, error);
-        result = result ? result : cv_segments_finish(track->segments, end, error);
+        CV_TRY(cv_sound_encoder_finish(track->encoder, end_us, error));
+        CV_TRY(collect(track, error));
+        CV_TRY(cv_segments_finish(track->segments, end, error));
     }
-    return result;
+    return 0;
 }
 
 /* ---- files that are told of ------------------------------------------------------------------ */
@@ -158,9 +156,9 @@ static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *l
 {
     cv_auto_free char *file = NULL;
     cv_auto_free char *text = NULL;
-    int result = cv_format(&file, error, "%s.m3u8", names.name);
-    result = result ? result : cv_playlist_media(list, &names, target, true, &text, error);
-    result = result ? result : write_text(ladder, file, text, error);
+    CV_TRY(cv_format(&file, error, "%s.m3u8", names.name));
+    CV_TRY(cv_playlist_media(list, &names, target, true, &text, error));
+    int result = write_text(ladder, file, text, error);
     if (result != 0 || list->key_count == 0) {
         return result;
     }
@@ -186,13 +184,11 @@ static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, s
     struct cv_playlist_names names = cv_segments_names(segments);
     cv_auto_free char *file = NULL;
     cv_auto_free char *text = NULL;
-    int result = cv_segments_snapshot(segments, count, ret_list, error);
-    result = result ? result : cv_format(&file, error, "%s.m3u8", names.name);
-    result = result ? result
-                    : cv_playlist_media(ret_list, &names, target_of(ladder), false, &text, error);
-    return result ? result
-                  : cv_files_write_provisional(ladder->files, file, playlist_type, text,
-                                               strlen(text), error);
+    CV_TRY(cv_segments_snapshot(segments, count, ret_list, error));
+    CV_TRY(cv_format(&file, error, "%s.m3u8", names.name));
+    CV_TRY(cv_playlist_media(ret_list, &names, target_of(ladder), false, &text, error));
+    return cv_files_write_provisional(ladder->files, file, playlist_type, text, strlen(text),
+                                      error);
 }
 
 static struct cv_playlist_sound describe_sound(const struct cv_ladder *ladder, int number)
@@ -233,10 +229,9 @@ static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictu
         .target = target_of(ladder),
     };
     cv_auto_free char *text = NULL;
-    int result = cv_playlist_multivariant(&index, &text, error);
-    return result ? result
-                  : cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
-                                               strlen(text), error);
+    CV_TRY(cv_playlist_multivariant(&index, &text, error));
+    return cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
+                                      strlen(text), error);
 }
 
 /* Playlists of the smallest rendition's first segments, and, once, the index that names them. */
@@ -315,22 +310,22 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
         target = own > target ? own : target;
     }
     ladder->published = true;
-    int result = ladder->joins ? 0 : cv_ladder_write_poster(ladder, "poster.webp", error);
-    for (size_t i = 0; result == 0 && i < count; i++) {
-        result = write_media(ladder, variants[i].list, cv_ladder_names(ladder, i, names[i]), target,
-                             error);
+    CV_TRY(ladder->joins ? 0 : cv_ladder_write_poster(ladder, "poster.webp", error));
+    for (size_t i = 0; i < count; i++) {
+        CV_TRY(write_media(ladder, variants[i].list, cv_ladder_names(ladder, i, names[i]), target,
+                           error));
     }
-    for (int i = 0; result == 0 && i < ladder->sound_count; i++) {
+    for (int i = 0; i < ladder->sound_count; i++) {
         const struct cv_segments *segments = ladder->sounds[i].segments;
-        result = write_media(ladder, cv_segments_list(segments), cv_segments_names(segments),
-                             target, error);
+        CV_TRY(write_media(ladder, cv_segments_list(segments), cv_segments_names(segments), target,
+                           error));
     }
     const struct cv_playlist_index index = {variants, count, sounds, (size_t)ladder->sound_count,
                                             target,   true};
     cv_auto_free char *text = NULL;
-    result = result ? result : cv_playlist_multivariant(&index, &text, error);
-    result = result ? result : write_text(ladder, "index.m3u8", text, error);
-    return result ? result : cv_ladder_tell(ladder, error);
+    CV_TRY(cv_playlist_multivariant(&index, &text, error));
+    CV_TRY(write_text(ladder, "index.m3u8", text, error));
+    return cv_ladder_tell(ladder, error);
 }
 
 static void summarize(const struct cv_ladder *ladder, int64_t end_us,
@@ -397,18 +392,14 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     cv_cadence_init(&ladder->cadence, AV_TIME_BASE / FRAME_RATE_MAX, CV_HLS_KEY_US, PAUSE_US);
     ladder->cadence.grid_us = CV_HLS_SEGMENT_US;
     cv_poster_init(&ladder->poster, params->source->duration_us);
-    int result = cv_files_new(params->directory, params->object_us, &ladder->files, error);
-    result = result ? result
-                    : cv_sprites_new(params->source->duration_us, params->chunk, ladder->files,
-                                     &ladder->sprites, error);
-    if (result == 0 && params->copied && !params->joins) {
-        result = cv_ladder_open_copy(ladder, params->copied, error);
+    CV_TRY(cv_files_new(params->directory, params->object_us, &ladder->files, error));
+    CV_TRY(cv_sprites_new(params->source->duration_us, params->chunk, ladder->files,
+                          &ladder->sprites, error));
+    if (params->copied && !params->joins) {
+        CV_TRY(cv_ladder_open_copy(ladder, params->copied, error));
     }
-    if (result == 0 && !ladder->is_chunk) {
-        result = open_sounds(ladder, error);
-    }
-    if (result != 0) {
-        return result;
+    if (!ladder->is_chunk) {
+        CV_TRY(open_sounds(ladder, error));
     }
     *ret_ladder = cv_take(ladder);
     return 0;
@@ -469,10 +460,7 @@ static int open_renditions(struct cv_ladder *ladder, struct cv_error *error)
             .poster = i == 0 ? &ladder->poster : NULL,
             .sprites = i + 1 == ladder->count && !ladder->copy ? ladder->sprites : NULL,
         };
-        int result = cv_rendition_new(&params, &ladder->renditions[i], error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_rendition_new(&params, &ladder->renditions[i], error));
     }
     return 0;
 }
@@ -506,11 +494,8 @@ static int fill_pause(struct cv_ladder *ladder, int64_t until_us, struct cv_erro
         if (cv_cancel_level(ladder->cancel) >= CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while a picture stood");
         }
-        int result = show(ladder, pts_us, error);
-        result = result ? result : cv_ladder_tell(ladder, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(show(ladder, pts_us, error));
+        CV_TRY(cv_ladder_tell(ladder, error));
     }
     return 0;
 }
@@ -616,41 +601,36 @@ static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv
 
 static int join_renditions(struct cv_ladder *ladder, struct cv_error *error)
 {
-    int result = 0;
-    for (size_t i = ladder->first_encoded; result == 0 && i < ladder->count; i++) {
-        result = cv_rendition_join(ladder->renditions[i], error);
+    for (size_t i = ladder->first_encoded; i < ladder->count; i++) {
+        CV_TRY(cv_rendition_join(ladder->renditions[i], error));
     }
-    return result;
+    return 0;
 }
 
 int cv_ladder_end_chunk(struct cv_ladder *ladder, struct cv_error *error)
 {
     int64_t end_us;
-    int result = end_pictures(ladder, &end_us, error);
-    return result ? result : join_renditions(ladder, error);
+    CV_TRY(end_pictures(ladder, &end_us, error));
+    return join_renditions(ladder, error);
 }
 
 int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
                      struct cv_error *error)
 {
     int64_t end_us = 0;
-    int result = 0;
     if (ladder->joins) {
         int64_t sound_us = sounds_end_us(ladder);
         end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
         cv_ladder_end_joined(ladder, end_us);
-        result = cv_ladder_write_cues(ladder, error);
+        CV_TRY(cv_ladder_write_cues(ladder, error));
     } else {
-        result = end_pictures(ladder, &end_us, error);
+        CV_TRY(end_pictures(ladder, &end_us, error));
     }
-    result = result ? result : end_sounds(ladder, end_us, error);
-    if (result == 0 && !ladder->joins) {
-        result = join_renditions(ladder, error);
+    CV_TRY(end_sounds(ladder, end_us, error));
+    if (!ladder->joins) {
+        CV_TRY(join_renditions(ladder, error));
     }
-    result = result ? result : publish(ladder, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(publish(ladder, error));
     summarize(ladder, end_us, ret_summary);
     return 0;
 }

@@ -172,10 +172,7 @@ static int open_encoder(struct cv_rendition *rendition, struct cv_error *error)
         .forced_keys = true,
         .first = rendition->fitted,
     };
-    int result = cv_video_encoder_open(&encoder_params, &rendition->encoder, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_video_encoder_open(&encoder_params, &rendition->encoder, error));
     struct cv_segments_params segments_params = {
         .name = rendition->name,
         .format = params->format,
@@ -184,7 +181,7 @@ static int open_encoder(struct cv_rendition *rendition, struct cv_error *error)
         .goes_on = params->goes_on,
     };
     struct cv_segments *segments = NULL;
-    result = cv_segments_new(&segments_params, &segments, error);
+    int result = cv_segments_new(&segments_params, &segments, error);
     atomic_store(&rendition->segments, segments);
     return result;
 }
@@ -261,22 +258,19 @@ static int take(struct cv_rendition *rendition, AVFrame *picture, struct cv_erro
 static int show(struct cv_rendition *rendition, const struct item *item, struct cv_error *error)
 {
     const struct cv_rendition_params *params = &rendition->params;
-    int result = take(rendition, item->picture, error);
-    if (result == 0 && params->next) {
-        result = cv_rendition_show(params->next, rendition->fitted, item->ticks, item->key, error);
+    CV_TRY(take(rendition, item->picture, error));
+    if (params->next) {
+        CV_TRY(cv_rendition_show(params->next, rendition->fitted, item->ticks, item->key, error));
     }
     int64_t time_us = av_rescale(item->ticks, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
-    if (result == 0 && params->poster) {
-        result = cv_poster_offer(params->poster, rendition->fitted, time_us, error);
+    if (params->poster) {
+        CV_TRY(cv_poster_offer(params->poster, rendition->fitted, time_us, error));
     }
-    if (result == 0 && params->sprites) {
-        result = cv_sprites_show(params->sprites, rendition->fitted, time_us, error);
+    if (params->sprites) {
+        CV_TRY(cv_sprites_show(params->sprites, rendition->fitted, time_us, error));
     }
-    if (result == 0 && !rendition->encoder) {
-        result = open_encoder(rendition, error);
-    }
-    if (result != 0) {
-        return result;
+    if (!rendition->encoder) {
+        CV_TRY(open_encoder(rendition, error));
     }
     /* A frame of its own: the picture may be encoded again, or be in use further down. */
     cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_clone(rendition->fitted);
@@ -286,7 +280,7 @@ static int show(struct cv_rendition *rendition, const struct item *item, struct 
     frame->pts = item->ticks;
     frame->pict_type = item->key ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
     rendition->frames++;
-    result = avcodec_send_frame(rendition->encoder, frame);
+    int result = avcodec_send_frame(rendition->encoder, frame);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
     }

@@ -70,16 +70,12 @@ static int write_head(struct mp4 *mp4, struct cv_error *error)
 {
     cv_auto_free char *name = NULL;
     cv_auto_free char *path = NULL;
-    int result = cv_format(&name, error, "init_%s.mp4", mp4->params.name);
-    result = result ? result
-                    : cv_format(&path, error, "%s/%s", cv_files_directory(mp4->params.files), name);
-    result = result ? result : open_file(mp4, path, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_format(&name, error, "init_%s.mp4", mp4->params.name));
+    CV_TRY(cv_format(&path, error, "%s/%s", cv_files_directory(mp4->params.files), name));
+    CV_TRY(open_file(mp4, path, error));
     cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
     static const char *const flags = "frag_custom+empty_moov+default_base_moof+cmaf+frag_discont";
-    result = av_dict_set(&options, "movflags", flags, 0);
+    int result = av_dict_set(&options, "movflags", flags, 0);
     if (result >= 0 && mp4->params.reordered) {
         result = av_dict_set(&options, "movflags", "+negative_cts_offsets", AV_DICT_APPEND);
     }
@@ -110,8 +106,8 @@ static int mp4_open(const struct cv_segment_writer_params *params, void **ret_wr
     if (!mp4->held) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
     }
-    int result = open_muxer(mp4, error);
-    return result ? result : write_head(mp4, error);
+    CV_TRY(open_muxer(mp4, error));
+    return write_head(mp4, error);
 }
 
 static int mp4_begin(void *writer, const char *path, struct cv_error *error)
@@ -135,10 +131,7 @@ static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
     packet->duration = next > packet->dts ? next - packet->dts : 1;
     packet->stream_index = 0;
     av_packet_rescale_ts(packet, mp4->clock, mp4->muxer->streams[0]->time_base);
-    int result = is_key_picture ? flush(mp4, error) : 0;
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(is_key_picture ? flush(mp4, error) : 0);
     offset = avio_tell(mp4->muxer->pb);
     if (mp4->params.reordered) {
         /* libavformat takes no picture that is shown before it is decoded; the muxer adds what lies
@@ -146,7 +139,7 @@ static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
         packet->dts -=
             av_rescale_q(CV_HLS_REORDER_US, AV_TIME_BASE_Q, mp4->muxer->streams[0]->time_base);
     }
-    result = av_write_frame(mp4->muxer, packet);
+    int result = av_write_frame(mp4->muxer, packet);
     av_packet_unref(packet);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a segment");
@@ -163,22 +156,20 @@ static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
 static int mp4_write(void *writer, AVPacket *packet, struct cv_error *error)
 {
     struct mp4 *mp4 = writer;
-    int result = mp4->held->size > 0 ? write_held(mp4, packet->dts, error) : 0;
-    if (result == 0 && av_packet_make_refcounted(packet) < 0) {
-        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
+    CV_TRY(mp4->held->size > 0 ? write_held(mp4, packet->dts, error) : 0);
+    if (av_packet_make_refcounted(packet) < 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
     }
-    if (result == 0) {
-        av_packet_move_ref(mp4->held, packet);
-    }
-    return result;
+    av_packet_move_ref(mp4->held, packet);
+    return 0;
 }
 
 static int mp4_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error *error)
 {
     struct mp4 *mp4 = writer;
-    int result = mp4->held->size > 0 ? write_held(mp4, end, error) : 0;
-    result = result ? result : flush(mp4, error);
-    return result ? result : close_file(mp4, ret_bytes, error);
+    CV_TRY(mp4->held->size > 0 ? write_held(mp4, end, error) : 0);
+    CV_TRY(flush(mp4, error));
+    return close_file(mp4, ret_bytes, error);
 }
 
 const struct cv_segment_writer_type cv_segment_writer_mp4 = {

@@ -73,7 +73,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         cv_coded_name(params->codec->codec_id, params->codec->extradata,
                       (size_t)params->codec->extradata_size, segments->codec);
     }
-    int result = cv_format(&segments->name, error, "%s", params->name);
+    CV_TRY(cv_format(&segments->name, error, "%s", params->name));
     struct cv_segment_writer_params writer_params = {
         .codec = params->codec,
         .name = segments->name,
@@ -83,10 +83,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         .key = note_key,
         .opaque = segments,
     };
-    result = result ? result : segments->type->open(&writer_params, &segments->writer, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(segments->type->open(&writer_params, &segments->writer, error));
     *ret_segments = cv_take(segments);
     return 0;
 }
@@ -137,13 +134,11 @@ static void place(const struct cv_segments *segments, int64_t start, struct cv_s
 static int begin(struct cv_segments *segments, int64_t start, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    int result = file_path(segments, cv_segment_number(start), &path, error);
-    result = result ? result : segments->type->begin(segments->writer, path, error);
-    if (result == 0) {
-        segments->is_open = true;
-        place(segments, start, &segments->current);
-    }
-    return result;
+    CV_TRY(file_path(segments, cv_segment_number(start), &path, error));
+    CV_TRY(segments->type->begin(segments->writer, path, error));
+    segments->is_open = true;
+    place(segments, start, &segments->current);
+    return 0;
 }
 
 static int append_file(const char *path, const char *tail_path, struct cv_error *error)
@@ -178,9 +173,9 @@ static int join(const struct cv_segments *segments, const struct cv_segment *seg
     }
     cv_auto_free char *path = NULL;
     cv_auto_free char *own_path = NULL;
-    int result = file_path(segments, segment->object, &path, error);
-    result = result ? result : file_path(segments, number, &own_path, error);
-    return result ? result : append_file(path, own_path, error);
+    CV_TRY(file_path(segments, segment->object, &path, error));
+    CV_TRY(file_path(segments, number, &own_path, error));
+    return append_file(path, own_path, error);
 }
 
 /* `end` in 90 kHz; `next_dts` in the encoder's ticks. */
@@ -282,10 +277,7 @@ static int join_tail(struct cv_segments *segments, struct cv_error *error)
     struct cv_segment *tail = &list->segments[list->count - 1];
     if (tail->object != target->object) {
         tail->object = target->object;
-        int result = join(segments, tail, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(join(segments, tail, error));
     }
     for (size_t i = list->key_count; i > 0 && list->keys[i - 1].segment == list->count - 1; i--) {
         list->keys[i - 1].segment--;

@@ -254,19 +254,13 @@ static void copy_tile(const struct cv_sprites *sprites, const AVFrame *tile, int
 
 static int add_tile(struct cv_sprites *sprites, struct cv_error *error)
 {
-    int result = sprites->sheet ? 0 : open_sheet(sprites, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(sprites->sheet ? 0 : open_sheet(sprites, error));
     if (sprites->tiles > 0) {
         write_cue(sprites, sprites->next_us);
     }
     cv_auto(cv_av_frame_free) AVFrame *tile = NULL;
-    result = cv_scale_picture(sprites->shown, sprites->tile_width, sprites->tile_height,
-                              AV_PIX_FMT_YUV420P, false, &sprites->cache, &tile, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_scale_picture(sprites->shown, sprites->tile_width, sprites->tile_height,
+                            AV_PIX_FMT_YUV420P, false, &sprites->cache, &tile, error));
     copy_tile(sprites, tile, sprites->tiles % (COLUMNS * ROWS));
     sprites->tiles++;
     sprites->cue_us = sprites->next_us;
@@ -281,10 +275,7 @@ int cv_sprites_show(struct cv_sprites *sprites, const AVFrame *picture, int64_t 
                     struct cv_error *error)
 {
     while (sprites->shown && sprites->next_us < time_us) {
-        int result = add_tile(sprites, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(add_tile(sprites, error));
     }
     av_frame_free(&sprites->shown);
     sprites->shown = av_frame_clone(picture);

@@ -115,10 +115,7 @@ int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *te
             continue;
         }
         (void)snprintf(entry.name, sizeof(entry.name), "%s", line);
-        int result = add(media, &entry, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(add(media, &entry, error));
         entry = (struct cv_hls_entry){0};
     }
     if (!media->ended) {
@@ -164,11 +161,11 @@ static int read_sheet(struct cv_hls_checker *checker, const char *name, struct s
     (void)snprintf(sheet->name, sizeof(sheet->name), "%s", name);
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    int result = cv_hls_get(checker, checker->thumbs_prefix, name, &data, &size, error);
-    if (result == 0 && data && !webp_size(data, size, &sheet->width, &sheet->height)) {
+    CV_TRY(cv_hls_get(checker, checker->thumbs_prefix, name, &data, &size, error));
+    if (data && !webp_size(data, size, &sheet->width, &sheet->height)) {
         cv_hls_tell(checker, name, "is no WebP");
     }
-    return result;
+    return 0;
 }
 
 static double seconds(int hours, int minutes, double rest)
@@ -299,9 +296,9 @@ static int key_of(struct cv_hls_checker *checker, const char *prefix, const char
     if (cv_cancel_level(checker->cancel) >= CV_CANCEL_ABORT) {
         return cv_fail(error, CV_ERROR_CANCELED, "stopped while checking");
     }
-    int result = cv_format(ret_key, error, "%s%s", prefix, name);
-    result = result ? result : note(checker, *ret_key, error);
-    return result ? result : cv_store_check_key(*ret_key, error);
+    CV_TRY(cv_format(ret_key, error, "%s%s", prefix, name));
+    CV_TRY(note(checker, *ret_key, error));
+    return cv_store_check_key(*ret_key, error);
 }
 
 int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *name,
@@ -499,18 +496,17 @@ static void read_index(struct cv_hls_checker *checker, const char *name, char *t
 static int check_key_playlists(struct cv_hls_checker *checker, const struct index *index,
                                struct cv_error *error)
 {
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < index->key_count; i++) {
-        for (size_t j = 0; result == 0 && j < index->count; j++) {
+    for (size_t i = 0; i < index->key_count; i++) {
+        for (size_t j = 0; j < index->count; j++) {
             const struct cv_hls_rendition *rendition = &index->variants[j].rendition;
             size_t length = strcspn(rendition->name, ".");
             if (strncmp(index->keys[i], rendition->name, length) == 0 &&
                 index->keys[i][length] == '_') {
-                result = cv_hls_check_keys(checker, index->keys[i], rendition, error);
+                CV_TRY(cv_hls_check_keys(checker, index->keys[i], rendition, error));
             }
         }
     }
-    return result;
+    return 0;
 }
 
 /* Every track, and in *most what a variant's line has to reckon with. */
@@ -521,10 +517,7 @@ static int check_sounds(struct cv_hls_checker *checker, struct index *index,
         struct cv_hls_rendition *sound = &index->sounds[i];
         char name[CV_HLS_NAME_SIZE];
         (void)snprintf(name, sizeof(name), "%s", sound->name);
-        int result = cv_hls_check_media(checker, name, false, sound, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_hls_check_media(checker, name, false, sound, error));
         most->count += sound->count;
         most->peak = fmax(most->peak, sound->peak);
         if (sound->seconds > 0 && sound->bits / sound->seconds > most->bits) {
@@ -617,8 +610,8 @@ static int check_all(struct cv_hls_checker *checker, struct index *index, struct
         return result;
     }
     qsort(checker->named, checker->named_count, sizeof(*checker->named), by_text);
-    result = check_listing(checker, checker->stream_prefix, error);
-    return result ? result : check_listing(checker, checker->thumbs_prefix, error);
+    CV_TRY(check_listing(checker, checker->stream_prefix, error));
+    return check_listing(checker, checker->thumbs_prefix, error);
 }
 
 int cv_hls_check(struct cv_store *store, const char *video_id, struct cv_cancel *cancel,

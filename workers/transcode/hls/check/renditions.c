@@ -500,11 +500,8 @@ int cv_hls_check_media(struct cv_hls_checker *checker, const char *name, bool is
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
     }
     for (size_t i = 0; i < media.count; i++) {
-        result = check_segment(checker, &media.entries[i], is_video, rendition, &bits[i],
-                               &frames[i], error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(check_segment(checker, &media.entries[i], is_video, rendition, &bits[i], &frames[i],
+                             error));
         rendition->seconds += media.entries[i].duration;
     }
     add_up(rendition, &media, bits, frames);
