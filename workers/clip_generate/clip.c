@@ -134,13 +134,10 @@ static int cut(struct cv_stage_context *context, const struct clip_request *requ
                const char *path, struct outcome *outcome, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_stage_open_input(context, request->original, &reader, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_stage_open_input(context, request->original, &reader, error));
     struct counted counted = {.inner = cv_store_reader_source(reader)};
     struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
-    result = CV_CUT_REFUSED;
+    int result = CV_CUT_REFUSED;
     bool whole = request->format == CLIP_MP4 && request->crop.width == 0;
     if (request->mode == CLIP_SMART && whole) {
         result = copy(context, request, &source, path, outcome, error);
@@ -262,12 +259,9 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
              struct cv_error *error)
 {
     cv_auto(clip_request_deinit) struct clip_request request = {0};
-    int result = clip_request_read(payload, &request, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(clip_request_read(payload, &request, error));
     struct cv_object_info info;
-    result = cv_store_head(cv_stage_store(context), request.key, &info, error);
+    int result = cv_store_head(cv_stage_store(context), request.key, &info, error);
     if (result <= 0) {
         return result < 0 ? result : skipped_result(&request, &info, ret_result, error);
     }

@@ -139,11 +139,8 @@ enum {
 static int open_output(struct cut *cut, struct cv_error *error)
 {
     cut->source = *cv_decoder_info(cut->decoder);
-    int result = picture_size(&cut->params->crop, cv_decoder_info(cut->decoder), &cut->source.width,
-                              &cut->source.height, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(picture_size(&cut->params->crop, cv_decoder_info(cut->decoder), &cut->source.width,
+                        &cut->source.height, error));
     bool gif = cut->params->kind == CV_OUTPUT_GIF;
     int side_max = gif && cut->params->max_height == 0 ? GIF_SIDE_MAX : CUT_LONG_SIDE_MAX;
     if (cut->params->mute) {
@@ -168,13 +165,10 @@ int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
 {
     const struct cut_range *range = &params->range;
     cv_auto(cut_deinit) struct cut cut = {.decoder = decoder, .params = params};
-    int result = open_output(&cut, error);
-    result = result ? result : cv_decoder_seek(decoder, range->start_us, error);
+    CV_TRY(open_output(&cut, error));
+    CV_TRY(cv_decoder_seek(decoder, range->start_us, error));
     bool ended = false;
-    result = result ? result : copy_range(&cut, &ended, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(copy_range(&cut, &ended, error));
     int64_t end_us =
         cut.end_of_sound_us > cut.end_of_frames_us ? cut.end_of_sound_us : cut.end_of_frames_us;
     struct cut_report report = {.source_end_us = ended ? end_us : INT64_MAX};
@@ -184,12 +178,9 @@ int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
             return CUT_BEYOND_END;
         }
         int64_t until_us = end_us < range->end_us ? end_us : range->end_us;
-        result = write_standing(&cut, until_us, error);
+        CV_TRY(write_standing(&cut, until_us, error));
     }
-    result = result ? result : cv_output_finish(cut.output, range->end_us, &report.summary, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_output_finish(cut.output, range->end_us, &report.summary, error));
     report.first_us = cut.first_us;
     report.last_us = cut.last_us;
     *ret_report = report;

@@ -137,30 +137,26 @@ static int check_range(const struct clip_request *request, struct cv_error *erro
 /* A picture of one moment has no end and no padding, and a payload may leave them out. */
 static int read_range(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
-    int result = cv_payload_int(payload, "t_start", 0, TIME_MAX_MS, &request->t_start_ms, error);
-    if (result == 0 && request->format == CLIP_JPG) {
+    CV_TRY(cv_payload_int(payload, "t_start", 0, TIME_MAX_MS, &request->t_start_ms, error));
+    if (request->format == CLIP_JPG) {
         request->t_end_ms = request->t_start_ms + 1;
         return 0;
     }
-    result = result ? result
-                    : cv_payload_int(payload, "t_end", 0, TIME_MAX_MS, &request->t_end_ms, error);
-    result = result ? result
-                    : cv_payload_int_or(payload, "padding_ms", PADDING_MS, 0, PADDING_MAX_MS,
-                                        &request->padding_ms, error);
-    return result ? result : check_range(request, error);
+    CV_TRY(cv_payload_int(payload, "t_end", 0, TIME_MAX_MS, &request->t_end_ms, error));
+    CV_TRY(cv_payload_int_or(payload, "padding_ms", PADDING_MS, 0, PADDING_MAX_MS,
+                             &request->padding_ms, error));
+    return check_range(request, error);
 }
 
 int clip_request_read(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
-    int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
-    result = result ? result : cv_payload_uuid(payload, "clip_id", &request->clip_id, error);
-    result = result ? result
-                    : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
-    result = result ? result : read_options(payload, request, error);
-    result = result ? result : read_range(payload, request, error);
-    return result ? result
-                  : cv_object_key(CV_OBJECT_CLIPS, request->video_id, &request->key, error, "%s.%s",
-                                  request->clip_id, formats[request->format].name);
+    CV_TRY(cv_payload_uuid(payload, "video_id", &request->video_id, error));
+    CV_TRY(cv_payload_uuid(payload, "clip_id", &request->clip_id, error));
+    CV_TRY(cv_payload_object_key(payload, "s3_original_path", &request->original, error));
+    CV_TRY(read_options(payload, request, error));
+    CV_TRY(read_range(payload, request, error));
+    return cv_object_key(CV_OBJECT_CLIPS, request->video_id, &request->key, error, "%s.%s",
+                         request->clip_id, formats[request->format].name);
 }
 
 const char *clip_request_content_type(const struct clip_request *request)

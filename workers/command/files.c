@@ -43,23 +43,20 @@ static int fetch_file(struct cv_stage_context *context, const char *key, const c
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     cv_auto_free char *data = malloc(COPY_BYTES);
-    int result = cv_stage_open_input(context, key, &reader, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_stage_open_input(context, key, &reader, error));
     cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (!data || fd < 0) {
         return cv_fail_errno(error, data ? errno : ENOMEM, "cannot write %s", path);
     }
     struct cv_byte_source source = cv_store_reader_source(reader);
     size_t got = 1;
-    for (int64_t offset = 0; result == 0 && got > 0; offset += (int64_t)got) {
-        result = source.read(source.opaque, offset, data, COPY_BYTES, &got, error);
-        if (result == 0 && cv_write_all(fd, data, got)) {
-            result = cv_fail_errno(error, errno, "cannot write %s", path);
+    for (int64_t offset = 0; got > 0; offset += (int64_t)got) {
+        CV_TRY(source.read(source.opaque, offset, data, COPY_BYTES, &got, error));
+        if (cv_write_all(fd, data, got)) {
+            return cv_fail_errno(error, errno, "cannot write %s", path);
         }
     }
-    return result;
+    return 0;
 }
 
 /* Fetches the files whose keys begin with `folder` into inputs/{input}/. */
@@ -137,9 +134,9 @@ static int keep_entry(struct cv_stage_context *context, const struct command_fil
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "outputs%s is neither a file nor a folder",
                        entry->fts_path + root_length);
     }
-    int result = cv_format(&key, error, "%s%s", files->folder, entry->fts_path + root_length + 1);
-    result = result ? result : cv_stage_open_store(context, error);
-    return result ? result : cv_stage_put_file(context, key, entry->fts_path, NULL, error);
+    CV_TRY(cv_format(&key, error, "%s%s", files->folder, entry->fts_path + root_length + 1));
+    CV_TRY(cv_stage_open_store(context, error));
+    return cv_stage_put_file(context, key, entry->fts_path, NULL, error);
 }
 
 CV_DEFINE_CLEANUP(FTS *, fts_close)

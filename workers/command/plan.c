@@ -50,8 +50,8 @@ static int find_program(const char *name, char **ret_path, struct cv_error *erro
 {
     char path[PATH_MAX];
     bool is_ours = strcmp(name, "cortana") == 0;
-    int result = is_ours ? cv_find_program(name, path, sizeof(path), error) : 0;
-    return result ? result : cv_format(ret_path, error, "%s", is_ours ? path : name);
+    CV_TRY(is_ours ? cv_find_program(name, path, sizeof(path), error) : 0);
+    return cv_format(ret_path, error, "%s", is_ours ? path : name);
 }
 
 /* ---- environment ----------------------------------------------------------------------------- */
@@ -75,10 +75,7 @@ static int make_environment(const char *names_text, const char *scratch, char **
 {
     enum { FIXED = 4 };
     char **names = NULL;
-    int result = read_list(names_text, &names, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_list(names_text, &names, error));
     size_t count = 0;
     while (environ[count]) {
         count++;
@@ -89,7 +86,7 @@ static int make_environment(const char *names_text, const char *scratch, char **
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an environment");
     }
     size_t used = 0;
-    result = cv_format(&found[used++], error, "PATH=/usr/local/bin:/usr/bin:/bin");
+    int result = cv_format(&found[used++], error, "PATH=/usr/local/bin:/usr/bin:/bin");
     result = result ? result : cv_format(&found[used++], error, "LANG=C.UTF-8");
     result = result ? result : cv_format(&found[used++], error, "HOME=%s", scratch);
     result = result ? result : cv_format(&found[used++], error, "TMPDIR=%s", scratch);
@@ -117,26 +114,18 @@ int command_plan_make(struct cv_db *db, const json_t *payload, const char *scrat
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error,
-                           "SELECT to_jsonb(argv) AS argv, to_jsonb(environment) AS environment,"
-                           " time_limit_ms FROM plan_command($1::jsonb)",
-                           text);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "SELECT to_jsonb(argv) AS argv, to_jsonb(environment) AS environment,"
+                     " time_limit_ms FROM plan_command($1::jsonb)",
+                     text));
     cv_auto(command_plan_deinit) struct command_plan plan = {
         .time_limit_ms = cv_db_int(rows, 0, "time_limit_ms", 0)};
-    result = read_list(cv_db_text(rows, 0, "argv"), &plan.argv, error);
-    if (result == 0 && !plan.argv[0]) {
+    CV_TRY(read_list(cv_db_text(rows, 0, "argv"), &plan.argv, error));
+    if (!plan.argv[0]) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "the command names no program");
     }
-    result = result ? result : find_program(plan.argv[0], &plan.program, error);
-    result = result ? result
-                    : make_environment(cv_db_text(rows, 0, "environment"), scratch,
-                                       &plan.environment, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(find_program(plan.argv[0], &plan.program, error));
+    CV_TRY(make_environment(cv_db_text(rows, 0, "environment"), scratch, &plan.environment, error));
     *ret_plan = plan;
     plan = (struct command_plan){0};
     return 0;

@@ -145,9 +145,8 @@ static void ask_to_stop(const struct program *program)
 static int attend(const struct program_params *params, struct program *program,
                   struct cv_buffer *output, struct cv_error *error)
 {
-    int result = 0;
     int64_t end = cv_monotonic_ms() + params->time_limit_ms;
-    while (result == 0 && (program->output >= 0 || program->failure >= 0)) {
+    while ((program->output >= 0 || program->failure >= 0)) {
         struct pollfd fds[] = {{.fd = program->output, .events = POLLIN},
                                {.fd = program->failure, .events = POLLIN},
                                {.fd = cv_cancel_fd(params->cancel), .events = POLLIN}};
@@ -167,13 +166,13 @@ static int attend(const struct program_params *params, struct program *program,
                              : cv_fail(error, CV_ERROR_CANCELED, "asked to stop");
         }
         if (fds[1].revents) {
-            result = read_failure(params, program, error);
+            CV_TRY(read_failure(params, program, error));
         }
-        if (result == 0 && fds[0].revents) {
-            result = read_output(params, program, output, error);
+        if (fds[0].revents) {
+            CV_TRY(read_output(params, program, output, error));
         }
     }
-    return result;
+    return 0;
 }
 
 /* Waits until the program ends; kills it if something went wrong. */
@@ -198,12 +197,9 @@ int program_run(const struct program_params *params, struct cv_buffer *output,
     cv_auto(close_pipes) struct program program = {.output = -1, .failure = -1};
     struct cv_error reason;
     *end = (struct program_end){.pid = 0};
-    int result = start(params, &program, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(start(params, &program, error));
     end->pid = program.pid;
-    result = attend(params, &program, output, error);
+    int result = attend(params, &program, output, error);
     int reaped = reap(&program, result == 0, end, &reason);
     if (result == 0 && reaped != 0) {
         *error = reason;

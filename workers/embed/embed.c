@@ -79,26 +79,18 @@ int embed_run(struct cv_stage_context *context, const json_t *payload, json_t **
     const char *video_id = NULL;
     const char *model = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *texts = NULL;
-    int result = cv_payload_uuid(payload, "video_id", &video_id, error);
-    result = result ? result : read_model(payload, &model, error);
-    result = result
-                 ? result
-                 : cv_db_run(cv_stage_db(context), &texts, error,
-                             "SELECT count(*) AS n FROM texts_to_embed($1::uuid, $2, 2147483647)",
-                             video_id, model);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_payload_uuid(payload, "video_id", &video_id, error));
+    CV_TRY(read_model(payload, &model, error));
+    CV_TRY(cv_db_run(cv_stage_db(context), &texts, error,
+                     "SELECT count(*) AS n FROM texts_to_embed($1::uuid, $2, 2147483647)", video_id,
+                     model));
     int64_t total = cv_db_int(texts, 0, "n", 0);
     cv_auto(cv_embedder_close) struct cv_embedder *embedder = NULL;
-    result = cv_embedder_open(&embedder, error);
+    CV_TRY(cv_embedder_open(&embedder, error));
     int64_t embedded = 0;
-    for (size_t count = 1; result == 0 && count > 0; embedded += (int64_t)count) {
+    for (size_t count = 1; count > 0; embedded += (int64_t)count) {
         cv_stage_progress(context, total ? (double)embedded / (double)total : 0, "embed");
-        result = embed_batch(context, embedder, video_id, model, &count, error);
-    }
-    if (result) {
-        return result;
+        CV_TRY(embed_batch(context, embedder, video_id, model, &count, error));
     }
     *ret_result = json_pack("{s:s, s:I}", "model", model, "embedded", (json_int_t)embedded);
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");

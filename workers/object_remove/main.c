@@ -21,11 +21,8 @@ static int remove_objects(struct cv_stage_context *context, const json_t *payloa
         .progress = report_progress,
         .opaque = context,
     };
-    int result = cv_payload_uuid(payload, "video_id", &video_id, error);
-    result = result ? result : cv_objects_remove_video(&removal, video_id, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_payload_uuid(payload, "video_id", &video_id, error));
+    CV_TRY(cv_objects_remove_video(&removal, video_id, error));
     *ret_result = json_pack("{s:I}", "removed", (json_int_t)removal.removed);
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
 }

@@ -49,14 +49,11 @@ int cv_objects_remove_video(struct cv_objects_removal *removal, const char *vide
 {
     for (int place = 0; place < CV_OBJECT_PLACE_COUNT; place++) {
         cv_auto_free char *prefix = NULL;
-        int result = cv_object_folder((enum cv_object_place)place, video_id, &prefix, error);
-        result = result ? result : remove_prefix(removal, prefix, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_object_folder((enum cv_object_place)place, video_id, &prefix, error));
+        CV_TRY(remove_prefix(removal, prefix, error));
     }
     /* The bytes of an upload that was not completed. */
     cv_auto_free char *upload = NULL;
-    int result = cv_format(&upload, error, CV_KEYS_UPLOADS "%s", video_id);
-    return result ? result : cv_store_delete(removal->store, upload, error);
+    CV_TRY(cv_format(&upload, error, CV_KEYS_UPLOADS "%s", video_id));
+    return cv_store_delete(removal->store, upload, error);
 }

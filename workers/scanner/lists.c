@@ -184,19 +184,19 @@ static int walk(struct scanner *scanner, const struct scan *scan, struct cv_erro
 {
     cv_auto_free char *position = NULL;
     cv_auto_free char *continuation = NULL;
-    int result = scan->name ? read_position(scanner, scan->name, &position, error)
-                            : cv_format(&position, error, "%s", scan->start);
-    for (int64_t page = 0; result == 0 && page < scanner->max_pages; page++) {
+    CV_TRY(scan->name ? read_position(scanner, scan->name, &position, error)
+                      : cv_format(&position, error, "%s", scan->start));
+    for (int64_t page = 0; page < scanner->max_pages; page++) {
         if (cv_daemon_is_stopping(&scanner->daemon)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped");
         }
-        result = walk_page(scanner, scan, &position, &continuation, error);
-        result = result ? result : scanner_report(scanner, error);
-        if (result == 0 && !continuation) {
+        CV_TRY(walk_page(scanner, scan, &position, &continuation, error));
+        CV_TRY(scanner_report(scanner, error));
+        if (!continuation) {
             break; /* the end: the next pass starts at the beginning */
         }
     }
-    return result;
+    return 0;
 }
 
 /* The key at which the ids made at a time begin (UUID version 7). */
@@ -260,8 +260,8 @@ int scanner_note(struct scanner *scanner, struct cv_error *error)
     static const struct scan inbox = {.name = "inbox", .prefix = CV_KEYS_INBOX, .is_inbox = true};
     const struct scan originals = {.name = "originals",
                                    .prefix = cv_object_prefix(CV_OBJECT_ORIGINAL)};
-    int result = walk(scanner, &inbox, error);
-    result = result ? result : walk_newest(scanner, error);
-    result = result ? result : note_awaited(scanner, error);
-    return result ? result : walk(scanner, &originals, error);
+    CV_TRY(walk(scanner, &inbox, error));
+    CV_TRY(walk_newest(scanner, error));
+    CV_TRY(note_awaited(scanner, error));
+    return walk(scanner, &originals, error);
 }

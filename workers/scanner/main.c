@@ -75,36 +75,33 @@ static int expire_old(struct scanner *scanner, struct cv_error *error)
         return 0;
     }
     scanner->expire_at = cv_monotonic_ms() + EXPIRE_MS;
-    int result = expire(scanner, CV_KEYS_JOB_LOGS, scanner->log_days, "logs of jobs", error);
-    return result
-               ? result
-               : expire(scanner, CV_KEYS_OUTPUTS, scanner->output_days, "files of commands", error);
+    CV_TRY(expire(scanner, CV_KEYS_JOB_LOGS, scanner->log_days, "logs of jobs", error));
+    return expire(scanner, CV_KEYS_OUTPUTS, scanner->output_days, "files of commands", error);
 }
 
 static int keep_house(struct scanner *scanner, struct cv_error *error)
 {
     int64_t removed = 0;
-    int result = cv_clips_expire(scanner->db, scanner->store, scanner->clip_days, CLIPS_A_PASS,
-                                 scanner->daemon.cancel, &removed, error);
-    if (result == 0 && removed > 0) {
+    CV_TRY(cv_clips_expire(scanner->db, scanner->store, scanner->clip_days, CLIPS_A_PASS,
+                           scanner->daemon.cancel, &removed, error));
+    if (removed > 0) {
         cv_log(CV_LOG_INFO, "%lld clips have had their time", (long long)removed);
     }
-    result = result ? result
-                    : cv_frames_thin(scanner->db, scanner->store, scanner->frame_days,
-                                     scanner->daemon.cancel, &removed, error);
-    if (result == 0 && removed > 0) {
+    CV_TRY(cv_frames_thin(scanner->db, scanner->store, scanner->frame_days, scanner->daemon.cancel,
+                          &removed, error));
+    if (removed > 0) {
         cv_log(CV_LOG_INFO, "%lld objects of frames have had their time", (long long)removed);
     }
-    result = result ? result : expire_old(scanner, error);
-    return result ? result : cv_db_run(scanner->db, NULL, error, "SELECT prune_object_notes()");
+    CV_TRY(expire_old(scanner, error));
+    return cv_db_run(scanner->db, NULL, error, "SELECT prune_object_notes()");
 }
 
 static int pass(struct scanner *scanner, struct cv_error *error)
 {
-    int result = scanner_drain(scanner, error);
-    result = result ? result : scanner_note(scanner, error);
-    result = result ? result : scanner_look(scanner, error);
-    return result ? result : keep_house(scanner, error);
+    CV_TRY(scanner_drain(scanner, error));
+    CV_TRY(scanner_note(scanner, error));
+    CV_TRY(scanner_look(scanner, error));
+    return keep_house(scanner, error);
 }
 
 /* Looks at due uploads until `until`, when the lists are read again. */

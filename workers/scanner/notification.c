@@ -149,18 +149,17 @@ static int take_list(struct reading *reading, const json_t *list, bool is_messag
                      struct cv_error *error)
 {
     size_t count = json_array_size(list);
-    int result = 0;
     if (count > RECORDS_MAX - reading->records) {
         reading->is_readable = false;
         return 0;
     }
     reading->records += count;
-    for (size_t i = 0; result == 0 && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(list, i);
-        result = is_messages ? take_text(reading, json_object_get(item, "Body"), error)
-                             : take_record(reading, item, error);
+        CV_TRY(is_messages ? take_text(reading, json_object_get(item, "Body"), error)
+                           : take_record(reading, item, error));
     }
-    return result;
+    return 0;
 }
 
 /* Reads an event of EventBridge, in which keys are not encoded. */

@@ -38,10 +38,7 @@ static int digest_object(struct scanner *scanner, const char *key, const char *e
                          char sha256[CV_STORE_SHA256_SIZE], struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_store_reader_open(scanner->store, key, &reader, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_store_reader_open(scanner->store, key, &reader, error));
     const struct cv_object_info *info = cv_store_reader_info(reader);
     if (etag && strcmp(info->etag, etag) != 0) {
         return CV_STORE_CHANGED;
@@ -92,16 +89,14 @@ static int ask(struct scanner *scanner, const struct scanner_original *original,
     const struct cv_object_info *info = &original->info;
     char bytes[24];
     (void)snprintf(bytes, sizeof(bytes), "%lld", (long long)info->size);
-    int result = cv_db_run(scanner->db, &rows, error,
-                           "SELECT register_original($1, $2::uuid, $3::bigint, $4, $5, $6::uuid,"
-                           " $7::uuid, $8, $9) AS outcome",
-                           original->key, original->video_id, bytes, info->etag,
-                           info->sha256[0] ? info->sha256 : NULL, original->owner_id,
-                           original->team_id, original->name, original->upload_key);
-    if (result == 0) {
-        (void)snprintf(outcome, size, "%s", cv_db_text(rows, 0, "outcome"));
-    }
-    return result;
+    CV_TRY(cv_db_run(scanner->db, &rows, error,
+                     "SELECT register_original($1, $2::uuid, $3::bigint, $4, $5, $6::uuid,"
+                     " $7::uuid, $8, $9) AS outcome",
+                     original->key, original->video_id, bytes, info->etag,
+                     info->sha256[0] ? info->sha256 : NULL, original->owner_id, original->team_id,
+                     original->name, original->upload_key));
+    (void)snprintf(outcome, size, "%s", cv_db_text(rows, 0, "outcome"));
+    return 0;
 }
 
 static void tell(struct scanner *scanner, const struct scanner_original *original,

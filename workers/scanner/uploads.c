@@ -19,12 +19,12 @@ static int refuse(struct scanner *scanner, const char *key, const char *reason,
                   struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(scanner->db, &rows, error, "SELECT refuse_upload($1, $2) AS is_news",
-                           key, reason);
-    if (result == 0 && cv_db_bool(rows, 0, "is_news")) {
+    CV_TRY(cv_db_run(scanner->db, &rows, error, "SELECT refuse_upload($1, $2) AS is_news", key,
+                     reason));
+    if (cv_db_bool(rows, 0, "is_news")) {
         cv_log(CV_LOG_WARN, "%s stays where it is: %s", key, reason);
     }
-    return result;
+    return 0;
 }
 
 /* The upload has changed, so the wait for it to settle starts again. */
@@ -112,8 +112,8 @@ static int finish_move(struct scanner *scanner, const struct upload *upload, con
 {
     struct scanner_original original = {
         .key = key, .video_id = video_id, .upload_key = upload->key};
-    int result = cv_store_head(scanner->store, key, &original.info, error);
-    return result ? result : scanner_register(scanner, &original, error);
+    CV_TRY(cv_store_head(scanner->store, key, &original.info, error));
+    return scanner_register(scanner, &original, error);
 }
 
 static int look_for_moved(struct scanner *scanner, const struct upload *upload,
@@ -260,21 +260,18 @@ static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error 
 int scanner_look(struct scanner *scanner, struct cv_error *error)
 {
     bool any = true;
-    int result = 0;
-    while (result == 0 && any) {
-        result = look_at_some(scanner, &any, error);
+    while (any) {
+        CV_TRY(look_at_some(scanner, &any, error));
     }
-    return result;
+    return 0;
 }
 
 int scanner_next_due(struct scanner *scanner, int64_t *ret_ms, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(scanner->db, &rows, error,
-                           "SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)"
-                           "::bigint AS ms FROM uploads WHERE refused IS NULL");
-    if (result == 0) {
-        *ret_ms = cv_db_int(rows, 0, "ms", INT64_MAX);
-    }
-    return result;
+    CV_TRY(cv_db_run(scanner->db, &rows, error,
+                     "SELECT ceil(extract(epoch FROM min(due_at) - clock_timestamp()) * 1000)"
+                     "::bigint AS ms FROM uploads WHERE refused IS NULL"));
+    *ret_ms = cv_db_int(rows, 0, "ms", INT64_MAX);
+    return 0;
 }

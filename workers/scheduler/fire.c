@@ -3,10 +3,7 @@
 int scheduler_fire(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(part->db, &rows, error, "SELECT * FROM scheduler_tick()");
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_db_run(part->db, &rows, error, "SELECT * FROM scheduler_tick()"));
     int64_t fired = cv_db_int(rows, 0, "fired", 0);
     int64_t dispatched = cv_db_int(rows, 0, "dispatched", 0);
     int64_t failed = cv_db_int(rows, 0, "failed", 0);

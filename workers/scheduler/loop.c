@@ -24,17 +24,14 @@ static int watch_schema(struct scheduler_part *part, struct cv_error *error)
     if (cv_monotonic_ms() < part->schema_at) {
         return 0;
     }
-    int result = cv_daemon_wait_for_schema(part->daemon, part->db, error);
-    if (result == 0) {
-        part->schema_at = cv_monotonic_ms() + SCHEMA_MS;
-    }
-    return result;
+    CV_TRY(cv_daemon_wait_for_schema(part->daemon, part->db, error));
+    part->schema_at = cv_monotonic_ms() + SCHEMA_MS;
+    return 0;
 }
 
 int scheduler_run(struct scheduler_part *part, struct cv_error *error)
 {
-    int result = 0;
-    while (result == 0 && !cv_daemon_is_stopping(part->daemon)) {
+    while (!cv_daemon_is_stopping(part->daemon)) {
         struct cv_error failure;
         int64_t wait_ms = 0;
         int done = watch_schema(part, &failure);
@@ -43,8 +40,8 @@ int scheduler_run(struct scheduler_part *part, struct cv_error *error)
             cv_daemon_set_reason(part->daemon, NULL);
             wait_for(part, wait_ms);
         } else {
-            result = cv_daemon_recover(part->daemon, part->db, &failure, error);
+            CV_TRY(cv_daemon_recover(part->daemon, part->db, &failure, error));
         }
     }
-    return result;
+    return 0;
 }

@@ -77,12 +77,11 @@ static int run_once(struct scheduler_part *fire, struct scheduler_part *keep,
                     struct cv_error *error)
 {
     int64_t wait_ms = 0;
-    int result = 0;
     keep->is_once = true;
-    for (int i = 0; result == 0 && i < ONCE_ROUNDS && wait_ms == 0; i++) {
-        result = scheduler_fire(fire, &wait_ms, error);
+    for (int i = 0; i < ONCE_ROUNDS && wait_ms == 0; i++) {
+        CV_TRY(scheduler_fire(fire, &wait_ms, error));
     }
-    return result ? result : scheduler_keep(keep, &wait_ms, error);
+    return scheduler_keep(keep, &wait_ms, error);
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -103,8 +102,8 @@ CV_DEFINE_CLEANUP_ADDRESS(struct parts, parts_deinit)
 
 static int open_both(struct parts *parts, struct cv_error *error)
 {
-    int result = scheduler_open(&parts->fire, error);
-    result = result ? result : scheduler_open(&parts->keep, error);
+    CV_TRY(scheduler_open(&parts->fire, error));
+    int result = scheduler_open(&parts->keep, error);
     if (result != 0) { /* with only one connection this process cannot work; leave it to others */
         cv_db_close(parts->fire.db);
         parts->fire.db = NULL;

@@ -47,14 +47,14 @@ static int do_tasks(struct scheduler_part *part, struct cv_error *error)
 static int tell_failures(struct scheduler_part *part, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(part->db, &rows, error,
-                           "SELECT name, last_error FROM upkeep_tasks WHERE last_error IS NOT NULL"
-                           " ORDER BY name");
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(cv_db_run(part->db, &rows, error,
+                     "SELECT name, last_error FROM upkeep_tasks WHERE last_error IS NOT NULL"
+                     " ORDER BY name"));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         cv_log(CV_LOG_WARN, "upkeep: %s: %s", cv_db_text(rows, i, "name"),
                cv_db_text(rows, i, "last_error"));
     }
-    return result;
+    return 0;
 }
 
 int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error)

@@ -107,18 +107,18 @@ static int check_video(struct cv_db *db, const char *video_id, bool is_pending,
                        struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *found = NULL;
-    int result = cv_db_run(db, &found, error,
-                           "SELECT EXISTS (SELECT FROM pending_readings p WHERE p.video_id = v.id)"
-                           " AS has_pending FROM videos v WHERE id = $1::uuid",
-                           video_id);
-    if (result == 0 && cv_db_rows(found) == 0) {
+    CV_TRY(cv_db_run(db, &found, error,
+                     "SELECT EXISTS (SELECT FROM pending_readings p WHERE p.video_id = v.id)"
+                     " AS has_pending FROM videos v WHERE id = $1::uuid",
+                     video_id));
+    if (cv_db_rows(found) == 0) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "video %s does not exist", video_id);
     }
-    if (result == 0 && is_pending && !cv_db_bool(found, 0, "has_pending")) {
+    if (is_pending && !cv_db_bool(found, 0, "has_pending")) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "nothing was read anew of video %s",
                        video_id);
     }
-    return result;
+    return 0;
 }
 
 static json_t *entities_json(const struct cv_entity_list *list)
@@ -309,14 +309,11 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
 {
     struct cv_db *db = cv_stage_db(context);
     const char *video_id = NULL;
-    int result = cv_payload_uuid(payload, "video_id", &video_id, error);
+    CV_TRY(cv_payload_uuid(payload, "video_id", &video_id, error));
     bool is_pending = json_is_true(json_object_get(payload, "pending"));
-    result = result ? result : check_video(db, video_id, is_pending, error);
+    CV_TRY(check_video(db, video_id, is_pending, error));
     cv_auto(rows_deinit) struct rows rows = {0};
-    result = result ? result : read_rows(db, video_id, is_pending, &rows, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(read_rows(db, video_id, is_pending, &rows, error));
     cv_stage_progress(context, 0.2, "merge");
     cv_auto_free struct cv_detection *segments = NULL;
     size_t count = 0, entities = 0;
@@ -324,7 +321,7 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     if (!parts) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu detections", rows.count);
     }
-    result = cv_text_merge(rows.detections, rows.count, &segments, &count, parts, error);
+    int result = cv_text_merge(rows.detections, rows.count, &segments, &count, parts, error);
     cv_auto(json_decref) json_t *list = NULL;
     result =
         result ? result : describe(context, &rows, segments, count, parts, &list, &entities, error);

@@ -156,17 +156,13 @@ static int send_message(const struct settings *settings, const struct message *m
     cv_auto_free char *body = NULL, *signatures = NULL;
     cv_auto_free char *id = NULL, *timestamp = NULL, *signed_by = NULL;
     cv_auto(cv_http_client_close) struct cv_http_client *client = NULL;
-    int result = make_body(message, &body, error);
-    result = result ? result : sign_all(rows, message, body, &signatures, error);
-    result = result ? result : cv_format(&id, error, "webhook-id: %s", message->id);
-    result = result ? result
-                    : cv_format(&timestamp, error, "webhook-timestamp: %lld",
-                                (long long)cv_db_int(rows, 0, "now_s", 0));
-    result = result ? result : cv_format(&signed_by, error, "webhook-signature: %s", signatures);
-    result = result ? result : cv_http_client_open(&client, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(make_body(message, &body, error));
+    CV_TRY(sign_all(rows, message, body, &signatures, error));
+    CV_TRY(cv_format(&id, error, "webhook-id: %s", message->id));
+    CV_TRY(cv_format(&timestamp, error, "webhook-timestamp: %lld",
+                     (long long)cv_db_int(rows, 0, "now_s", 0)));
+    CV_TRY(cv_format(&signed_by, error, "webhook-signature: %s", signatures));
+    CV_TRY(cv_http_client_open(&client, error));
     const char *const headers[] = {
         "content-type: application/json", id, timestamp, signed_by, "Expect:", NULL};
     const struct cv_http_request request = {
@@ -181,7 +177,7 @@ static int send_message(const struct settings *settings, const struct message *m
         .allow_setting = allow_setting,
         .cancel = cancel,
     };
-    result = cv_http_post(client, &request, ret_answer, error);
+    int result = cv_http_post(client, &request, ret_answer, error);
     return result ? cv_fail_context(error, result, "webhook %s", message->webhook) : 0;
 }
 
@@ -194,12 +190,10 @@ int webhook_port(struct cv_stage_context *context, const json_t *payload, uint16
         *ret_port = 0; /* webhook_run reports the error */
         return 0;
     }
-    int result = cv_db_run(cv_stage_db(context), &rows, error,
-                           "SELECT url FROM webhook_to_call($1) LIMIT 1", name);
-    if (result == 0) {
-        *ret_port = cv_db_rows(rows) > 0 ? cv_http_port(cv_db_text(rows, 0, "url")) : 0;
-    }
-    return result;
+    CV_TRY(cv_db_run(cv_stage_db(context), &rows, error,
+                     "SELECT url FROM webhook_to_call($1) LIMIT 1", name));
+    *ret_port = cv_db_rows(rows) > 0 ? cv_http_port(cv_db_text(rows, 0, "url")) : 0;
+    return 0;
 }
 
 int webhook_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
@@ -210,8 +204,8 @@ int webhook_run(struct cv_stage_context *context, const json_t *payload, json_t 
     cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {.status = 0};
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     struct cv_db *db = cv_stage_db(context);
-    int result = read_settings(&settings, error);
-    result = result ? result : read_message(payload, &message, error);
+    CV_TRY(read_settings(&settings, error));
+    int result = read_message(payload, &message, error);
     result =
         result ? result
                : cv_db_run(db, &rows, error, "SELECT * FROM webhook_to_call($1)", message.webhook);
@@ -222,11 +216,8 @@ int webhook_run(struct cv_stage_context *context, const json_t *payload, json_t 
         return cv_fail(error, CV_ERROR_REFUSED,
                        "webhook %s is gone, or off, or has no valid secret", message.webhook);
     }
-    result = send_message(&settings, &message, rows, cv_stage_cancel(context), &answer, error);
-    result = result ? result : judge(db, &message, &answer, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(send_message(&settings, &message, rows, cv_stage_cancel(context), &answer, error));
+    CV_TRY(judge(db, &message, &answer, error));
     *ret_result = json_pack("{s:i, s:I}", "status", (int)answer.status, "took_ms",
                             (json_int_t)answer.took_ms);
     return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");

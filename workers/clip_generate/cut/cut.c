@@ -76,10 +76,7 @@ static int join_sets(struct cv_cut_state *cut, struct cv_error *error)
         return cv_cut_refuse(cut->reason, "the stream uses every parameter set");
     }
     cv_auto(cv_av_codec_free) AVCodecContext *encoder = NULL;
-    int result = cv_cut_encoder_open(&cut->encoding, &encoder, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_cut_encoder_open(&cut->encoding, &encoder, error));
     cv_auto(cv_h264_sets_deinit) struct cv_h264_sets made = {0};
     struct cv_h264_sps sps = {0};
     if (!cv_h264_sets_read(&made, encoder->extradata, (size_t)encoder->extradata_size) ||
@@ -108,9 +105,9 @@ static int prepare(struct cv_cut_state *cut, struct cv_error *error)
     if (!cut->packet) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a cut");
     }
-    int result = check_stream(cut);
-    result = result ? result : check_sets(cut);
-    return result ? result : join_sets(cut, error);
+    CV_TRY(check_stream(cut));
+    CV_TRY(check_sets(cut));
+    return join_sets(cut, error);
 }
 
 /* ---- the cut --------------------------------------------------------------------------------- */
@@ -168,17 +165,17 @@ static int start_group(struct cv_cut_state *cut, int64_t time_us, struct cv_erro
     if (first && time_us > cut->params->start_us && cut->target_us > 0) {
         return LANDED_LATE;
     }
-    int result = cv_cut_take_group(cut, error);
-    if (result == 0 && time_us >= cut->params->end_us) {
+    CV_TRY(cv_cut_take_group(cut, error));
+    if (time_us >= cut->params->end_us) {
         cut->after_us = time_us < cut->after_us ? time_us : cut->after_us;
         return pictures_end(cut, error);
     }
-    if (result == 0 && cut->params->progress) {
+    if (cut->params->progress) {
         double whole = (double)(cut->params->end_us - cut->params->start_us);
         double done = (double)(time_us - cut->params->start_us) / whole;
         cut->params->progress(cut->params->opaque, done > 0 ? done : 0);
     }
-    return result;
+    return 0;
 }
 
 static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
@@ -383,13 +380,10 @@ int cv_cut(const struct cv_byte_source *source, const struct cv_cut_params *para
            struct cv_cut_report *ret_report, struct cv_error *error)
 {
     cv_auto(cv_input_close) struct cv_input *input = NULL;
-    int result = cv_input_open(source, params->cancel, &input, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_input_open(source, params->cancel, &input, error));
     int depth = input->video->codecpar->video_delay;
     depth = depth < 0 ? 0 : depth > REORDER_MAX ? REORDER_MAX : depth;
-    result = attempt(input, params, depth, ret_report, error);
+    int result = attempt(input, params, depth, ret_report, error);
     if (result == CV_CUT_TOO_DEEP) {
         result = attempt(input, params, REORDER_MAX, ret_report, error);
         result = result == CV_CUT_TOO_DEEP ? CV_CUT_REFUSED : result;

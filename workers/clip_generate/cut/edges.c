@@ -168,17 +168,14 @@ static int encode_frame(struct work *work, struct cv_error *error)
         return cv_cut_refuse(encoding->reason, "a picture at the ends is %s",
                              damaged ? "damaged" : "of another kind");
     }
-    int result = work->piece->first ? 0 : keep(&work->piece->first, frame, error);
-    result = result ? result : keep(&work->piece->last, frame, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(work->piece->first ? 0 : keep(&work->piece->first, frame, error));
+    CV_TRY(keep(&work->piece->last, frame, error));
     work->frames++;
     frame->pts =
         av_rescale_q(frame->pts - encoding->origin_pts, stream->time_base, encoding->clock);
     frame->pict_type = AV_PICTURE_TYPE_NONE;
     av_frame_remove_side_data(frame, AV_FRAME_DATA_SEI_UNREGISTERED);
-    result = avcodec_send_frame(work->encoder, frame);
+    int result = avcodec_send_frame(work->encoder, frame);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
     }
@@ -229,26 +226,23 @@ int cv_cut_encode(const struct cv_cut_encoding *encoding, const struct cv_h264_s
         .to_us = to_us,
         .piece = piece,
     };
-    int result = open_work(&work, error);
-    for (size_t i = 0; result == 0 && i < group->count; i++) {
+    CV_TRY(open_work(&work, error));
+    for (size_t i = 0; i < group->count; i++) {
         if (cv_cancel_level(encoding->input->cancel) >= CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "cutting: stopped");
         }
-        result = decode(&work, group->pictures[i].packet, error);
+        CV_TRY(decode(&work, group->pictures[i].packet, error));
     }
-    result = result ? result : decode(&work, NULL, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(decode(&work, NULL, error));
     int flushed = avcodec_send_frame(work.encoder, NULL);
     if (flushed < 0) {
         return cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
     }
-    result = collect(&work, error);
+    CV_TRY(collect(&work, error));
     size_t wanted = frames_within(group, from_us, to_us);
-    if (result == 0 && (work.frames != wanted || piece->packets.count != wanted)) {
+    if (work.frames != wanted || piece->packets.count != wanted) {
         return cv_cut_refuse(encoding->reason, "%zu pictures at an end decode as %zu", wanted,
                              work.frames);
     }
-    return result;
+    return 0;
 }

@@ -168,10 +168,7 @@ static int write_held(struct cv_cut_file *file, int64_t end, struct cv_error *er
         }
         packet->duration = duration_of(file, packet->pts, end);
         file->written++;
-        int result = write_packet(file, packet, file->video, file->clock, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(write_packet(file, packet, file->video, file->clock, error));
     }
     return 0;
 }
@@ -210,22 +207,19 @@ int cv_cut_file_pictures(struct cv_cut_file *file, struct cv_packet_queue *pictu
     if (pictures->count == 0) {
         return 0;
     }
-    int result = note_times(file, pictures, error);
-    result = result ? result : write_held(file, INT64_MAX, error);
-    while (result == 0 && pictures->count > 0) {
+    CV_TRY(note_times(file, pictures, error));
+    CV_TRY(write_held(file, INT64_MAX, error));
+    while (pictures->count > 0) {
         cv_auto(cv_av_packet_free) AVPacket *packet = cv_packet_queue_pop(pictures);
-        result = cv_packet_queue_push(&file->held, packet, error);
+        CV_TRY(cv_packet_queue_push(&file->held, packet, error));
     }
-    return result;
+    return 0;
 }
 
 int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, struct cv_error *error)
 {
-    int result = write_held(file, end, error);
-    if (result != 0) {
-        return result;
-    }
-    result = av_write_trailer(file->muxer);
+    CV_TRY(write_held(file, end, error));
+    int result = av_write_trailer(file->muxer);
     result = result < 0 ? result : file->muxer->pb->error;
     int closed = avio_closep(&file->muxer->pb);
     result = result < 0 ? result : closed;
@@ -371,12 +365,11 @@ int cv_cut_sound_connect(struct cv_cut_sound *sound, struct cv_cut_file *file,
                          struct cv_error *error)
 {
     sound->file = file;
-    int result = 0;
-    while (result == 0 && sound->waiting.count > 0) {
+    while (sound->waiting.count > 0) {
         cv_auto(cv_av_packet_free) AVPacket *packet = cv_packet_queue_pop(&sound->waiting);
-        result = decode(sound, packet, error);
+        CV_TRY(decode(sound, packet, error));
     }
-    return result;
+    return 0;
 }
 
 int cv_cut_sound_drain(struct cv_cut_sound *sound, struct cv_error *error)
@@ -386,6 +379,6 @@ int cv_cut_sound_drain(struct cv_cut_sound *sound, struct cv_error *error)
 
 int cv_cut_sound_finish(struct cv_cut_sound *sound, int64_t end_us, struct cv_error *error)
 {
-    int result = cv_sound_encoder_finish(sound->encoder, end_us, error);
-    return result ? result : pump(sound, error);
+    CV_TRY(cv_sound_encoder_finish(sound->encoder, end_us, error));
+    return pump(sound, error);
 }

@@ -91,10 +91,7 @@ static int open_clip(struct cv_cut_state *cut, int64_t origin_pts, struct cv_err
     if (cut->first_us - cut->params->start_us >= cut->params->late_us) {
         return cv_cut_refuse(cut->reason, "at its start a picture stands from before");
     }
-    int result = cut->sound ? cv_cut_sound_start(cut->sound, cut->first_us, error) : 0;
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cut->sound ? cv_cut_sound_start(cut->sound, cut->first_us, error) : 0);
     int64_t step = av_rescale_q(cv_cut_step_us(cut), AV_TIME_BASE_Q, cut->encoding.clock);
     struct cv_cut_file_params params = {
         .path = cut->params->path,
@@ -106,8 +103,8 @@ static int open_clip(struct cv_cut_state *cut, int64_t origin_pts, struct cv_err
         .step = step > 0 ? step : 1,
         .reason = cut->reason,
     };
-    result = cv_cut_file_open(&params, &cut->file, error);
-    return result || !cut->sound ? result : cv_cut_sound_connect(cut->sound, cut->file, error);
+    CV_TRY(cv_cut_file_open(&params, &cut->file, error));
+    return !cut->sound ? 0 : cv_cut_sound_connect(cut->sound, cut->file, error);
 }
 
 /* Notes what a picture of the range means for the clip's end. */
@@ -137,11 +134,8 @@ static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error
         }
         packet->pts = av_rescale_q(packet->pts - cut->encoding.origin_pts, stream->time_base,
                                    cut->encoding.clock);
-        int result = cv_h264_repack(&cut->sets, packet, error);
-        result = result ? result : cv_packet_queue_push(&queue, packet, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_h264_repack(&cut->sets, packet, error));
+        CV_TRY(cv_packet_queue_push(&queue, packet, error));
         note_shown(cut, picture);
     }
     cut->copied += (int64_t)count;

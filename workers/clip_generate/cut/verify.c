@@ -34,10 +34,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct view, view_deinit)
 
 static int open_view(struct view *view, const struct cv_byte_source *source, struct cv_error *error)
 {
-    int result = cv_input_open(source, view->check->cancel, &view->input, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_input_open(source, view->check->cancel, &view->input, error));
     const AVStream *stream = view->input->video;
     const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
     view->decoder = avcodec_alloc_context3(codec);
@@ -49,7 +46,7 @@ static int open_view(struct view *view, const struct cv_byte_source *source, str
     }
     view->decoder->pkt_timebase = stream->time_base;
     view->decoder->thread_count = view->check->threads;
-    result = avcodec_open2(view->decoder, codec, NULL);
+    int result = avcodec_open2(view->decoder, codec, NULL);
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_DECODE, "cannot open the decoder") : 0;
 }
 
@@ -201,9 +198,9 @@ int cv_cut_check(const struct cv_cut_check *check, struct cv_error *error)
 {
     cv_auto_fd int file = -1;
     struct cv_byte_source source;
-    int result = cv_file_source_open(check->path, &file, &source, error);
+    CV_TRY(cv_file_source_open(check->path, &file, &source, error));
     cv_auto(view_deinit) struct view view = {.check = check};
-    result = result ? result : open_view(&view, &source, error);
-    result = result ? result : look_at_lengths(&view);
-    return result ? result : look_at_pictures(&view, error);
+    CV_TRY(open_view(&view, &source, error));
+    CV_TRY(look_at_lengths(&view));
+    return look_at_pictures(&view, error);
 }
