@@ -108,6 +108,11 @@ CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char
         }                       \
     } while (0)
 
+/* Raises CV_ERROR_OUT_OF_MEMORY, "out of memory for <what>", where an allocation has failed: `had` is the pointer, or
+ * a condition. `what` is a literal. */
+#define CV_TRY_MEMORY(had, error, what) \
+    CV_TRY((had) ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for " what))
+
 #ifdef __clang_analyzer__
 /* The analyzer reads one file at a time, and would otherwise assume that cv_fail may return 0. */
 #define cv_fail(...) (cv_fail(__VA_ARGS__), -1)
@@ -297,6 +302,14 @@ CV_MUST_CHECK int cv_redacted_json(const json_t *value, json_t **ret_value, stru
 
 /* The same for text that may or may not be a JSON object or list; free(*ret_text). */
 CV_MUST_CHECK int cv_redacted_text(const char *text, char **ret_text, struct cv_error *error);
+
+/* ---- arrays that grow ------------------------------------------------------------------------- */
+
+/* Room for one more item in an array from malloc (or NULL) that holds `count` of them; false: no memory, and the array is
+ * as it was. It grows at powers of two, so that the count alone tells when. `items` is the address of the pointer.
+ * CV_MAKE_ROOM(array, count) knows the size. */
+CV_MUST_CHECK bool cv_make_room(void *items, size_t count, size_t item_size);
+#define CV_MAKE_ROOM(array, count) cv_make_room(&(array), count, sizeof((array)[0]))
 
 /* ---- text buffers ---------------------------------------------------------------------------- */
 

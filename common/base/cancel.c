@@ -11,9 +11,7 @@ struct cv_cancel {
 int cv_cancel_new(struct cv_cancel **ret_cancel, struct cv_error *error)
 {
     struct cv_cancel *cancel = calloc(1, sizeof(*cancel));
-    if (!cancel) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a cancellation");
-    }
+    CV_TRY_MEMORY(cancel, error, "a cancellation");
     cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (cancel->fd < 0) {
         int error_number = errno;

@@ -449,9 +449,7 @@ static json_t *redacted(const json_t *value)
 int cv_redacted_json(const json_t *value, json_t **ret_value, struct cv_error *error)
 {
     json_t *made = redacted(value);
-    if (!made) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text without its secrets");
-    }
+    CV_TRY_MEMORY(made, error, "a text without its secrets");
     *ret_value = made;
     return 0;
 }
@@ -464,9 +462,7 @@ int cv_redacted_text(const char *text, char **ret_text, struct cv_error *error)
     cv_auto(json_decref) json_t *shown = NULL;
     CV_TRY(value ? cv_redacted_json(value, &shown, error) : 0);
     char *made = shown ? json_dumps(shown, JSON_COMPACT) : strdup(text);
-    if (!made) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text without its secrets");
-    }
+    CV_TRY_MEMORY(made, error, "a text without its secrets");
     if (!shown) {
         cv_redact(made);
     }

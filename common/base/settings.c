@@ -152,9 +152,7 @@ static int take(const char *name, const char *value, const char *source, struct 
     if (taken_count == SETTINGS_MAX) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "more than %d settings", SETTINGS_MAX);
     }
-    if (!name_copy || !source_copy || setenv(name, value, 1) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");
-    }
+    CV_TRY_MEMORY(name_copy && source_copy && setenv(name, value, 1) == 0, error, "settings");
     taken[taken_count].name = cv_take(name_copy);
     taken[taken_count++].source = cv_take(source_copy);
     return 0;
@@ -238,8 +236,7 @@ bool cv_setting_has_file(const char *name)
 static int take_secrets(struct cv_error *error)
 {
     const char *credentials = cv_env("CREDENTIALS_DIRECTORY", NULL);
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < CV_COUNT(known); i++) {
+    for (size_t i = 0; i < CV_COUNT(known); i++) {
         char variable[NAME_MAX_BYTES];
         char path[PATH_MAX];
         if (!known[i].is_secret) {
@@ -250,15 +247,15 @@ static int take_secrets(struct cv_error *error)
             continue;
         }
         if (cv_env(name_file(known[i].name, variable), NULL)) {
-            result = take_file(known[i].name, cv_env(variable, NULL), variable, error);
+            CV_TRY(take_file(known[i].name, cv_env(variable, NULL), variable, error));
             continue;
         }
         (void)snprintf(path, sizeof(path), "%s/%s", credentials ? credentials : "", known[i].name);
         if (credentials && access(path, F_OK) == 0) {
-            result = take_file(known[i].name, path, "CREDENTIALS_DIRECTORY", error);
+            CV_TRY(take_file(known[i].name, path, "CREDENTIALS_DIRECTORY", error));
         }
     }
-    return result;
+    return 0;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------- */

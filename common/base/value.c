@@ -5,6 +5,21 @@
 #include <string.h>
 #include <time.h>
 
+bool cv_make_room(void *items, size_t count, size_t item_size)
+{
+    enum { FIRST = 8 };
+    if (count > 0 && (count < FIRST || (count & (count - 1)) != 0)) {
+        return true;
+    }
+    void *array;
+    memcpy(&array, items, sizeof(array));
+    array = reallocarray(array, count > 0 ? 2 * count : FIRST, item_size);
+    if (array) {
+        memcpy(items, &array, sizeof(array));
+    }
+    return array != NULL;
+}
+
 static int64_t clock_ms(clockid_t clock)
 {
     struct timespec now;

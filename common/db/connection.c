@@ -32,9 +32,7 @@ CV_DEFINE_CLEANUP(PGnotify *, PQfreemem)
 static int copy_text(char **ret_text, const char *text, struct cv_error *error)
 {
     char *copy = strdup(text);
-    if (!copy) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a connection");
-    }
+    CV_TRY_MEMORY(copy, error, "a connection");
     *ret_text = copy;
     return 0;
 }
@@ -252,9 +250,7 @@ static int try_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *er
     };
     db->sqlstate[0] = '\0';
     cv_auto(PQfinish) PGconn *connection = PQconnectStartParams(keywords, values, 1);
-    if (!connection) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a connection");
-    }
+    CV_TRY_MEMORY(connection, error, "a connection");
     (void)PQsetNoticeProcessor(connection, take_notice, NULL);
     (void)PQsetErrorVerbosity(connection, PQERRORS_VERBOSE);
     CV_TRY(poll_connection(db, connection, timeout_ms, error));
@@ -275,9 +271,7 @@ static int try_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *er
 int cv_db_open(const struct cv_db_params *params, struct cv_db **ret_db, struct cv_error *error)
 {
     cv_auto(cv_db_close) struct cv_db *db = calloc(1, sizeof(*db));
-    if (!db) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a connection");
-    }
+    CV_TRY_MEMORY(db, error, "a connection");
     db->cancel = params->cancel;
     db->connect_timeout_ms =
         params->connect_timeout_ms ? params->connect_timeout_ms : CONNECT_TIMEOUT_MS;
@@ -382,15 +376,8 @@ int cv_db_listen(struct cv_db *db, const char *channel, struct cv_error *error)
             return 0;
         }
     }
-    char **channels = reallocarray(db->channels, db->channel_count + 1, sizeof(*channels));
-    if (!channels) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a channel");
-    }
-    db->channels = channels;
     cv_auto_free char *name = strdup(channel);
-    if (!name) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a channel");
-    }
+    CV_TRY_MEMORY(name && CV_MAKE_ROOM(db->channels, db->channel_count), error, "a channel");
     CV_TRY(send_listen(db, channel, error));
     db->channels[db->channel_count++] = cv_take(name);
     return 0;
@@ -416,9 +403,7 @@ int cv_db_notification(struct cv_db *db, char **ret_channel, char **ret_payload,
     }
     cv_auto_free char *channel = strdup(notification->relname);
     cv_auto_free char *payload = strdup(notification->extra);
-    if (!channel || !payload) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a notification");
-    }
+    CV_TRY_MEMORY(channel && payload, error, "a notification");
     *ret_channel = cv_take(channel);
     *ret_payload = cv_take(payload);
     return 1;
@@ -440,9 +425,7 @@ int cv_db_environment(const struct cv_db *db, char ***ret_environment, struct cv
         count++;
     }
     cv_auto(cv_db_environment_free) char **environment = calloc(count + 1, sizeof(*environment));
-    if (!options || !environment) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an environment");
-    }
+    CV_TRY_MEMORY(options && environment, error, "an environment");
     int result = 0;
     size_t used = 0;
     for (size_t i = 0; result == 0 && i < count; i++) {

@@ -73,6 +73,12 @@ struct cv_db_statement {
         sql, sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1, \
         (const char *const[]){NULL, ##__VA_ARGS__} + 1})
 
+/* A number as text, for a parameter in place: cv_db_number(7).text, which lives as long as the call. */
+struct cv_db_number {
+    char text[24];
+};
+struct cv_db_number cv_db_number(int64_t value);
+
 /* Runs one statement. `ret_result` may be NULL when the rows do not matter. After a time-out
  * (CV_ERROR_TIMEOUT) or an abort (CV_ERROR_CANCELED) the server has been asked to stop the statement;
  * if it did not answer that either, the connection is closed. After a lost connection

@@ -194,9 +194,9 @@ static int collect_results(struct cv_db *db, struct cv_db_wait *wait, int *ended
 {
     while (true) {
         PGresult *next = NULL;
-        int result = next_result(db, wait, ended, &next, error);
-        if (result || !next) {
-            return result;
+        CV_TRY(next_result(db, wait, ended, &next, error));
+        if (!next) {
+            return 0;
         }
         PQclear(*last);
         *last = next;
@@ -298,9 +298,7 @@ static int take_rows(PGresult **rows, struct cv_db_result **ret_result, struct c
         return 0;
     }
     struct cv_db_result *result = calloc(1, sizeof(*result));
-    if (!result) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for rows");
-    }
+    CV_TRY_MEMORY(result, error, "rows");
     result->rows = cv_take(*rows);
     *ret_result = result;
     return 0;
@@ -327,6 +325,13 @@ int cv_db_query_after(struct cv_db *db, const struct cv_db_statement *first,
 {
     struct request request = {.kind = SEND_PAIR, .statement = *statement, .first = first};
     return run(db, &request, ret_result, error);
+}
+
+struct cv_db_number cv_db_number(int64_t value)
+{
+    struct cv_db_number number;
+    (void)snprintf(number.text, sizeof(number.text), "%lld", (long long)value);
+    return number;
 }
 
 int cv_db_rows(const struct cv_db_result *result)
@@ -481,9 +486,7 @@ static int prepare(struct cv_db *db, const char *sql, char ret_name[NAME_SIZE],
         return PREPARED_FULL;
     }
     cv_auto_free char *copy = strdup(sql);
-    if (!copy) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a statement");
-    }
+    CV_TRY_MEMORY(copy, error, "a statement");
     name_prepared(ret_name, prepared->count);
     struct request request = {.kind = SEND_PREPARE, .statement.sql = sql, .name = ret_name};
     CV_TRY(run(db, &request, NULL, error));

@@ -26,43 +26,37 @@ struct cv_fleet {
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
-#define GAUGE(metric_name, metric_help, ...)                                   \
-    {                                                                          \
-        .name = (metric_name), .help = (metric_help), .kind = CV_METRIC_GAUGE, \
-        .labels = {__VA_ARGS__},                                               \
-    }
-
-static const struct cv_metric fleet_up =
-    GAUGE("cortana_fleet_up", "1 while the fleet's numbers could be read from the database.", NULL);
+static const struct cv_metric fleet_up = CV_GAUGE(
+    "cortana_fleet_up", "1 while the fleet's numbers could be read from the database.", NULL);
 static const struct cv_metric fleet_read_at =
-    GAUGE("cortana_fleet_read_at_seconds", "When they were read, since 1970.", NULL);
+    CV_GAUGE("cortana_fleet_read_at_seconds", "When they were read, since 1970.", NULL);
 static const struct cv_metric fleet_read_seconds =
-    GAUGE("cortana_fleet_read_seconds", "How long that took.", NULL);
+    CV_GAUGE("cortana_fleet_read_seconds", "How long that took.", NULL);
 
 static const struct cv_metric depth =
-    GAUGE("cortana_fleet_jobs", "Jobs by what they wait for.", "job_type", "status");
+    CV_GAUGE("cortana_fleet_jobs", "Jobs by what they wait for.", "job_type", "status");
 static const struct cv_metric oldest =
-    GAUGE("cortana_fleet_oldest_seconds", "How long the oldest of them has waited.", "job_type",
-          "status");
+    CV_GAUGE("cortana_fleet_oldest_seconds", "How long the oldest of them has waited.", "job_type",
+             "status");
 static const struct cv_metric tenant_depth =
-    GAUGE("cortana_fleet_tenant_jobs", "Jobs of the 100 tenants with the most open jobs.", "tenant",
-          "priority", "status");
+    CV_GAUGE("cortana_fleet_tenant_jobs", "Jobs of the 100 tenants with the most open jobs.",
+             "tenant", "priority", "status");
 static const struct cv_metric tenant_oldest =
-    GAUGE("cortana_fleet_tenant_oldest_seconds", "Age of the oldest of a tenant's jobs.", "tenant",
-          "priority", "status");
-static const struct cv_metric flow = GAUGE(
+    CV_GAUGE("cortana_fleet_tenant_oldest_seconds", "Age of the oldest of a tenant's jobs.",
+             "tenant", "priority", "status");
+static const struct cv_metric flow = CV_GAUGE(
     "cortana_fleet_job_flow", "What became of jobs in the last five minutes.", "job_type", "event");
 static const struct cv_metric workers =
-    GAUGE("cortana_fleet_workers", "Workers; stale: silent for longer than a lease.", "job_type",
-          "state");
+    CV_GAUGE("cortana_fleet_workers", "Workers; stale: silent for longer than a lease.", "job_type",
+             "state");
 static const struct cv_metric slots =
-    GAUGE("cortana_fleet_slots", "Jobs that living workers may run at once.", "job_type");
+    CV_GAUGE("cortana_fleet_slots", "Jobs that living workers may run at once.", "job_type");
 static const struct cv_metric slots_busy =
-    GAUGE("cortana_fleet_slots_busy", "Jobs that living workers say they run.", "job_type");
-static const struct cv_metric disk_level = GAUGE(
+    CV_GAUGE("cortana_fleet_slots_busy", "Jobs that living workers say they run.", "job_type");
+static const struct cv_metric disk_level = CV_GAUGE(
     "cortana_fleet_disk_level", "Scratch disk: 0 ok, 1 warning, 2 critical, 3 emergency.", "host");
 static const struct cv_metric disk_used =
-    GAUGE("cortana_fleet_disk_used_ratio", "Scratch disk: how full it is, 0 to 1.", "host");
+    CV_GAUGE("cortana_fleet_disk_used_ratio", "Scratch disk: how full it is, 0 to 1.", "host");
 
 /* A statement and its metrics. The first columns are the labels, named like the metric's labels. A
  * column named like the metric (without the prefix) is its value; null values are left out.

@@ -32,27 +32,14 @@ struct cv_probe {
     struct cv_metrics *published;
 };
 
-static const struct cv_metric build_info = {
-    .name = "cortana_build_info",
-    .help = "1, with what runs here.",
-    .kind = CV_METRIC_GAUGE,
-    .labels = {"program", "version"},
-};
-static const struct cv_metric start_time = {
-    .name = "cortana_process_start_time_seconds",
-    .help = "When this process began to listen, since 1970.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric ready = {
-    .name = "cortana_ready",
-    .help = "1 while /readyz says 200.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric dropped = {
-    .name = "cortana_series_dropped_total",
-    .help = "Series that were not kept because a family had too many.",
-    .kind = CV_METRIC_COUNTER,
-};
+static const struct cv_metric build_info =
+    CV_GAUGE("cortana_build_info", "1, with what runs here.", "program", "version");
+static const struct cv_metric start_time = CV_GAUGE(
+    "cortana_process_start_time_seconds", "When this process began to listen, since 1970.", NULL);
+static const struct cv_metric ready = CV_GAUGE("cortana_ready", "1 while /readyz says 200.", NULL);
+static const struct cv_metric dropped =
+    CV_COUNTER("cortana_series_dropped_total",
+               "Series that were not kept because a family had too many.", NULL);
 
 /* ---- answers --------------------------------------------------------------------------------- */
 

@@ -21,13 +21,13 @@ struct series {
 struct family {
     const struct cv_metric *metric;
     struct series *series;
-    size_t count, capacity;
+    size_t count;
 };
 
 struct cv_metrics {
     pthread_mutex_t mutex; /* everything below */
     struct family *families;
-    size_t count, capacity;
+    size_t count;
     size_t series_count;
     uint64_t dropped;
 };
@@ -65,24 +65,6 @@ void cv_metrics_free(struct cv_metrics *metrics)
 
 /* ---- finding a series ------------------------------------------------------------------------ */
 
-/* Appends a zeroed element; NULL when there is no memory. */
-static void *grow(void **list, size_t *count, size_t *capacity, size_t size)
-{
-    if (*count == *capacity) {
-        size_t wanted = *capacity ? *capacity * 2 : 8;
-        void *grown = realloc(*list, wanted * size);
-        if (!grown) {
-            return NULL;
-        }
-        *list = grown;
-        *capacity = wanted;
-    }
-    void *element = (char *)*list + *count * size;
-    (void)memset(element, 0, size);
-    ++*count;
-    return element;
-}
-
 static struct family *find_family(struct cv_metrics *metrics, const struct cv_metric *metric)
 {
     for (size_t i = 0; i < metrics->count; i++) {
@@ -91,12 +73,11 @@ static struct family *find_family(struct cv_metrics *metrics, const struct cv_me
         }
     }
     assert(strncmp(metric->name, "cortana_", 8) == 0);
-    struct family *family = grow((void **)&metrics->families, &metrics->count, &metrics->capacity,
-                                 sizeof(*metrics->families));
-    if (family) {
-        family->metric = metric;
+    if (!CV_MAKE_ROOM(metrics->families, metrics->count)) {
+        return NULL;
     }
-    return family;
+    metrics->families[metrics->count] = (struct family){.metric = metric};
+    return &metrics->families[metrics->count++];
 }
 
 static void append_value(struct cv_buffer *text, const char *value)
@@ -147,14 +128,13 @@ static struct series *add_series(struct cv_metrics *metrics, struct family *fami
             return NULL;
         }
     }
-    struct series *series =
-        grow((void **)&family->series, &family->count, &family->capacity, sizeof(*family->series));
-    if (series) {
-        series->labels = cv_take(text);
-        series->buckets = cv_take(buckets);
-        metrics->series_count++;
+    if (!CV_MAKE_ROOM(family->series, family->count)) {
+        return NULL;
     }
-    return series;
+    metrics->series_count++;
+    family->series[family->count] =
+        (struct series){.labels = cv_take(text), .buckets = cv_take(buckets)};
+    return &family->series[family->count++];
 }
 
 /* The series with these labels, created if necessary; NULL, and counted, if that is not possible.

@@ -33,7 +33,26 @@ struct cv_metric {
     size_t bound_count;
 };
 
-/* Values of a family's labels, in the order of its names: CV_LABELS("ocr", "done"). */
+/* A family as an initializer; behind its help the names of its labels, NULL for none. */
+#define CV_COUNTER(metric_name, metric_help, ...)                                            \
+    {                                                                                        \
+        .name = (metric_name), .help = (metric_help), .kind = CV_METRIC_COUNTER, .labels = { \
+            __VA_ARGS__                                                                      \
+        }                                                                                    \
+    }
+#define CV_GAUGE(metric_name, metric_help, ...)                                            \
+    {                                                                                      \
+        .name = (metric_name), .help = (metric_help), .kind = CV_METRIC_GAUGE, .labels = { \
+            __VA_ARGS__                                                                    \
+        }                                                                                  \
+    }
+#define CV_HISTOGRAM(metric_name, metric_help, metric_bounds, ...)                                 \
+    {                                                                                              \
+        .name = (metric_name), .help = (metric_help), .kind = CV_METRIC_HISTOGRAM,                 \
+        .labels = {__VA_ARGS__}, .bounds = (metric_bounds), .bound_count = CV_COUNT(metric_bounds) \
+    }
+
+/* Values for a family's labels, in its order: CV_LABELS("ocr", "done"). */
 #define CV_LABELS(...) ((const char *const[]){__VA_ARGS__})
 
 /* A set of metrics. Metrics never cause a failure: series for which there is no memory, and those

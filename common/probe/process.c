@@ -3,21 +3,14 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-static const struct cv_metric cpu_seconds = {
-    .name = "cortana_process_cpu_seconds_total",
-    .help = "CPU time of this process, its stages not among it.",
-    .kind = CV_METRIC_COUNTER,
-};
-static const struct cv_metric resident_bytes = {
-    .name = "cortana_process_resident_memory_bytes",
-    .help = "Memory of this process, its stages not among it.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric open_files = {
-    .name = "cortana_process_open_files",
-    .help = "Open descriptors of this process.",
-    .kind = CV_METRIC_GAUGE,
-};
+static const struct cv_metric cpu_seconds =
+    CV_COUNTER("cortana_process_cpu_seconds_total",
+               "CPU time of this process, its stages not among it.", NULL);
+static const struct cv_metric resident_bytes =
+    CV_GAUGE("cortana_process_resident_memory_bytes",
+             "Memory of this process, its stages not among it.", NULL);
+static const struct cv_metric open_files =
+    CV_GAUGE("cortana_process_open_files", "Open descriptors of this process.", NULL);
 
 static double seconds(struct timeval time)
 {

@@ -41,13 +41,6 @@ int cv_queue_call(struct cv_db *db, const struct cv_db_statement *statement, str
         word ? word : "no row");
 }
 
-struct cv_queue_number cv_queue_number(int64_t value)
-{
-    struct cv_queue_number number;
-    (void)snprintf(number.text, sizeof(number.text), "%lld", (long long)value);
-    return number;
-}
-
 int cv_queue_clean_text(const char *text, size_t limit, char **ret_text, struct cv_error *error)
 {
     if (!text) {
@@ -87,9 +80,7 @@ int cv_queue_dump(const json_t *value, char **ret_text, struct cv_error *error)
         return 0;
     }
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a JSON text");
-    }
+    CV_TRY_MEMORY(text, error, "a JSON text");
     *ret_text = text;
     return 0;
 }

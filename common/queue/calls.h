@@ -17,12 +17,6 @@ CV_MUST_CHECK int cv_queue_call(struct cv_db *db, const struct cv_db_statement *
 #define cv_queue_rows(db, ret_result, error, sql, ...) \
     cv_db_query_prepared(db, CV_DB_STATEMENT(sql, ##__VA_ARGS__), ret_result, error)
 
-/* A number as text, for a parameter. */
-struct cv_queue_number {
-    char text[32];
-};
-struct cv_queue_number cv_queue_number(int64_t value);
-
 /* A copy (free() it) of the last `limit` bytes of `text` that PostgreSQL can store: bytes that are not
  * UTF-8 become U+FFFD, and secrets are redacted. NULL stays NULL. */
 CV_MUST_CHECK int cv_queue_clean_text(const char *text, size_t limit, char **ret_text,

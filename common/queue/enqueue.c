@@ -17,9 +17,9 @@ int cv_queue_enqueue(struct cv_db *db, const struct cv_enqueue_params *params,
                          "SELECT job_id, is_new FROM enqueue_job($1, coalesce($2, '{}')::jsonb,"
                          " $3::uuid, $4::int, $5::timestamptz, NULL, $6, $7::uuid, $8::bigint)",
                          params->job_type, payload, params->video_id,
-                         params->priority < 0 ? NULL : cv_queue_number(params->priority).text,
+                         params->priority < 0 ? NULL : cv_db_number(params->priority).text,
                          params->scheduled_for, params->dedupe_key, params->correlation_id,
-                         params->sequence ? cv_queue_number(params->sequence).text : NULL));
+                         params->sequence ? cv_db_number(params->sequence).text : NULL));
     (void)snprintf(ret_job_id, CV_UUID_SIZE, "%s", cv_db_text(rows, 0, "job_id"));
     return cv_db_bool(rows, 0, "is_new") ? CV_QUEUE_OK : CV_QUEUE_DUPLICATE;
 }
@@ -31,7 +31,7 @@ int cv_queue_enqueue_successor(struct cv_db *db, const struct cv_job *job, const
     CV_TRY(cv_queue_dump(payload, &text, error));
     return cv_queue_run(
         db, error, "SELECT hand_on($1::uuid, $2::bigint, $3, coalesce($4, '{}')::jsonb) AS outcome",
-        job->id, cv_queue_number(job->token).text, job_type, text);
+        job->id, cv_db_number(job->token).text, job_type, text);
 }
 
 int cv_queue_continue(struct cv_db *db, const struct cv_job *job, const json_t *payload,
@@ -41,7 +41,7 @@ int cv_queue_continue(struct cv_db *db, const struct cv_job *job, const json_t *
     CV_TRY(cv_queue_dump(payload, &text, error));
     return cv_queue_run(db, error,
                         "SELECT continue_step($1::uuid, $2::bigint, $3::jsonb) AS outcome", job->id,
-                        cv_queue_number(job->token).text, text);
+                        cv_db_number(job->token).text, text);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -56,7 +56,7 @@ int cv_queue_start_run(struct cv_db *db, const struct cv_run_params *params,
                      "SELECT run_id, is_new FROM start_run($1, coalesce($2, '{}')::jsonb,"
                      " $3::uuid, $4::int)",
                      params->workflow, input, params->video_id,
-                     params->priority < 0 ? NULL : cv_queue_number(params->priority).text));
+                     params->priority < 0 ? NULL : cv_db_number(params->priority).text));
     (void)snprintf(ret_run_id, CV_UUID_SIZE, "%s", cv_db_text(rows, 0, "run_id"));
     return cv_db_bool(rows, 0, "is_new") ? CV_QUEUE_OK : CV_QUEUE_DUPLICATE;
 }

@@ -48,9 +48,7 @@ static int read_job(const struct cv_db_result *rows, int row, struct cv_job *job
     job->time_limit_ms = cv_db_int(rows, row, "time_limit_ms", 0);
     job->waited_ms = cv_db_int(rows, row, "waited_ms", 0);
     job->job_type = strdup(cv_db_text(rows, row, "job_type"));
-    if (!job->job_type) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a job");
-    }
+    CV_TRY_MEMORY(job->job_type, error, "a job");
     json_error_t reason;
     job->payload = json_loads(cv_db_text(rows, row, "payload"), JSON_DECODE_ANY, &reason);
     if (!job->payload) { /* nested too deeply, for example: only this job fails, not the claim */
@@ -89,8 +87,8 @@ int cv_queue_claim(struct cv_db *db, const struct cv_claim_params *params,
         " FROM claim_jobs($1, $2, $3::int, $4::bigint * interval '1 millisecond')"
         "      WITH ORDINALITY AS j"
         " ORDER BY j.ordinality",
-        params->worker_id, params->job_type, cv_queue_number(params->limit).text,
-        cv_queue_number(params->lease_ms).text));
+        params->worker_id, params->job_type, cv_db_number(params->limit).text,
+        cv_db_number(params->lease_ms).text));
     if (cv_db_rows(rows) == 0) {
         return CV_QUEUE_EMPTY;
     }
@@ -107,8 +105,8 @@ int cv_queue_renew(struct cv_db *db, const struct cv_lease *lease, int64_t lease
     return cv_queue_run(db, error,
                         "SELECT renew_lease($1::uuid, $2::bigint,"
                         " $3::bigint * interval '1 millisecond') AS outcome",
-                        lease->job_id, cv_queue_number(lease->token).text,
-                        cv_queue_number(lease_ms).text);
+                        lease->job_id, cv_db_number(lease->token).text,
+                        cv_db_number(lease_ms).text);
 }
 
 int cv_queue_progress(struct cv_db *db, const struct cv_lease *lease, double fraction,
@@ -121,7 +119,7 @@ int cv_queue_progress(struct cv_db *db, const struct cv_lease *lease, double fra
     CV_TRY(cv_queue_clean_text(doing, DOING_BYTES, &clean, error));
     return cv_queue_run(db, error,
                         "SELECT report_progress($1::uuid, $2::bigint, $3::real, $4) AS outcome",
-                        lease->job_id, cv_queue_number(lease->token).text, number, clean);
+                        lease->job_id, cv_db_number(lease->token).text, number, clean);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -200,7 +198,7 @@ int cv_queue_fence(struct cv_db *db, const struct cv_job *job, struct cv_error *
         return cv_fail(error, CV_ERROR_INTERNAL, "cv_queue_fence was called outside a transaction");
     }
     return cv_queue_run(db, error, "SELECT fence_job($1::uuid, $2::bigint) AS outcome", job->id,
-                        cv_queue_number(job->token).text);
+                        cv_db_number(job->token).text);
 }
 
 int cv_queue_complete(struct cv_db *db, const struct cv_job *job, const json_t *result,
@@ -217,7 +215,7 @@ int cv_queue_complete(struct cv_db *db, const struct cv_job *job, const json_t *
     }
     return cv_queue_run(
         db, error, "SELECT complete_job($1::uuid, $2::bigint, $3::jsonb, $4::jsonb) AS outcome",
-        job->id, cv_queue_number(job->token).text, result_text, report_text);
+        job->id, cv_db_number(job->token).text, result_text, report_text);
 }
 
 int cv_queue_complete_batch(struct cv_db *db, const struct cv_job_list *list, size_t *ret_completed,
@@ -257,10 +255,9 @@ int cv_queue_fail(struct cv_db *db, const struct cv_job *job, const struct cv_er
     return cv_queue_run(db, error,
                         "SELECT fail_job($1::uuid, $2::bigint, $3, $4, $5::boolean, $6::jsonb,"
                         " $7::bigint * interval '1 millisecond') AS outcome",
-                        job->id, cv_queue_number(job->token).text,
-                        cv_error_type_name(failure->type), message,
-                        failure->verdict == CV_VERDICT_PERMANENT ? "false" : "true", report_text,
-                        wish > 0 ? cv_queue_number(wish).text : NULL);
+                        job->id, cv_db_number(job->token).text, cv_error_type_name(failure->type),
+                        message, failure->verdict == CV_VERDICT_PERMANENT ? "false" : "true",
+                        report_text, wish > 0 ? cv_db_number(wish).text : NULL);
 }
 
 int cv_queue_release(struct cv_db *db, const struct cv_job *job, const char *reason,
@@ -272,7 +269,7 @@ int cv_queue_release(struct cv_db *db, const struct cv_job *job, const char *rea
     CV_TRY(dump_report(report, &report_text, error));
     return cv_queue_run(db, error,
                         "SELECT release_job($1::uuid, $2::bigint, $3, $4::jsonb) AS outcome",
-                        job->id, cv_queue_number(job->token).text, clean, report_text);
+                        job->id, cv_db_number(job->token).text, clean, report_text);
 }
 
 int cv_queue_settle_canceled(struct cv_db *db, const struct cv_job *job,
@@ -282,7 +279,7 @@ int cv_queue_settle_canceled(struct cv_db *db, const struct cv_job *job,
     CV_TRY(dump_report(report, &report_text, error));
     return cv_queue_run(db, error,
                         "SELECT settle_canceled_job($1::uuid, $2::bigint, $3::jsonb) AS outcome",
-                        job->id, cv_queue_number(job->token).text, report_text);
+                        job->id, cv_db_number(job->token).text, report_text);
 }
 
 int cv_queue_record_artifacts(struct cv_db *db, const struct cv_job *job, const char *bucket,
@@ -292,5 +289,5 @@ int cv_queue_record_artifacts(struct cv_db *db, const struct cv_job *job, const 
     CV_TRY(cv_queue_dump(artifacts, &text, error));
     return cv_queue_run(db, error,
                         "SELECT record_artifacts($1::uuid, $2::bigint, $3, $4::jsonb) AS outcome",
-                        job->id, cv_queue_number(job->token).text, bucket, text);
+                        job->id, cv_db_number(job->token).text, bucket, text);
 }

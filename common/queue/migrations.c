@@ -150,12 +150,10 @@ static int apply(struct cv_db *db, const struct cv_migration *migration, struct 
         return cv_fail_context(error, result, "migration %04d_%s", migration->version,
                                migration->name);
     }
-    char version[16];
-    (void)snprintf(version, sizeof(version), "%d", migration->version);
     return cv_db_run(db, NULL, error,
                      "INSERT INTO cortana.schema_migrations (version, name, checksum)"
                      " VALUES ($1::int, $2, $3)",
-                     version, migration->name, hex);
+                     cv_db_number(migration->version).text, migration->name, hex);
 }
 
 /* Holds off every other program that migrates until the open transaction ends. */
@@ -257,14 +255,14 @@ static int load_state(struct cv_db *db, const char *versions, struct cv_db_resul
                       struct cv_error *error)
 {
     enum { RENEW_MS = 2000 };
-    int result = cv_db_run(db, ret_state, error, STATE_SQL, versions);
-    if (result || cv_db_bool(*ret_state, 0, "is_on_path")) {
-        return result;
+    CV_TRY(cv_db_run(db, ret_state, error, STATE_SQL, versions));
+    if (cv_db_bool(*ret_state, 0, "is_on_path")) {
+        return 0;
     }
     cv_db_result_free(*ret_state);
     *ret_state = NULL;
-    result = cv_db_renew(db, RENEW_MS, error);
-    return result ? result : cv_db_run(db, ret_state, error, STATE_SQL, versions);
+    CV_TRY(cv_db_renew(db, RENEW_MS, error));
+    return cv_db_run(db, ret_state, error, STATE_SQL, versions);
 }
 
 int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],

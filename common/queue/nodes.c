@@ -56,7 +56,7 @@ int cv_queue_report_worker(struct cv_db *db, const struct cv_worker_state *state
                         "SELECT report_worker($1, $2, $3, ARRAY[$4], $5::int, $6::int, $7,"
                         " $8::jsonb) AS outcome",
                         state->id, state->host, CV_VERSION, state->job_type,
-                        cv_queue_number(state->slots).text, cv_queue_number(state->running).text,
+                        cv_db_number(state->slots).text, cv_db_number(state->running).text,
                         state->state, labels);
 }
 
@@ -64,8 +64,8 @@ int cv_queue_report_disk(struct cv_db *db, const struct cv_disk_state *state,
                          struct cv_error *error)
 {
     return cv_db_run(db, NULL, error, "SELECT report_disk($1, $2, $3::bigint, $4::bigint)",
-                     state->host, state->path, cv_queue_number(state->total_bytes).text,
-                     cv_queue_number(state->free_bytes).text);
+                     state->host, state->path, cv_db_number(state->total_bytes).text,
+                     cv_db_number(state->free_bytes).text);
 }
 
 /* ---- Wake-on-LAN ----------------------------------------------------------------------------- */
