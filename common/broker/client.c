@@ -335,9 +335,7 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
                        struct cv_error *error)
 {
     cv_auto_free struct broker_reader *reader = calloc(1, sizeof(*reader));
-    if (!reader) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reader");
-    }
+    CV_TRY_MEMORY(reader, error, "a reader");
     const struct call call = {
         .operation = CV_WIRE_OPEN, .text = json_pack("{s:s}", "key", key), .needs_text = true};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;

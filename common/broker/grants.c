@@ -53,9 +53,7 @@ int cv_grants_make(const struct cv_grant *table, const json_t *payload, json_t *
                                            json_pack("[i, s]", (int)grant->access, text.data)) != 0;
         }
     }
-    if (failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a job's grants");
-    }
+    CV_TRY_MEMORY(!failed, error, "a job's grants");
     *ret_grants = cv_take(grants);
     return 0;
 }

@@ -100,12 +100,12 @@ static int read_key(const struct server *server, const struct request *request, 
     if (!key || strlen(key) != json_string_length(value)) {
         return cv_fail(error, CV_ERROR_INVALID_KEY, "a request to the broker names no object key");
     }
-    int result = cv_store_check_key(key, error);
-    if (result == 0 && !cv_grants_allow(server->broker->grants, access, key)) {
+    CV_TRY(cv_store_check_key(key, error));
+    if (!cv_grants_allow(server->broker->grants, access, key)) {
         return refuse(access == CV_GRANT_READ ? "read" : "write", key, error);
     }
     *ret_key = key;
-    return result;
+    return 0;
 }
 
 static int bad_handle(struct cv_error *error)
@@ -368,12 +368,12 @@ static int put_begin(struct server *server, struct request *request, struct answ
     struct cv_store_input input;
     struct cv_put_params params;
     struct cv_store_put *under_way = NULL;
-    int result = prepare_put(server, request, &key, &input, &params, error);
-    if (result == 0 && backend->put_begin) {
-        result = backend->put_begin(server->store, key, &input, &params, &under_way, error);
+    CV_TRY(prepare_put(server, request, &key, &input, &params, error));
+    if (backend->put_begin) {
+        CV_TRY(backend->put_begin(server->store, key, &input, &params, &under_way, error));
     }
-    if (result || !under_way) {
-        return result;
+    if (!under_way) {
+        return 0;
     }
     server->puts[free_place] = (struct put){
         .put = under_way,

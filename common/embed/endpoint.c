@@ -81,9 +81,7 @@ static int read_settings(struct cv_embedder *embedder, struct cv_error *error)
 int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_error *error)
 {
     cv_auto(cv_embedder_close) struct cv_embedder *embedder = calloc(1, sizeof(*embedder));
-    if (!embedder) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an HTTP client");
-    }
+    CV_TRY_MEMORY(embedder, error, "an HTTP client");
     CV_TRY(read_settings(embedder, error));
     CV_TRY(cv_http_client_open(&embedder->client, error));
     *ret_embedder = cv_take(embedder);

@@ -40,14 +40,12 @@ const char *cv_export_media_type(enum cv_export_format format)
 static int pass_on(struct export *export, struct cv_error *error)
 {
     struct cv_buffer *text = &export->text;
-    if (text->failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the export");
-    }
-    int result = text->length == 0 ? 0
-                                   : export->params->write(export->params->opaque, text->data,
-                                                           text->length, error);
+    CV_TRY_MEMORY(!text->failed, error, "the export");
+    CV_TRY(text->length == 0
+               ? 0
+               : export->params->write(export->params->opaque, text->data, text->length, error));
     cv_buffer_clear(text);
-    return result;
+    return 0;
 }
 
 int export_pass_piece(struct export *export, struct cv_error *error)
@@ -118,14 +116,13 @@ static int export_json(struct export *export, const char *video_id, struct cv_er
     }
     cv_buffer_printf(&export->text, "{\n \"video\": %s,\n \"segments\": [",
                      cv_db_text(rows, 0, "video"));
-    int result = for_each_row(export, "SELECT export_segments($1::uuid) AS object", video_id,
-                              append_item, error);
+    CV_TRY(for_each_row(export, "SELECT export_segments($1::uuid) AS object", video_id, append_item,
+                        error));
     cv_buffer_text(&export->text, "],\n \"entities\": [");
-    result = result ? result
-                    : for_each_row(export, "SELECT export_entities($1::uuid) AS object", video_id,
-                                   append_item, error);
+    CV_TRY(for_each_row(export, "SELECT export_entities($1::uuid) AS object", video_id, append_item,
+                        error));
     cv_buffer_text(&export->text, "]\n}\n");
-    return result;
+    return 0;
 }
 
 static void append_object(struct export *export, const struct cv_db_result *rows, int row)

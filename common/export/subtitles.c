@@ -152,9 +152,7 @@ static int add_times(struct schedule *schedule, const struct cv_db_result *rows,
     if (schedule->count + more > schedule->room) {
         int room = 2 * schedule->room + PORTION_ROWS;
         struct cue *cues = reallocarray(schedule->cues, (size_t)room, sizeof(*cues));
-        if (!cues) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the subtitles");
-        }
+        CV_TRY_MEMORY(cues, error, "the subtitles");
         schedule->cues = cues;
         schedule->room = room;
     }
@@ -236,24 +234,23 @@ static int read_portion(const struct export *export, struct subtitles *subtitles
 static int find_row(const struct export *export, struct subtitles *subtitles, int row,
                     struct cv_error *error)
 {
-    int result = 0;
     if (row < subtitles->first) {
         char statement[64];
         /* Cues of earlier rows may follow. */
         int at = row < PORTION_ROWS / 4 ? 0 : row - PORTION_ROWS / 4;
         (void)snprintf(statement, sizeof(statement), "MOVE ABSOLUTE %d FROM export_rows", at);
-        result = cv_db_run(export->db, NULL, error, statement);
+        CV_TRY(cv_db_run(export->db, NULL, error, statement));
         subtitles->at = at;
-        result = result ? result : read_portion(export, subtitles, error);
+        CV_TRY(read_portion(export, subtitles, error));
     }
-    while (result == 0 && row >= subtitles->at) {
+    while (row >= subtitles->at) {
         int before = subtitles->at;
-        result = read_portion(export, subtitles, error);
-        if (result == 0 && subtitles->at == before) {
+        CV_TRY(read_portion(export, subtitles, error));
+        if (subtitles->at == before) {
             return cv_fail(error, CV_ERROR_INTERNAL, "a line of the export is gone");
         }
     }
-    return result;
+    return 0;
 }
 
 /* Reads the times of all rows, makes the cues, and goes back to the first row. */

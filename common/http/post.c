@@ -140,9 +140,7 @@ static int make_lines(const struct cv_http_request *request, struct curl_slist *
 {
     for (size_t i = 0; request->headers[i]; i++) {
         struct curl_slist *longer = curl_slist_append(*lines, request->headers[i]);
-        if (!longer) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
-        }
+        CV_TRY_MEMORY(longer, error, "a request");
         *lines = longer;
     }
     return 0;
@@ -224,17 +222,13 @@ static int send_request(struct cv_http_client *client, const struct cv_http_requ
     cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
     CV_TRY(make_lines(request, &lines, error));
     curl_easy_reset(client->curl); /* keeps the connection */
-    if (!set_options(client->curl, &exchange, lines)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
-    }
+    CV_TRY_MEMORY(set_options(client->curl, &exchange, lines), error, "a request");
     struct cv_http_answer *answer = &exchange.answer;
     int64_t began = cv_monotonic_ms();
     CURLcode code = curl_easy_perform(client->curl);
     answer->took_ms = cv_monotonic_ms() - began;
     (void)curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &answer->status);
-    if (answer->body.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an answer");
-    }
+    CV_TRY_MEMORY(!answer->body.failed, error, "an answer");
     /* A longer answer than the caller reads is still a success. */
     if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && answer->is_cut)) {
         return explain(&exchange, code, error);

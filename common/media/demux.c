@@ -146,13 +146,12 @@ static bool looks_encrypted(struct cv_input *input)
 static int open_container(struct cv_input *input, struct cv_error *error)
 {
     cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    if (av_dict_set(&options, "format_whitelist", format_whitelist, 0) < 0 ||
-        av_dict_set(&options, "protocol_whitelist", "none", 0) < 0 ||
-        av_dict_set_int(&options, "probesize", PROBE_BYTES, 0) < 0 ||
-        av_dict_set_int(&options, "analyzeduration", PROBE_US, 0) < 0 ||
-        av_dict_set_int(&options, "max_streams", STREAMS_MAX, 0) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a container's options");
-    }
+    CV_TRY_MEMORY(av_dict_set(&options, "format_whitelist", format_whitelist, 0) >= 0 &&
+                      av_dict_set(&options, "protocol_whitelist", "none", 0) >= 0 &&
+                      av_dict_set_int(&options, "probesize", PROBE_BYTES, 0) >= 0 &&
+                      av_dict_set_int(&options, "analyzeduration", PROBE_US, 0) >= 0 &&
+                      av_dict_set_int(&options, "max_streams", STREAMS_MAX, 0) >= 0,
+                  error, "a container's options");
     int result = avformat_open_input(&input->format, NULL, NULL, &options);
     if (result == 0) {
         return 0;
@@ -231,9 +230,7 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     cv_timeline_reset(&input->timeline, 0);
     input->timeline.file_bytes = source->size;
     input->format = avformat_alloc_context();
-    if (!input->format) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a container");
-    }
+    CV_TRY_MEMORY(input->format, error, "a container");
     input->format->pb = input->io;
     input->format->flags |= AVFMT_FLAG_CUSTOM_IO;
     input->format->io_open = refuse_open;
@@ -312,9 +309,7 @@ static int count_bytes(struct cv_input *input, const AVPacket *packet, struct cv
 static int read_ahead(struct cv_input *input, struct cv_error *error)
 {
     AVPacket *packet = av_packet_alloc();
-    if (!packet) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
-    }
+    CV_TRY_MEMORY(packet, error, "a packet");
     while (!input->ended) {
         av_packet_unref(packet);
         int result = av_read_frame(input->format, packet);

@@ -46,9 +46,8 @@ static void file_close(void *sink)
 static int add_stream(struct file *file, const AVCodecContext *codec, struct cv_error *error)
 {
     AVStream *stream = avformat_new_stream(file->muxer, NULL);
-    if (!stream || avcodec_parameters_from_context(stream->codecpar, codec) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a video file");
-    }
+    CV_TRY_MEMORY(stream && avcodec_parameters_from_context(stream->codecpar, codec) >= 0, error,
+                  "a video file");
     stream->time_base = codec->time_base;
     stream->sample_aspect_ratio = codec->sample_aspect_ratio;
     file->time_base[stream->index] = codec->time_base;
@@ -60,9 +59,7 @@ static int file_open(const char *format, const char *option, const char *value, 
                      const struct cv_sink_streams *streams, void **ret_sink, struct cv_error *error)
 {
     struct file *file = calloc(1, sizeof(*file));
-    if (!file) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a video file");
-    }
+    CV_TRY_MEMORY(file, error, "a video file");
     *ret_sink = file;
     int result = avformat_alloc_output_context2(&file->muxer, NULL, format, path);
     if (result < 0) {

@@ -29,9 +29,7 @@ static int graph_open(struct graph *graph, const AVFrame *picture, int ticks, co
     graph->graph = avfilter_graph_alloc();
     cv_auto(cv_av_inout_free) AVFilterInOut *outputs = avfilter_inout_alloc();
     cv_auto(cv_av_inout_free) AVFilterInOut *inputs = avfilter_inout_alloc();
-    if (!graph->graph || !outputs || !inputs) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a filter");
-    }
+    CV_TRY_MEMORY(graph->graph && outputs && inputs, error, "a filter");
     graph->graph->nb_threads = 1;
     char arguments[160];
     (void)snprintf(arguments, sizeof(arguments),
@@ -82,9 +80,7 @@ int cv_deinterlacer_new(struct cv_deinterlacer **ret_deinterlacer, struct cv_err
     if (deinterlacer) {
         deinterlacer->frame = av_frame_alloc();
     }
-    if (!deinterlacer || !deinterlacer->frame) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for de-interlacing");
-    }
+    CV_TRY_MEMORY(deinterlacer && deinterlacer->frame, error, "de-interlacing");
     *ret_deinterlacer = cv_take(deinterlacer);
     return 0;
 }
@@ -131,9 +127,7 @@ int cv_deinterlacer_send(struct cv_deinterlacer *deinterlacer, const struct cv_v
         return end_graph(deinterlacer, error);
     }
     AVFrame *picture = av_frame_clone(frame->picture);
-    if (!picture) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(picture, error, "a picture");
     picture->pts = frame->pts_us;
     picture->pkt_duration = frame->duration_us;
     if (deinterlacer->graph.graph && !graph_fits(&deinterlacer->graph, picture)) {
@@ -241,9 +235,7 @@ int cv_upright_new(const struct cv_orientation *orientation, AVRational aspect,
                    struct cv_upright **ret_upright, struct cv_error *error)
 {
     struct cv_upright *upright = calloc(1, sizeof(*upright));
-    if (!upright) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rotation");
-    }
+    CV_TRY_MEMORY(upright, error, "a rotation");
     upright->orientation = *orientation;
     upright->aspect = aspect;
     write_chain(upright);
@@ -312,9 +304,7 @@ void cv_palette_free(struct cv_palette *palette)
 int cv_palette_new(const AVFrame *first, struct cv_palette **ret_palette, struct cv_error *error)
 {
     cv_auto(cv_palette_free) struct cv_palette *palette = calloc(1, sizeof(*palette));
-    if (!palette) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a palette");
-    }
+    CV_TRY_MEMORY(palette, error, "a palette");
     CV_TRY(graph_open(&palette->graph, first, PALETTE_TICKS, filters, error));
     *ret_palette = cv_take(palette);
     return 0;
@@ -323,9 +313,7 @@ int cv_palette_new(const AVFrame *first, struct cv_palette **ret_palette, struct
 int cv_palette_apply(struct cv_palette *palette, AVFrame **frame, struct cv_error *error)
 {
     cv_auto(cv_av_frame_free) AVFrame *painted = av_frame_alloc();
-    if (!painted) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a palette");
-    }
+    CV_TRY_MEMORY(painted, error, "a palette");
     (*frame)->pts = palette->count++; /* the filters pair pictures with palettes by time */
     int result =
         av_buffersrc_add_frame_flags(palette->graph.source, *frame, AV_BUFFERSRC_FLAG_KEEP_REF);

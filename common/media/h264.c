@@ -470,9 +470,7 @@ int cv_h264_sets_write(const struct cv_h264_sets *sets, uint8_t **ret_data, int 
         cv_buffer_append(&record, tail, sizeof(tail));
     }
     uint8_t *data = record.failed ? NULL : av_mallocz(record.length + AV_INPUT_BUFFER_PADDING_SIZE);
-    if (!data) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for parameter sets");
-    }
+    CV_TRY_MEMORY(data, error, "parameter sets");
     (void)memcpy(data, record.data, record.length);
     *ret_data = data;
     *ret_size = (int)record.length;

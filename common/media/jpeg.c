@@ -302,9 +302,7 @@ static int strip_init(struct strip *strip, const AVFrame *picture, struct cv_err
         .samples = malloc((size_t)luma_width * (size_t)unit +
                           2 * (size_t)chroma_width * (size_t)chroma_rows),
     };
-    if (!strip->samples) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a JPEG");
-    }
+    CV_TRY_MEMORY(strip->samples, error, "a JPEG");
     uint8_t *chroma = strip->samples + (size_t)luma_width * (size_t)unit;
     for (int i = 0; i < unit; i++) {
         strip->luma[i] = strip->samples + (size_t)luma_width * (size_t)i;

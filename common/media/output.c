@@ -134,12 +134,12 @@ static int collect_sound(struct cv_output *output, struct cv_error *error)
  * is with the first frame. */
 static int pump(struct cv_output *output, struct cv_error *error)
 {
-    int result = collect_sound(output, error);
-    if (result != 0 || !output->video) {
-        return result;
+    CV_TRY(collect_sound(output, error));
+    if (!output->video) {
+        return 0;
     }
-    result = collect_video(output, error);
-    return result ? result : write_packets(output, error);
+    CV_TRY(collect_video(output, error));
+    return write_packets(output, error);
 }
 
 enum {
@@ -173,9 +173,7 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
     cv_media_capture_log();
     const struct cv_media_info *source = params->source;
     cv_auto(cv_output_free) struct cv_output *output = calloc(1, sizeof(*output));
-    if (!output || !(output->packet = av_packet_alloc())) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an output");
-    }
+    CV_TRY_MEMORY(output && (output->packet = av_packet_alloc()), error, "an output");
     output->kind = params->kind;
     output->type = sinks[params->kind];
     output->clock = clock_of(params->kind, source->time_base);
@@ -231,9 +229,7 @@ static int keep_early(struct cv_output *output, const struct cv_sound *sound,
         }
     }
     AVFrame *samples = av_frame_clone(sound->samples);
-    if (!samples) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
-    }
+    CV_TRY_MEMORY(samples, error, "sound");
     output->early[output->early_count++] = (struct early_sound){samples, sound->pts_us};
     return 0;
 }

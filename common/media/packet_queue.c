@@ -25,16 +25,12 @@ int cv_packet_queue_push(struct cv_packet_queue *queue, AVPacket *packet, struct
     if (at_end) {
         size_t capacity = queue->capacity ? 2 * queue->capacity : FIRST_CAPACITY;
         AVPacket **packets = reallocarray(queue->packets, capacity, sizeof(AVPacket *));
-        if (!packets) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for packets");
-        }
+        CV_TRY_MEMORY(packets, error, "packets");
         queue->packets = packets;
         queue->capacity = capacity;
     }
     AVPacket *own = av_packet_alloc();
-    if (!own) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for packets");
-    }
+    CV_TRY_MEMORY(own, error, "packets");
     av_packet_move_ref(own, packet);
     queue->packets[queue->first + queue->count++] = own;
     return 0;

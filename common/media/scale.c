@@ -120,9 +120,7 @@ int cv_scale_picture(const AVFrame *picture, int width, int height, enum AVPixel
                                    1 << 16, 1 << 16);
 
     cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_alloc();
-    if (!frame) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(frame, error, "a picture");
     frame->width = width;
     frame->height = height;
     frame->format = format;
@@ -274,9 +272,7 @@ int cv_tone_map(const AVFrame *picture, AVFrame **ret_frame, struct cv_error *er
         frame->height = picture->height;
         frame->format = AV_PIX_FMT_YUV420P;
     }
-    if (!frame || av_frame_get_buffer(frame, 0) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(frame && av_frame_get_buffer(frame, 0) >= 0, error, "a picture");
     const struct tone_table *table =
         picture->color_trc == AVCOL_TRC_ARIB_STD_B67 ? &hlg_table : &pq_table;
     map_luma(table, from, frame);
@@ -322,9 +318,7 @@ void cv_fit_size(int width, int height, int max_side, int *ret_width, int *ret_h
 int cv_fit_new(const struct cv_fit_params *params, struct cv_fit **ret_fit, struct cv_error *error)
 {
     struct cv_fit *fit = calloc(1, sizeof(*fit));
-    if (!fit) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for scaling");
-    }
+    CV_TRY_MEMORY(fit, error, "scaling");
     fit->source_width = params->source_width;
     fit->source_height = params->source_height;
     fit->aspect = params->aspect.num > 0 && params->aspect.den > 0 ? av_q2d(params->aspect) : 1;
@@ -361,9 +355,9 @@ static int centre(const struct cv_fit *fit, const AVFrame *picture, AVFrame **re
         frame->height = fit->height;
         frame->format = AV_PIX_FMT_YUV420P;
     }
-    if (!frame || av_frame_get_buffer(frame, 0) < 0 || av_frame_copy_props(frame, picture) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(frame && av_frame_get_buffer(frame, 0) >= 0 &&
+                      av_frame_copy_props(frame, picture) >= 0,
+                  error, "a picture");
     fill(frame, 0, fit->width, fit->height, BLACK_LUMA);
     fill(frame, 1, fit->width / 2, fit->height / 2, BLACK_CHROMA);
     fill(frame, 2, fit->width / 2, fit->height / 2, BLACK_CHROMA);
@@ -386,9 +380,7 @@ static int refer(const struct cv_fit *fit, const AVFrame *picture, AVFrame **ret
                  struct cv_error *error)
 {
     AVFrame *frame = av_frame_clone(picture);
-    if (!frame) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(frame, error, "a picture");
     frame->width = fit->width;
     frame->height = fit->height;
     *ret_frame = frame;

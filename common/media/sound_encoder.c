@@ -54,9 +54,8 @@ int cv_sound_encoder_new(const struct cv_sound_encoder_params *params,
         encoder->frame = av_frame_alloc();
         encoder->fifo = av_audio_fifo_alloc(AV_SAMPLE_FMT_FLTP, CHANNELS, SILENCE_CHUNK);
     }
-    if (!encoder || !encoder->codec || !encoder->frame || !encoder->fifo) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a sound encoder");
-    }
+    CV_TRY_MEMORY(encoder && encoder->codec && encoder->frame && encoder->fifo, error,
+                  "a sound encoder");
     encoder->codec->sample_rate = CV_SOUND_RATE;
     encoder->codec->sample_fmt = params->opus ? AV_SAMPLE_FMT_FLT : AV_SAMPLE_FMT_FLTP;
     encoder->codec->bit_rate = BIT_RATE;
@@ -112,9 +111,9 @@ static int reserve(struct cv_sound_encoder *encoder, int samples, struct cv_erro
     }
     av_freep(&encoder->scratch[0]);
     encoder->scratch_samples = 0;
-    if (av_samples_alloc(encoder->scratch, NULL, CHANNELS, samples, AV_SAMPLE_FMT_FLTP, 0) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
-    }
+    CV_TRY_MEMORY(
+        av_samples_alloc(encoder->scratch, NULL, CHANNELS, samples, AV_SAMPLE_FMT_FLTP, 0) >= 0,
+        error, "sound");
     encoder->scratch_samples = samples;
     return 0;
 }
@@ -290,9 +289,9 @@ int cv_sound_encoder_pad(struct cv_sound_encoder *encoder, int64_t time_us, stru
     if (target <= encoder->position) {
         return 0;
     }
-    int result = drain_resampler(encoder, error);
-    if (result != 0 || target <= encoder->position) {
-        return result;
+    CV_TRY(drain_resampler(encoder, error));
+    if (target <= encoder->position) {
+        return 0;
     }
     encoder->skip = 0;
     return append_silence(encoder, target - encoder->position, error);

@@ -38,13 +38,13 @@ int cv_video_encoder_open(const struct cv_video_encoder_params *params,
     }
     cv_auto(cv_av_codec_free) AVCodecContext *encoder = avcodec_alloc_context3(codec);
     cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    if (!encoder || av_dict_set(&options, "preset", preset, 0) < 0 ||
-        av_dict_set(&options, "crf", rate_factor, 0) < 0 ||
-        av_dict_set(&options, "profile", "high", 0) < 0 ||
-        av_dict_set(&options, "forced-idr", "1", 0) < 0 ||
-        av_dict_set(&options, "sc_threshold", params->forced_keys ? "0" : "40", 0) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an encoder");
-    }
+    CV_TRY_MEMORY(encoder && av_dict_set(&options, "preset", preset, 0) >= 0 &&
+                      av_dict_set(&options, "crf", rate_factor, 0) >= 0 &&
+                      av_dict_set(&options, "profile", "high", 0) >= 0 &&
+                      av_dict_set(&options, "forced-idr", "1", 0) >= 0 &&
+                      av_dict_set(&options, "sc_threshold", params->forced_keys ? "0" : "40", 0) >=
+                          0,
+                  error, "an encoder");
     encoder->width = params->width;
     encoder->height = params->height;
     encoder->pix_fmt = AV_PIX_FMT_YUV420P;
@@ -99,9 +99,7 @@ static int open_encoder(const char *name, enum AVPixelFormat format, const struc
     for (size_t i = 0; good && i < count; i++) {
         good = av_dict_set(&dictionary, options[i].name, options[i].value, 0) >= 0;
     }
-    if (!good) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an encoder");
-    }
+    CV_TRY_MEMORY(good, error, "an encoder");
     double rate = params->frame_rate > 0 ? params->frame_rate : FRAME_RATE_UNKNOWN;
     encoder->width = params->width;
     encoder->height = params->height;

@@ -14,9 +14,8 @@ static int open_encoder(const AVFrame *pixels, int quality, AVCodecContext **ret
         return cv_fail(error, CV_ERROR_CONFIGURATION, "this FFmpeg has no libwebp");
     }
     cv_auto(cv_av_codec_free) AVCodecContext *encoder = avcodec_alloc_context3(codec);
-    if (!encoder || av_opt_set_double(encoder->priv_data, "quality", quality, 0) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a WebP");
-    }
+    CV_TRY_MEMORY(encoder && av_opt_set_double(encoder->priv_data, "quality", quality, 0) >= 0,
+                  error, "a WebP");
     encoder->width = pixels->width;
     encoder->height = pixels->height;
     encoder->pix_fmt = pixels->format;
@@ -39,9 +38,7 @@ int cv_picture_webp(const AVFrame *picture, int quality, int max_side, void **re
     cv_auto(cv_av_frame_free) AVFrame *pixels = NULL;
     cv_auto(cv_av_codec_free) AVCodecContext *encoder = NULL;
     cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
-    if (!packet) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a WebP");
-    }
+    CV_TRY_MEMORY(packet, error, "a WebP");
     /* WebP knows one matrix, that of BT.601; from red, green and blue libwebp makes it itself. */
     int result =
         cv_scale_picture(picture, width, height, AV_PIX_FMT_RGB32, true, &cache, &pixels, error);
@@ -56,9 +53,7 @@ int cv_picture_webp(const AVFrame *picture, int quality, int max_side, void **re
                           height);
     }
     void *data = malloc((size_t)packet->size);
-    if (!data) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a WebP");
-    }
+    CV_TRY_MEMORY(data, error, "a WebP");
     memcpy(data, packet->data, (size_t)packet->size);
     *ret_data = data;
     *ret_size = (size_t)packet->size;

@@ -22,9 +22,7 @@ int cv_downloads_new(struct cv_store *store, const char *const *keys, size_t cou
                      struct cv_downloads **ret_downloads, struct cv_error *error)
 {
     struct cv_downloads *downloads = calloc(1, sizeof(*downloads));
-    if (!downloads) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for downloads");
-    }
+    CV_TRY_MEMORY(downloads, error, "downloads");
     downloads->store = store;
     downloads->keys = keys;
     downloads->count = count;

@@ -94,18 +94,11 @@ int cv_metadata_set(struct cv_metadata *metadata, const char *name, const char *
     cv_auto_free char *value_copy = strdup(value);
     cv_auto_free char *name_copy = strdup(name);
     struct cv_metadata_entry *entry = find(metadata, name);
-    if (!entry && value_copy && name_copy) {
-        struct cv_metadata_entry *entries =
-            reallocarray(metadata->entries, metadata->count + 1, sizeof(entries[0]));
-        if (entries) {
-            metadata->entries = entries;
-            entry = &entries[metadata->count++];
-            *entry = (struct cv_metadata_entry){.name = cv_take(name_copy)};
-        }
+    if (!entry && value_copy && name_copy && CV_MAKE_ROOM(metadata->entries, metadata->count)) {
+        entry = &metadata->entries[metadata->count++];
+        *entry = (struct cv_metadata_entry){.name = cv_take(name_copy)};
     }
-    if (!entry || !value_copy) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for metadata");
-    }
+    CV_TRY_MEMORY(entry && value_copy, error, "metadata");
     free(entry->value);
     entry->value = cv_take(value_copy);
     return 0;

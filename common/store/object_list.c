@@ -50,20 +50,8 @@ void cv_object_list_deinit(struct cv_object_list *list)
 int cv_object_list_add(struct cv_object_list *list, const char *key,
                        const struct cv_object_info *info, struct cv_error *error)
 {
-    /* Grows at powers of two, so that the count alone tells when. */
-    if ((list->count & (list->count - 1)) == 0) {
-        size_t capacity = list->count ? list->count * 2 : 1;
-        struct cv_object_entry *entries =
-            reallocarray(list->entries, capacity, sizeof(list->entries[0]));
-        if (!entries) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
-        }
-        list->entries = entries;
-    }
-    char *copy = strdup(key);
-    if (!copy) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
-    }
+    char *copy = CV_MAKE_ROOM(list->entries, list->count) ? strdup(key) : NULL;
+    CV_TRY_MEMORY(copy, error, "a list of objects");
     struct cv_object_entry *entry = &list->entries[list->count++];
     *entry =
         (struct cv_object_entry){.key = copy, .size = info->size, .modified_ms = info->modified_ms};

@@ -23,9 +23,7 @@ int cv_uploads_new(struct cv_store *store, cv_uploads_stored *stored, void *opaq
                    struct cv_uploads **ret_uploads, struct cv_error *error)
 {
     struct cv_uploads *uploads = calloc(1, sizeof(*uploads));
-    if (!uploads) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for uploads");
-    }
+    CV_TRY_MEMORY(uploads, error, "uploads");
     uploads->store = store;
     uploads->stored = stored;
     uploads->opaque = opaque;

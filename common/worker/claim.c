@@ -197,9 +197,7 @@ int cv_supervisor_count_free(const struct cv_supervisor *supervisor)
 static int adopt(struct cv_slot *slot, struct cv_job *job, struct cv_error *error)
 {
     slot->claimed.jobs = calloc(1, sizeof(*slot->claimed.jobs));
-    if (!slot->claimed.jobs) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a job");
-    }
+    CV_TRY_MEMORY(slot->claimed.jobs, error, "a job");
     slot->claimed.count = 1;
     slot->claimed.jobs[0] = *job;
     slot->job = &slot->claimed.jobs[0];

@@ -75,9 +75,7 @@ int cv_stage_note_program(struct cv_stage_context *context, const struct cv_prog
 {
     json_t *noted = json_pack("{s:I, s:i, s:o}", "pid", (json_int_t)end->pid, "exit_code",
                               end->exit_code, "output", cv_json_text(end->output));
-    if (!noted) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a program's end");
-    }
+    CV_TRY_MEMORY(noted, error, "a program's end");
     json_decref(context->program);
     context->program = noted;
     return 0;
@@ -195,17 +193,13 @@ int cv_stage_sort_artifacts(struct cv_stage_context *context, struct cv_error *e
     size_t count = json_array_size(context->artifacts);
     cv_auto_free json_t **rows = calloc(count + 1, sizeof(rows[0]));
     cv_auto(json_decref) json_t *sorted = json_array();
-    if (!rows || !sorted) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
-    }
+    CV_TRY_MEMORY(rows && sorted, error, "the artifacts");
     for (size_t i = 0; i < count; i++) {
         rows[i] = json_array_get(context->artifacts, i);
     }
     qsort(rows, count, sizeof(rows[0]), compare_artifacts);
     for (size_t i = 0; i < count; i++) {
-        if (json_array_append(sorted, rows[i]) != 0) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
-        }
+        CV_TRY_MEMORY(json_array_append(sorted, rows[i]) == 0, error, "the artifacts");
     }
     json_decref(context->artifacts);
     context->artifacts = cv_take(sorted);

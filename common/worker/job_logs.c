@@ -96,15 +96,12 @@ int cv_job_logs_start(struct cv_job_logs **ret_logs, struct cv_error *error)
     struct cv_error reason;
     cv_auto(logs_free) struct cv_job_logs *logs = NULL;
     *ret_logs = NULL;
-    int result = cv_store_job_log_days(&days, error);
-    if (result != 0 || days == 0) {
-        return result;
+    CV_TRY(cv_store_job_log_days(&days, error));
+    if (days == 0) {
+        return 0;
     }
-    result = make(&logs, error);
-    result = result ? result : cv_cancel_new(&logs->cancel, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(make(&logs, error));
+    CV_TRY(cv_cancel_new(&logs->cancel, error));
     if (cv_store_open(NULL, &logs->store, &reason) != 0) {
         cv_log(CV_LOG_DEBUG, "logs of jobs are not written: %s", reason.message);
         return 0;

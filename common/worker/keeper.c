@@ -297,9 +297,7 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
                     struct cv_error *error)
 {
     cv_auto(keeper_free) struct cv_keeper *keeper = calloc(1, sizeof(*keeper));
-    if (!keeper) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the lease keeper");
-    }
+    CV_TRY_MEMORY(keeper, error, "the lease keeper");
     keeper->params = *params;
     keeper->row_is_due = true;
     keeper->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -309,9 +307,7 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     if (r < 0) {
         return r;
     }
-    if (!keeper->held || keeper->news_fd < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the lease keeper");
-    }
+    CV_TRY_MEMORY(keeper->held && keeper->news_fd >= 0, error, "the lease keeper");
     r = cv_thread_start(&keeper->thread, keep, keeper, error);
     if (r == 0) {
         *ret_keeper = cv_take(keeper);

@@ -10,114 +10,54 @@ static const double wait_bounds[] = {0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 1800, 
 /* Seconds: from a clip to an hour's transcode, and what a type's limit may be beyond that. */
 static const double run_bounds[] = {0.1, 0.5, 1, 5, 15, 60, 180, 600, 1800, 3600, 10800};
 
-static const struct cv_metric claimed = {
-    .name = "cortana_jobs_claimed_total",
-    .help = "Jobs that this worker has claimed.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"job_type"},
-};
-static const struct cv_metric finished = {
-    .name = "cortana_jobs_finished_total",
-    .help =
-        "What became of them: done, retry (failed, tried again), dead (failed for good), canceled, "
-        "released (given back, uncounted), lost (the lease was).",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"job_type", "outcome"},
-};
-static const struct cv_metric leases_lost = {
-    .name = "cortana_leases_lost_total",
-    .help = "Leases that ran out under a job of this worker.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"job_type"},
-};
-static const struct cv_metric wait_seconds = {
-    .name = "cortana_job_wait_seconds",
-    .help = "From when a job could be claimed to its claim.",
-    .kind = CV_METRIC_HISTOGRAM,
-    .labels = {"job_type"},
-    .bounds = wait_bounds,
-    .bound_count = CV_COUNT(wait_bounds),
-};
-static const struct cv_metric run_seconds = {
-    .name = "cortana_job_run_seconds",
-    .help = "From claim to settlement, however it ended.",
-    .kind = CV_METRIC_HISTOGRAM,
-    .labels = {"job_type"},
-    .bounds = run_bounds,
-    .bound_count = CV_COUNT(run_bounds),
-};
-static const struct cv_metric cpu_seconds = {
-    .name = "cortana_stage_cpu_seconds_total",
-    .help = "CPU time of stage processes, those of failed attempts among them.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"job_type"},
-};
-static const struct cv_metric video_seconds = {
-    .name = "cortana_stage_video_seconds_total",
-    .help =
-        "Length of the videos (or stretches of one) that were done; CPU time by it is the cost.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"job_type"},
-};
-static const struct cv_metric peak_memory = {
-    .name = "cortana_stage_peak_memory_bytes",
-    .help = "The most that a stage process of this worker has held.",
-    .kind = CV_METRIC_GAUGE,
-    .labels = {"job_type"},
-};
-static const struct cv_metric slots_all = {
-    .name = "cortana_slots",
-    .help = "Jobs that this worker may run at once.",
-    .kind = CV_METRIC_GAUGE,
-    .labels = {"job_type"},
-};
-static const struct cv_metric slots_busy = {
-    .name = "cortana_slots_busy",
-    .help = "Jobs that it runs.",
-    .kind = CV_METRIC_GAUGE,
-    .labels = {"job_type"},
-};
-static const struct cv_metric connected = {
-    .name = "cortana_database_connected",
-    .help = "1 while there is a connection.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric first_claim = {
-    .name = "cortana_first_claim_seconds",
-    .help = "From the start of the process to the answer to its first claim.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric disk_total = {
-    .name = "cortana_disk_total_bytes",
-    .help = "Size of the scratch directory's disk.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric disk_free = {
-    .name = "cortana_disk_free_bytes",
-    .help = "What is free of it.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric disk_level = {
-    .name = "cortana_disk_level",
-    .help = "0 ok, 1 warning, 2 critical, 3 emergency: nothing is claimed.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric store_disk_free = {
-    .name = "cortana_store_disk_free_bytes",
-    .help = "What is free of a directory store's disk, where scratch lies on another.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric store_disk_level = {
-    .name = "cortana_store_disk_level",
-    .help = "How full that disk is, as cortana_disk_level.",
-    .kind = CV_METRIC_GAUGE,
-};
-static const struct cv_metric store_refuses = {
-    .name = "cortana_store_refuses",
-    .help =
-        "1 while the store cannot be used: nothing is claimed, and it is tried again and again.",
-    .kind = CV_METRIC_GAUGE,
-};
+static const struct cv_metric claimed =
+    CV_COUNTER("cortana_jobs_claimed_total", "Jobs that this worker has claimed.", "job_type");
+static const struct cv_metric finished = CV_COUNTER(
+    "cortana_jobs_finished_total",
+    "What became of them: done, retry (failed, tried again), dead (failed for good), canceled, "
+    "released (given back, uncounted), lost (the lease was).",
+    "job_type", "outcome");
+static const struct cv_metric leases_lost = CV_COUNTER(
+    "cortana_leases_lost_total", "Leases that ran out under a job of this worker.", "job_type");
+static const struct cv_metric wait_seconds =
+    CV_HISTOGRAM("cortana_job_wait_seconds", "From when a job could be claimed to its claim.",
+                 wait_bounds, "job_type");
+static const struct cv_metric run_seconds =
+    CV_HISTOGRAM("cortana_job_run_seconds", "From claim to settlement, however it ended.",
+                 run_bounds, "job_type");
+static const struct cv_metric cpu_seconds =
+    CV_COUNTER("cortana_stage_cpu_seconds_total",
+               "CPU time of stage processes, those of failed attempts among them.", "job_type");
+static const struct cv_metric video_seconds = CV_COUNTER(
+    "cortana_stage_video_seconds_total",
+    "Length of the videos (or stretches of one) that were done; CPU time by it is the cost.",
+    "job_type");
+static const struct cv_metric peak_memory =
+    CV_GAUGE("cortana_stage_peak_memory_bytes",
+             "The most that a stage process of this worker has held.", "job_type");
+static const struct cv_metric slots_all =
+    CV_GAUGE("cortana_slots", "Jobs that this worker may run at once.", "job_type");
+static const struct cv_metric slots_busy =
+    CV_GAUGE("cortana_slots_busy", "Jobs that it runs.", "job_type");
+static const struct cv_metric connected =
+    CV_GAUGE("cortana_database_connected", "1 while there is a connection.", NULL);
+static const struct cv_metric first_claim =
+    CV_GAUGE("cortana_first_claim_seconds",
+             "From the start of the process to the answer to its first claim.", NULL);
+static const struct cv_metric disk_total =
+    CV_GAUGE("cortana_disk_total_bytes", "Size of the scratch directory's disk.", NULL);
+static const struct cv_metric disk_free =
+    CV_GAUGE("cortana_disk_free_bytes", "What is free of it.", NULL);
+static const struct cv_metric disk_level = CV_GAUGE(
+    "cortana_disk_level", "0 ok, 1 warning, 2 critical, 3 emergency: nothing is claimed.", NULL);
+static const struct cv_metric store_disk_free =
+    CV_GAUGE("cortana_store_disk_free_bytes",
+             "What is free of a directory store's disk, where scratch lies on another.", NULL);
+static const struct cv_metric store_disk_level =
+    CV_GAUGE("cortana_store_disk_level", "How full that disk is, as cortana_disk_level.", NULL);
+static const struct cv_metric store_refuses = CV_GAUGE(
+    "cortana_store_refuses",
+    "1 while the store cannot be used: nothing is claimed, and it is tried again and again.", NULL);
 
 static const char *const outcome_names[] = {
     [CV_END_DONE] = "done",         [CV_END_RETRY] = "retry",       [CV_END_DEAD] = "dead",

@@ -61,9 +61,7 @@ static int commit_result(struct cv_supervisor *supervisor, struct cv_slot *slot,
         }
     }
     cv_auto(json_decref) json_t *shown = shown_result(verdict->result);
-    if (!shown) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the job's result");
-    }
+    CV_TRY_MEMORY(shown, error, "the job's result");
     r = cv_queue_complete(db, slot->job, shown, &slot->report, error);
     return r != 0 ? r : cv_db_commit(db, error);
 }

@@ -203,9 +203,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
     size_t fixed = 5;
     cv_auto_free struct pollfd *polls =
         calloc(fixed + CV_CHILD_POLLS * (size_t)supervisor->options.slots, sizeof(*polls));
-    if (!polls) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the loop");
-    }
+    CV_TRY_MEMORY(polls, error, "the loop");
     while (!is_finished(supervisor)) {
         int r = cv_supervisor_connect(supervisor, cv_monotonic_ms(), error);
         cv_supervisor_watch_keeper(supervisor, cv_monotonic_ms());
@@ -351,9 +349,7 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
         return r;
     }
     supervisor->slots = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->slots));
-    if (!supervisor->slots) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the slots");
-    }
+    CV_TRY_MEMORY(supervisor->slots, error, "the slots");
     for (int i = 0; i < supervisor->options.slots; i++) {
         supervisor->slots[i].child = (struct cv_child)CV_CHILD_INIT;
     }

@@ -549,9 +549,7 @@ int cv_system_calls_enter(const struct cv_sandbox *sandbox, unsigned *layers,
                           struct cv_error *error)
 {
     struct rules rules = {.filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS))};
-    if (!rules.filter) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the sandbox");
-    }
+    CV_TRY_MEMORY(rules.filter, error, "the sandbox");
     /* A search of the numbers in place of a comparison with each: the filter runs at every call. */
     (void)seccomp_attr_set(rules.filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     add_rules(&rules, sandbox);

@@ -93,9 +93,7 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
     struct stat status;
     CV_TRY(open_object(of_store(store), key, &fd, &status, error));
     struct directory_reader *reader = calloc(1, sizeof(*reader));
-    if (!reader) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reader");
-    }
+    CV_TRY_MEMORY(reader, error, "a reader");
     reader->reader.backend = &reader_backend;
     cv_directory_read_info(fd, &status, key, &reader->reader.info);
     reader->fd = cv_take_fd(&fd);
@@ -280,9 +278,7 @@ int cv_directory_store_open(const char *path, struct cv_store **ret_store, struc
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the store has no path: use dir:PATH");
     }
     struct cv_directory_store *directory = calloc(1, sizeof(*directory));
-    if (!directory) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a store");
-    }
+    CV_TRY_MEMORY(directory, error, "a store");
     directory->root = -1;
     directory->store.backend = &directory_backend;
     cv_auto(cv_store_close) struct cv_store *store = &directory->store;

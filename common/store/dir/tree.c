@@ -85,8 +85,8 @@ static int walk(const struct cv_directory_store *directory, const char *key, siz
                 bool make, int *ret_fd, struct cv_error *error)
 {
     cv_auto_fd int fd = -1;
-    int result = reopen_root(directory, &fd, error);
-    for (size_t at = 0; result == 0 && at < length;) {
+    CV_TRY(reopen_root(directory, &fd, error));
+    for (size_t at = 0; at < length;) {
         size_t segment = strcspn(key + at, "/");
         if (segment > length - at) {
             segment = length - at;
@@ -98,17 +98,13 @@ static int walk(const struct cv_directory_store *directory, const char *key, siz
         memcpy(name, key + at, segment);
         name[segment] = '\0';
         int next = -1;
-        result = descend(fd, name, make, key, &next, error);
-        if (result == 0) {
-            close(fd);
-            fd = next;
-        }
+        CV_TRY(descend(fd, name, make, key, &next, error));
+        close(fd);
+        fd = next;
         at += segment + 1;
     }
-    if (result == 0) {
-        *ret_fd = cv_take_fd(&fd);
-    }
-    return result;
+    *ret_fd = cv_take_fd(&fd);
+    return 0;
 }
 
 int cv_directory_walk(const struct cv_directory_store *directory, const char *key, size_t length,
@@ -138,7 +134,6 @@ struct walk {
 struct names {
     char **names;
     size_t count;
-    size_t capacity;
 };
 
 static void names_deinit(struct names *names)
@@ -176,15 +171,7 @@ static bool may_hold(const struct walk *walk, const char *path, bool is_director
 static int add_name(struct names *names, const char *name, bool is_directory,
                     struct cv_error *error)
 {
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity > 0 ? names->capacity * 2 : 64;
-        char **grown = reallocarray(names->names, capacity, sizeof(names->names[0]));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to list a directory");
-        }
-        names->names = grown;
-        names->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(names->names, names->count), error, "a list of names");
     char *copy = NULL;
     CV_TRY(cv_format(&copy, error, "%s%s", name, is_directory ? "/" : ""));
     names->names[names->count++] = copy;
@@ -329,9 +316,7 @@ int cv_directory_list(struct cv_store *store, const char *prefix, const char *st
     CV_TRY(list_directory(&walk, directory->root, error));
     if (walk.full) {
         ret_list->continuation = strdup(ret_list->entries[ret_list->count - 1].key);
-        if (!ret_list->continuation) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of objects");
-        }
+        CV_TRY_MEMORY(ret_list->continuation, error, "a list of objects");
     }
     return 0;
 }

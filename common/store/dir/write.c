@@ -428,9 +428,7 @@ int cv_directory_read_metadata(int fd, struct cv_metadata *metadata, struct cv_e
 {
     enum { NAMES_SIZE = 64 << 10 }; /* the kernel's own limit for the list */
     cv_auto_free char *names = malloc(NAMES_SIZE);
-    if (!names) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for metadata");
-    }
+    CV_TRY_MEMORY(names, error, "metadata");
     ssize_t length = flistxattr(fd, names, NAMES_SIZE);
     for (ssize_t at = 0; at < length; at += (ssize_t)strlen(names + at) + 1) {
         if (strncmp(names + at, METADATA_ATTRIBUTE, strlen(METADATA_ATTRIBUTE)) == 0) {

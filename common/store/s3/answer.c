@@ -353,9 +353,7 @@ int cv_s3_metadata_encode(const char *value, char **ret_text, struct cv_error *e
     }
     size_t length = strlen(value);
     cv_auto_free char *base64 = malloc(length / 3 * 4 + 5);
-    if (!base64) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for metadata");
-    }
+    CV_TRY_MEMORY(base64, error, "metadata");
     (void)EVP_EncodeBlock((unsigned char *)base64, (const unsigned char *)value, (int)length);
     return cv_format(ret_text, error, OPENING "B?%s" CLOSING, base64);
 }

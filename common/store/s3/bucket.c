@@ -178,9 +178,7 @@ static int delete_many(struct cv_store *store, const char *const *keys, size_t c
         cv_buffer_text(&body, "</Key></Object>");
     }
     cv_buffer_text(&body, "</Delete>");
-    if (body.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a deletion");
-    }
+    CV_TRY_MEMORY(!body.failed, error, "a deletion");
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     int result = cv_s3_request_init(&request, client, "POST", NULL, error);
     const struct cv_store_input input = {.data = body.data, .size = body.length, .fd = -1};
@@ -262,26 +260,23 @@ static int bucket_request(struct cv_store *store, const char *method, const char
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    int result = cv_s3_request_init(&request, client, method, NULL, error);
-    if (result == 0 && body) {
+    CV_TRY(cv_s3_request_init(&request, client, method, NULL, error));
+    if (body) {
         const struct cv_store_input input = {.data = body, .size = strlen(body), .fd = -1};
         char md5[CV_S3_MD5_SIZE];
         char base64[25];
-        result = cv_s3_request_body(&request, client, &input, 0, input.size, NULL, error);
-        result = result ? result : cv_s3_digest(&input, 0, input.size, NULL, md5, error);
-        if (result == 0 && !cv_s3_client_config(client)->tls) {
+        CV_TRY(cv_s3_request_body(&request, client, &input, 0, input.size, NULL, error));
+        CV_TRY(cv_s3_digest(&input, 0, input.size, NULL, md5, error));
+        if (!cv_s3_client_config(client)->tls) {
             cv_s3_md5_base64(md5, base64);
             cv_s3_pairs_add(&request.headers, "content-md5", base64);
         }
         cv_s3_pairs_add(&request.headers, "content-type", "application/xml");
     }
-    if (result) {
-        return result;
-    }
     if (subresource[0]) {
         cv_s3_pairs_add(&request.query, subresource, "");
     }
-    result = cv_s3_perform(client, &request, error);
+    int result = cv_s3_perform(client, &request, error);
     if (request.answer.status == 0 || (result && error->verdict == CV_VERDICT_RETRY)) {
         return result;
     }
@@ -336,9 +331,7 @@ static const struct cv_store_backend backend = {
 int cv_s3_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)
 {
     struct cv_s3_store *store = calloc(1, sizeof(*store));
-    if (!store) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a store");
-    }
+    CV_TRY_MEMORY(store, error, "a store");
     cv_auto(cv_store_close) struct cv_store *base = &store->store;
     base->backend = &backend;
     store->etag_is_md5 = strcmp(cv_env("S3_ETAG_MD5", "on"), "off") != 0;

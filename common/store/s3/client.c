@@ -75,9 +75,7 @@ static int start_thread(struct cv_s3_client *client, struct cv_error *error)
 
 int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, struct cv_error *error)
 {
-    if (request->query.failed || request->headers.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
-    }
+    CV_TRY_MEMORY(!request->query.failed && !request->headers.failed, error, "a request");
     if (!client->has_thread) {
         CV_TRY(start_thread(client, error));
     }
@@ -211,9 +209,7 @@ int cv_s3_client_open(struct cv_s3_config *config, struct cv_s3_client **ret_cli
                       struct cv_error *error)
 {
     struct cv_s3_client *client = calloc(1, sizeof(*client));
-    if (!client) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a store");
-    }
+    CV_TRY_MEMORY(client, error, "a store");
     client->config = *config;
     *config = (struct cv_s3_config){0};
     pthread_condattr_t attributes;

@@ -164,17 +164,14 @@ static int read_endpoint(struct cv_s3_config *config, struct cv_error *error)
         endpoint = own;
     }
     const char *public = cv_env("S3_PUBLIC_ENDPOINT", endpoint);
-    int result = is_path_style(config, is_aws, &path_style, error);
-    result = result ? result
-                    : parse_endpoint(config, "S3_ENDPOINT", endpoint, path_style, &config->scheme,
-                                     &config->host, error);
-    result = result ? result
-                    : parse_endpoint(config, "S3_PUBLIC_ENDPOINT", public, path_style,
-                                     &config->public_scheme, &config->public_host, error);
+    CV_TRY(is_path_style(config, is_aws, &path_style, error));
+    CV_TRY(parse_endpoint(config, "S3_ENDPOINT", endpoint, path_style, &config->scheme,
+                          &config->host, error));
+    CV_TRY(parse_endpoint(config, "S3_PUBLIC_ENDPOINT", public, path_style, &config->public_scheme,
+                          &config->public_host, error));
     config->tls = config->scheme && strcmp(config->scheme, "https") == 0;
-    return result ? result
-                  : cv_format(&config->base, error, "%s%s", path_style ? "/" : "",
-                              path_style ? config->bucket : "");
+    return cv_format(&config->base, error, "%s%s", path_style ? "/" : "",
+                     path_style ? config->bucket : "");
 }
 
 static int read_limits(struct cv_s3_config *config, struct cv_error *error)

@@ -32,9 +32,7 @@ static int name_source(const struct copying *copying, struct cv_s3_request *requ
     cv_buffer_printf(&source, "/%s/", config->bucket);
     cv_s3_encode(&source, config->prefix, true);
     cv_s3_encode(&source, copying->from, true);
-    if (source.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
-    }
+    CV_TRY_MEMORY(!source.failed, error, "a request");
     cv_s3_pairs_add(&request->headers, "x-amz-copy-source", source.data);
     cv_s3_pairs_format(&request->headers, "x-amz-copy-source-if-match", "\"%s\"",
                        copying->info.etag);
@@ -108,9 +106,7 @@ static int copy_in_parts(const struct copying *copying, struct cv_object_info *r
     cv_auto_free char *upload_id = NULL;
     const struct cv_put_params params = {.content_type = copying->info.content_type,
                                          .metadata = &copying->metadata};
-    if (!etags) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a copy");
-    }
+    CV_TRY_MEMORY(etags, error, "a copy");
     int result = cv_s3_multipart_begin(copying->store, copying->to, &params, copying->info.sha256,
                                        &upload_id, error);
     if (result) {

@@ -133,37 +133,34 @@ static int name_shared_file(struct cv_s3_identity *identity, struct cv_error *er
 static int choose(struct cv_s3_identity *identity, const struct cv_s3_config *config,
                   struct cv_error *error)
 {
-    int result = read_environment(&identity->current, &identity->is_of_files, error);
-    if (result || identity->current.access_key) {
-        return result;
+    CV_TRY(read_environment(&identity->current, &identity->is_of_files, error));
+    if (identity->current.access_key) {
+        return 0;
     }
-    result = cv_s3_token_source_init(&identity->source, config, true, error);
-    if (result == 0 && identity->source.kind == CV_S3_TOKEN_NONE) {
-        result = name_shared_file(identity, error);
-        result = result ? result
-                        : read_shared_file(identity->shared_file, identity->profile,
-                                           &identity->current, error);
-        if (result || identity->current.access_key) {
-            return result;
+    CV_TRY(cv_s3_token_source_init(&identity->source, config, true, error));
+    if (identity->source.kind == CV_S3_TOKEN_NONE) {
+        CV_TRY(name_shared_file(identity, error));
+        CV_TRY(
+            read_shared_file(identity->shared_file, identity->profile, &identity->current, error));
+        if (identity->current.access_key) {
+            return 0;
         }
         free(cv_take(identity->shared_file));
-        result = cv_s3_token_source_init(&identity->source, config, false, error);
+        CV_TRY(cv_s3_token_source_init(&identity->source, config, false, error));
     }
-    if (result == 0 && identity->source.kind == CV_S3_TOKEN_NONE) {
+    if (identity->source.kind == CV_S3_TOKEN_NONE) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "no credentials for the object store: set S3_ACCESS_KEY_ID and "
                        "S3_SECRET_ACCESS_KEY");
     }
-    return result;
+    return 0;
 }
 
 int cv_s3_identity_open(const struct cv_s3_config *config, struct cv_s3_identity **ret_identity,
                         struct cv_error *error)
 {
     struct cv_s3_identity *identity = calloc(1, sizeof(*identity));
-    if (!identity) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a store");
-    }
+    CV_TRY_MEMORY(identity, error, "a store");
     (void)pthread_mutex_init(&identity->lock, NULL);
     int result = choose(identity, config, error);
     if (result) {
@@ -191,11 +188,11 @@ void cv_s3_identity_close(struct cv_s3_identity *identity)
 static int copy(const struct cv_s3_credentials *from, struct cv_s3_credentials *to,
                 struct cv_error *error)
 {
-    int result = copy_text(from->access_key, &to->access_key, error);
-    result = result ? result : copy_text(from->secret_key, &to->secret_key, error);
-    result = result ? result : copy_text(from->session_token, &to->session_token, error);
+    CV_TRY(copy_text(from->access_key, &to->access_key, error));
+    CV_TRY(copy_text(from->secret_key, &to->secret_key, error));
+    CV_TRY(copy_text(from->session_token, &to->session_token, error));
     to->expires_ms = from->expires_ms;
-    return result;
+    return 0;
 }
 
 static int ask(const struct cv_s3_identity *identity, struct cv_s3_credentials *credentials,

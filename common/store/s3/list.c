@@ -194,9 +194,7 @@ static int finish_keys(struct page *page, const struct position *position, struc
     }
     page->is_empty = list->count == 0;
     list->count = kept;
-    if (page->last_key.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list");
-    }
+    CV_TRY_MEMORY(!page->last_key.failed, error, "a list");
     return result;
 }
 

@@ -86,12 +86,7 @@ struct part_list {
 static int add_part(struct part_list *list, struct cv_error *error)
 {
     struct cv_store_parts *parts = list->parts;
-    struct cv_store_part *items =
-        realloc(parts->items, (parts->count + 1) * sizeof(parts->items[0]));
-    if (!items) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of parts");
-    }
-    parts->items = items;
+    CV_TRY_MEMORY(CV_MAKE_ROOM(parts->items, parts->count), error, "a list of parts");
     parts->items[parts->count++] = list->part;
     list->part = (struct cv_store_part){0};
     return 0;
@@ -134,19 +129,14 @@ static int list_parts(struct cv_s3_store *store, const char *key, struct cv_stor
         struct part_list list = {.parts = parts};
         size_t before = parts->count;
         int marker = before > 0 ? parts->items[before - 1].number : 0;
-        int result = cv_s3_request_init(&request, store->client, "GET", key, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_s3_request_init(&request, store->client, "GET", key, error));
         cv_s3_pairs_add(&request.query, "uploadId", parts->upload_id);
         cv_s3_pairs_format(&request.query, "max-parts", "%d", (int)PARTS_SHOWN);
         cv_s3_pairs_format(&request.query, "part-number-marker", "%d", marker);
-        result = cv_s3_perform(store->client, &request, error);
-        result = result ? result
-                        : cv_s3_xml_read(request.text.data, request.text.length, read_part, &list,
-                                         error);
-        if (result || !list.is_truncated) {
-            return result;
+        CV_TRY(cv_s3_perform(store->client, &request, error));
+        CV_TRY(cv_s3_xml_read(request.text.data, request.text.length, read_part, &list, error));
+        if (!list.is_truncated) {
+            return 0;
         }
         if (parts->count == before || parts->items[parts->count - 1].number <= marker) {
             return cv_fail(error, CV_ERROR_SERVER,

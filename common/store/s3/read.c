@@ -274,9 +274,7 @@ int cv_s3_open_reader(struct cv_store *store, const char *key, struct cv_store_r
         CV_TRY(cv_s3_confirm_empty(store, key, error));
     }
     struct s3_reader *reader = calloc(1, sizeof(*reader));
-    if (!reader) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reader");
-    }
+    CV_TRY_MEMORY(reader, error, "a reader");
     reader->reader = (struct cv_store_reader){.backend = &reader_backend, .info = info};
     reader->client = cv_s3_of(store)->client;
     int result = cv_format(&reader->key, error, "%s", key);

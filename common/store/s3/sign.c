@@ -25,18 +25,13 @@ void cv_s3_pairs_deinit(struct cv_s3_pairs *pairs)
 void cv_s3_pairs_add(struct cv_s3_pairs *pairs, const char *name, const char *value)
 {
     struct cv_s3_pair pair = {strdup(name), strdup(value)};
-    struct cv_s3_pair *items =
-        reallocarray(pairs->items, pairs->count + 1, sizeof(pairs->items[0]));
-    if (items) {
-        pairs->items = items;
-    }
-    if (!items || !pair.name || !pair.value) {
+    if (!pair.name || !pair.value || !CV_MAKE_ROOM(pairs->items, pairs->count)) {
         free(pair.name);
         free(pair.value);
         pairs->failed = true;
         return;
     }
-    items[pairs->count++] = pair;
+    pairs->items[pairs->count++] = pair;
 }
 
 void cv_s3_pairs_format(struct cv_s3_pairs *pairs, const char *name, const char *format, ...)

@@ -115,13 +115,12 @@ static int read_json(const struct cv_buffer *answer, struct cv_s3_credentials *c
     const char *const names[] = {"AccessKeyId", "SecretAccessKey", "Token"};
     char **const targets[] = {&credentials->access_key, &credentials->secret_key,
                               &credentials->session_token};
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < CV_COUNT(names); i++) {
-        result = take_text(targets[i], json_string_value(json_object_get(object, names[i])), error);
+    for (size_t i = 0; i < CV_COUNT(names); i++) {
+        CV_TRY(take_text(targets[i], json_string_value(json_object_get(object, names[i])), error));
     }
     credentials->expires_ms =
         parse_expiry(json_string_value(json_object_get(object, "Expiration")));
-    return result ? result : check_whole(credentials, error);
+    return check_whole(credentials, error);
 }
 
 static int read_xml_element(void *opaque, const char *path, const char *text,

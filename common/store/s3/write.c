@@ -579,9 +579,7 @@ int cv_s3_put_multipart(struct cv_store *store, const char *key, const struct cv
     };
     upload.count = (int)((input->size + upload.part_size - 1) / upload.part_size);
     cv_auto_free void *etags = calloc((size_t)upload.count, sizeof(upload.etags[0]));
-    if (!etags) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an upload");
-    }
+    CV_TRY_MEMORY(etags, error, "an upload");
     upload.etags = etags;
     cv_auto_free char *id = NULL;
     int result = check_digest(key, input, params->sha256, error);

@@ -85,9 +85,7 @@ int cv_s3_xml_read(const char *text, size_t length, cv_s3_xml_element *element, 
                    struct cv_error *error)
 {
     cv_auto(XML_parser_free) XML_Parser parser = XML_ParserCreate(NULL);
-    if (!parser) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an answer");
-    }
+    CV_TRY_MEMORY(parser, error, "an answer");
     struct reading reading = {
         .parser = parser, .element = element, .opaque = opaque, .error = error};
     XML_SetUserData(parser, &reading);
