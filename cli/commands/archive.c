@@ -154,12 +154,12 @@ static int write_batch(struct cli_session *session, const struct batch *batch,
     char after[24] = "0";
     while (true) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        int result = cv_db_run(session->db, &rows, error,
-                               "SELECT n, line FROM export_jobs($1::uuid[], $2::uuid[], $3::int)",
-                               batch->runs, batch->jobs, after);
-        result = result ? result : archive_write(archive, rows, error);
-        if (result || cv_db_rows(rows) == 0) {
-            return result;
+        CV_TRY(cv_db_run(session->db, &rows, error,
+                         "SELECT n, line FROM export_jobs($1::uuid[], $2::uuid[], $3::int)",
+                         batch->runs, batch->jobs, after));
+        CV_TRY(archive_write(archive, rows, error));
+        if (cv_db_rows(rows) == 0) {
+            return 0;
         }
         (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, cv_db_rows(rows) - 1, "n"));
     }
@@ -197,16 +197,16 @@ static int archive_jobs(struct cli_session *session, const char *days, struct cv
 {
     for (int batches = 0;; batches++) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        int result = cv_db_run(session->db, &rows, error,
-                               "SELECT run_ids, job_ids, fingerprint,"
-                               " to_char(finished_until AT TIME ZONE 'UTC', 'YYYY_MM_DD') AS day"
-                               " FROM jobs_to_archive($1::int) WHERE cardinality(job_ids) > 0",
-                               days);
-        if (result || cv_db_rows(rows) == 0) {
-            if (result == 0 && batches == 0) {
+        CV_TRY(cv_db_run(session->db, &rows, error,
+                         "SELECT run_ids, job_ids, fingerprint,"
+                         " to_char(finished_until AT TIME ZONE 'UTC', 'YYYY_MM_DD') AS day"
+                         " FROM jobs_to_archive($1::int) WHERE cardinality(job_ids) > 0",
+                         days));
+        if (cv_db_rows(rows) == 0) {
+            if (batches == 0) {
                 (void)puts("nothing is old enough");
             }
-            return result;
+            return 0;
         }
         if (cv_cancel_level(cancel) != CV_CANCEL_NONE) {
             return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
@@ -217,10 +217,7 @@ static int archive_jobs(struct cli_session *session, const char *days, struct cv
             .fingerprint = cv_db_text(rows, 0, "fingerprint"),
             .day = cv_db_text(rows, 0, "day"),
         };
-        result = archive_batch(session, &batch, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(archive_batch(session, &batch, error));
     }
 }
 
@@ -252,9 +249,7 @@ static int send_lines(struct restore *restore, struct cv_error *error)
         return 0;
     }
     cv_buffer_text(&restore->lines, "]");
-    if (restore->lines.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the archive's lines");
-    }
+    CV_TRY_MEMORY(!restore->lines.failed, error, "the archive's lines");
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result =
         cv_db_run(restore->session->db, &rows, error,
@@ -302,27 +297,23 @@ static int restore_object(struct restore *restore, const char *key, int64_t size
 {
     cv_auto_free char *chunk = malloc(READ_SIZE);
     cv_auto(cv_buffer_deinit) struct cv_buffer pending = CV_BUFFER_INIT;
-    int result = 0;
-    for (int64_t offset = 0; chunk && result == 0 && offset < size;) {
+    CV_TRY_MEMORY(chunk, error, "the archive");
+    for (int64_t offset = 0; offset < size;) {
         size_t got = 0;
-        result =
-            cv_store_get_range(restore->session->store, key, offset, chunk, READ_SIZE, &got, error);
-        if (result == 0 && got == 0) {
+        CV_TRY(cv_store_get_range(restore->session->store, key, offset, chunk, READ_SIZE, &got,
+                                  error));
+        if (got == 0) {
             break;
         }
         cv_buffer_append(&pending, chunk, got);
         offset += (int64_t)got;
-        if (result == 0 && !pending.failed) {
-            result = take_lines(restore, &pending, error);
-        }
+        CV_TRY_MEMORY(!pending.failed, error, "the archive");
+        CV_TRY(take_lines(restore, &pending, error));
     }
-    if (result == 0 && (!chunk || pending.failed)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the archive");
-    }
-    if (result == 0 && pending.length > 0) {
+    if (pending.length > 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "%s ends in the middle of a line", key);
     }
-    return result ? result : send_lines(restore, error);
+    return send_lines(restore, error);
 }
 
 int cli_jobs_restore(struct cli_call *call, struct cv_error *error)

@@ -323,19 +323,16 @@ int cli_restore(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(backup_deinit) struct backup backup = {.call = call, .directory = call->arguments[0]};
     bool has_objects = false;
-    int result = read_index(&backup, &has_objects, error);
-    result = result ? result : cli_open(call, error);
-    result = result || !has_objects ? result : open_objects(&backup, error);
-    result = result ? result : restore_database(&backup, error);
-    result = result ? result : restore_objects(&backup, error);
-    if (result) {
-        return result;
-    }
-    result =
-        cli_tell(call,
-                 json_pack("{s:I, s:I, s:I}", "objects", (json_int_t)backup.count, "copied",
-                           (json_int_t)backup.copied, "missing", (json_int_t)backup.missing),
-                 error, "the database is there; of %lld objects %lld were copied, %lld are missing",
-                 backup.count, backup.copied, backup.missing);
-    return result ? result : backup.missing > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    CV_TRY(read_index(&backup, &has_objects, error));
+    CV_TRY(cli_open(call, error));
+    CV_TRY(has_objects ? open_objects(&backup, error) : 0);
+    CV_TRY(restore_database(&backup, error));
+    CV_TRY(restore_objects(&backup, error));
+    CV_TRY(cli_tell(call,
+                    json_pack("{s:I, s:I, s:I}", "objects", (json_int_t)backup.count, "copied",
+                              (json_int_t)backup.copied, "missing", (json_int_t)backup.missing),
+                    error,
+                    "the database is there; of %lld objects %lld were copied, %lld are missing",
+                    backup.count, backup.copied, backup.missing));
+    return backup.missing > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

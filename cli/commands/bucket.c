@@ -115,9 +115,7 @@ static int compose_rules(const char *present, const char *prefix, int64_t clip_d
     char action[160];
     append_id(&unfinished, "unfinished", prefix);
     append_id(&clips, "clips", prefix);
-    if (unfinished.failed || clips.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for lifecycle rules");
-    }
+    CV_TRY_MEMORY(!unfinished.failed && !clips.failed, error, "lifecycle rules");
     cv_buffer_text(&body, "<LifecycleConfiguration"
                           " xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
     keep_rules(&body, present ? present : "", unfinished.data, clips.data);
@@ -187,11 +185,11 @@ static int set_sites(struct cv_store *store, struct cv_error *error)
     int status = 0;
     cv_auto_free char *present = NULL;
     cv_auto_free char *answer = NULL;
-    int result = cv_store_bucket_request(store, "GET", "cors", NULL, &status, &present, error);
-    if (result != 0 || status != HTTP_NOT_FOUND) {
-        return result; /* there are some, or the server answers every site */
+    CV_TRY(cv_store_bucket_request(store, "GET", "cors", NULL, &status, &present, error));
+    if (status != HTTP_NOT_FOUND) {
+        return 0; /* there are some, or the server answers every site */
     }
-    result = cv_store_bucket_request(store, "PUT", "cors", rules, &status, &answer, error);
+    int result = cv_store_bucket_request(store, "PUT", "cors", rules, &status, &answer, error);
     return result != 0 || is_success(status) || knows_no_rules(status)
                ? result
                : fail_answer("let browsers use the bucket", status, answer, error);

@@ -49,9 +49,7 @@ static int options_text(const struct cli_clip *clip, char **ret_text, struct cv_
                                              clip->crop.height)) == 0;
     }
     char *text = good ? json_dumps(options, JSON_COMPACT) : NULL;
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a clip's options");
-    }
+    CV_TRY_MEMORY(text, error, "a clip's options");
     *ret_text = text;
     return 0;
 }
@@ -60,25 +58,18 @@ static int options_text(const struct cli_clip *clip, char **ret_text, struct cv_
 static int prepare(struct cli_call *call, const struct cli_clip *clip, struct request *request,
                    struct cv_error *error)
 {
-    char start[24];
-    char end[24];
-    char padding[24];
-    (void)snprintf(start, sizeof(start), "%lld", (long long)clip->t_start);
-    (void)snprintf(end, sizeof(end), "%lld", (long long)clip->t_end);
-    (void)snprintf(padding, sizeof(padding), "%lld", (long long)clip->padding_ms);
     cv_auto_free char *options = NULL;
     CV_TRY(options_text(clip, &options, error));
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(call->session.db, &rows, error,
                      "SELECT clip_id, clip_path, payload"
                      " FROM plan_clip($1::uuid, $2::int, $3::int, $4::int, $5::jsonb)",
-                     clip->video_id, start, end, padding, options));
+                     clip->video_id, cv_db_number(clip->t_start).text,
+                     cv_db_number(clip->t_end).text, cv_db_number(clip->padding_ms).text, options));
     (void)snprintf(request->dedupe_key, sizeof(request->dedupe_key), "clip:%s",
                    cv_db_text(rows, 0, "clip_id"));
     request->payload = json_loads(cv_db_text(rows, 0, "payload"), 0, NULL);
-    if (!request->payload) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
+    CV_TRY_MEMORY(request->payload, error, "a payload");
     return cv_format(&request->key, error, "%s", cv_db_text(rows, 0, "clip_path"));
 }
 

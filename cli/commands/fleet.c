@@ -27,22 +27,20 @@ int cli_workers_list(struct cli_call *call, struct cv_error *error)
 int cli_workers_drain(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT id, drain_worker(id) AS told FROM workers"
-                                " WHERE state <> 'stopped' AND starts_with(id, $1)",
-                                call->arguments[0]);
-    if (result == 0 && cv_db_rows(rows) == 0) {
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT id, drain_worker(id) AS told FROM workers"
+                     " WHERE state <> 'stopped' AND starts_with(id, $1)",
+                     call->arguments[0]));
+    if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no worker '%s'", call->arguments[0]);
     }
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         const char *id = cv_db_text(rows, i, "id");
-        result =
-            cli_tell(call, json_pack("{s:s, s:s}", "worker", id, "outcome", "draining"), error,
-                     "worker %s claims nothing more, and goes when what it runs has ended", id);
+        CV_TRY(cli_tell(call, json_pack("{s:s, s:s}", "worker", id, "outcome", "draining"), error,
+                        "worker %s claims nothing more, and goes when what it runs has ended", id));
     }
-    return result;
+    return 0;
 }
 
 /* ---- settings of a row: NAME=VALUE… ------------------------------------------------------------ */

@@ -61,9 +61,7 @@ static int look_up(struct gc *gc, enum cv_object_place place, const struct cv_ob
         }
     }
     cv_buffer_text(&ids, "}");
-    if (ids.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of videos");
-    }
+    CV_TRY_MEMORY(!ids.failed, error, "a list of videos");
     CV_TRY(cv_db_run(gc->db, &videos->rows, error,
                      "SELECT given.id, r.video_id IS NOT NULL AS is_removed"
                      " FROM unnest($1::uuid[]) AS given (id)"

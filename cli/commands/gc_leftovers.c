@@ -103,9 +103,7 @@ int gc_find_leftovers(struct gc *gc, enum cv_object_place place, const struct cv
     bool has_none = keys.length == 1;
     cv_buffer_text(&keys, "}");
     cv_buffer_text(&ids, "}");
-    if (keys.failed || ids.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of keys");
-    }
+    CV_TRY_MEMORY(!keys.failed && !ids.failed, error, "a list of keys");
     return has_none ? 0
                     : cv_db_run(gc->db, ret_rows, error, unreferenced, keys.data, ids.data,
                                 cv_store_name(gc->store));

@@ -38,12 +38,8 @@ static int on_lost_original(struct gc *gc, const struct cv_db_result *rows, int 
     const char *id = cv_db_text(rows, row, "id");
     const char *key = cv_db_text(rows, row, "key");
     bool has_proxy = false, has_thumb = false;
-    int result = is_there(gc, cv_db_text(rows, row, "s3_proxy_path"), &has_proxy, error);
-    result =
-        result ? result : is_there(gc, cv_db_text(rows, row, "s3_thumb_path"), &has_thumb, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_proxy_path"), &has_proxy, error));
+    CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_thumb_path"), &has_thumb, error));
     if (has_proxy || has_thumb) {
         gc_tell(gc, CV_GC_LOST_ORIGINAL, key, id, 0);
         return gc->params->remove_objects
@@ -53,10 +49,10 @@ static int on_lost_original(struct gc *gc, const struct cv_db_result *rows, int 
     }
     gc_tell(gc, CV_GC_DEAD_ROW, key, id, 0);
     if (gc->params->remove_rows) {
-        result = cv_db_run(gc->db, NULL, error, "SELECT delete_video($1::uuid)", id);
-        gc->summary.rows_removed += result == 0;
+        CV_TRY(cv_db_run(gc->db, NULL, error, "SELECT delete_video($1::uuid)", id));
+        gc->summary.rows_removed++;
     }
-    return result;
+    return 0;
 }
 
 static bool is_on_page(const struct cv_object_list *page, const char *key)
@@ -79,9 +75,9 @@ static int check_row(struct gc *gc, const struct gc_range *range, const struct c
 {
     const char *key = cv_db_text(rows, row, "key");
     bool there = is_on_page(range->page, key);
-    int result = there ? 0 : is_there(gc, key, &there, error);
-    if (result != 0 || there) {
-        return result;
+    CV_TRY(there ? 0 : is_there(gc, key, &there, error));
+    if (there) {
+        return 0;
     }
     if (range->place == CV_OBJECT_ORIGINAL) {
         return on_lost_original(gc, rows, row, error);
@@ -94,33 +90,32 @@ int gc_check_rows(struct gc *gc, const struct gc_range *range, struct cv_error *
 {
     cv_auto_free char *sql = NULL;
     char after[CV_OBJECT_ID_SIZE];
-    char age[24];
     (void)snprintf(after, sizeof(after), "%s", range->after_id);
-    (void)snprintf(age, sizeof(age), "%lld", (long long)gc->params->min_age_ms);
-    int result =
-        cv_format(&sql, error,
-                  "SELECT v.id, v.%s AS key, v.s3_proxy_path, v.s3_thumb_path FROM videos v"
-                  " WHERE v.id > $1::uuid AND ($2::uuid IS NULL OR v.id <= $2::uuid)"
-                  " AND v.%s IS NOT NULL"
-                  " AND v.updated_at <= clock_timestamp() - $3::bigint * interval '1 ms'"
-                  " AND NOT EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id"
-                  " AND j.status IN ('queued', 'processing'))"
-                  " ORDER BY v.id LIMIT %d",
-                  named_keys[range->place].column, named_keys[range->place].column, ROWS_A_TIME);
+    CV_TRY(cv_format(&sql, error,
+                     "SELECT v.id, v.%s AS key, v.s3_proxy_path, v.s3_thumb_path FROM videos v"
+                     " WHERE v.id > $1::uuid AND ($2::uuid IS NULL OR v.id <= $2::uuid)"
+                     " AND v.%s IS NOT NULL"
+                     " AND v.updated_at <= clock_timestamp() - $3::bigint * interval '1 ms'"
+                     " AND NOT EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id"
+                     " AND j.status IN ('queued', 'processing'))"
+                     " ORDER BY v.id LIMIT %d",
+                     named_keys[range->place].column, named_keys[range->place].column,
+                     ROWS_A_TIME));
     if (after[0] == '\0') {
         /* No video has this id: the first of the order. */
         (void)snprintf(after, sizeof(after), "00000000-0000-0000-0000-000000000000");
     }
-    for (int count = ROWS_A_TIME; result == 0 && count == ROWS_A_TIME;) {
+    for (int count = ROWS_A_TIME; count == ROWS_A_TIME;) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        result = cv_db_run(gc->db, &rows, error, sql, after, range->until_id, age);
-        count = result == 0 ? cv_db_rows(rows) : 0;
-        for (int i = 0; result == 0 && i < count; i++) {
-            result = cv_cancel_level(gc->params->cancel) == CV_CANCEL_NONE
-                         ? check_row(gc, range, rows, i, error)
-                         : cv_fail(error, CV_ERROR_CANCELED, "stopped");
+        CV_TRY(cv_db_run(gc->db, &rows, error, sql, after, range->until_id,
+                         cv_db_number(gc->params->min_age_ms).text));
+        count = cv_db_rows(rows);
+        for (int i = 0; i < count; i++) {
+            CV_TRY(cv_cancel_level(gc->params->cancel) == CV_CANCEL_NONE
+                       ? check_row(gc, range, rows, i, error)
+                       : cv_fail(error, CV_ERROR_CANCELED, "stopped"));
         }
-        if (result == 0 && count > 0) {
+        if (count > 0) {
             (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, count - 1, "id"));
         }
         if (gc->params->max_pages > 0 && count == ROWS_A_TIME) {
@@ -128,33 +123,30 @@ int gc_check_rows(struct gc *gc, const struct gc_range *range, struct cv_error *
             break;
         }
     }
-    return result;
+    return 0;
 }
 
 int gc_check_pair(struct gc *gc, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-    int result = cv_db_run(gc->db, &rows, error,
-                           "SELECT EXISTS (SELECT FROM videos)"
-                           " OR EXISTS (SELECT FROM object_removals) AS knows_videos");
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_db_run(gc->db, &rows, error,
+                     "SELECT EXISTS (SELECT FROM videos)"
+                     " OR EXISTS (SELECT FROM object_removals) AS knows_videos"));
     if (!cv_db_bool(rows, 0, "knows_videos")) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "this database knows no video, so that every object of %s would go: is it "
                        "the right one?",
                        cv_store_name(gc->store));
     }
-    result =
-        gc->params->remove_rows
-            ? cv_store_list(gc->store, cv_object_prefix(CV_OBJECT_ORIGINAL), NULL, 1, &list, error)
-            : 0;
-    if (result == 0 && gc->params->remove_rows && list.count == 0) {
+    if (!gc->params->remove_rows) {
+        return 0;
+    }
+    CV_TRY(cv_store_list(gc->store, cv_object_prefix(CV_OBJECT_ORIGINAL), NULL, 1, &list, error));
+    if (list.count == 0) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "%s holds no original, so that every row would go: is it the right store?",
                        cv_store_name(gc->store));
     }
-    return result;
+    return 0;
 }

@@ -29,15 +29,8 @@ int cli_video_list_add(struct cli_video_list *list, const struct cli_video *vide
             return 0; /* the same file twice on one command line */
         }
     }
-    struct cli_video *videos = reallocarray(list->videos, list->count + 1, sizeof(list->videos[0]));
-    char *copy = strdup(video->name);
-    if (videos) {
-        list->videos = videos;
-    }
-    if (!videos || !copy) {
-        free(copy);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of videos");
-    }
+    char *copy = CV_MAKE_ROOM(list->videos, list->count) ? strdup(video->name) : NULL;
+    CV_TRY_MEMORY(copy, error, "the list of videos");
     list->videos[list->count] = *video;
     list->videos[list->count++].name = copy;
     return 0;
@@ -52,10 +45,10 @@ static int digest_file(const char *path, struct cv_cancel *cancel,
     }
     cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
     cv_auto_free char *data = malloc(READ_SIZE);
-    int result = data ? cv_sha256_new(&digest, error)
-                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", path);
+    CV_TRY(data ? cv_sha256_new(&digest, error)
+                : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", path));
     int64_t size = 0;
-    for (ssize_t step; result == 0 && (step = read(fd, data, READ_SIZE)) != 0;) {
+    for (ssize_t step; (step = read(fd, data, READ_SIZE)) != 0;) {
         if (cv_cancel_level(cancel) != CV_CANCEL_NONE) {
             return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
         }
@@ -65,14 +58,12 @@ static int digest_file(const char *path, struct cv_cancel *cancel,
         if (step < 0) {
             return cv_fail_errno(error, errno, "read %s", path);
         }
-        result = cv_sha256_add(digest, data, (size_t)step, error);
+        CV_TRY(cv_sha256_add(digest, data, (size_t)step, error));
         size += step;
     }
-    result = result ? result : cv_sha256_text(digest, sha256, error);
-    if (result == 0) {
-        *ret_size = size;
-    }
-    return result;
+    CV_TRY(cv_sha256_text(digest, sha256, error));
+    *ret_size = size;
+    return 0;
 }
 
 /* Lower-case letters and digits of the file's extension, or "bin". */
@@ -121,18 +112,17 @@ static int find_or_insert(struct cv_db *db, struct original *original, const cha
     original->is_known = cv_db_rows(rows) > 0;
     if (!original->is_known) {
         char extension[EXTENSION_MAX + 1];
-        char size[24];
         read_extension(original->name, extension);
-        (void)snprintf(size, sizeof(size), "%lld", (long long)original->size);
         cv_db_result_free(cv_take(rows));
-        CV_TRY(cv_db_run(
-            db, &rows, error,
-            "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
-            " original_sha256, title, owner_id) SELECT id, '" CV_KEYS_ORIGINALS "' || id"
-            " || '/master.' || $1, $2, $3::bigint, $4, $2, $5::uuid"
-            " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path,"
-            " false AS has_playback",
-            extension, original->name, size, original->sha256, owner_id[0] ? owner_id : NULL));
+        CV_TRY(cv_db_run(db, &rows, error,
+                         "INSERT INTO videos (id, s3_original_path, original_name, original_size,"
+                         " original_sha256, title, owner_id) SELECT id, '" CV_KEYS_ORIGINALS
+                         "' || id"
+                         " || '/master.' || $1, $2, $3::bigint, $4, $2, $5::uuid"
+                         " FROM gen_random_uuid() AS id RETURNING id, status, s3_original_path,"
+                         " false AS has_playback",
+                         extension, original->name, cv_db_number(original->size).text,
+                         original->sha256, owner_id[0] ? owner_id : NULL));
     }
     (void)snprintf(original->id, sizeof(original->id), "%s", cv_db_text(rows, 0, "id"));
     (void)snprintf(original->key, sizeof(original->key), "%s",
@@ -159,9 +149,7 @@ static int start_run(struct cv_db *db, const struct original *original,
 {
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s, s:s}", "video_id", original->id, "s3_original_path", original->key);
-    if (!payload || json_object_update(payload, wishes->options)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
+    CV_TRY_MEMORY(payload && json_object_update(payload, wishes->options) == 0, error, "a payload");
     const struct cv_run_params params = {
         .workflow = wishes->text_only ? "video_text" : "video_pipeline",
         .video_id = original->id,
@@ -209,9 +197,7 @@ static int is_read_otherwise(struct cv_db *db, const char *video_id, const json_
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto_free char *text = json_dumps(languages, JSON_COMPACT);
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
-    }
+    CV_TRY_MEMORY(text, error, "languages");
     CV_TRY(cv_db_run(db, &rows, error,
                      "SELECT video_languages($1::uuid) IS DISTINCT FROM $2::jsonb AS is_other",
                      video_id, text));
@@ -304,26 +290,24 @@ int cli_resume(struct cli_session *session, const struct cli_video_list *list, s
                struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(session->db, NULL, error,
-                           "UPDATE jobs SET locked_until = clock_timestamp() - interval '1 s'"
-                           " WHERE status = 'processing'");
-    result = result ? result
-                    : cv_db_run(session->db, NULL, error,
-                                "UPDATE jobs SET scheduled_for = clock_timestamp()"
-                                " WHERE status = 'failed' AND scheduled_for > clock_timestamp()");
-    result = result ? result
-                    : cv_db_run(session->db, &rows, error,
-                                "SELECT DISTINCT j.video_id AS id FROM jobs j"
-                                " JOIN videos v ON v.id = j.video_id AND v.status <> 'failed'"
-                                " WHERE j.exclusive AND (j.status IN ('queued', 'processing')"
-                                " OR j.status = 'failed' AND j.scheduled_for IS NOT NULL)");
+    CV_TRY(cv_db_run(session->db, NULL, error,
+                     "UPDATE jobs SET locked_until = clock_timestamp() - interval '1 s'"
+                     " WHERE status = 'processing'"));
+    CV_TRY(cv_db_run(session->db, NULL, error,
+                     "UPDATE jobs SET scheduled_for = clock_timestamp()"
+                     " WHERE status = 'failed' AND scheduled_for > clock_timestamp()"));
+    CV_TRY(cv_db_run(session->db, &rows, error,
+                     "SELECT DISTINCT j.video_id AS id FROM jobs j"
+                     " JOIN videos v ON v.id = j.video_id AND v.status <> 'failed'"
+                     " WHERE j.exclusive AND (j.status IN ('queued', 'processing')"
+                     " OR j.status = 'failed' AND j.scheduled_for IS NOT NULL)"));
     *ret_count = 0;
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         bool is_named = false;
         for (size_t v = 0; v < list->count; v++) {
             is_named = is_named || strcmp(list->videos[v].id, cv_db_text(rows, i, "id")) == 0;
         }
         *ret_count += !is_named;
     }
-    return result;
+    return 0;
 }

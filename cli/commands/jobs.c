@@ -57,8 +57,7 @@ int cli_read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *
                    {"video", "video_id"},
                    {"error", "error_type"},
                    {"status", "status"}};
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < CV_COUNT(members); i++) {
+    for (size_t i = 0; i < CV_COUNT(members); i++) {
         const char *value = cli_value(call, members[i].option);
         char video[CLI_UUID_SIZE];
         if (!value) {
@@ -68,17 +67,15 @@ int cli_read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *
             return cli_usage(call, "--tenant takes a UUID, not '%s'", value);
         }
         if (strcmp(members[i].option, "type") == 0) {
-            result = cli_check_job_type(call, value, error);
+            CV_TRY(cli_check_job_type(call, value, error));
         } else if (strcmp(members[i].option, "video") == 0 && !cv_is_uuid(value)) {
-            result = cli_find_video(call->session.db, value, video, error);
+            CV_TRY(cli_find_video(call->session.db, value, video, error));
             value = video;
         }
-        if (result == 0 &&
-            json_object_set_new(filter, members[i].member, json_string(value)) != 0) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
-        }
+        CV_TRY_MEMORY(json_object_set_new(filter, members[i].member, json_string(value)) == 0,
+                      error, "a filter");
     }
-    return result;
+    return 0;
 }
 
 int cli_read_since(const struct cli_call *call, char timestamp[CV_TIMESTAMP_SIZE])
@@ -130,34 +127,29 @@ int cli_jobs_list(struct cli_call *call, struct cv_error *error)
         {"attempt", "TRY"}, {"running_ms", "TIME"}, {"video", "VIDEO"}, {"note", "NOTE"},
     };
     char since[CV_TIMESTAMP_SIZE];
-    char limit[24];
     int64_t number = 0;
     cv_auto(json_decref) json_t *filter = json_object();
-    int result = cli_number(call, "limit", 1, 1000000, 50, &number);
-    result = result ? result : cli_read_since(call, since);
-    result = result ? result : cli_open(call, error);
-    result = result ? result : cli_read_job_filter(call, filter, error);
-    if (result) {
-        return result;
-    }
-    (void)snprintf(limit, sizeof(limit), "%lld", (long long)number);
-    result = CLI_LIST(call, columns, error,
-                      "SELECT *, " NOTE ", " PERCENT " FROM job_overview"
-                      " WHERE ($1::text IS NULL OR job_type = $1)"
-                      " AND ($2::text IS NULL OR status::text = $2)"
-                      " AND ($3::uuid IS NULL OR video_id = $3::uuid)"
-                      " AND ($4::text IS NULL OR error_type = $4)"
-                      " AND ($5::uuid IS NULL OR id IN (SELECT j.id FROM jobs j"
-                      " WHERE j.tenant_id = $5::uuid))"
-                      " AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)"
-                      " ORDER BY status IN ('done', 'canceled'), sequence DESC, created_at DESC"
-                      " LIMIT $7::bigint",
-                      json_string_value(json_object_get(filter, "job_type")),
-                      json_string_value(json_object_get(filter, "status")),
-                      json_string_value(json_object_get(filter, "video_id")),
-                      json_string_value(json_object_get(filter, "error_type")),
-                      json_string_value(json_object_get(filter, "tenant_id")),
-                      since[0] ? since : NULL, limit);
+    CV_TRY(cli_number(call, "limit", 1, 1000000, 50, &number));
+    CV_TRY(cli_read_since(call, since));
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_read_job_filter(call, filter, error));
+    int result = CLI_LIST(call, columns, error,
+                          "SELECT *, " NOTE ", " PERCENT " FROM job_overview"
+                          " WHERE ($1::text IS NULL OR job_type = $1)"
+                          " AND ($2::text IS NULL OR status::text = $2)"
+                          " AND ($3::uuid IS NULL OR video_id = $3::uuid)"
+                          " AND ($4::text IS NULL OR error_type = $4)"
+                          " AND ($5::uuid IS NULL OR id IN (SELECT j.id FROM jobs j"
+                          " WHERE j.tenant_id = $5::uuid))"
+                          " AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)"
+                          " ORDER BY status IN ('done', 'canceled'), sequence DESC, created_at DESC"
+                          " LIMIT $7::bigint",
+                          json_string_value(json_object_get(filter, "job_type")),
+                          json_string_value(json_object_get(filter, "status")),
+                          json_string_value(json_object_get(filter, "video_id")),
+                          json_string_value(json_object_get(filter, "error_type")),
+                          json_string_value(json_object_get(filter, "tenant_id")),
+                          since[0] ? since : NULL, cv_db_number(number).text);
     if (result == 0) {
         cli_note(call, "there are no such jobs");
     }
@@ -258,20 +250,20 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
         return print_as_json(call, id, cli_given(call, "payload"), error);
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT o.*, j.payload, j.result, o.created_at::text AS created,"
-                           " j.result ->> 'encoded_because' AS encoded_because"
-                           " FROM job_overview o JOIN jobs j USING (id)"
-                           " WHERE id = $1::uuid",
-                           id);
-    if (result || cv_db_rows(rows) == 0) {
-        return result;
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT o.*, j.payload, j.result, o.created_at::text AS created,"
+                     " j.result ->> 'encoded_because' AS encoded_because"
+                     " FROM job_overview o JOIN jobs j USING (id)"
+                     " WHERE id = $1::uuid",
+                     id));
+    if (cv_db_rows(rows) == 0) {
+        return 0;
     }
-    for (size_t i = 0; result == 0 && i < CV_COUNT(fields); i++) {
-        result = print_field(fields[i], cv_db_text(rows, 0, fields[i]), error);
+    for (size_t i = 0; i < CV_COUNT(fields); i++) {
+        CV_TRY(print_field(fields[i], cv_db_text(rows, 0, fields[i]), error));
     }
-    result = result ? result : show_attempts(call, id, error);
-    return result ? result : show_events(call, id, error);
+    CV_TRY(show_attempts(call, id, error));
+    return show_events(call, id, error);
 }
 
 int cli_jobs_why(struct cli_call *call, struct cv_error *error)
@@ -320,14 +312,11 @@ int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
     double every = 1;
     int64_t count = 0;
     const char *text = cli_value(call, "every");
-    int result = cli_number(call, "count", 1, INT32_MAX, 0, &count);
-    if (result == 0 && text && !cv_parse_double(text, 0.1, 3600, &every)) {
-        result = cli_usage(call, "--every takes seconds from 0.1 to 3600, not '%s'", text);
+    CV_TRY(cli_number(call, "count", 1, INT32_MAX, 0, &count));
+    if (text && !cv_parse_double(text, 0.1, 3600, &every)) {
+        return cli_usage(call, "--every takes seconds from 0.1 to 3600, not '%s'", text);
     }
-    result = result ? result : cli_open(call, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
     for (int64_t drawn = 0; count == 0 || drawn < count; drawn++) {
         struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
         if (drawn > 0 && poll(&wait, 1, (int)(every * 1000)) > 0) {
@@ -338,7 +327,7 @@ int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
         } else if (drawn > 0) {
             (void)putchar('\n');
         }
-        result = draw(call, error);
+        int result = draw(call, error);
         if (result < 0) {
             return result;
         }

@@ -122,9 +122,7 @@ int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
     CV_TRY(open_filtered(call, 1, filter, error));
     if (call->count == 2) {
         CV_TRY(cli_find_job(call, call->arguments[1], id, error));
-        if (json_object_set_new(filter, "id", json_string(id)) != 0) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
-        }
+        CV_TRY_MEMORY(json_object_set_new(filter, "id", json_string(id)) == 0, error, "a filter");
     }
     return change_filtered(call, filter,
                            "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK ") AS n",

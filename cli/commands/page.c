@@ -8,9 +8,7 @@ static int add_moment(struct cv_buffer *link, const struct cli_moment *moment,
                       struct cv_error *error)
 {
     char *query = curl_easy_escape(NULL, moment->query, 0);
-    if (!query) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a link");
-    }
+    CV_TRY_MEMORY(query, error, "a link");
     cv_buffer_printf(link, "videos/%s?t=%.3f&q=%s", moment->video_id,
                      (double)moment->at_ms / 1000.0, query);
     curl_free(query);
@@ -32,13 +30,13 @@ int cli_page_link(const struct cli_call *call, const struct cli_moment *moment, 
         return 1;
     }
     const char *directory = session->installation.directory;
-    int result = cli_tokens_prepare(directory, owner, error);
-    result = result ? result : cli_tokens_secret(directory, true, &secret, error);
-    result = result ? result : cli_tokens_make(&params, secret, &token, error);
+    CV_TRY(cli_tokens_prepare(directory, owner, error));
+    CV_TRY(cli_tokens_secret(directory, true, &secret, error));
+    CV_TRY(cli_tokens_make(&params, secret, &token, error));
     cv_buffer_printf(&link, "http://%s/", address);
-    result = result || !moment ? result : add_moment(&link, moment, error);
+    CV_TRY(moment ? add_moment(&link, moment, error) : 0);
     cv_buffer_printf(&link, "#t=%s", token);
-    return result ? result : cv_buffer_take(&link, ret_link, error);
+    return cv_buffer_take(&link, ret_link, error);
 }
 
 static int browse(const char *link, struct cv_error *error)

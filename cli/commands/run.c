@@ -152,16 +152,16 @@ static int take_in(struct run *run, struct cv_error *error)
 static int print_head(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT coalesce(original_name, id::text) AS name, id, resolution,"
-                           " round(fps::numeric, 2)::float8 AS fps,"
-                           " (duration * 1000)::bigint AS duration_ms,"
-                           " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
-                           " truncated"
-                           " FROM videos v WHERE id = $1::uuid",
-                           video_id);
-    if (result || cv_db_rows(rows) == 0) {
-        return result;
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT coalesce(original_name, id::text) AS name, id, resolution,"
+                     " round(fps::numeric, 2)::float8 AS fps,"
+                     " (duration * 1000)::bigint AS duration_ms,"
+                     " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
+                     " truncated"
+                     " FROM videos v WHERE id = $1::uuid",
+                     video_id));
+    if (cv_db_rows(rows) == 0) {
+        return 0;
     }
     char duration[CLI_TIME_SIZE];
     (void)putchar('\n');
@@ -246,18 +246,18 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
 {
     struct cli_call *call = run->call;
     char query[128];
-    int result = choose_query(call, video->id, query, sizeof(query), error);
-    if (result || query[0] == '\0') {
-        return result;
+    CV_TRY(choose_query(call, video->id, query, sizeof(query), error));
+    if (query[0] == '\0') {
+        return 0;
     }
     bool has_colors = cli_has_colors(STDOUT_FILENO);
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    result = cv_db_run(call->session.db, &rows, error,
-                       "SELECT snippet, t_start, t_end, match_kind"
-                       " FROM search_segments($1, $2::uuid, 1, '[', ']')",
-                       query, video->id);
-    if (result || cv_db_rows(rows) == 0) {
-        return result;
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT snippet, t_start, t_end, match_kind"
+                     " FROM search_segments($1, $2::uuid, 1, '[', ']')",
+                     query, video->id));
+    if (cv_db_rows(rows) == 0) {
+        return 0;
     }
     struct cli_clip clip = {
         .padding_ms = CLI_CLIP_PADDING_MS,
@@ -277,13 +277,11 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
 
     cv_auto_free char *key = NULL;
     cv_auto_free char *path = NULL;
-    result = cli_clip_make(call, &run->workers, &clip, &key, error);
-    result = result ? result : cli_object_path(call->session.store, key, &path, error);
-    if (result == 0) {
-        (void)printf("clip %s\n", path);
-    }
+    CV_TRY(cli_clip_make(call, &run->workers, &clip, &key, error));
+    CV_TRY(cli_object_path(call->session.store, key, &path, error));
+    (void)printf("clip %s\n", path);
     const struct cli_moment moment = {.video_id = video->id, .query = query, .at_ms = clip.t_start};
-    result = result ? result : cli_page_link(call, &moment, &run->link, error);
+    int result = cli_page_link(call, &moment, &run->link, error);
     return result < 0 ? result : 0;
 }
 
@@ -377,13 +375,10 @@ static int work(struct run *run, struct cv_error *error)
         say(run, "note: %s", call->session.installation.notice);
     }
     const char *directory = call->session.installation.directory;
-    int result = cli_installation_lock_run(&call->session.installation, error);
-    result = result ? result : cli_tokens_prepare(directory, call->session.owner_id, error);
-    result = result || cli_given(call, "no-page") ? result : open_page(run, error);
-    result = result ? result : take_in(run, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_installation_lock_run(&call->session.installation, error));
+    CV_TRY(cli_tokens_prepare(directory, call->session.owner_id, error));
+    CV_TRY(cli_given(call, "no-page") ? 0 : open_page(run, error));
+    CV_TRY(take_in(run, error));
     if (call->count == 0) {
         return cli_watch_inbox(call, &run->workers, error);
     }
@@ -394,15 +389,14 @@ static int work(struct run *run, struct cv_error *error)
         on_their_way += run->list.videos[i].state != CLI_VIDEO_KNOWN;
     }
     if (on_their_way > 0) {
-        result = cli_workers_start(&run->workers, NULL, error);
-        result =
-            result ? result : cli_wait_for_videos(call, &run->workers, &run->list, &failed, error);
+        CV_TRY(cli_workers_start(&run->workers, NULL, error));
+        CV_TRY(cli_wait_for_videos(call, &run->workers, &run->list, &failed, error));
     }
-    for (size_t i = 0; result == 0 && i < run->list.count; i++) {
-        result = show_one(run, &run->list.videos[i], i + 1, &has_example, error);
+    for (size_t i = 0; i < run->list.count; i++) {
+        CV_TRY(show_one(run, &run->list.videos[i], i + 1, &has_example, error));
     }
-    result = result ? result : keep_page(run, error);
-    return result ? result : failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    CV_TRY(keep_page(run, error));
+    return failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
 int cli_run(struct cli_call *call, struct cv_error *error)
@@ -411,9 +405,7 @@ int cli_run(struct cli_call *call, struct cv_error *error)
         .call = call,
         .wishes = {.options = json_object(), .text_only = cli_given(call, "text-only")}};
     cli_workers_init(&run.workers, &call->session);
-    if (!run.wishes.options) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
+    CV_TRY_MEMORY(run.wishes.options, error, "a payload");
     CV_TRY(check(&run, error));
     CV_TRY(cli_open(call, error));
     int result = work(&run, error);

@@ -193,34 +193,31 @@ static int find(struct cli_call *call, const struct search *search, const char *
     cv_auto_free char *sql = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     const char *only = cli_given(call, "exact") ? " WHERE h.match_kind IN ('exact', 'text')" : "";
-    int result = cv_format(&sql, error,
-                           "SELECT h.*, to_jsonb(h) || jsonb_build_object('video',"
-                           " coalesce(v.original_name, v.title, v.id::text)) AS line,"
-                           " coalesce(v.original_name, v.title, v.id::text) AS name,"
-                           " v.s3_original_path AS key, h.bounding_box ->> 'x' AS x,"
-                           " h.bounding_box ->> 'y' AS y, h.bounding_box ->> 'width' AS width,"
-                           " h.bounding_box ->> 'height' AS height"
-                           " FROM %s AS h JOIN videos v ON v.id = h.video_id%s"
-                           " ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start,"
-                           " h.segment_id",
-                           search->from, only);
+    CV_TRY(cv_format(&sql, error,
+                     "SELECT h.*, to_jsonb(h) || jsonb_build_object('video',"
+                     " coalesce(v.original_name, v.title, v.id::text)) AS line,"
+                     " coalesce(v.original_name, v.title, v.id::text) AS name,"
+                     " v.s3_original_path AS key, h.bounding_box ->> 'x' AS x,"
+                     " h.bounding_box ->> 'y' AS y, h.bounding_box ->> 'width' AS width,"
+                     " h.bounding_box ->> 'height' AS height"
+                     " FROM %s AS h JOIN videos v ON v.id = h.video_id%s"
+                     " ORDER BY h.rank DESC, h.confidence DESC, h.video_id, h.t_start,"
+                     " h.segment_id",
+                     search->from, only));
     struct cv_db_statement statement = {sql, search->count, search->parameters};
-    result = result ? result : cv_db_query(call->session.db, &statement, &rows, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_query(call->session.db, &statement, &rows, error));
     if (call->json) {
         cli_print_lines(rows);
     }
-    for (int i = 0; result == 0 && !call->json && i < cv_db_rows(rows); i++) {
-        result = print_hit(call, rows, i, error);
+    for (int i = 0; !call->json && i < cv_db_rows(rows); i++) {
+        CV_TRY(print_hit(call, rows, i, error));
     }
-    if (result == 0 && cv_db_rows(rows) == 0) {
+    if (cv_db_rows(rows) == 0) {
         return say_nothing_found(call, video_id, error);
     }
     (void)fflush(stdout);
-    if (result || !cli_given(call, "open")) {
-        return result;
+    if (!cli_given(call, "open")) {
+        return 0;
     }
     const struct cli_moment moment = {.video_id = cv_db_text(rows, 0, "video_id"),
                                       .key = cv_db_text(rows, 0, "key"),

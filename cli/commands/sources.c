@@ -31,16 +31,8 @@ void cli_sources_deinit(struct cli_sources *sources)
 static int add(struct cli_sources *sources, enum cli_source_kind kind, const char *place,
                struct cv_error *error)
 {
-    struct cli_source *grown =
-        reallocarray(sources->sources, sources->count + 1, sizeof(sources->sources[0]));
-    char *copy = strdup(place);
-    if (grown) {
-        sources->sources = grown;
-    }
-    if (!grown || !copy) {
-        free(copy);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of files");
-    }
+    char *copy = CV_MAKE_ROOM(sources->sources, sources->count) ? strdup(place) : NULL;
+    CV_TRY_MEMORY(copy, error, "the list of files");
     sources->sources[sources->count++] = (struct cli_source){.kind = kind, .place = copy};
     return 0;
 }

@@ -33,14 +33,10 @@ int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error
              const char *format, ...)
 {
     cv_auto(json_decref) json_t *given = object;
-    if (!given) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the answer");
-    }
+    CV_TRY_MEMORY(given, error, "the answer");
     if (call->json) {
         cv_auto_free char *text = json_dumps(given, JSON_COMPACT);
-        if (!text) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the answer");
-        }
+        CV_TRY_MEMORY(text, error, "the answer");
         (void)puts(text);
         return CLI_EXIT_OK;
     }

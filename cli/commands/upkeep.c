@@ -252,17 +252,10 @@ int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
         return cli_usage(call, "name a video, or --all, and not both");
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cli_open(call, error);
-    if (result == 0 && !all) {
-        result = cli_find_video(call->session.db, call->arguments[0], id, error);
-    }
-    result =
-        result ? result
-               : cv_db_run(call->session.db, &rows, error, "SELECT embed_videos($1, $2::uuid) AS n",
-                           cli_value(call, "model"), all ? NULL : id);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(all ? 0 : cli_find_video(call->session.db, call->arguments[0], id, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT embed_videos($1, $2::uuid) AS n",
+                     cli_value(call, "model"), all ? NULL : id));
     long long jobs = (long long)cv_db_int(rows, 0, "n", 0);
     return cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)jobs), error, "%lld jobs", jobs);
 }

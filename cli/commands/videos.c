@@ -22,29 +22,25 @@ int cli_videos_list(struct cli_call *call, struct cv_error *error)
         {"name", "NAME"},
     };
     char since[CV_TIMESTAMP_SIZE];
-    char limit[24];
     int64_t number = 0;
-    int result = cli_number(call, "limit", 1, INT32_MAX, INT32_MAX, &number);
-    result = result ? result : cli_read_since(call, since);
-    result = result ? result : cli_open(call, error);
-    if (result) {
-        return result;
-    }
-    (void)snprintf(limit, sizeof(limit), "%lld", (long long)number);
-    result = CLI_LIST(call, columns, error,
-                      "SELECT v.id, v.status, v.resolution, v.fps,"
-                      " round(v.duration * 1000)::bigint AS duration_ms,"
-                      " to_char(v.duration * interval '1 s', 'FMHH24:MI:SS') AS duration_text,"
-                      " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
-                      " to_char(v.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS taken_in,"
-                      " v.created_at, coalesce(v.original_name, v.title, v.id::text) AS name"
-                      " FROM videos v WHERE ($1::text IS NULL OR v.status::text = $1)"
-                      " AND ($2::text IS NULL OR position(lower($2)"
-                      " IN lower(concat_ws(' ', v.original_name, v.title))) > 0)"
-                      " AND ($3::timestamptz IS NULL OR v.created_at >= $3::timestamptz)"
-                      " ORDER BY v.created_at DESC, v.id LIMIT $4::bigint",
-                      cli_value(call, "status"), cli_value(call, "name"), since[0] ? since : NULL,
-                      limit);
+    CV_TRY(cli_number(call, "limit", 1, INT32_MAX, INT32_MAX, &number));
+    CV_TRY(cli_read_since(call, since));
+    CV_TRY(cli_open(call, error));
+    int result =
+        CLI_LIST(call, columns, error,
+                 "SELECT v.id, v.status, v.resolution, v.fps,"
+                 " round(v.duration * 1000)::bigint AS duration_ms,"
+                 " to_char(v.duration * interval '1 s', 'FMHH24:MI:SS') AS duration_text,"
+                 " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
+                 " to_char(v.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS taken_in,"
+                 " v.created_at, coalesce(v.original_name, v.title, v.id::text) AS name"
+                 " FROM videos v WHERE ($1::text IS NULL OR v.status::text = $1)"
+                 " AND ($2::text IS NULL OR position(lower($2)"
+                 " IN lower(concat_ws(' ', v.original_name, v.title))) > 0)"
+                 " AND ($3::timestamptz IS NULL OR v.created_at >= $3::timestamptz)"
+                 " ORDER BY v.created_at DESC, v.id LIMIT $4::bigint",
+                 cli_value(call, "status"), cli_value(call, "name"), since[0] ? since : NULL,
+                 cv_db_number(number).text);
     if (result == 0) {
         cli_note(call, "there are no such videos");
     }
@@ -152,22 +148,17 @@ static int wait_for_removal(struct cli_call *call, const char *video_id, struct 
 
 int cli_delete(struct cli_call *call, struct cv_error *error)
 {
-    int result = cli_open(call, error);
-    for (int i = 0; result == 0 && i < call->count; i++) {
+    CV_TRY(cli_open(call, error));
+    for (int i = 0; i < call->count; i++) {
         char id[CLI_UUID_SIZE];
-        result = cli_find_video(call->session.db, call->arguments[i], id, error);
-        result =
-            result ? result
-                   : cv_db_run(call->session.db, NULL, error, "SELECT delete_video($1::uuid)", id);
-        result = result ? result
-                        : cli_tell(call, json_pack("{s:s, s:s}", "video", id, "outcome", "deleted"),
-                                   error, "video %s is deleted", id);
+        CV_TRY(cli_find_video(call->session.db, call->arguments[i], id, error));
+        CV_TRY(cv_db_run(call->session.db, NULL, error, "SELECT delete_video($1::uuid)", id));
+        CV_TRY(cli_tell(call, json_pack("{s:s, s:s}", "video", id, "outcome", "deleted"), error,
+                        "video %s is deleted", id));
         (void)fflush(stdout);
-        if (result == 0 && call->session.is_local) {
-            result = wait_for_removal(call, id, error);
-        }
+        CV_TRY(call->session.is_local ? wait_for_removal(call, id, error) : 0);
     }
-    return result;
+    return 0;
 }
 
 /* ---- reindex --------------------------------------------------------------------------------- */
@@ -227,14 +218,14 @@ static int wait_for_all(struct cli_call *call, const struct cli_video_list *list
 static int tell(struct cli_call *call, const struct cli_video *video, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT r.status, (SELECT count(*) FROM segments s"
-                           " WHERE s.video_id = r.video_id) AS texts, (SELECT string_agg(l, '+')"
-                           " FROM jsonb_array_elements_text(r.input -> 'languages') AS l)"
-                           " AS languages FROM runs r WHERE r.id = $1::uuid",
-                           video->run_id);
-    if (result || cv_db_rows(rows) == 0) {
-        return result;
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT r.status, (SELECT count(*) FROM segments s"
+                     " WHERE s.video_id = r.video_id) AS texts, (SELECT string_agg(l, '+')"
+                     " FROM jsonb_array_elements_text(r.input -> 'languages') AS l)"
+                     " AS languages FROM runs r WHERE r.id = $1::uuid",
+                     video->run_id));
+    if (cv_db_rows(rows) == 0) {
+        return 0;
     }
     const char *status = cv_db_text(rows, 0, "status");
     json_t *object =
@@ -259,17 +250,17 @@ int cli_reindex(struct cli_call *call, struct cv_error *error)
         return cli_usage(call,
                          all ? "--all or names, not both" : "which video? Name one, or --all");
     }
-    int result = cli_read_languages(call, here, &languages);
-    result = result ? result : cli_open(call, error);
-    for (int i = 0; result == 0 && i < (all ? 1 : call->count); i++) {
-        result =
-            start_named(call, languages, all ? NULL : call->arguments[i], &list, &refused, error);
+    CV_TRY(cli_read_languages(call, here, &languages));
+    CV_TRY(cli_open(call, error));
+    for (int i = 0; i < (all ? 1 : call->count); i++) {
+        CV_TRY(
+            start_named(call, languages, all ? NULL : call->arguments[i], &list, &refused, error));
     }
-    if (result == 0 && call->session.is_local && list.count > 0) {
-        result = wait_for_all(call, &list, &failed, error);
+    if (call->session.is_local && list.count > 0) {
+        CV_TRY(wait_for_all(call, &list, &failed, error));
     }
-    for (size_t i = 0; result == 0 && i < list.count; i++) {
-        result = tell(call, &list.videos[i], error);
+    for (size_t i = 0; i < list.count; i++) {
+        CV_TRY(tell(call, &list.videos[i], error));
     }
-    return result ? result : refused + failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    return refused + failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

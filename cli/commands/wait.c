@@ -434,23 +434,22 @@ static int show_changes(struct cli_call *call, struct cli_progress *progress, js
         " AND (v.status <> 'ready' OR v.ready_at > now() - interval '15 minutes')"
         " ORDER BY v.updated_at, v.id) AS c";
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error, sql);
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(cv_db_run(call->session.db, &rows, error, sql));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         const char *id = cv_db_text(rows, i, "id");
         const char *status = cv_db_text(rows, i, "status");
         const char *before = json_string_value(json_object_get(shown, id));
         if (before && strcmp(before, status) == 0) {
             continue;
         }
-        if (json_object_set_new(shown, id, json_string(status))) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the videos");
-        }
+        CV_TRY_MEMORY(json_object_set_new(shown, id, json_string(status)) == 0, error,
+                      "the videos");
         if (!silently) {
             tell_video(call, progress, rows, i);
         }
     }
     (void)fflush(stdout);
-    return result;
+    return 0;
 }
 
 /* What the workers do now, a row a job. */

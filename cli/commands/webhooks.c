@@ -62,18 +62,15 @@ int cli_webhooks_rotate(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     const char *keep = cli_value(call, "keep");
-    int result = cli_open(call, error);
+    CV_TRY(cli_open(call, error));
     keep = keep ? keep : "24 hours";
-    result = result ? result
-                    : cv_db_run(call->session.db, &rows, error,
-                                "SELECT rotate_webhook($1, $2::interval, $3) AS secret",
-                                call->arguments[0], keep, cli_value(call, "secret"));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT rotate_webhook($1, $2::interval, $3) AS secret", call->arguments[0],
+                     keep, cli_value(call, "secret")));
     char note[256];
     (void)snprintf(note, sizeof(note), "messages are signed with the old secrets, too, for %s",
                    keep);
-    return result
-               ? result
-               : tell_secret(call, call->arguments[0], cv_db_text(rows, 0, "secret"), note, error);
+    return tell_secret(call, call->arguments[0], cv_db_text(rows, 0, "secret"), note, error);
 }
 
 int cli_webhooks_test(struct cli_call *call, struct cv_error *error)

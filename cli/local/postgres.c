@@ -130,24 +130,22 @@ static int locate_as_root(struct cli_postgres *postgres, const char *directory, 
     }
     postgres->user = entry->pw_uid;
     postgres->group = entry->pw_gid;
-    int result = make_private(postgres->home, postgres, error);
-    if (result || can_reach(postgres->home, postgres->user, postgres->group)) {
-        return result;
+    CV_TRY(make_private(postgres->home, postgres, error));
+    if (can_reach(postgres->home, postgres->user, postgres->group)) {
+        return 0;
     }
     (void)rmdir(postgres->home);
     char home[PATH_MAX];
-    result = system_home(directory, home, sizeof(home), error);
-    result = result ? result : set_home(postgres, home, error);
-    if (result == 0 && mkdir(SYSTEM_HOME, 0755) && errno != EEXIST) {
-        result = cv_fail_errno(error, errno, "make the directory " SYSTEM_HOME);
+    CV_TRY(system_home(directory, home, sizeof(home), error));
+    CV_TRY(set_home(postgres, home, error));
+    if (mkdir(SYSTEM_HOME, 0755) && errno != EEXIST) {
+        return cv_fail_errno(error, errno, "make the directory " SYSTEM_HOME);
     }
-    result = result ? result : make_private(postgres->home, postgres, error);
-    if (result == 0) {
-        (void)snprintf(notice, notice_size,
-                       "the database lies in %s: user " UNPRIVILEGED_USER " cannot reach %s",
-                       postgres->home, directory);
-    }
-    return result;
+    CV_TRY(make_private(postgres->home, postgres, error));
+    (void)snprintf(notice, notice_size,
+                   "the database lies in %s: user " UNPRIVILEGED_USER " cannot reach %s",
+                   postgres->home, directory);
+    return 0;
 }
 
 int cli_postgres_locate(struct cli_postgres *postgres, const char *directory, char *notice,
@@ -175,10 +173,9 @@ int cli_postgres_locate(struct cli_postgres *postgres, const char *directory, ch
         CV_TRY(access(data, F_OK) ? 0 : set_home(postgres, elsewhere, error));
     }
     if (stat(postgres->data, &status) == 0) {
-        int result = adopt(postgres, &status, error);
-        if (result || postgres->user == 0 ||
-            can_reach(postgres->data, postgres->user, postgres->group)) {
-            return result;
+        CV_TRY(adopt(postgres, &status, error));
+        if (postgres->user == 0 || can_reach(postgres->data, postgres->user, postgres->group)) {
+            return 0;
         }
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "the user of the database in %s can no longer reach it: open the "
@@ -430,9 +427,7 @@ static void append_quoted(struct cv_buffer *text, const char *path)
 static int write_file(const struct cli_postgres *postgres, const char *name,
                       const struct cv_buffer *text, struct cv_error *error)
 {
-    if (text->failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the database's settings");
-    }
+    CV_TRY_MEMORY(!text->failed, error, "the database's settings");
     char path[PATH_MAX + 32];
     (void)snprintf(path, sizeof(path), "%s/%s", postgres->data, name);
     cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -531,13 +526,12 @@ static int make_database(const struct cli_postgres *postgres, struct cv_db *db,
                          struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(db, &rows, error, "SELECT FROM pg_database WHERE datname = 'cortana'");
-    if (result || cv_db_rows(rows) > 0) {
-        return result;
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT FROM pg_database WHERE datname = 'cortana'"));
+    if (cv_db_rows(rows) > 0) {
+        return 0;
     }
-    result = make_roles(postgres, db, error);
-    return result ? result
-                  : cv_db_run(db, NULL, error, "CREATE DATABASE cortana OWNER cortana_owner");
+    CV_TRY(make_roles(postgres, db, error));
+    return cv_db_run(db, NULL, error, "CREATE DATABASE cortana OWNER cortana_owner");
 }
 
 /* Waits until the server answers, and makes the database `cortana` when it is not there. */

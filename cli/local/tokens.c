@@ -182,9 +182,7 @@ int cli_tokens_make(const struct cli_token *token, const char *secret, char **re
     cv_auto(cv_buffer_deinit) struct cv_buffer buffer = CV_BUFFER_INIT;
     unsigned char signature[EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a token");
-    }
+    CV_TRY_MEMORY(text, error, "a token");
     append_base64url(&buffer, (const unsigned char *)header, sizeof(header) - 1);
     cv_buffer_text(&buffer, ".");
     append_base64url(&buffer, (const unsigned char *)text, strlen(text));
