@@ -4,18 +4,11 @@
 
 #include <string.h>
 
-static const struct cv_metric auth_failures = {
-    .name = "cortana_api_auth_failures_total",
-    .help = "Credentials that were refused.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"reason"},
-};
-static const struct cv_metric rate_limited = {
-    .name = "cortana_api_rate_limited_total",
-    .help = "Requests that were refused because their caller has asked too often.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"class"},
-};
+static const struct cv_metric auth_failures =
+    CV_COUNTER("cortana_api_auth_failures_total", "Credentials that were refused.", "reason");
+static const struct cv_metric rate_limited =
+    CV_COUNTER("cortana_api_rate_limited_total",
+               "Requests that were refused because their caller has asked too often.", "class");
 
 /* ---- the address --------------------------------------------------------------------------------- */
 

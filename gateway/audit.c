@@ -13,12 +13,11 @@ enum {
     STATEMENT_MS = 5 * 1000,
 };
 
-static const struct cv_metric lost_total = {
-    .name = "cortana_api_audit_lost_total",
-    .help = "Refusals that are not in the audit log, because a caller had too many or the database "
-            "was away.",
-    .kind = CV_METRIC_COUNTER,
-};
+static const struct cv_metric lost_total = CV_COUNTER(
+    "cortana_api_audit_lost_total",
+    "Refusals that are not in the audit log, because a caller had too many or the database "
+    "was away.",
+    NULL);
 
 struct audit {
     struct audit_params params;

@@ -580,20 +580,19 @@ static int tick(struct events *events, struct cv_error *error)
                                         .connect_timeout_ms = RECONNECT_MS,
                                         .statement_timeout_ms = STATEMENT_MS};
     struct cv_error reason;
-    int result = 0;
     if (!events->db) {
-        result = cv_db_open(&params, &events->db, error);
-        if (result == 0 && cv_db_listen(events->db, "cv_events", &reason) != 0) {
+        CV_TRY(cv_db_open(&params, &events->db, error));
+        if (cv_db_listen(events->db, "cv_events", &reason) != 0) {
             cv_log(CV_LOG_WARN, "events are polled for: %s", reason.message); /* a pooler */
         }
     } else if (!cv_db_is_connected(events->db)) {
-        result = cv_db_reconnect(events->db, RECONNECT_MS, error);
+        CV_TRY(cv_db_reconnect(events->db, RECONNECT_MS, error));
     }
-    result = result ? result : greet(events, error);
+    CV_TRY(greet(events, error));
     /* Whoever has caught up now is followed with the others, from the position that all share. */
     (void)gather(events);
-    result = result ? result : follow(events, error);
-    return result ? result : watch(events, error);
+    CV_TRY(follow(events, error));
+    return watch(events, error);
 }
 
 static void rest(struct events *events, bool is_anybody)
@@ -644,9 +643,7 @@ int events_start(const struct events_params *params, struct events **ret_events,
                  struct cv_error *error)
 {
     struct events *events = calloc(1, sizeof(*events));
-    if (!events) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for live events");
-    }
+    CV_TRY_MEMORY(events, error, "live events");
     events->params = *params;
     events->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failure = events->wake_fd < 0 ? errno : pthread_mutex_init(&events->mutex, NULL);

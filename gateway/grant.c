@@ -42,9 +42,7 @@ static int add_secret(struct grant_keys *keys, const char *secret, size_t length
 int grant_keys_new(const char *secrets, struct grant_keys **ret_keys, struct cv_error *error)
 {
     cv_auto(grant_keys_free) struct grant_keys *keys = calloc(1, sizeof(*keys));
-    if (!keys) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the secret of grants");
-    }
+    CV_TRY_MEMORY(keys, error, "the secret of grants");
     if (!secrets) {
         keys->count = 1;
         keys->lengths[0] = GRANT_SECRET_MIN;

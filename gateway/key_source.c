@@ -199,9 +199,7 @@ int key_source_open(const struct key_source_params *params, struct key_source **
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
     }
     cv_auto(key_source_close) struct key_source *source = made;
-    if (!keep_params(source, params)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
-    }
+    CV_TRY_MEMORY(keep_params(source, params), error, "keys");
     CV_TRY(source->url ? check_url(source, params->allowed, error) : 0);
     CV_TRY(token_keys_new(&source->tokens, &source->keys, error));
     int failure = source->url ? pthread_create(&source->thread, NULL, run_thread, source) : 0;

@@ -88,9 +88,7 @@ static bool read_classes(struct limits *limits, const char *text)
 int limits_new(const char *text, struct limits **ret_limits, struct cv_error *error)
 {
     cv_auto_free struct limits *limits = calloc(1, sizeof(*limits));
-    if (!limits || pthread_mutex_init(&limits->mutex, NULL) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for limits");
-    }
+    CV_TRY_MEMORY(limits && pthread_mutex_init(&limits->mutex, NULL) == 0, error, "limits");
     if (!read_classes(limits, defaults) || (text && !read_classes(limits, text))) {
         (void)pthread_mutex_destroy(&limits->mutex);
         return cv_fail(error, CV_ERROR_CONFIGURATION,

@@ -291,20 +291,18 @@ static int run(struct options *options, struct cv_error *error)
     cv_auto(gateway_deinit) struct gateway gateway = {0};
     const struct cv_daemon_params params = {program, options->listen, STALL_MS, false};
     int64_t grace_ms = 0, hides_payloads = 0;
-    int result = cv_env_int("CORTANA_GRACE_MS", 30 * 1000, 0, INT32_MAX, &grace_ms, error);
-    result = result ? result : cv_env_int("CORTANA_HIDE_PAYLOADS", 0, 0, 1, &hides_payloads, error);
+    CV_TRY(cv_env_int("CORTANA_GRACE_MS", 30 * 1000, 0, INT32_MAX, &grace_ms, error));
+    CV_TRY(cv_env_int("CORTANA_HIDE_PAYLOADS", 0, 0, 1, &hides_payloads, error));
     options->hides_payloads = options->hides_payloads || hides_payloads == 1;
-    result = result ? result : cv_cancel_new(&gateway.abort, error);
-    result = result ? result : load_keys(&gateway, options, error);
-    result = result ? result : load_limits(&gateway, options, error);
-    result = result ? result : load_grant_keys(&gateway, error);
-    result = result ? result : cv_daemon_open(&params, &gateway.daemon, error);
-    result = result ? result : start_server(&gateway, options, error);
-    if (result == 0) {
-        serve(&gateway);
-        finish(&gateway, grace_ms);
-    }
-    return result;
+    CV_TRY(cv_cancel_new(&gateway.abort, error));
+    CV_TRY(load_keys(&gateway, options, error));
+    CV_TRY(load_limits(&gateway, options, error));
+    CV_TRY(load_grant_keys(&gateway, error));
+    CV_TRY(cv_daemon_open(&params, &gateway.daemon, error));
+    CV_TRY(start_server(&gateway, options, error));
+    serve(&gateway);
+    finish(&gateway, grace_ms);
+    return 0;
 }
 
 /* ---- command line ------------------------------------------------------------------------------ */

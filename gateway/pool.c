@@ -58,9 +58,9 @@ static int take_answer(const struct exchange *exchange, const struct cv_db_resul
     if (etag) {
         (void)snprintf(answer->etag, sizeof(answer->etag), "%s", etag);
     }
-    int result = exchange->operation->is_redacted && body ? redact(&answer->body, error) : 0;
+    CV_TRY(exchange->operation->is_redacted && body ? redact(&answer->body, error) : 0);
     answer->length = answer->body ? strlen(answer->body) : 0;
-    return result;
+    return 0;
 }
 
 struct spool {
@@ -191,9 +191,7 @@ static int end_write(struct cv_db *db, struct exchange *exchange, const struct a
     cv_auto_free char *row = audit_row(exchange, answer);
     cv_auto_free char *headers = answer->headers ? json_dumps(answer->headers, JSON_COMPACT) : NULL;
     (void)snprintf(status, sizeof(status), "%u", answer->status);
-    if (!row) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the audit log");
-    }
+    CV_TRY_MEMORY(row, error, "the audit log");
     int result = cv_db_run(db, NULL, error, "SELECT set_config('role', 'none', true)");
     result = result ? result : cv_db_run(db, NULL, error, "SELECT api.record($1::jsonb)", row);
     if (result == 0 && exchange->once_key) {
@@ -222,20 +220,18 @@ static int check_version(struct cv_db *db, struct exchange *exchange, const char
 }
 
 /* What begins a transaction as the caller. */
-#define SETTINGS_OF(pool, exchange, limit)                               \
-    CV_DB_STATEMENT(SETTINGS_SQL, (exchange)->is_write ? "off" : "on",   \
-                    (exchange)->principal.claims, (exchange)->id, limit, \
-                    (exchange)->principal.database_role,                 \
-                    (pool)->params.hides_payloads ? "on" : "off")
+#define SETTINGS_OF(pool, exchange)                                                      \
+    CV_DB_STATEMENT(                                                                     \
+        SETTINGS_SQL, (exchange)->is_write ? "off" : "on", (exchange)->principal.claims, \
+        (exchange)->id, cv_db_number((exchange)->operation->time_limit_ms).text,         \
+        (exchange)->principal.database_role, (pool)->params.hides_payloads ? "on" : "off")
 
 /* A read by a token. Each round trip costs more than all that the gateway itself does for the request. */
 static int run_read(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                     const char *values, struct answer *answer, struct cv_error *error)
 {
-    char limit[32];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    (void)snprintf(limit, sizeof(limit), "%lld", (long long)exchange->operation->time_limit_ms);
-    CV_TRY(cv_db_query_after(db, SETTINGS_OF(pool, exchange, limit),
+    CV_TRY(cv_db_query_after(db, SETTINGS_OF(pool, exchange),
                              CV_DB_STATEMENT(exchange->operation->sql, values), &rows, error));
     return take_answer(exchange, rows, answer, error);
 }
@@ -244,37 +240,34 @@ static int run_read(const struct pool *pool, struct cv_db *db, struct exchange *
 static int run_transaction(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                            const char *values, struct answer *answer, struct cv_error *error)
 {
-    char limit[32];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    (void)snprintf(limit, sizeof(limit), "%lld", (long long)exchange->operation->time_limit_ms);
-    int result = cv_db_begin(db, error);
-    if (result == 0 && exchange->if_match) {
-        result = cv_db_run(db, NULL, error, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    CV_TRY(cv_db_begin(db, error));
+    if (exchange->if_match) {
+        CV_TRY(cv_db_run(db, NULL, error, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"));
     }
-    if (result == 0 && exchange->principal.key_digest[0]) {
-        result = look_up_key(pool, db, exchange, error);
+    if (exchange->principal.key_digest[0]) {
+        CV_TRY(look_up_key(pool, db, exchange, error));
     }
-    if (result == 0 && exchange->once_key) {
-        result = begin_once(db, exchange, answer, error);
-    }
-    if (result == ANSWERED) {
+    int begun = exchange->once_key ? begin_once(db, exchange, answer, error) : 0;
+    if (begun == ANSWERED) {
         return cv_db_commit(db, error);
     }
-    result = result ? result : cv_db_query(db, SETTINGS_OF(pool, exchange, limit), NULL, error);
-    if (result == 0 && exchange->if_match) {
-        result = check_version(db, exchange, values, error);
+    CV_TRY(begun);
+    CV_TRY(cv_db_query(db, SETTINGS_OF(pool, exchange), NULL, error));
+    if (exchange->if_match) {
+        CV_TRY(check_version(db, exchange, values, error));
     }
-    result = result ? result : cv_db_run(db, &rows, error, exchange->operation->sql, values);
-    result = result ? result : take_answer(exchange, rows, answer, error);
-    if (result == 0 && exchange->operation->step == STEP_EXPORT) {
-        result = take_export(db, exchange, values, answer, error);
+    CV_TRY(cv_db_run(db, &rows, error, exchange->operation->sql, values));
+    CV_TRY(take_answer(exchange, rows, answer, error));
+    if (exchange->operation->step == STEP_EXPORT) {
+        CV_TRY(take_export(db, exchange, values, answer, error));
     }
-    if (result == 0 && exchange->is_write) {
-        result = end_write(db, exchange, answer, error);
+    if (exchange->is_write) {
+        CV_TRY(end_write(db, exchange, answer, error));
     }
-    result = result ? result : cv_db_commit(db, error);
-    exchange->is_noted = exchange->is_noted || (result == 0 && exchange->is_write);
-    return result;
+    CV_TRY(cv_db_commit(db, error));
+    exchange->is_noted = exchange->is_noted || exchange->is_write;
+    return 0;
 }
 
 static bool is_conflict(const char *sqlstate)
@@ -380,9 +373,7 @@ static void *run_thread(void *opaque)
 int pool_start(const struct pool_params *params, struct pool **ret_pool, struct cv_error *error)
 {
     struct pool *pool = calloc(1, sizeof(*pool));
-    if (!pool) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for database threads");
-    }
+    CV_TRY_MEMORY(pool, error, "database threads");
     pool->params = *params;
     int result = exchange_queue_start(&pool->queue, params->connections, run_thread, pool, error);
     if (result) {

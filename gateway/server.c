@@ -55,21 +55,12 @@ struct server {
     bool is_ending;
 };
 
-static const struct cv_metric requests_total = {
-    .name = "cortana_api_requests_total",
-    .help = "Requests that were answered.",
-    .kind = CV_METRIC_COUNTER,
-    .labels = {"route", "method", "status"},
-};
+static const struct cv_metric requests_total = CV_COUNTER(
+    "cortana_api_requests_total", "Requests that were answered.", "route", "method", "status");
 static const double seconds_bounds[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
-static const struct cv_metric request_seconds = {
-    .name = "cortana_api_request_seconds",
-    .help = "Time from a request's header to its answer.",
-    .kind = CV_METRIC_HISTOGRAM,
-    .labels = {"route"},
-    .bounds = seconds_bounds,
-    .bound_count = CV_COUNT(seconds_bounds),
-};
+static const struct cv_metric request_seconds =
+    CV_HISTOGRAM("cortana_api_request_seconds", "Time from a request's header to its answer.",
+                 seconds_bounds, "route");
 /* ---- clients ----------------------------------------------------------------------------------- */
 
 static void set_deadline(struct exchange *exchange, int64_t deadline_ms)
@@ -841,9 +832,7 @@ int server_start(const struct server_params *params, struct server **ret_server,
 {
     cv_auto_fd int fd = -1;
     cv_auto_free struct server *server = calloc(1, sizeof(*server));
-    if (!server) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the server");
-    }
+    CV_TRY_MEMORY(server, error, "the server");
     server->params = *params;
     CV_TRY(cv_probe_bind(params->address, &fd, &server->port, error));
     int failure = pthread_mutex_init(&server->mutex, NULL);

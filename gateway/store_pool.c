@@ -41,9 +41,7 @@ int store_pool_start(const struct store_pool_params *params, struct store_pool *
                      struct cv_error *error)
 {
     struct store_pool *pool = calloc(1, sizeof(*pool));
-    if (!pool) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the store's threads");
-    }
+    CV_TRY_MEMORY(pool, error, "the store's threads");
     pool->params = *params;
     (void)pthread_mutex_init(&pool->mutex, NULL);
     int result = exchange_queue_start(&pool->queue, THREADS, run_thread, pool, error);

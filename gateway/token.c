@@ -222,9 +222,7 @@ int token_keys_new(const struct token_params *params, struct token_keys **ret_ke
                    struct cv_error *error)
 {
     cv_auto(token_keys_free) struct token_keys *keys = calloc(1, sizeof(*keys));
-    if (!keys) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
-    }
+    CV_TRY_MEMORY(keys, error, "keys");
     keys->issuer = params->issuer ? strdup(params->issuer) : NULL;
     keys->audience = strdup(params->audience);
     keys->default_role = strdup(params->default_role);

@@ -57,9 +57,7 @@ void upload_set_tus_headers(struct answer *answer, int64_t offset, int64_t size)
 int upload_set_body(struct answer *answer, const json_t *body, struct cv_error *error)
 {
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an upload");
-    }
+    CV_TRY_MEMORY(text, error, "an upload");
     free(answer->body);
     answer->body = text;
     answer->length = strlen(text);

@@ -60,9 +60,7 @@ int upload_show_parts(struct cv_store *store, const struct upload *upload, int64
             *ret_offset += part->size;
         }
     }
-    if (!good) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an upload");
-    }
+    CV_TRY_MEMORY(good, error, "an upload");
     return result < 0 ? result : 0;
 }
 
