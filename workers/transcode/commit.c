@@ -101,9 +101,7 @@ static int hand_on_plan(struct cv_db *db, const struct cv_job *job, const json_t
         json_t *value = json_object_get(result, planned[i]);
         failed = value && json_object_set(payload, planned[i], value) != 0;
     }
-    if (failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a payload");
-    }
+    CV_TRY_MEMORY(!failed, error, "a payload");
     (void)json_object_del(payload, "split");
     (void)json_object_del(payload, "split_seconds");
     return cv_queue_enqueue_successor(db, job, "transcode", payload, error);

@@ -15,7 +15,7 @@ struct transcode_publisher {
     struct cv_stage_context *context;
     char *prefixes[2]; /* by enum cv_ladder_part */
     struct noted *noted;
-    size_t count, capacity;
+    size_t count;
     bool is_early; /* provisional playlists of this attempt are in the store */
     bool is_finished;
 };
@@ -35,9 +35,7 @@ int transcode_publisher_new(struct cv_stage_context *context, const char *video_
 {
     cv_auto(transcode_publisher_free) struct transcode_publisher *publisher =
         calloc(1, sizeof(*publisher));
-    if (!publisher) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for publishing");
-    }
+    CV_TRY_MEMORY(publisher, error, "publishing");
     publisher->context = context;
     int result =
         cv_object_folder(CV_OBJECT_PROXY, video_id, &publisher->prefixes[CV_LADDER_STREAM], error);
@@ -96,13 +94,12 @@ static int put_provisional(struct transcode_publisher *publisher, const struct c
                            struct cv_error *error)
 {
     cv_auto_free char *key = NULL;
-    int result = cv_format(&key, error, "%s%s", publisher->prefixes[file->part], file->name);
-    result = result ? result : cv_stage_uploads_wait(publisher->context, error);
+    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[file->part], file->name));
+    CV_TRY(cv_stage_uploads_wait(publisher->context, error));
     struct cv_put_params params = {.content_type = file->content_type};
     publisher->is_early = true;
-    return result ? result
-                  : cv_store_put_file(cv_stage_store(publisher->context), key, file->path, &params,
-                                      NULL, error);
+    return cv_store_put_file(cv_stage_store(publisher->context), key, file->path, &params, NULL,
+                             error);
 }
 
 int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
@@ -112,15 +109,7 @@ int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
     if (file->provisional) {
         return put_provisional(publisher, file, error);
     }
-    if (publisher->count == publisher->capacity) {
-        size_t capacity = publisher->capacity ? 2 * publisher->capacity : 256;
-        struct noted *more = reallocarray(publisher->noted, capacity, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of objects");
-        }
-        publisher->noted = more;
-        publisher->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(publisher->noted, publisher->count), error, "a list of objects");
     struct noted noted = {0};
     int result = cv_format(&noted.key, error, "%s%s", publisher->prefixes[file->part], file->name);
     result = result ? result : cv_format(&noted.path, error, "%s", file->path ? file->path : "");

@@ -86,9 +86,9 @@ static int read_flag(const json_t *payload, const char *key, const char *variabl
         return 0;
     }
     int64_t wanted = 0;
-    int result = cv_env_int(variable, usual, 0, 1, &wanted, error);
+    CV_TRY(cv_env_int(variable, usual, 0, 1, &wanted, error));
     *ret_flag = wanted != 0;
-    return result;
+    return 0;
 }
 
 /* "hevc,av1" */
@@ -115,29 +115,27 @@ static int read_object_length(struct transcode_request *request, struct cv_error
 {
     enum { HOUR = 3600, SECOND_US = 1000 * 1000 };
     int64_t seconds = 0;
-    int result = cv_env_int("CORTANA_SEGMENT_OBJECT_SECONDS", 0, 0, HOUR, &seconds, error);
+    CV_TRY(cv_env_int("CORTANA_SEGMENT_OBJECT_SECONDS", 0, 0, HOUR, &seconds, error));
     request->object_us = seconds * SECOND_US;
-    return result;
+    return 0;
 }
 
 int transcode_read_request(const json_t *payload, struct transcode_request *request,
                            struct cv_error *error)
 {
     *request = (struct transcode_request){.format = CV_SEGMENT_MP4};
-    int result = cv_payload_uuid(payload, "video_id", &request->video_id, error);
-    result = result ? result
-                    : cv_payload_object_key(payload, "s3_original_path", &request->original, error);
-    result = result ? result : read_short_sides(payload, request, error);
-    result = result ? result : read_format(payload, request, error);
-    result = result ? result : read_object_length(request, error);
-    result = result ? result : read_codecs(request, error);
-    result = result ? result
-                    : read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false,
-                                &request->progressive, error);
-    result = result ? result : transcode_read_split(payload, request, error);
+    CV_TRY(cv_payload_uuid(payload, "video_id", &request->video_id, error));
+    CV_TRY(cv_payload_object_key(payload, "s3_original_path", &request->original, error));
+    CV_TRY(read_short_sides(payload, request, error));
+    CV_TRY(read_format(payload, request, error));
+    CV_TRY(read_object_length(request, error));
+    CV_TRY(read_codecs(request, error));
+    CV_TRY(read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false, &request->progressive,
+                     error));
+    CV_TRY(transcode_read_split(payload, request, error));
     request->encoded_because = json_string_value(json_object_get(payload, "encoded_because"));
-    if (result != 0 || (request->split >= TRANSCODE_CHUNK && !json_object_get(payload, "copy"))) {
-        return result;
+    if (request->split >= TRANSCODE_CHUNK && !json_object_get(payload, "copy")) {
+        return 0;
     }
     return read_flag(payload, "copy", "CORTANA_COPY", true, &request->copies, error);
 }

@@ -55,9 +55,7 @@ int transcode_result(const struct transcode_report *report, const char *video_id
         summary->sprite_tiles, "renditions", renditions_to_json(summary), "content",
         report->is_screen ? "screen" : "any", "encoded_because",
         report->encoded_because[0] ? report->encoded_because : NULL);
-    if (!object) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
-    }
+    CV_TRY_MEMORY(object, error, "the result");
     *ret_result = object;
     return 0;
 }

@@ -26,15 +26,10 @@ static int read_chunk(const json_t *value, struct cv_ladder_chunk *chunk, struct
 {
     int64_t number, from_ms, until_ms;
     const int64_t longest_ms = INT64_C(3600) * 1000 * CV_MEDIA_HOURS_MAX;
-    int result = json_is_object(value) ? 0 : fail_chunks(error);
-    result =
-        result ? result : cv_payload_int(value, "number", 0, TRANSCODE_CHUNKS_MAX, &number, error);
-    result = result ? result : cv_payload_int(value, "from", 0, longest_ms, &from_ms, error);
-    result =
-        result ? result : cv_payload_int_or(value, "until", 0, 0, longest_ms, &until_ms, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(json_is_object(value) ? 0 : fail_chunks(error));
+    CV_TRY(cv_payload_int(value, "number", 0, TRANSCODE_CHUNKS_MAX, &number, error));
+    CV_TRY(cv_payload_int(value, "from", 0, longest_ms, &from_ms, error));
+    CV_TRY(cv_payload_int_or(value, "until", 0, 0, longest_ms, &until_ms, error));
     *chunk = (struct cv_ladder_chunk){(int)number, from_ms * US_PER_MS,
                                       until_ms > 0 ? until_ms * US_PER_MS : INT64_MAX};
     bool fits = chunk->from_us % CV_LADDER_CHUNK_US == 0 && chunk->until_us > chunk->from_us &&
@@ -52,9 +47,7 @@ static int read_chunks(const json_t *payload, struct transcode_request *request,
         return fail_chunks(error);
     }
     request->chunks = calloc(count + 1, sizeof(*request->chunks));
-    if (!request->chunks) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for chunks");
-    }
+    CV_TRY_MEMORY(request->chunks, error, "chunks");
     for (size_t i = 0; i < count; i++) {
         CV_TRY(read_chunk(json_array_get(list, i), &request->chunks[i], error));
     }
@@ -189,9 +182,7 @@ int transcode_run_plan(struct cv_stage_context *context, const struct transcode_
                   renditions_to_json(request, is_screen), "chunks",
                   chunks_to_json(info, planned_us, request->split_us), "copy", copies,
                   "encoded_because", copies ? NULL : reason);
-    if (!object) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
-    }
+    CV_TRY_MEMORY(object, error, "the result");
     *ret_result = object;
     return 0;
 }
@@ -214,9 +205,7 @@ static int put_note(struct transcode_publisher *publisher, const struct cv_ladde
                   "longest_us", (json_int_t)meter->longest_us, "damaged", (json_int_t)damaged,
                   "encoded_because", encoded_because);
     cv_auto_free char *data = note ? json_dumps(note, JSON_COMPACT) : NULL;
-    if (!data) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a chunk");
-    }
+    CV_TRY_MEMORY(data, error, "a chunk");
     char name[NAME_SIZE];
     chunk_name(chunk->number, name);
     return transcode_publisher_put(publisher, CV_LADDER_STREAM, name, data, strlen(data),
@@ -285,9 +274,7 @@ int transcode_run_chunk(const struct transcode_work *work, struct transcode_repo
     }
     json_t *object = json_pack("{s:I, s:I}", "chunks", (json_int_t)request->chunk_count, "frames",
                                (json_int_t)meter.frames);
-    if (!object) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
-    }
+    CV_TRY_MEMORY(object, error, "the result");
     *ret_result = object;
     return 0;
 }
@@ -331,11 +318,11 @@ static int settle_copy(const struct transcode_work *work, int number, bool copie
                        struct transcode_report *report, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *note = NULL;
-    int result = get_note(work->publisher, number, &note, error);
+    CV_TRY(get_note(work->publisher, number, &note, error));
     const char *reason = json_string_value(json_object_get(note, "encoded_because"));
     bool is_copied = reason && reason[0] == '\0';
-    if (result != 0 || is_copied == copies) {
-        return result;
+    if (is_copied == copies) {
+        return 0;
     }
     if (copies) {
         (void)snprintf(report->encoded_because, sizeof(report->encoded_because), "%s",
@@ -348,9 +335,9 @@ static int settle_copy(const struct transcode_work *work, int number, bool copie
     request.split = TRANSCODE_CHUNK;
     request.chunks = &work->request->chunks[number];
     request.chunk_count = 1;
-    result = transcode_publisher_new(work->context, request.video_id, &publisher, error);
+    CV_TRY(transcode_publisher_new(work->context, request.video_id, &publisher, error));
     struct transcode_work again = {work->context, &request, work->directory, publisher};
-    return result ? result : encode_chunk(&again, &ignored, report->encoded_because, error);
+    return encode_chunk(&again, &ignored, report->encoded_because, error);
 }
 
 static int join_chunk(struct transcode_publisher *publisher, struct cv_ladder *ladder, int number,

@@ -250,9 +250,9 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
     }
     cv_auto(transcode_publisher_free) struct transcode_publisher *publisher = NULL;
     struct transcode_report report = {0};
-    int result = transcode_publisher_new(context, request->video_id, &publisher, error);
+    CV_TRY(transcode_publisher_new(context, request->video_id, &publisher, error));
     struct transcode_work work = {context, request, directory, publisher};
-    result = result ? result : run_part(&work, &report, ret_result, error);
+    int result = run_part(&work, &report, ret_result, error);
     if (result == CV_LADDER_UNSUITABLE) {
         cv_log(CV_LOG_INFO, "the largest rendition is encoded: %s", report.encoded_because);
         if (request->split != TRANSCODE_JOIN) {

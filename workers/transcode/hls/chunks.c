@@ -197,24 +197,23 @@ static int join_head(struct cv_ladder *ladder, size_t rendition, const char *lin
 static int join_renditions(struct cv_ladder *ladder, char **line, char **rest,
                            struct cv_error *error)
 {
-    int result = 0;
-    for (size_t rendition = 0; result == 0 && rendition < ladder->count; rendition++) {
-        result = join_head(ladder, rendition, *line ? *line : "", error);
+    for (size_t rendition = 0; rendition < ladder->count; rendition++) {
+        CV_TRY(join_head(ladder, rendition, *line ? *line : "", error));
         size_t before = ladder->joined[rendition].list.count;
         *line = strtok_r(NULL, "\n", rest);
-        while (result == 0 && *line && strncmp(*line, "segment ", 8) == 0) {
-            result = join_segment(ladder, rendition, before, *line, error);
+        while (*line && strncmp(*line, "segment ", 8) == 0) {
+            CV_TRY(join_segment(ladder, rendition, before, *line, error));
             *line = strtok_r(NULL, "\n", rest);
         }
-        while (result == 0 && *line && strncmp(*line, "key ", 4) == 0) {
-            result = join_key(ladder, rendition, before, *line, error);
+        while (*line && strncmp(*line, "key ", 4) == 0) {
+            CV_TRY(join_key(ladder, rendition, before, *line, error));
             *line = strtok_r(NULL, "\n", rest);
         }
     }
-    if (result == 0 && (!*line || strcmp(*line, "cues") != 0)) {
-        result = fail_text(ladder, *line ? *line : "it ends early", error);
+    if (!*line || strcmp(*line, "cues") != 0) {
+        CV_TRY(fail_text(ladder, *line ? *line : "it ends early", error));
     }
-    return result;
+    return 0;
 }
 
 static int join_sheets(struct cv_ladder *ladder, int count, struct cv_error *error)

@@ -177,9 +177,7 @@ static enum cv_h264_picture look_hevc(const struct cv_coded *coded, const AVPack
 /* Pictures alone: parameter sets are in the sample entry, as "hvc1" wants it. */
 static int repack_hevc(AVPacket *packet, struct cv_error *error)
 {
-    if (av_packet_make_writable(packet) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
-    }
+    CV_TRY_MEMORY(av_packet_make_writable(packet) >= 0, error, "a packet");
     struct cv_h264_cursor cursor = {packet->data, packet->data + packet->size, 4};
     struct cv_h264_nal nal;
     uint8_t *end = packet->data;
@@ -377,9 +375,7 @@ int cv_coded_describe(const struct cv_coded *coded, AVCodecContext *target, stru
     }
     target->codec_tag = coded->id == AV_CODEC_ID_HEVC ? MKTAG('h', 'v', 'c', '1') : 0;
     target->extradata = av_mallocz(coded->size + AV_INPUT_BUFFER_PADDING_SIZE);
-    if (!target->extradata) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
-    }
+    CV_TRY_MEMORY(target->extradata, error, "a rendition");
     (void)memcpy(target->extradata, coded->record, coded->size);
     target->extradata_size = (int)coded->size;
     return 0;

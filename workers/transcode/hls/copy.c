@@ -18,7 +18,7 @@ struct picture {
 
 struct times {
     int64_t *values;
-    size_t first, count, capacity;
+    size_t first, count;
 };
 
 struct cv_copy {
@@ -26,7 +26,7 @@ struct cv_copy {
     struct cv_segments *segments;
     int max_rate;
     struct picture *group; /* since the newest key picture, in decoding order */
-    size_t count, capacity;
+    size_t count;
     int64_t group_bytes, frames;
     int64_t end;                /* a tick beyond the newest picture of the groups before */
     int64_t from, until, begin; /* of the stretch; where its first key picture is shown */
@@ -107,9 +107,7 @@ static int open_segments(struct cv_copy *copy, const struct cv_copy_params *para
                          struct cv_error *error)
 {
     cv_auto(cv_av_codec_free) AVCodecContext *codec = avcodec_alloc_context3(NULL);
-    if (!codec) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
-    }
+    CV_TRY_MEMORY(codec, error, "a rendition");
     codec->codec_type = AVMEDIA_TYPE_VIDEO;
     codec->width = params->codec->width;
     codec->height = params->codec->height;
@@ -136,9 +134,7 @@ int cv_copy_new(const struct cv_copy_params *params, struct cv_copy **ret_copy,
                 struct cv_error *error)
 {
     cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
-    if (!copy || !cv_coded_open(&copy->coded, params->codec)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
-    }
+    CV_TRY_MEMORY(copy && cv_coded_open(&copy->coded, params->codec), error, "a rendition");
     copy->max_rate = params->max_rate;
     copy->from = params->from;
     copy->until = params->until;
@@ -188,14 +184,8 @@ static bool push(struct times *times, int64_t value)
     if (times->first > 0 && times->first == times->count) {
         times->first = times->count = 0;
     }
-    if (times->count == times->capacity) {
-        size_t capacity = times->capacity ? 2 * times->capacity : 256;
-        int64_t *more = reallocarray(times->values, capacity, sizeof(*more));
-        if (!more) {
-            return false;
-        }
-        times->values = more;
-        times->capacity = capacity;
+    if (!CV_MAKE_ROOM(times->values, times->count)) {
+        return false;
     }
     times->values[times->count++] = value;
     return true;
@@ -289,9 +279,7 @@ static int end_group(struct cv_copy *copy, int64_t end, struct cv_error *error)
     for (size_t i = 0; good && i < copy->count; i++) {
         good = push(&copy->expected, sorted[i]);
     }
-    if (!good) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for coded pictures");
-    }
+    CV_TRY_MEMORY(good, error, "coded pictures");
     for (size_t i = 1; i < copy->count; i++) {
         if (sorted[i] == sorted[i - 1]) {
             cv_copy_refuse(copy, "two of its pictures have one time");
@@ -351,15 +339,7 @@ static int take_packet(struct cv_copy *copy, const AVPacket *packet, bool is_key
                        struct cv_error *error)
 {
     CV_TRY(is_key ? end_group(copy, ticks, error) : 0);
-    if (copy->count == copy->capacity) {
-        size_t capacity = copy->capacity ? 2 * copy->capacity : 256;
-        struct picture *more = reallocarray(copy->group, capacity, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for coded pictures");
-        }
-        copy->group = more;
-        copy->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(copy->group, copy->count), error, "coded pictures");
     AVPacket *own = av_packet_clone(packet);
     if (!own || (is_key && !push(&copy->keys, ticks))) {
         av_packet_free(&own);

@@ -14,16 +14,14 @@ struct cv_files {
     int64_t object_us;
     pthread_mutex_t lock; /* of what follows */
     struct file *files;
-    size_t count, capacity;
+    size_t count;
 };
 
 int cv_files_new(const char *directory, int64_t object_us, struct cv_files **ret_files,
                  struct cv_error *error)
 {
     struct cv_files *files = calloc(1, sizeof(*files));
-    if (!files) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
-    }
+    CV_TRY_MEMORY(files, error, "a list of files");
     (void)pthread_mutex_init(&files->lock, NULL);
     files->object_us = object_us;
     int result = cv_format(&files->directory, error, "%s", directory);
@@ -61,15 +59,9 @@ int64_t cv_files_object_us(const struct cv_files *files)
 /* Takes `name` over. */
 static int append(struct cv_files *files, const struct file *file, struct cv_error *error)
 {
-    if (files->count == files->capacity) {
-        size_t capacity = files->capacity ? 2 * files->capacity : 64;
-        struct file *more = reallocarray(files->files, capacity, sizeof(*more));
-        if (!more) {
-            free(file->name);
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
-        }
-        files->files = more;
-        files->capacity = capacity;
+    if (!CV_MAKE_ROOM(files->files, files->count)) {
+        free(file->name);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
     }
     files->files[files->count++] = *file;
     return 0;
@@ -124,7 +116,7 @@ int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *op
     struct file *taken = files->files;
     size_t count = files->count;
     files->files = NULL;
-    files->count = files->capacity = 0;
+    files->count = 0;
     (void)pthread_mutex_unlock(&files->lock);
     int result = 0;
     for (size_t i = 0; i < count; i++) {

@@ -158,15 +158,15 @@ static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *l
     cv_auto_free char *text = NULL;
     CV_TRY(cv_format(&file, error, "%s.m3u8", names.name));
     CV_TRY(cv_playlist_media(list, &names, target, true, &text, error));
-    int result = write_text(ladder, file, text, error);
-    if (result != 0 || list->key_count == 0) {
-        return result;
+    CV_TRY(write_text(ladder, file, text, error));
+    if (list->key_count == 0) {
+        return 0;
     }
     cv_auto_free char *keys_file = NULL;
     cv_auto_free char *keys = NULL;
-    result = cv_format(&keys_file, error, "%s_keys.m3u8", names.name);
-    result = result ? result : cv_playlist_key_frames(list, &names, &keys, error);
-    return result ? result : write_text(ladder, keys_file, keys, error);
+    CV_TRY(cv_format(&keys_file, error, "%s_keys.m3u8", names.name));
+    CV_TRY(cv_playlist_key_frames(list, &names, &keys, error));
+    return write_text(ladder, keys_file, keys, error);
 }
 
 /* ---- before the end -------------------------------------------------------------------------- */
@@ -264,13 +264,13 @@ int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
     struct cv_segments *smallest = cv_ladder_segments(ladder, ladder->count - 1);
     size_t count = ladder->progressive ? told(smallest) : 0;
     size_t sound_count = told(ladder->sounds[0].segments);
-    int result = cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
-    if (result != 0 || count == ladder->early || (ladder->sound_count > 0 && sound_count == 0) ||
+    CV_TRY(cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error));
+    if (count == ladder->early || (ladder->sound_count > 0 && sound_count == 0) ||
         ladder->published) {
-        return result;
+        return 0;
     }
-    result = publish_early(ladder, count, sound_count, error);
-    return result ? result : cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
+    CV_TRY(publish_early(ladder, count, sound_count, error));
+    return cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
 }
 
 /* ---- at the end ------------------------------------------------------------------------------ */
@@ -367,9 +367,7 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
 {
     cv_media_capture_log();
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = calloc(1, sizeof(*ladder));
-    if (!ladder || !(ladder->packet = av_packet_alloc())) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for renditions");
-    }
+    CV_TRY_MEMORY(ladder && (ladder->packet = av_packet_alloc()), error, "renditions");
     ladder->source = params->source;
     ladder->cancel = params->cancel;
     ladder->threads = params->threads < 1 ? 1 : params->threads;
@@ -547,34 +545,27 @@ int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame
     if (ladder->is_full) {
         return CV_LADDER_FULL;
     }
+    ladder->video_end_us = frame->pts_us + frame->duration_us;
     if (ladder->copy) {
-        ladder->video_end_us = frame->pts_us + frame->duration_us;
         return copied_frame(ladder, frame, error);
     }
-    ladder->video_end_us = frame->pts_us + frame->duration_us;
     if (!cv_cadence_admit(&ladder->cadence, frame->pts_us)) {
         return 0;
     }
     bool is_first = ladder->last == NULL;
-    int result =
-        is_first ? open_renditions(ladder, error) : fill_pause(ladder, frame->pts_us, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(is_first ? open_renditions(ladder, error) : fill_pause(ladder, frame->pts_us, error));
     av_frame_free(&ladder->last);
     ladder->last = av_frame_clone(frame->picture);
-    if (!ladder->last) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(ladder->last, error, "a picture");
     name_colours(ladder, ladder->last);
     if (is_first && frame->pts_us > 0 && ladder->chunk.from_us == 0) {
         /* Players start at a picture: it stands from the beginning. */
-        result = show(ladder, 0, error);
-        result = result ? result : fill_pause(ladder, frame->pts_us, error);
+        CV_TRY(show(ladder, 0, error));
+        CV_TRY(fill_pause(ladder, frame->pts_us, error));
     }
-    result = result ? result : show(ladder, frame->pts_us, error);
-    result = result ? result : cv_ladder_tell(ladder, error);
-    return result ? result : ladder->is_full ? CV_LADDER_FULL : CV_LADDER_TAKEN;
+    CV_TRY(show(ladder, frame->pts_us, error));
+    CV_TRY(cv_ladder_tell(ladder, error));
+    return ladder->is_full ? CV_LADDER_FULL : CV_LADDER_TAKEN;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -23,15 +23,7 @@ int64_t cv_segment_number(int64_t start)
 int cv_segment_list_add(struct cv_segment_list *list, const struct cv_segment *segment,
                         struct cv_error *error)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : FIRST_CAPACITY;
-        struct cv_segment *more = reallocarray(list->segments, capacity, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
-        }
-        list->segments = more;
-        list->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(list->segments, list->count), error, "a playlist");
     list->segments[list->count++] = *segment;
     return 0;
 }
@@ -39,15 +31,7 @@ int cv_segment_list_add(struct cv_segment_list *list, const struct cv_segment *s
 int cv_segment_list_add_key(struct cv_segment_list *list, const struct cv_key *key,
                             struct cv_error *error)
 {
-    if (list->key_count == list->key_capacity) {
-        size_t capacity = list->key_capacity ? 2 * list->key_capacity : FIRST_CAPACITY;
-        struct cv_key *more = reallocarray(list->keys, capacity, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
-        }
-        list->keys = more;
-        list->key_capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(list->keys, list->key_count), error, "a playlist");
     list->keys[list->key_count++] = *key;
     return 0;
 }

@@ -31,9 +31,9 @@ struct cv_key {
 /* The finished segments of one rendition. */
 struct cv_segment_list {
     struct cv_segment *segments;
-    size_t count, capacity;
+    size_t count;
     struct cv_key *keys;
-    size_t key_count, key_capacity;
+    size_t key_count;
 };
 
 void cv_segment_list_deinit(struct cv_segment_list *list);

@@ -181,9 +181,9 @@ static int open_encoder(struct cv_rendition *rendition, struct cv_error *error)
         .goes_on = params->goes_on,
     };
     struct cv_segments *segments = NULL;
-    int result = cv_segments_new(&segments_params, &segments, error);
+    CV_TRY(cv_segments_new(&segments_params, &segments, error));
     atomic_store(&rendition->segments, segments);
-    return result;
+    return 0;
 }
 
 static int collect(struct cv_rendition *rendition, struct cv_error *error)
@@ -274,9 +274,7 @@ static int show(struct cv_rendition *rendition, const struct item *item, struct 
     }
     /* A frame of its own: the picture may be encoded again, or be in use further down. */
     cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_clone(rendition->fitted);
-    if (!frame) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(frame, error, "a picture");
     frame->pts = item->ticks;
     frame->pict_type = item->key ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
     rendition->frames++;
@@ -289,22 +287,21 @@ static int show(struct cv_rendition *rendition, const struct item *item, struct 
 
 static int finish(struct cv_rendition *rendition, int64_t end, struct cv_error *error)
 {
-    int result = rendition->params.next ? cv_rendition_end(rendition->params.next, end, error) : 0;
-    if (result == 0 && !rendition->encoder) {
-        result = cv_fail(error, CV_ERROR_INTERNAL, "no picture came to the rendition %s",
-                         rendition->name);
+    CV_TRY(rendition->params.next ? cv_rendition_end(rendition->params.next, end, error) : 0);
+    if (!rendition->encoder) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no picture came to the rendition %s",
+                       rendition->name);
     }
-    int flushed = result == 0 ? avcodec_send_frame(rendition->encoder, NULL) : 0;
+    int flushed = avcodec_send_frame(rendition->encoder, NULL);
     if (flushed < 0) {
-        result = cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
+        return cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
     }
-    result = result ? result : collect(rendition, error);
-    result = result ? result : cv_segments_finish(rendition->segments, end, error);
-    if (result == 0 && rendition->params.sprites) {
-        int64_t end_us = av_rescale(end, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
-        result = cv_sprites_finish(rendition->params.sprites, end_us, error);
-    }
-    return result;
+    CV_TRY(collect(rendition, error));
+    CV_TRY(cv_segments_finish(rendition->segments, end, error));
+    return rendition->params.sprites
+               ? cv_sprites_finish(rendition->params.sprites,
+                                   av_rescale(end, AV_TIME_BASE, CV_PLAYLIST_CLOCK), error)
+               : 0;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -391,9 +388,7 @@ int cv_rendition_show(struct cv_rendition *rendition, const AVFrame *picture, in
                       bool key, struct cv_error *error)
 {
     struct item item = {av_frame_clone(picture), ticks, key};
-    if (!item.picture) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(item.picture, error, "a picture");
     return push(rendition, &item, error);
 }
 
@@ -429,9 +424,7 @@ int cv_rendition_new(const struct cv_rendition_params *params, struct cv_renditi
                      struct cv_error *error)
 {
     struct cv_rendition *rendition = calloc(1, sizeof(*rendition));
-    if (!rendition) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
-    }
+    CV_TRY_MEMORY(rendition, error, "a rendition");
     *ret_rung = rendition;
     rendition->params = *params;
     (void)snprintf(rendition->name, sizeof(rendition->name), "%dx%d", params->size.width,
@@ -441,9 +434,7 @@ int cv_rendition_new(const struct cv_rendition_params *params, struct cv_renditi
     bool is_large = (int64_t)params->source_width * params->source_height > LARGE;
     rendition->capacity = is_large ? WAITING_LARGE : WAITING_MAX;
     rendition->packet = av_packet_alloc();
-    if (!rendition->packet) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a rendition");
-    }
+    CV_TRY_MEMORY(rendition->packet, error, "a rendition");
     struct cv_fit_params fit = {
         .source_width = params->source_width,
         .source_height = params->source_height,
@@ -451,9 +442,9 @@ int cv_rendition_new(const struct cv_rendition_params *params, struct cv_renditi
         .width = params->size.width,
         .height = params->size.height,
     };
-    int result = cv_fit_new(&fit, &rendition->fit, error);
-    if (result != 0 || !params->own_thread) {
-        return result;
+    CV_TRY(cv_fit_new(&fit, &rendition->fit, error));
+    if (!params->own_thread) {
+        return 0;
     }
     int failed = pthread_create(&rendition->thread, NULL, run, rendition);
     if (failed != 0) {

@@ -37,9 +37,9 @@ static int open_muxer(struct mp4 *mp4, struct cv_error *error)
     }
     mp4->muxer->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
     AVStream *stream = avformat_new_stream(mp4->muxer, NULL);
-    if (!stream || avcodec_parameters_from_context(stream->codecpar, mp4->params.codec) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a segment");
-    }
+    CV_TRY_MEMORY(stream &&
+                      avcodec_parameters_from_context(stream->codecpar, mp4->params.codec) >= 0,
+                  error, "a segment");
     stream->time_base = mp4->clock;
     stream->codecpar->initial_padding = 0; /* the run-up has been left out */
     return 0;
@@ -95,17 +95,13 @@ static int mp4_open(const struct cv_segment_writer_params *params, void **ret_wr
                     struct cv_error *error)
 {
     struct mp4 *mp4 = calloc(1, sizeof(*mp4));
-    if (!mp4) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
-    }
+    CV_TRY_MEMORY(mp4, error, "segments");
     *ret_writer = mp4;
     mp4->params = *params;
     mp4->clock = params->codec->time_base;
     mp4->is_video = params->codec->codec_type == AVMEDIA_TYPE_VIDEO;
     mp4->held = av_packet_alloc();
-    if (!mp4->held) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
-    }
+    CV_TRY_MEMORY(mp4->held, error, "segments");
     CV_TRY(open_muxer(mp4, error));
     return write_head(mp4, error);
 }
@@ -157,9 +153,7 @@ static int mp4_write(void *writer, AVPacket *packet, struct cv_error *error)
 {
     struct mp4 *mp4 = writer;
     CV_TRY(mp4->held->size > 0 ? write_held(mp4, packet->dts, error) : 0);
-    if (av_packet_make_refcounted(packet) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
-    }
+    CV_TRY_MEMORY(av_packet_make_refcounted(packet) >= 0, error, "a packet");
     av_packet_move_ref(mp4->held, packet);
     return 0;
 }

@@ -33,9 +33,7 @@ static int ts_open(const struct cv_segment_writer_params *params, void **ret_wri
                    struct cv_error *error)
 {
     struct ts *ts = calloc(1, sizeof(*ts));
-    if (!ts) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
-    }
+    CV_TRY_MEMORY(ts, error, "segments");
     *ret_writer = ts;
     ts->params = *params;
     ts->clock = params->codec->time_base;
@@ -46,9 +44,8 @@ static int ts_open(const struct cv_segment_writer_params *params, void **ret_wri
     ts->muxer->max_delay = MUX_DELAY_US;
     ts->muxer->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
     AVStream *stream = avformat_new_stream(ts->muxer, NULL);
-    if (!stream || avcodec_parameters_from_context(stream->codecpar, params->codec) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a segment");
-    }
+    CV_TRY_MEMORY(stream && avcodec_parameters_from_context(stream->codecpar, params->codec) >= 0,
+                  error, "a segment");
     stream->time_base = ts->clock;
     return 0;
 }

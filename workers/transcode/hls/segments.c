@@ -56,9 +56,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
                     struct cv_error *error)
 {
     cv_auto(cv_segments_free) struct cv_segments *segments = calloc(1, sizeof(*segments));
-    if (!segments) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for segments");
-    }
+    CV_TRY_MEMORY(segments, error, "segments");
     (void)pthread_mutex_init(&segments->lock, NULL);
     segments->type = writer_of(params->format);
     segments->files = params->files;
@@ -233,38 +231,36 @@ static int64_t to_ticks(const struct cv_segments *segments, int64_t time)
 static int cut(struct cv_segments *segments, const AVPacket *packet, int64_t pts,
                struct cv_error *error)
 {
-    int result = 0;
     if (segments->is_open) {
-        result = complete(segments, pts, packet->dts, error);
+        CV_TRY(complete(segments, pts, packet->dts, error));
     }
     /* The first segment starts with the presentation, whenever its first packet does. */
     bool goes_on = segments->list.count > 0 || segments->goes_on;
-    result = result ? result : begin(segments, goes_on ? pts : 0, error);
+    CV_TRY(begin(segments, goes_on ? pts : 0, error));
     int64_t length = av_rescale(CV_HLS_SEGMENT_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
     segments->next_cut = (pts / length + 1) * length;
-    return result;
+    return 0;
 }
 
 int cv_segments_write(struct cv_segments *segments, AVPacket *packet, struct cv_error *error)
 {
     int64_t pts = to_ticks(segments, packet->pts);
     bool is_key = (packet->flags & AV_PKT_FLAG_KEY) != 0;
-    int result = 0;
     if (!segments->is_open || (is_key && pts >= segments->next_cut)) {
         if (segments->is_video && segments->codec[0] == '\0') {
             cv_coded_name(AV_CODEC_ID_H264, packet->data, (size_t)packet->size, segments->codec);
         }
-        result = cut(segments, packet, pts, error);
+        CV_TRY(cut(segments, packet, pts, error));
     }
     segments->current.frames++;
     segments->newest = pts > segments->newest ? pts : segments->newest;
-    result = result ? result : segments->type->write(segments->writer, packet, error);
+    CV_TRY(segments->type->write(segments->writer, packet, error));
     bool is_settled = segments->newest - segments->current.start >=
                       av_rescale(CV_HLS_TAIL_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
-    if (result == 0 && is_settled) {
-        result = announce(segments, error);
+    if (is_settled) {
+        CV_TRY(announce(segments, error));
     }
-    return result;
+    return 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

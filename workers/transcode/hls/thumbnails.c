@@ -69,9 +69,7 @@ int cv_poster_offer(struct cv_poster *poster, const AVFrame *picture, int64_t pt
         return 0;
     }
     AVFrame *best = av_frame_clone(picture);
-    if (!best) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a poster");
-    }
+    CV_TRY_MEMORY(best, error, "a poster");
     av_frame_free(&poster->best);
     poster->best = best;
     poster->best_score = score;
@@ -110,9 +108,7 @@ int cv_sprites_new(int64_t duration_us, const struct cv_ladder_chunk *chunk, str
                    struct cv_sprites **ret_sprites, struct cv_error *error)
 {
     struct cv_sprites *sprites = calloc(1, sizeof(*sprites));
-    if (!sprites) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sprites");
-    }
+    CV_TRY_MEMORY(sprites, error, "sprites");
     sprites->files = files;
     int64_t interval = INTERVAL_UNKNOWN_US;
     if (duration_us > 0) {
@@ -174,9 +170,7 @@ static int open_sheet(struct cv_sprites *sprites, struct cv_error *error)
         sheet->height = ROWS * sprites->tile_height;
         sheet->format = AV_PIX_FMT_YUV420P;
     }
-    if (!sheet || av_frame_get_buffer(sheet, 0) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a sheet of sprites");
-    }
+    CV_TRY_MEMORY(sheet && av_frame_get_buffer(sheet, 0) >= 0, error, "a sheet of sprites");
     sheet->colorspace = shown->colorspace;
     sheet->color_range = AVCOL_RANGE_MPEG;
     /* The last row may stay in part without tiles, and would show what the memory held before. */
@@ -284,20 +278,17 @@ int cv_sprites_show(struct cv_sprites *sprites, const AVFrame *picture, int64_t 
 
 int cv_sprites_finish(struct cv_sprites *sprites, int64_t end_us, struct cv_error *error)
 {
-    int result = 0;
     end_us = end_us < sprites->until_us ? end_us : sprites->until_us;
-    while (result == 0 && sprites->shown && (sprites->tiles == 0 || sprites->next_us < end_us)) {
-        result = add_tile(sprites, error);
+    while (sprites->shown && (sprites->tiles == 0 || sprites->next_us < end_us)) {
+        CV_TRY(add_tile(sprites, error));
     }
-    if (result == 0 && sprites->tiles > 0) {
+    if (sprites->tiles > 0) {
         write_cue(sprites, end_us > sprites->cue_us ? end_us : sprites->cue_us + TILE_MIN_US);
     }
-    if (result == 0 && sprites->sheet) {
-        result = close_sheet(sprites, error);
+    if (sprites->sheet) {
+        CV_TRY(close_sheet(sprites, error));
     }
-    if (result != 0 || sprites->text.failed) {
-        return result ? result : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for cues");
-    }
+    CV_TRY_MEMORY(!sprites->text.failed, error, "cues");
     if (sprites->chunk >= 0) {
         return 0;
     }

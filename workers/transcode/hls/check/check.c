@@ -38,15 +38,7 @@ static bool find_attribute(const char *line, const char *attribute, char *value,
 
 static int add(struct cv_hls_media *media, const struct cv_hls_entry *entry, struct cv_error *error)
 {
-    if (media->count == media->capacity) {
-        size_t capacity = media->capacity ? 2 * media->capacity : 64;
-        struct cv_hls_entry *more = reallocarray(media->entries, capacity, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
-        }
-        media->entries = more;
-        media->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(media->entries, media->count), error, "a playlist");
     media->entries[media->count++] = *entry;
     return 0;
 }
@@ -182,13 +174,13 @@ static int check_cue(struct cv_hls_checker *checker, const char *file, const cha
         cv_hls_tell(checker, file, "the cue at %.3f s names no part of a sheet", start);
         return 0;
     }
-    int result = strcmp(name, sheet->name) == 0 ? 0 : read_sheet(checker, name, sheet, error);
-    if (result == 0 && (x < 0 || y < 0 || width < 1 || height < 1 || x > sheet->width - width ||
-                        y > sheet->height - height)) {
+    CV_TRY(strcmp(name, sheet->name) == 0 ? 0 : read_sheet(checker, name, sheet, error));
+    if (x < 0 || y < 0 || width < 1 || height < 1 || x > sheet->width - width ||
+        y > sheet->height - height) {
         cv_hls_tell(checker, file, "the cue at %.3f s lies beside the sheet %s", start, name);
     }
     checker->summary->tiles++;
-    return result;
+    return 0;
 }
 
 static int check_cues(struct cv_hls_checker *checker, const char *file, char *text, double duration,
@@ -197,9 +189,7 @@ static int check_cues(struct cv_hls_checker *checker, const char *file, char *te
     struct sheet sheet = {0};
     double expected = 0;
     char *rest = NULL;
-    int result = 0;
-    for (char *line = strtok_r(text, "\n", &rest); line && result == 0;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         int from[2], to[2];
         double from_rest, to_rest;
         if (sscanf(line, "%d:%d:%lf --> %d:%d:%lf", &from[0], &from[1], &from_rest, &to[0], &to[1],
@@ -214,12 +204,12 @@ static int check_cues(struct cv_hls_checker *checker, const char *file, char *te
         }
         expected = end;
         char *target = strtok_r(NULL, "\n", &rest);
-        result = check_cue(checker, file, target ? target : "", start, &sheet, error);
+        CV_TRY(check_cue(checker, file, target ? target : "", start, &sheet, error));
     }
-    if (result == 0 && duration >= 1 && fabs(expected - duration) > tolerance) {
+    if (duration >= 1 && fabs(expected - duration) > tolerance) {
         cv_hls_tell(checker, file, "ends at %.3f s, the video at %.3f", expected, duration);
     }
-    return result;
+    return 0;
 }
 
 static int check_thumbs(struct cv_hls_checker *checker, double duration, struct cv_error *error)
@@ -275,15 +265,7 @@ static int note(struct cv_hls_checker *checker, const char *key, struct cv_error
     if (checker->named_count > 0 && strcmp(checker->named[checker->named_count - 1], key) == 0) {
         return 0; /* the next range of one object */
     }
-    if (checker->named_count == checker->named_capacity) {
-        size_t capacity = checker->named_capacity ? 2 * checker->named_capacity : 256;
-        char **more = reallocarray(checker->named, capacity, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of objects");
-        }
-        checker->named = more;
-        checker->named_capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(checker->named, checker->named_count), error, "a list of objects");
     int result = cv_format(&checker->named[checker->named_count], error, "%s", key);
     checker->named_count += result == 0;
     return result;
@@ -535,22 +517,22 @@ static int check_sounds(struct cv_hls_checker *checker, struct index *index,
 static int check_index(struct cv_hls_checker *checker, struct index *index, struct cv_error *error)
 {
     struct cv_hls_rendition sound = {0};
-    int result = check_sounds(checker, index, &sound, error);
-    for (size_t i = 0; result == 0 && i < index->count; i++) {
+    CV_TRY(check_sounds(checker, index, &sound, error));
+    for (size_t i = 0; i < index->count; i++) {
         struct cv_hls_rendition *rendition = &index->variants[i].rendition;
         char name[CV_HLS_NAME_SIZE];
         (void)snprintf(name, sizeof(name), "%s", rendition->name);
-        result = cv_hls_check_media(checker, name, true, rendition, error);
+        CV_TRY(cv_hls_check_media(checker, name, true, rendition, error));
     }
-    result = result ? result : check_key_playlists(checker, index, error);
-    for (size_t i = 0; result == 0 && i < index->count; i++) {
+    CV_TRY(check_key_playlists(checker, index, error));
+    for (size_t i = 0; i < index->count; i++) {
         check_variant(checker, &index->variants[i], &sound);
         if (i > 0) {
             check_same(checker, &index->variants[0].rendition, &index->variants[i].rendition);
         }
     }
     const struct cv_hls_rendition *first = &index->variants[0].rendition;
-    for (size_t i = 0; result == 0 && i < index->sound_count; i++) {
+    for (size_t i = 0; i < index->sound_count; i++) {
         if (fabs(index->sounds[i].seconds - first->seconds) > 0.001) {
             cv_hls_tell(checker, index->sounds[i].name, "lasts %.3f s, the pictures %.3f",
                         index->sounds[i].seconds, first->seconds);
@@ -560,7 +542,7 @@ static int check_index(struct cv_hls_checker *checker, struct index *index, stru
     checker->summary->sound = sound.count > 0;
     checker->summary->duration = first->seconds;
     checker->summary->key_frames = (int)first->key_count;
-    return result;
+    return 0;
 }
 
 /* ---- what nothing names ---------------------------------------------------------------------- */
@@ -596,19 +578,16 @@ static int check_all(struct cv_hls_checker *checker, struct index *index, struct
     static const char name[] = "index.m3u8";
     cv_auto_free void *text = NULL;
     size_t size = 0;
-    int result = cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error);
-    if (result != 0 || !text) {
-        return result;
+    CV_TRY(cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error));
+    if (!text) {
+        return 0;
     }
     read_index(checker, name, text, index);
     if (index->count == 0) {
         return 0;
     }
-    result = check_index(checker, index, error);
-    result = result ? result : check_thumbs(checker, checker->summary->duration, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(check_index(checker, index, error));
+    CV_TRY(check_thumbs(checker, checker->summary->duration, error));
     qsort(checker->named, checker->named_count, sizeof(*checker->named), by_text);
     CV_TRY(check_listing(checker, checker->stream_prefix, error));
     return check_listing(checker, checker->thumbs_prefix, error);

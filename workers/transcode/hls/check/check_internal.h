@@ -13,7 +13,7 @@ struct cv_hls_checker {
     char stream_prefix[96], thumbs_prefix[96];
     struct cv_hls_summary *summary;
     char **named; /* keys that something names */
-    size_t named_count, named_capacity;
+    size_t named_count;
 };
 
 void cv_hls_tell(struct cv_hls_checker *checker, const char *where, const char *format, ...)
@@ -37,7 +37,7 @@ struct cv_hls_media {
     bool ended, independent, key_frames_only;
     char map[CV_HLS_NAME_SIZE]; /* what goes before every segment; "" in MPEG-TS */
     struct cv_hls_entry *entries;
-    size_t count, capacity;
+    size_t count;
 };
 
 /* The bytes of an entry that has a range, as cv_hls_get; a range that does not lie in its object is a finding, and
@@ -61,7 +61,7 @@ struct cv_hls_packet {
 
 struct cv_hls_packets {
     struct cv_hls_packet *packets; /* as they lie in the segment */
-    size_t count, capacity;
+    size_t count;
     int streams;
     bool is_video;
     int width, height;
@@ -89,9 +89,9 @@ struct cv_hls_rendition {
     char name[CV_HLS_NAME_SIZE]; /* its playlist */
     struct cv_hls_map map;
     int64_t *times; /* of all packets, in the order of presentation; from 0 */
-    size_t count, capacity;
+    size_t count;
     int64_t *keys;
-    size_t key_count, key_capacity;
+    size_t key_count;
     double seconds, bits;
     double peak;        /* bits per second */
     double most_frames; /* per second, of a segment of a second or more; else of all */

@@ -82,15 +82,7 @@ static int64_t ticks_of(const AVFormatContext *format, int64_t time)
 static int add(struct cv_hls_packets *packets, const AVFormatContext *format,
                const AVPacket *packet, struct cv_error *error)
 {
-    if (packets->count == packets->capacity) {
-        size_t capacity = packets->capacity ? 2 * packets->capacity : 256;
-        struct cv_hls_packet *more = reallocarray(packets->packets, capacity, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for packets");
-        }
-        packets->packets = more;
-        packets->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(packets->packets, packets->count), error, "packets");
     packets->packets[packets->count++] =
         (struct cv_hls_packet){ticks_of(format, packet->pts), ticks_of(format, packet->dts),
                                (packet->flags & AV_PKT_FLAG_KEY) != 0};
@@ -157,9 +149,7 @@ static int read_all(AVFormatContext *format, struct cv_hls_packets *packets, str
     }
     read_stream(format, packets);
     AVPacket *packet = av_packet_alloc();
-    if (!packet) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for packets");
-    }
+    CV_TRY_MEMORY(packet, error, "packets");
     int result = 0;
     while (result == 0 && av_read_frame(format, packet) >= 0) {
         result = packet->stream_index == 0 ? add(packets, format, packet, error) : 0;
@@ -270,22 +260,6 @@ void cv_hls_rendition_deinit(struct cv_hls_rendition *rendition)
     *rendition = (struct cv_hls_rendition){0};
 }
 
-static int append(int64_t **values, size_t *count, size_t *capacity, int64_t value,
-                  struct cv_error *error)
-{
-    if (*count == *capacity) {
-        size_t wanted = *capacity ? 2 * *capacity : 1024;
-        int64_t *more = reallocarray(*values, wanted, sizeof(*more));
-        if (!more) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for timestamps");
-        }
-        *values = more;
-        *capacity = wanted;
-    }
-    (*values)[(*count)++] = value;
-    return 0;
-}
-
 static int ascending(const void *one, const void *other)
 {
     int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
@@ -329,17 +303,17 @@ static int take_times(struct cv_hls_rendition *rendition, const struct cv_hls_pa
                       struct cv_error *error)
 {
     size_t before = rendition->count;
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < packets->count; i++) {
-        int64_t pts = packets->packets[i].pts;
-        result = append(&rendition->times, &rendition->count, &rendition->capacity, pts, error);
-        if (result == 0 && packets->packets[i].key) {
-            result = append(&rendition->keys, &rendition->key_count, &rendition->key_capacity, pts,
-                            error);
+    for (size_t i = 0; i < packets->count; i++) {
+        const struct cv_hls_packet *packet = &packets->packets[i];
+        CV_TRY_MEMORY(CV_MAKE_ROOM(rendition->times, rendition->count), error, "timestamps");
+        rendition->times[rendition->count++] = packet->pts;
+        if (packet->key) {
+            CV_TRY_MEMORY(CV_MAKE_ROOM(rendition->keys, rendition->key_count), error, "timestamps");
+            rendition->keys[rendition->key_count++] = packet->pts;
         }
     }
     qsort(rendition->times + before, rendition->count - before, sizeof(int64_t), ascending);
-    return result;
+    return 0;
 }
 
 static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
@@ -348,17 +322,14 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
 {
     cv_auto_free void *data = NULL;
     size_t size = (size_t)entry->size;
-    int result = entry->size != 0 ? cv_hls_get_range(checker, entry, &data, error)
-                                  : cv_hls_get(checker, checker->stream_prefix, entry->name, &data,
-                                               &size, error);
-    if (result != 0 || !data) {
-        return result;
+    CV_TRY(entry->size != 0
+               ? cv_hls_get_range(checker, entry, &data, error)
+               : cv_hls_get(checker, checker->stream_prefix, entry->name, &data, &size, error));
+    if (!data) {
+        return 0;
     }
     cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
-    result = read_packets(&rendition->map, data, size, &packets, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(read_packets(&rendition->map, data, size, &packets, error));
     checker->summary->segments++;
     *ret_bits = 8.0 * (double)size;
     *ret_frames = (double)packets.count;
@@ -478,27 +449,22 @@ int cv_hls_check_media(struct cv_hls_checker *checker, const char *name, bool is
     (void)snprintf(rendition->name, sizeof(rendition->name), "%s", name);
     cv_auto_free void *text = NULL;
     size_t size = 0;
-    int result = cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error);
-    if (result != 0 || !text) {
-        return result;
+    CV_TRY(cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error));
+    if (!text) {
+        return 0;
     }
     cv_auto(cv_hls_media_deinit) struct cv_hls_media media = {0};
-    result = cv_hls_read_media(checker, name, text, &media, error);
-    if (result != 0 || media.count == 0) {
-        return result;
+    CV_TRY(cv_hls_read_media(checker, name, text, &media, error));
+    if (media.count == 0) {
+        return 0;
     }
     if (!media.independent || media.key_frames_only) {
         cv_hls_tell(checker, name, "does not say that its segments are independent");
     }
-    result = read_map(checker, name, &media, rendition, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(read_map(checker, name, &media, rendition, error));
     cv_auto_free double *bits = calloc(media.count, sizeof(double));
     cv_auto_free double *frames = calloc(media.count, sizeof(double));
-    if (!bits || !frames) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a playlist");
-    }
+    CV_TRY_MEMORY(bits && frames, error, "a playlist");
     for (size_t i = 0; i < media.count; i++) {
         CV_TRY(check_segment(checker, &media.entries[i], is_video, rendition, &bits[i], &frames[i],
                              error));
@@ -521,19 +487,19 @@ static int check_range(struct cv_hls_checker *checker, const struct cv_hls_entry
         return 0;
     }
     cv_auto_free void *data = NULL;
-    int result = cv_hls_get_range(checker, entry, &data, error);
-    if (result != 0 || !data) {
-        return result;
+    CV_TRY(cv_hls_get_range(checker, entry, &data, error));
+    if (!data) {
+        return 0;
     }
     cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
-    result = read_packets(&rendition->map, data, (size_t)entry->size, &packets, error);
-    if (result == 0 && (packets.count != 1 || !packets.packets[0].key ||
-                        packets.packets[0].pts != key || packets.codec[0] == '\0')) {
+    CV_TRY(read_packets(&rendition->map, data, (size_t)entry->size, &packets, error));
+    if (packets.count != 1 || !packets.packets[0].key || packets.packets[0].pts != key ||
+        packets.codec[0] == '\0') {
         cv_hls_tell(checker, name, "%lld+%lld of %s is not the key frame of %.3f s alone",
                     (long long)entry->offset, (long long)entry->size, entry->name,
                     (double)key / CV_HLS_CLOCK);
     }
-    return result;
+    return 0;
 }
 
 int cv_hls_check_keys(struct cv_hls_checker *checker, const char *name,
@@ -541,15 +507,12 @@ int cv_hls_check_keys(struct cv_hls_checker *checker, const char *name,
 {
     cv_auto_free void *text = NULL;
     size_t size = 0;
-    int result = cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error);
-    if (result != 0 || !text) {
-        return result;
+    CV_TRY(cv_hls_get(checker, checker->stream_prefix, name, &text, &size, error));
+    if (!text) {
+        return 0;
     }
     cv_auto(cv_hls_media_deinit) struct cv_hls_media media = {0};
-    result = cv_hls_read_media(checker, name, text, &media, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_hls_read_media(checker, name, text, &media, error));
     if ((media.map[0] != '\0') != (rendition->map.data != NULL)) {
         cv_hls_tell(checker, name, "names another head than %s", rendition->name);
     }
@@ -557,9 +520,8 @@ int cv_hls_check_keys(struct cv_hls_checker *checker, const char *name,
         cv_hls_tell(checker, name, "has %zu key frames of %zu", media.count, rendition->key_count);
         return 0;
     }
-    for (size_t i = 0; result == 0 && i < media.count; i++) {
-        result =
-            check_range(checker, &media.entries[i], name, rendition, rendition->keys[i], error);
+    for (size_t i = 0; i < media.count; i++) {
+        CV_TRY(check_range(checker, &media.entries[i], name, rendition, rendition->keys[i], error));
     }
-    return result;
+    return 0;
 }
