@@ -162,9 +162,7 @@ static int skipped_result(const struct clip_request *request, const struct cv_ob
                                (json_int_t)(clip_request_start_us(request) / US_PER_MS), "t_end",
                                (json_int_t)(clip_request_end_us(request) / US_PER_MS), "size",
                                (json_int_t)info->size, "skipped", true);
-    if (!object) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
-    }
+    CV_TRY_MEMORY(object, error, "the result");
     *ret_result = object;
     return 0;
 }

@@ -22,9 +22,7 @@ int picture_part(const struct clip_box *box, const struct cv_media_info *info,
                  const AVFrame *picture, AVFrame **ret_part, struct cv_error *error)
 {
     AVFrame *part = av_frame_clone(picture);
-    if (!part) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(part, error, "a picture");
     if (box->width > 0) {
         int right = info->width - box->x - box->width, below = info->height - box->y - box->height;
         part->crop_left = (size_t)av_rescale(box->x, picture->width, info->width);

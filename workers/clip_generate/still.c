@@ -45,9 +45,7 @@ int still_take(struct cv_decoder *decoder, int64_t moment_us, const struct clip_
         standing = av_frame_clone(frame.picture);
         report.time_us = frame.pts_us;
         report.source_end_us = frame.pts_us + frame.duration_us;
-        if (!standing) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-        }
+        CV_TRY_MEMORY(standing, error, "a picture");
     }
     if (result == CV_DECODER_FRAME) {
         report.source_end_us = INT64_MAX;

@@ -92,26 +92,26 @@ int command_files_fetch(struct cv_stage_context *context, const char *job_id,
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto_free char *path = NULL;
     *ret_files = (struct command_files){0};
-    int result = cv_format(&path, error, "%s/%s", cv_stage_scratch(context), outputs_folder);
-    if (result == 0 && mkdir(path, 0777) != 0) {
-        result = cv_fail_errno(error, errno, "cannot make %s", path);
+    CV_TRY(cv_format(&path, error, "%s/%s", cv_stage_scratch(context), outputs_folder));
+    if (mkdir(path, 0777) != 0) {
+        return cv_fail_errno(error, errno, "cannot make %s", path);
     }
-    if (result || !job_id) {
-        return result;
+    if (!job_id) {
+        return 0;
     }
-    result = cv_db_run(cv_stage_db(context), &rows, error,
-                       "SELECT input, folder FROM command_files($1::uuid)", job_id);
-    for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
+    CV_TRY(cv_db_run(cv_stage_db(context), &rows, error,
+                     "SELECT input, folder FROM command_files($1::uuid)", job_id));
+    for (int i = 0; i < cv_db_rows(rows); i++) {
         const char *input = cv_db_text(rows, i, "input");
         const char *folder = cv_db_text(rows, i, "folder");
         if (!input) {
-            result = cv_format(&ret_files->folder, error, "%s", folder);
+            CV_TRY(cv_format(&ret_files->folder, error, "%s", folder));
             continue;
         }
-        result = cv_stage_open_store(context, error);
-        result = result ? result : fetch_input(context, input, folder, error);
+        CV_TRY(cv_stage_open_store(context, error));
+        CV_TRY(fetch_input(context, input, folder, error));
     }
-    return result;
+    return 0;
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */

@@ -110,9 +110,7 @@ int command_plan_make(struct cv_db *db, const json_t *payload, const char *scrat
                       struct command_plan *ret_plan, struct cv_error *error)
 {
     cv_auto_free char *text = json_dumps(payload, JSON_COMPACT);
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
+    CV_TRY_MEMORY(text, error, "a payload");
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error,
                      "SELECT to_jsonb(argv) AS argv, to_jsonb(environment) AS environment,"

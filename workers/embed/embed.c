@@ -51,10 +51,8 @@ static int embed_batch(struct cv_stage_context *context, struct cv_embedder *emb
 {
     struct cv_db *db = cv_stage_db(context);
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    char limit[16];
-    (void)snprintf(limit, sizeof(limit), "%d", CV_EMBED_BATCH);
     int result = cv_db_run(db, &rows, error, "SELECT * FROM texts_to_embed($1::uuid, $2, $3::int)",
-                           video_id, model, limit);
+                           video_id, model, cv_db_number(CV_EMBED_BATCH).text);
     size_t count = result ? 0 : (size_t)cv_db_rows(rows);
     *ret_count = count;
     if (count == 0) {

@@ -34,7 +34,6 @@ static int settle(struct cv_db *db, const struct cv_job *job, const json_t *resu
 {
     const char *video_id = NULL;
     const json_t *removed = json_object_get(result, "removed");
-    char count[24];
     int outcome = cv_payload_uuid(job->payload, "video_id", &video_id, error);
     if (outcome != 0) {
         return outcome;
@@ -42,10 +41,9 @@ static int settle(struct cv_db *db, const struct cv_job *job, const json_t *resu
     if (!json_is_integer(removed) || json_integer_value(removed) < 0) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "result: \"removed\" is not a count");
     }
-    (void)snprintf(count, sizeof(count), "%lld", (long long)json_integer_value(removed));
     return cv_db_run(db, NULL, error,
                      "SELECT settle_object_removal($1::uuid, $2::uuid, $3::bigint)", video_id,
-                     job->id, count);
+                     job->id, cv_db_number(json_integer_value(removed)).text);
 }
 
 int main(int argc, char **argv)

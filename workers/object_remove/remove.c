@@ -26,13 +26,13 @@ static int remove_prefix(struct cv_objects_removal *removal, const char *prefix,
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while removing %s", prefix);
         }
         cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-        int result = cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &list, error);
-        if (result != 0 || (list.count == 0 && !list.continuation)) {
-            return result;
+        CV_TRY(cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &list, error));
+        if (list.count == 0 && !list.continuation) {
+            return 0;
         }
         free(continuation);
         continuation = list.count == 0 ? cv_take(list.continuation) : NULL;
-        result = remove_page(store, &list, error);
+        int result = remove_page(store, &list, error);
         if (result != 0) {
             return cv_fail_context(error, result, "remove %s", prefix);
         }

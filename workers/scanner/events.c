@@ -32,25 +32,19 @@ static int take_line(struct scanner *scanner, const char *line, size_t length, b
 /* No row is locked: if two scanners read one event, both announce the same object. */
 int scanner_drain(struct scanner *scanner, struct cv_error *error)
 {
-    char limit[16];
-    (void)snprintf(limit, sizeof(limit), "%d", EVENTS_A_TIME);
     for (int count = 1; count > 0;) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        int result =
-            cv_db_run(scanner->db, &rows, error,
-                      "SELECT id, event FROM object_events ORDER BY id LIMIT $1::int", limit);
-        count = result == 0 ? cv_db_rows(rows) : 0;
-        for (int i = 0; result == 0 && i < count; i++) {
+        CV_TRY(cv_db_run(scanner->db, &rows, error,
+                         "SELECT id, event FROM object_events ORDER BY id LIMIT $1::int",
+                         cv_db_number(EVENTS_A_TIME).text));
+        count = cv_db_rows(rows);
+        for (int i = 0; i < count; i++) {
             bool readable = false;
             const char *event = cv_db_text(rows, i, "event");
-            result = take_line(scanner, event, strlen(event), &readable, error);
-            result = result ? result
-                            : cv_db_run(scanner->db, NULL, error,
-                                        "DELETE FROM object_events WHERE id = $1::bigint",
-                                        cv_db_text(rows, i, "id"));
-        }
-        if (result != 0) {
-            return result;
+            CV_TRY(take_line(scanner, event, strlen(event), &readable, error));
+            CV_TRY(cv_db_run(scanner->db, NULL, error,
+                             "DELETE FROM object_events WHERE id = $1::bigint",
+                             cv_db_text(rows, i, "id")));
         }
     }
     return 0;
@@ -90,24 +84,20 @@ int scanner_events(struct scanner *scanner, FILE *file, int64_t *ret_unreadable,
     cv_auto(cv_buffer_deinit) struct cv_buffer line = CV_BUFFER_INIT;
     int64_t unreadable = 0;
     bool too_long = false;
-    int result = 0;
-    while (result == 0 && !cv_daemon_is_stopping(&scanner->daemon) &&
-           read_line(file, &line, &too_long)) {
+    while (!cv_daemon_is_stopping(&scanner->daemon) && read_line(file, &line, &too_long)) {
         bool readable = !too_long;
-        if (line.failed) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a notification");
-        }
+        CV_TRY_MEMORY(!line.failed, error, "a notification");
         if (too_long) {
             cv_log(CV_LOG_WARN, "a line is longer than %d bytes, ignoring it", LINE_MAX_BYTES);
         } else if (!is_blank(&line)) {
-            result = take_line(scanner, line.data, line.length, &readable, error);
-            result = result ? result : scanner_look(scanner, error);
+            CV_TRY(take_line(scanner, line.data, line.length, &readable, error));
+            CV_TRY(scanner_look(scanner, error));
         }
         unreadable += !readable;
     }
-    if (result == 0 && ferror(file)) {
+    if (ferror(file)) {
         return cv_fail(error, CV_ERROR_IO, "cannot read the notifications");
     }
     *ret_unreadable = unreadable;
-    return result;
+    return 0;
 }

@@ -65,9 +65,7 @@ static int note_page(struct scanner *scanner, const struct scan *scan,
         failed = failed || (object && json_array_append_new(objects, object) != 0);
     }
     cv_auto_free char *text = failed ? NULL : json_dumps(objects, JSON_COMPACT);
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a page of objects");
-    }
+    CV_TRY_MEMORY(text, error, "a page of objects");
     if (json_array_size(objects) == 0) {
         return 0;
     }
@@ -94,19 +92,15 @@ static int check_missing(struct scanner *scanner, const char *after, const char 
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer seen = CV_BUFFER_INIT;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    char limit[16];
-    (void)snprintf(limit, sizeof(limit), "%d", UNSEEN_MAX);
     cv_buffer_text(&seen, "{");
     for (size_t i = 0; i < page->count; i++) {
         append_element(&seen, page->entries[i].key);
     }
     cv_buffer_text(&seen, "}");
-    if (seen.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a page of objects");
-    }
+    CV_TRY_MEMORY(!seen.failed, error, "a page of objects");
     int result = cv_db_run(scanner->db, &rows, error,
                            "SELECT * FROM unseen_originals($1, $2, $3::text[], $4::int)", after,
-                           until, seen.data, limit);
+                           until, seen.data, cv_db_number(UNSEEN_MAX).text);
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         const char *key = cv_db_text(rows, i, "key");
         result = cv_store_head(scanner->store, key, NULL, error);
@@ -224,8 +218,6 @@ static int walk_newest(struct scanner *scanner, struct cv_error *error)
 static int note_awaited(struct scanner *scanner, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    char limit[16];
-    (void)snprintf(limit, sizeof(limit), "%d", AWAITED_MAX);
     int result =
         cv_db_run(scanner->db, &rows, error,
                   "SELECT s3_original_path AS key FROM videos v WHERE registered_at IS NULL"
@@ -233,7 +225,7 @@ static int note_awaited(struct scanner *scanner, struct cv_error *error)
                   " AND starts_with(s3_original_path, '" CV_KEYS_ORIGINALS "')"
                   " AND NOT EXISTS (SELECT FROM uploads u WHERE u.key = v.s3_original_path)"
                   " ORDER BY created_at DESC LIMIT $1::int",
-                  limit);
+                  cv_db_number(AWAITED_MAX).text);
     static const struct scan scan = {.is_inbox = false};
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         struct cv_object_entry entry = {.key = (char *)cv_db_text(rows, i, "key")};

@@ -216,24 +216,20 @@ CV_DEFINE_CLEANUP_ADDRESS(struct scanner, scanner_deinit)
 
 static int open_scanner(struct scanner *scanner, struct cv_error *error)
 {
-    int result = cv_env_int("CORTANA_SETTLE_MS", SETTLE_MS, SETTLE_LEAST_MS, SETTLE_MOST_MS,
-                            &scanner->settle_ms, error);
-    result = result ? result
-                    : cv_env_int("CORTANA_HEARTBEAT_MS", HEARTBEAT_MS, HEARTBEAT_LEAST_MS,
-                                 HEARTBEAT_MOST_MS, &scanner->heartbeat_ms, error);
-    result = result ? result : cv_clip_days(&scanner->clip_days, error);
-    result = result ? result : cv_frame_days(&scanner->frame_days, error);
-    result = result ? result : cv_store_job_log_days(&scanner->log_days, error);
-    result = result ? result : cv_store_output_days(&scanner->output_days, error);
+    CV_TRY(cv_env_int("CORTANA_SETTLE_MS", SETTLE_MS, SETTLE_LEAST_MS, SETTLE_MOST_MS,
+                      &scanner->settle_ms, error));
+    CV_TRY(cv_env_int("CORTANA_HEARTBEAT_MS", HEARTBEAT_MS, HEARTBEAT_LEAST_MS, HEARTBEAT_MOST_MS,
+                      &scanner->heartbeat_ms, error));
+    CV_TRY(cv_clip_days(&scanner->clip_days, error));
+    CV_TRY(cv_frame_days(&scanner->frame_days, error));
+    CV_TRY(cv_store_job_log_days(&scanner->log_days, error));
+    CV_TRY(cv_store_output_days(&scanner->output_days, error));
     scanner->owner_id = cv_env("CORTANA_OWNER", NULL);
-    if (result == 0 && scanner->owner_id && !cv_is_uuid(scanner->owner_id)) {
+    if (scanner->owner_id && !cv_is_uuid(scanner->owner_id)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "CORTANA_OWNER is %s, and is to be a UUID",
                        scanner->owner_id);
     }
-    result = result ? result : cv_store_open(NULL, &scanner->store, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_store_open(NULL, &scanner->store, error));
     cv_store_set_cancel(scanner->store, scanner->daemon.cancel);
     const struct cv_daemon_db_params params = {.channel = "cv_uploads"};
     return cv_daemon_connect(&scanner->daemon, &params, &scanner->db, error);

@@ -123,9 +123,9 @@ static int take_text(struct reading *reading, const json_t *text, struct cv_erro
         return 0;
     }
     reading->depth++;
-    int result = take_event(reading, event, error);
+    CV_TRY(take_event(reading, event, error));
     reading->depth--;
-    return result;
+    return 0;
 }
 
 /* Reads one of Records: an event of S3, or one that SQS or SNS passes to a cloud function. */
@@ -219,12 +219,12 @@ int scanner_read_notification(const struct scanner_notification *notification, b
         .opaque = notification->opaque,
         .is_readable = event,
     };
-    int result = event ? take_event(&reading, event, error) : 0;
-    if (result == 0 && !reading.is_readable) {
+    CV_TRY(event ? take_event(&reading, event, error) : 0);
+    if (!reading.is_readable) {
         cv_log(CV_LOG_WARN,
                "an event of %zu bytes is not a notification of a store (%s), ignoring it",
                notification->length, event ? "in no form that is known" : reason.text);
     }
     *ret_readable = reading.is_readable;
-    return result;
+    return 0;
 }

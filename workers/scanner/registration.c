@@ -14,22 +14,22 @@ static int digest_reader(struct scanner *scanner, struct cv_store_reader *reader
 {
     cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
     cv_auto_free char *data = malloc(READ_SIZE);
-    int result = data ? cv_sha256_new(&digest, error)
-                      : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", key);
+    CV_TRY(data ? cv_sha256_new(&digest, error)
+                : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read %s", key));
     struct cv_byte_source source = cv_store_reader_source(reader);
-    for (int64_t at = 0; result == 0 && at < source.size;) {
+    for (int64_t at = 0; at < source.size;) {
         size_t count = 0;
         if (cv_daemon_is_stopping(&scanner->daemon)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while reading %s", key);
         }
-        result = source.read(source.opaque, at, data, READ_SIZE, &count, error);
-        if (result == 0 && count == 0) {
+        CV_TRY(source.read(source.opaque, at, data, READ_SIZE, &count, error));
+        if (count == 0) {
             return cv_fail(error, CV_ERROR_CONFLICT, "%s changed while it was read", key);
         }
-        result = result ? result : cv_sha256_add(digest, data, count, error);
+        CV_TRY(cv_sha256_add(digest, data, count, error));
         at += (int64_t)count;
     }
-    return result ? result : cv_sha256_text(digest, sha256, error);
+    return cv_sha256_text(digest, sha256, error);
 }
 
 /* The SHA-256 of an object, from the store or by reading the object. With `etag` (may be NULL)
@@ -55,11 +55,9 @@ static int digest_twins(struct scanner *scanner, const struct scanner_original *
                         struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    char size[24];
-    (void)snprintf(size, sizeof(size), "%lld", (long long)original->info.size);
     int result =
         cv_db_run(scanner->db, &rows, error, "SELECT * FROM undigested_twins($1::uuid, $2::bigint)",
-                  original->video_id, size);
+                  original->video_id, cv_db_number(original->info.size).text);
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         const char *id = cv_db_text(rows, i, "id");
         const char *key = cv_db_text(rows, i, "key");
@@ -87,12 +85,10 @@ static int ask(struct scanner *scanner, const struct scanner_original *original,
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     const struct cv_object_info *info = &original->info;
-    char bytes[24];
-    (void)snprintf(bytes, sizeof(bytes), "%lld", (long long)info->size);
     CV_TRY(cv_db_run(scanner->db, &rows, error,
                      "SELECT register_original($1, $2::uuid, $3::bigint, $4, $5, $6::uuid,"
                      " $7::uuid, $8, $9) AS outcome",
-                     original->key, original->video_id, bytes, info->etag,
+                     original->key, original->video_id, cv_db_number(info->size).text, info->etag,
                      info->sha256[0] ? info->sha256 : NULL, original->owner_id, original->team_id,
                      original->name, original->upload_key));
     (void)snprintf(outcome, size, "%s", cv_db_text(rows, 0, "outcome"));

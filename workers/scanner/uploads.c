@@ -31,11 +31,9 @@ static int refuse(struct scanner *scanner, const char *key, const char *reason,
 static int postpone(struct scanner *scanner, const char *key, const struct cv_object_info *info,
                     struct cv_error *error)
 {
-    char size[24];
-    (void)snprintf(size, sizeof(size), "%lld", (long long)info->size);
-    return cv_db_run(scanner->db, NULL, error,
-                     "SELECT postpone_upload($1, $2::bigint, $3, $4::interval)", key, size,
-                     info->etag, scanner_interval(scanner->settle_ms).text);
+    return cv_db_run(
+        scanner->db, NULL, error, "SELECT postpone_upload($1, $2::bigint, $3, $4::interval)", key,
+        cv_db_number(info->size).text, info->etag, scanner_interval(scanner->settle_ms).text);
 }
 
 static bool has_settled(const struct upload *upload, const struct cv_object_info *info)
@@ -140,17 +138,17 @@ static int move_in(struct scanner *scanner, const struct upload *upload,
                    struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(
-        scanner->db, &rows, error, "SELECT * FROM prepare_upload($1, $2::uuid, $3::uuid, $4, $5)",
-        upload->key, original->owner_id, original->team_id, original->name, inbox->extension);
-    if (result != 0 || cv_db_rows(rows) == 0) {
-        return result;
+    CV_TRY(cv_db_run(scanner->db, &rows, error,
+                     "SELECT * FROM prepare_upload($1, $2::uuid, $3::uuid, $4, $5)", upload->key,
+                     original->owner_id, original->team_id, original->name, inbox->extension));
+    if (cv_db_rows(rows) == 0) {
+        return 0;
     }
     struct cv_object_info found = original->info;
     original->video_id = cv_db_text(rows, 0, "video_id");
     original->key = cv_db_text(rows, 0, "original_key");
-    result = cv_store_move(scanner->store, upload->key, original->key, found.etag, &original->info,
-                           error);
+    int result = cv_store_move(scanner->store, upload->key, original->key, found.etag,
+                               &original->info, error);
     if (result == CV_STORE_CHANGED) {
         return postpone(scanner, upload->key, &found, error);
     }
@@ -231,12 +229,10 @@ static bool concerns_all(const struct scanner *scanner, const struct cv_error *e
 static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    char limit[16];
-    (void)snprintf(limit, sizeof(limit), "%d", LOOKS_A_TIME);
     int result = scanner_report(scanner, error);
-    result =
-        result ? result
-               : cv_db_run(scanner->db, &rows, error, "SELECT * FROM due_uploads($1::int)", limit);
+    result = result ? result
+                    : cv_db_run(scanner->db, &rows, error, "SELECT * FROM due_uploads($1::int)",
+                                cv_db_number(LOOKS_A_TIME).text);
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         const struct upload upload = {
             .key = cv_db_text(rows, i, "key"),

@@ -144,7 +144,7 @@ static int run(const struct options *options, struct cv_error *error)
         .stall_ms = STALL_MS,
         .shows_fleet = options->shows_fleet,
     };
-    int result = cv_daemon_open(&params, &parts.daemon, error);
+    CV_TRY(cv_daemon_open(&params, &parts.daemon, error));
     parts.keeping = parts.daemon;
     parts.keeping.probe = NULL;
     parts.fire = (struct scheduler_part){.daemon = &parts.daemon,
@@ -158,17 +158,12 @@ static int run(const struct options *options, struct cv_error *error)
                                          .name = "scheduler upkeep",
                                          .statement_ms = KEEP_STATEMENT_MS,
                                          .round = scheduler_keep};
-    if (result == 0) {
-        result = options->is_once ? open_both(&parts, error) : open_patiently(&parts, error);
-    }
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(options->is_once ? open_both(&parts, error) : open_patiently(&parts, error));
     if (options->is_once) {
         return run_once(&parts.fire, &parts.keep, error);
     }
     cv_log(CV_LOG_INFO, "%s %s", program, CV_VERSION);
-    result = run_both(&parts.fire, &parts.keep, error);
+    int result = run_both(&parts.fire, &parts.keep, error);
     cv_log(CV_LOG_INFO, "stopped");
     return result;
 }

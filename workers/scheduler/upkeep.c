@@ -60,15 +60,15 @@ static int tell_failures(struct scheduler_part *part, struct cv_error *error)
 int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms, struct cv_error *error)
 {
     int64_t now = cv_monotonic_ms();
-    int result = do_tasks(part, error);
-    if (result == 0 && !part->is_once && now >= part->daemon->report_at) {
-        result = cv_daemon_report(part->daemon, part->db, SCHEDULER_JOB_TYPE, REPORT_MS, error);
-        result = result ? result : tell_failures(part, error);
+    CV_TRY(do_tasks(part, error));
+    if (!part->is_once && now >= part->daemon->report_at) {
+        CV_TRY(cv_daemon_report(part->daemon, part->db, SCHEDULER_JOB_TYPE, REPORT_MS, error));
+        CV_TRY(tell_failures(part, error));
     }
-    if (result == 0 && now >= part->nodes_at) {
+    if (now >= part->nodes_at) {
         part->nodes_at = now + NODES_MS;
-        result = cv_queue_wake_nodes(part->db, tell_node, NULL, error);
+        CV_TRY(cv_queue_wake_nodes(part->db, tell_node, NULL, error));
     }
     *ret_wait_ms = INT64_MAX;
-    return result;
+    return 0;
 }

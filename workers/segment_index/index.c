@@ -83,10 +83,8 @@ static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, st
     if (result < 0) {
         return result;
     }
-    char limit[16];
-    (void)snprintf(limit, sizeof(limit), "%d", CV_MERGE_MAX + 1);
     cv_auto(rows_deinit) struct rows rows = {0};
-    result = cv_db_run(db, &rows.result, error, sql, video_id, limit);
+    result = cv_db_run(db, &rows.result, error, sql, video_id, cv_db_number(CV_MERGE_MAX + 1).text);
     if (result != 0) {
         return result;
     }

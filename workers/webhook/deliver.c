@@ -52,16 +52,15 @@ static int read_text(const json_t *payload, const char *key, size_t longest, con
 
 static int read_message(const json_t *payload, struct message *message, struct cv_error *error)
 {
-    int result = read_text(payload, "webhook", NAME_MAX_BYTES, &message->webhook, error);
-    result = result ? result : read_text(payload, "id", ID_MAX_BYTES, &message->id, error);
-    result = result ? result : read_text(payload, "type", NAME_MAX_BYTES, &message->type, error);
-    result = result ? result
-                    : read_text(payload, "timestamp", NAME_MAX_BYTES, &message->timestamp, error);
+    CV_TRY(read_text(payload, "webhook", NAME_MAX_BYTES, &message->webhook, error));
+    CV_TRY(read_text(payload, "id", ID_MAX_BYTES, &message->id, error));
+    CV_TRY(read_text(payload, "type", NAME_MAX_BYTES, &message->type, error));
+    CV_TRY(read_text(payload, "timestamp", NAME_MAX_BYTES, &message->timestamp, error));
     message->data = json_object_get(payload, "data");
-    if (result == 0 && !json_is_object(message->data)) {
+    if (!json_is_object(message->data)) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "\"data\" must be an object");
     }
-    return result;
+    return 0;
 }
 
 static int read_settings(struct settings *settings, struct cv_error *error)
@@ -82,9 +81,7 @@ static int make_body(const struct message *message, char **ret_body, struct cv_e
         json_pack("{s:s, s:s, s:O}", "type", message->type, "timestamp", message->timestamp, "data",
                   message->data);
     char *text = body ? json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the message");
-    }
+    CV_TRY_MEMORY(text, error, "the message");
     *ret_body = text;
     return 0;
 }

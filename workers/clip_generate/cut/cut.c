@@ -102,9 +102,7 @@ static int prepare(struct cv_cut_state *cut, struct cv_error *error)
         .reason = cut->reason,
     };
     cut->packet = av_packet_alloc();
-    if (!cut->packet) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a cut");
-    }
+    CV_TRY_MEMORY(cut->packet, error, "a cut");
     CV_TRY(check_stream(cut));
     CV_TRY(check_sets(cut));
     return join_sets(cut, error);
@@ -201,14 +199,14 @@ static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
                                               ? "the video is damaged there"
                                               : "parameter sets change");
     }
-    int result = kind == CV_H264_PICTURE_IDR ? start_group(cut, time_us, error) : 0;
-    if (result != 0 || cut->pictures_done) {
-        return result;
+    CV_TRY(kind == CV_H264_PICTURE_IDR ? start_group(cut, time_us, error) : 0);
+    if (cut->pictures_done) {
+        return 0;
     }
     if (cut->group.count == GROUP_PICTURES || cut->group.bytes > GROUP_BYTES) {
         return cv_cut_refuse(cut->reason, "key frames are too far apart");
     }
-    result = cv_cut_group_push(&cut->group, packet, time_us, error);
+    int result = cv_cut_group_push(&cut->group, packet, time_us, error);
     cut->beyond += time_us >= cut->params->end_us;
     bool all_seen = cut->beyond > REORDER_MAX;
     return result == 0 && all_seen ? pictures_end(cut, error) : result;

@@ -38,12 +38,11 @@ int cv_cut_encoder_open(const struct cv_cut_encoding *encoding, AVCodecContext *
     (void)snprintf(names, sizeof(names), "sps-id=%d:stitchable=1", encoding->set_id);
     cv_auto(cv_av_codec_free) AVCodecContext *encoder = avcodec_alloc_context3(codec);
     cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    if (!encoder || av_dict_set(&options, "preset", preset, 0) < 0 ||
-        av_dict_set(&options, "crf", rate_factor, 0) < 0 ||
-        av_dict_set(&options, "profile", profile_name(encoding->profile), 0) < 0 ||
-        av_dict_set(&options, "x264-params", names, 0) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an encoder");
-    }
+    CV_TRY_MEMORY(encoder && av_dict_set(&options, "preset", preset, 0) >= 0 &&
+                      av_dict_set(&options, "crf", rate_factor, 0) >= 0 &&
+                      av_dict_set(&options, "profile", profile_name(encoding->profile), 0) >= 0 &&
+                      av_dict_set(&options, "x264-params", names, 0) >= 0,
+                  error, "an encoder");
     const AVCodecParameters *source = encoding->input->video->codecpar;
     double rate = encoding->input->info.frame_rate;
     encoder->width = source->width;
@@ -100,10 +99,9 @@ static int open_work(struct work *work, struct cv_error *error)
     work->decoder = avcodec_alloc_context3(codec);
     work->frame = av_frame_alloc();
     work->packet = av_packet_alloc();
-    if (!work->decoder || !work->frame || !work->packet ||
-        avcodec_parameters_to_context(work->decoder, stream->codecpar) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
-    }
+    CV_TRY_MEMORY(work->decoder && work->frame && work->packet &&
+                      avcodec_parameters_to_context(work->decoder, stream->codecpar) >= 0,
+                  error, "a decoder");
     work->decoder->pkt_timebase = stream->time_base;
     work->decoder->thread_count = encoding->threads;
     int result = avcodec_open2(work->decoder, codec, NULL);

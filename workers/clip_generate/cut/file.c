@@ -89,9 +89,7 @@ int cv_cut_file_open(const struct cv_cut_file_params *params, struct cv_cut_file
                      struct cv_error *error)
 {
     cv_auto(cv_cut_file_close) struct cv_cut_file *file = calloc(1, sizeof(*file));
-    if (!file) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an MP4 file");
-    }
+    CV_TRY_MEMORY(file, error, "an MP4 file");
     file->clock = params->clock;
     file->depth = params->depth;
     file->step = params->step;
@@ -180,9 +178,7 @@ static int note_times(struct cv_cut_file *file, const struct cv_packet_queue *pi
     if (needed > file->capacity) {
         size_t capacity = 2 * needed;
         int64_t *times = reallocarray(file->times, capacity, sizeof(*times));
-        if (!times) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a clip's times");
-        }
+        CV_TRY_MEMORY(times, error, "a clip's times");
         file->times = times;
         file->capacity = capacity;
     }
@@ -250,10 +246,9 @@ int cv_cut_sound_new(const struct cv_input *input, struct cv_cut_sound **ret_sou
         sound->packet = av_packet_alloc();
         sound->decoder = avcodec_alloc_context3(codec);
     }
-    if (!sound || !sound->frame || !sound->packet || !sound->decoder ||
-        avcodec_parameters_to_context(sound->decoder, input->audio->codecpar) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
-    }
+    CV_TRY_MEMORY(sound && sound->frame && sound->packet && sound->decoder &&
+                      avcodec_parameters_to_context(sound->decoder, input->audio->codecpar) >= 0,
+                  error, "sound");
     sound->decoder->pkt_timebase = input->audio->time_base;
     int result = avcodec_open2(sound->decoder, codec, NULL);
     if (result < 0) {
@@ -323,8 +318,8 @@ static int encode(struct cv_cut_sound *sound, struct cv_error *error)
         .pts_us = cv_input_time_us(sound->input, sound->input->audio,
                                    sound->frame->best_effort_timestamp),
     };
-    int result = cv_sound_encoder_write(sound->encoder, &stretch, error);
-    return result ? result : pump(sound, error);
+    CV_TRY(cv_sound_encoder_write(sound->encoder, &stretch, error));
+    return pump(sound, error);
 }
 
 /* Sound that cannot be decoded is left out, as everywhere. NULL: the end. */

@@ -24,20 +24,9 @@ void cv_cut_group_deinit(struct cv_cut_group *group)
 int cv_cut_group_push(struct cv_cut_group *group, AVPacket *packet, int64_t time_us,
                       struct cv_error *error)
 {
-    if (group->count == group->capacity) {
-        size_t capacity = group->capacity ? 2 * group->capacity : 256;
-        struct cv_cut_picture *pictures =
-            reallocarray(group->pictures, capacity, sizeof(*pictures));
-        if (!pictures) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for coded pictures");
-        }
-        group->pictures = pictures;
-        group->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(group->pictures, group->count), error, "coded pictures");
     AVPacket *kept = av_packet_alloc();
-    if (!kept) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for coded pictures");
-    }
+    CV_TRY_MEMORY(kept, error, "coded pictures");
     av_packet_move_ref(kept, packet);
     int64_t before_us = group->count > 0 ? group->pictures[group->count - 1].latest_us : INT64_MIN;
     group->pictures[group->count++] = (struct cv_cut_picture){
@@ -129,9 +118,7 @@ static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error
             return cv_cut_refuse(cut->reason, "an edit list hides pictures of the range");
         }
         cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_clone(picture->packet);
-        if (!packet) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a coded picture");
-        }
+        CV_TRY_MEMORY(packet, error, "a coded picture");
         packet->pts = av_rescale_q(packet->pts - cut->encoding.origin_pts, stream->time_base,
                                    cut->encoding.clock);
         CV_TRY(cv_h264_repack(&cut->sets, packet, error));

@@ -15,7 +15,7 @@ struct cv_cut_picture {
 /* In decoding order; the first one is an IDR picture. */
 struct cv_cut_group {
     struct cv_cut_picture *pictures;
-    size_t count, capacity;
+    size_t count;
     int64_t bytes;
 };
 

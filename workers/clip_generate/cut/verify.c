@@ -40,10 +40,9 @@ static int open_view(struct view *view, const struct cv_byte_source *source, str
     view->decoder = avcodec_alloc_context3(codec);
     view->packet = av_packet_alloc();
     view->frame = av_frame_alloc();
-    if (!view->decoder || !view->packet || !view->frame ||
-        avcodec_parameters_to_context(view->decoder, stream->codecpar) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a clip's check");
-    }
+    CV_TRY_MEMORY(view->decoder && view->packet && view->frame &&
+                      avcodec_parameters_to_context(view->decoder, stream->codecpar) >= 0,
+                  error, "a clip's check");
     view->decoder->pkt_timebase = stream->time_base;
     view->decoder->thread_count = view->check->threads;
     int result = avcodec_open2(view->decoder, codec, NULL);
@@ -127,14 +126,14 @@ static int choose(struct view *view, struct cv_error *error)
     if (view->passes) {
         return 0;
     }
-    int result = decode(view, NULL, error);
+    CV_TRY(decode(view, NULL, error));
     avcodec_flush_buffers(view->decoder);
     view->passes = true;
-    if (result == 0 && view->frames != view->packets) {
+    if (view->frames != view->packets) {
         return cv_cut_refuse(check->reason, "the cut shows %zu pictures of %zu", view->frames,
                              view->packets);
     }
-    return result;
+    return 0;
 }
 
 static int look_at_packet(struct view *view, struct cv_error *error)
@@ -143,10 +142,10 @@ static int look_at_packet(struct view *view, struct cv_error *error)
     if (view->packets > 0 && dts <= view->last_dts) {
         return cv_cut_refuse(view->check->reason, "decoding times of the cut do not grow");
     }
-    int result = choose(view, error);
+    CV_TRY(choose(view, error));
     view->last_dts = dts;
     view->packets++;
-    return result || view->passes ? result : decode(view, view->packet, error);
+    return view->passes ? 0 : decode(view, view->packet, error);
 }
 
 static int look_at_pictures(struct view *view, struct cv_error *error)
