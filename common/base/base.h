@@ -98,8 +98,8 @@ CV_MUST_CHECK int cv_fail_errno(struct cv_error *error, int error_number, const 
 CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char *format, ...)
     CV_PRINTF(3, 4);
 
-/* Returns from this function what `call` has returned, unless that is 0: a failure, or an outcome that is this
- * function's, too. Locals clean themselves up. */
+/* Ends the calling function with the result of `call` unless that is 0: with a failure, or with an outcome that the
+ * calling function may have, too. Locals clean themselves up. */
 #define CV_TRY(call)            \
     do {                        \
         int cv_result = (call); \
@@ -108,10 +108,10 @@ CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char
         }                       \
     } while (0)
 
-/* Raises CV_ERROR_OUT_OF_MEMORY, "out of memory for <what>", where an allocation has failed: `had` is the pointer, or
- * a condition. `what` is a literal. */
-#define CV_TRY_MEMORY(had, error, what) \
-    CV_TRY((had) ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for " what))
+/* Ends the calling function with CV_ERROR_OUT_OF_MEMORY ("out of memory for <what>") unless `allocated`, a pointer or a
+ * condition, is true. `what` is a string literal. */
+#define CV_TRY_MEMORY(allocated, error, what) \
+    CV_TRY((allocated) ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for " what))
 
 #ifdef __clang_analyzer__
 /* The analyzer reads one file at a time, and would otherwise assume that cv_fail may return 0. */
@@ -305,9 +305,9 @@ CV_MUST_CHECK int cv_redacted_text(const char *text, char **ret_text, struct cv_
 
 /* ---- arrays that grow ------------------------------------------------------------------------- */
 
-/* Room for one more item in an array from malloc (or NULL) that holds `count` of them; false: no memory, and the array is
- * as it was. It grows at powers of two, so that the count alone tells when. `items` is the address of the pointer.
- * CV_MAKE_ROOM(array, count) knows the size. */
+/* Makes room for one more item in an array that holds `count` items and comes from malloc (or is NULL). False when there
+ * is no memory; the array is unchanged then. The array grows at powers of two, so that the count alone says when.
+ * `items` is the address of the pointer. CV_MAKE_ROOM(array, count) fills in the address and the size. */
 CV_MUST_CHECK bool cv_make_room(void *items, size_t count, size_t item_size);
 #define CV_MAKE_ROOM(array, count) cv_make_room(&(array), count, sizeof((array)[0]))
 

@@ -296,11 +296,8 @@ static int read_object(struct cv_store_reader *base, int64_t offset, void *data,
     while (done < length) {
         size_t left = length - done, step = 0;
         size_t wanted = left < CV_WIRE_READ_MAX ? left : (size_t)CV_WIRE_READ_MAX;
-        int result =
-            read_part(reader, offset + (int64_t)done, (char *)data + done, wanted, &step, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(
+            read_part(reader, offset + (int64_t)done, (char *)data + done, wanted, &step, error));
         done += step;
         if (step < wanted) {
             break;

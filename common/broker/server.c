@@ -504,12 +504,10 @@ static int list_objects(struct server *server, struct request *request, struct a
         return cv_fail(error, CV_ERROR_INVALID_KEY, "a request for a list has no prefix or limit");
     }
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-    int result = check_prefix(server, prefix, error);
-    result =
-        result ? result
-               : server->store->backend->list(server->store, prefix, member(request, "start_after"),
-                                              member(request, "continuation"), limit, &list, error);
-    return result ? result : answer_list(&list, answer, error);
+    CV_TRY(check_prefix(server, prefix, error));
+    CV_TRY(server->store->backend->list(server->store, prefix, member(request, "start_after"),
+                                        member(request, "continuation"), limit, &list, error));
+    return answer_list(&list, answer, error);
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

@@ -426,18 +426,15 @@ int cv_db_environment(const struct cv_db *db, char ***ret_environment, struct cv
     }
     cv_auto(cv_db_environment_free) char **environment = calloc(count + 1, sizeof(*environment));
     CV_TRY_MEMORY(options && environment, error, "an environment");
-    int result = 0;
     size_t used = 0;
-    for (size_t i = 0; result == 0 && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (options[i].envvar && options[i].val && options[i].val[0]) {
-            result =
-                cv_format(&environment[used++], error, "%s=%s", options[i].envvar, options[i].val);
+            CV_TRY(
+                cv_format(&environment[used++], error, "%s=%s", options[i].envvar, options[i].val));
         }
     }
-    if (result == 0) {
-        *ret_environment = cv_take(environment);
-    }
-    return result;
+    *ret_environment = cv_take(environment);
+    return 0;
 }
 
 void cv_db_environment_free(char **environment)

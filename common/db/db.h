@@ -73,7 +73,7 @@ struct cv_db_statement {
         sql, sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1, \
         (const char *const[]){NULL, ##__VA_ARGS__} + 1})
 
-/* A number as text, for a parameter in place: cv_db_number(7).text, which lives as long as the call. */
+/* A number as the text of a parameter: cv_db_number(7).text, which is valid until the end of the statement that calls it. */
 struct cv_db_number {
     char text[24];
 };

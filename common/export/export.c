@@ -279,13 +279,12 @@ static int run_export(struct export *export, const char *video_id, const char *r
                       struct cv_error *error)
 {
     enum cv_export_format format = export->params->format;
-    int result =
-        !video_id                  ? export_rows(export, lines_of_hits, request, error)
-        : format == CV_EXPORT_JSON ? export_json(export, video_id, error)
-        : format == CV_EXPORT_JSONL
-            ? export_rows(export, "SELECT export_segments($1::uuid) AS object", video_id, error)
-            : export_rows(export, lines_of_a_video, video_id, error);
-    return result ? result : pass_on(export, error);
+    CV_TRY(!video_id                  ? export_rows(export, lines_of_hits, request, error)
+           : format == CV_EXPORT_JSON ? export_json(export, video_id, error)
+           : format == CV_EXPORT_JSONL
+               ? export_rows(export, "SELECT export_segments($1::uuid) AS object", video_id, error)
+               : export_rows(export, lines_of_a_video, video_id, error));
+    return pass_on(export, error);
 }
 
 static int export_all(struct cv_db *db, const char *video_id, const char *request,

@@ -404,12 +404,8 @@ int cv_output_finish(struct cv_output *output, int64_t end_us,
     if (flushed < 0) {
         return cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
     }
-    int result = pump(output, error);
-    result =
-        result ? result : output->type->finish(output->sink, end_us - output->origin_us, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(pump(output, error));
+    CV_TRY(output->type->finish(output->sink, end_us - output->origin_us, error));
     *ret_summary = (struct cv_output_summary){
         .width = output->width,
         .height = output->height,

@@ -141,24 +141,23 @@ static int append(struct cv_sound_encoder *encoder, int samples, struct cv_error
 
 static int append_silence(struct cv_sound_encoder *encoder, int64_t samples, struct cv_error *error)
 {
-    int result = reserve(encoder, SILENCE_CHUNK, error);
+    CV_TRY(reserve(encoder, SILENCE_CHUNK, error));
     int64_t undrained = 0;
-    while (result == 0 && samples > 0) {
+    while (samples > 0) {
         int count = samples < SILENCE_CHUNK ? (int)samples : SILENCE_CHUNK;
         (void)av_samples_set_silence(encoder->scratch, 0, count, CHANNELS, AV_SAMPLE_FMT_FLTP);
-        result = append(encoder, count, error);
+        CV_TRY(append(encoder, count, error));
         samples -= count;
         undrained += count;
-        if (result == 0 && undrained >= SILENCE_STEP) {
+        if (undrained >= SILENCE_STEP) {
             undrained = 0;
-            result =
-                cv_cancel_level(encoder->params.cancel) >= CV_CANCEL_ABORT
-                    ? cv_fail(error, CV_ERROR_CANCELED, "stopped while filling up with silence")
-                    : encoder->params.drain(encoder->params.opaque, error);
-            result = result ? result : reserve(encoder, SILENCE_CHUNK, error);
+            CV_TRY(cv_cancel_level(encoder->params.cancel) >= CV_CANCEL_ABORT
+                       ? cv_fail(error, CV_ERROR_CANCELED, "stopped while filling up with silence")
+                       : encoder->params.drain(encoder->params.opaque, error));
+            CV_TRY(reserve(encoder, SILENCE_CHUNK, error));
         }
     }
-    return result;
+    return 0;
 }
 
 /* `samples` NULL: what the resampler still holds. */

@@ -40,13 +40,10 @@ int cv_picture_webp(const AVFrame *picture, int quality, int max_side, void **re
     cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
     CV_TRY_MEMORY(packet, error, "a WebP");
     /* WebP knows one matrix, that of BT.601; from red, green and blue libwebp makes it itself. */
-    int result =
-        cv_scale_picture(picture, width, height, AV_PIX_FMT_RGB32, true, &cache, &pixels, error);
-    result = result ? result : open_encoder(pixels, quality, &encoder, error);
-    if (result != 0) {
-        return result;
-    }
-    result = avcodec_send_frame(encoder, pixels);
+    CV_TRY(
+        cv_scale_picture(picture, width, height, AV_PIX_FMT_RGB32, true, &cache, &pixels, error));
+    CV_TRY(open_encoder(pixels, quality, &encoder, error));
+    int result = avcodec_send_frame(encoder, pixels);
     result = result < 0 ? result : avcodec_receive_packet(encoder, packet);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a %d×%d WebP", width,

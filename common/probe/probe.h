@@ -33,7 +33,7 @@ struct cv_metric {
     size_t bound_count;
 };
 
-/* A family as an initializer; behind its help the names of its labels, NULL for none. */
+/* Initializers of a family. The names of its labels follow the help text; NULL when it has none. */
 #define CV_COUNTER(metric_name, metric_help, ...)                                            \
     {                                                                                        \
         .name = (metric_name), .help = (metric_help), .kind = CV_METRIC_COUNTER, .labels = { \
@@ -52,7 +52,7 @@ struct cv_metric {
         .labels = {__VA_ARGS__}, .bounds = (metric_bounds), .bound_count = CV_COUNT(metric_bounds) \
     }
 
-/* Values for a family's labels, in its order: CV_LABELS("ocr", "done"). */
+/* Values of a family's labels, in the order of its names: CV_LABELS("ocr", "done"). */
 #define CV_LABELS(...) ((const char *const[]){__VA_ARGS__})
 
 /* A set of metrics. Metrics never cause a failure: series for which there is no memory, and those
