@@ -1,6 +1,6 @@
 /* What an embedding endpoint answers: any bytes. Vectors that are taken are of one length and finite. The first byte
  * chooses between an answer and a refusal, and how many vectors are expected. */
-#include "common/embed/answer.h"
+#include "common/embed/endpoint.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "common/store/dir/tree.h"
+#include "common/store/dir/directory.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,8 +1,6 @@
 #include "common/store/dir/directory.h"
 
 #include "common/store/dir/dir.h"
-#include "common/store/dir/tree.h"
-#include "common/store/dir/write.h"
 
 #include <fcntl.h>
 #include <limits.h>

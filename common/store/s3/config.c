@@ -178,12 +178,11 @@ static int read_limits(struct cv_s3_config *config, struct cv_error *error)
 {
     CV_TRY(cv_env_int("S3_CONNECT_TIMEOUT_MS", CONNECT_TIMEOUT_MS, 1, 600 * 1000,
                       &config->connect_timeout_ms, error));
-    int result =
-        cv_env_int("S3_STALL_TIMEOUT_S", STALL_TIMEOUT_S, 1, 3600, &config->stall_timeout_s, error);
-    result =
-        result ? result : cv_env_int("S3_ATTEMPTS", ATTEMPTS, 1, 100, &config->attempts, error);
+    CV_TRY(cv_env_int("S3_STALL_TIMEOUT_S", STALL_TIMEOUT_S, 1, 3600, &config->stall_timeout_s,
+                      error));
+    CV_TRY(cv_env_int("S3_ATTEMPTS", ATTEMPTS, 1, 100, &config->attempts, error));
     const char *ca_file = env_of("S3_CA_FILE", "AWS_CA_BUNDLE");
-    return result || !ca_file ? result : cv_format(&config->ca_file, error, "%s", ca_file);
+    return !ca_file ? 0 : cv_format(&config->ca_file, error, "%s", ca_file);
 }
 
 int cv_s3_config_init(struct cv_s3_config *config, const char *url, struct cv_error *error)

@@ -262,20 +262,18 @@ int cv_s3_sign(const struct cv_s3_signing *signing, const struct cv_s3_message *
     struct scope scope = {.text = NULL};
     char hash[CV_S3_HASH_SIZE];
     char hex[CV_S3_HASH_SIZE];
-    int result = make_scope(signing, &scope, error);
+    CV_TRY(make_scope(signing, &scope, error));
     cv_auto_free char *scope_text = scope.text;
-    result = result ? result : cv_s3_query_text(message->query, &query, error);
-    result = result ? result : canonical_headers(message->headers, &lines, &names, error);
-    if (result == 0 && (lines.failed || names.failed)) {
-        result = no_memory(error);
+    CV_TRY(cv_s3_query_text(message->query, &query, error));
+    CV_TRY(canonical_headers(message->headers, &lines, &names, error));
+    if (lines.failed || names.failed) {
+        CV_TRY(no_memory(error));
     }
-    result =
-        result ? result : canonical_request(message, query, lines.data, names.data, hash, error);
-    result = result ? result : signature(signing, &scope, hash, hex, error);
-    return result ? result
-                  : cv_format(ret_authorization, error,
-                              ALGORITHM " Credential=%s/%s, SignedHeaders=%s, Signature=%s",
-                              signing->access_key, scope_text, names.data, hex);
+    CV_TRY(canonical_request(message, query, lines.data, names.data, hash, error));
+    CV_TRY(signature(signing, &scope, hash, hex, error));
+    return cv_format(ret_authorization, error,
+                     ALGORITHM " Credential=%s/%s, SignedHeaders=%s, Signature=%s",
+                     signing->access_key, scope_text, names.data, hex);
 }
 
 int cv_s3_presign(const struct cv_s3_signing *signing, const struct cv_s3_message *message,
@@ -305,9 +303,8 @@ int cv_s3_presign(const struct cv_s3_signing *signing, const struct cv_s3_messag
     cv_s3_pairs_add(&query, "X-Amz-SignedHeaders", names.data);
     char hash[CV_S3_HASH_SIZE];
     char hex[CV_S3_HASH_SIZE];
-    int result = cv_s3_query_text(&query, &text, error);
-    result =
-        result ? result : canonical_request(message, text, lines.data, names.data, hash, error);
-    result = result ? result : signature(signing, &scope, hash, hex, error);
-    return result ? result : cv_format(ret_query, error, "%s&X-Amz-Signature=%s", text, hex);
+    CV_TRY(cv_s3_query_text(&query, &text, error));
+    CV_TRY(canonical_request(message, text, lines.data, names.data, hash, error));
+    CV_TRY(signature(signing, &scope, hash, hex, error));
+    return cv_format(ret_query, error, "%s&X-Amz-Signature=%s", text, hex);
 }

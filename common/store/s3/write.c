@@ -108,15 +108,14 @@ int cv_s3_request_body(struct cv_s3_request *request, const struct cv_s3_client 
     bool tls = cv_s3_client_config(client)->tls;
     char own[CV_S3_MD5_SIZE];
     char *target = md5 ? md5 : tls ? own : NULL;
-    int result =
-        cv_s3_digest(input, offset, size, tls ? NULL : request->payload_hash, target, error);
-    if (result == 0 && tls) {
+    CV_TRY(cv_s3_digest(input, offset, size, tls ? NULL : request->payload_hash, target, error));
+    if (tls) {
         char base64[25];
         cv_s3_md5_base64(target, base64);
         cv_s3_pairs_add(&request->headers, "content-md5", base64);
         memcpy(request->payload_hash, CV_S3_UNSIGNED, sizeof(CV_S3_UNSIGNED));
     }
-    return result;
+    return 0;
 }
 
 /* Content type and metadata of a new object as headers. */
