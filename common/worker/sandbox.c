@@ -3,20 +3,388 @@
  * capabilities of its own, which go next. */
 #include "common/worker/sandbox.h"
 
-#include "common/worker/landlock.h"
-#include "common/worker/mounts.h"
 #include "common/worker/sanitizer.h"
 #include "common/worker/system_calls.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
+#include <linux/landlock.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+enum sandbox_use {
+    USE_READ,   /* files and directories */
+    USE_DEVICE, /* a device that may be read and written */
+    USE_WRITE,  /* the scratch directory */
+};
+
+enum { NO_MEMORY = -2 };
+typedef int sandbox_visit(void *opaque, const char *path, enum sandbox_use use);
+
+/* ---- what a stage may see of this machine -------------------------------------------------------- */
+
+/* What the libraries of a stage read while it works. */
+static const char *const readable[] = {
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/ld.so.cache", /* a library that is loaded late */
+    "/etc/fonts",
+    "/etc/localtime",
+    "/etc/ssl/openssl.cnf",
+    /* Not all of /proc/self: by the number of a file that may be read it could be opened to be written. */
+    "/proc/self/maps",
+    "/proc/self/status",
+#if CV_UNDER_SANITIZER
+    "/proc/self",
+#endif
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+};
+/* … and of one that resolves names and checks certificates. */
+static const char *const readable_with_network[] = {
+    "/etc/resolv.conf", "/etc/hosts",           "/etc/nsswitch.conf",   "/etc/host.conf",
+    "/etc/gai.conf",    "/etc/services",        "/etc/protocols",       "/etc/ssl",
+    "/etc/pki",         "/etc/ca-certificates", "/run/systemd/resolve",
+};
+/* Not /dev/zero: mapped, it is memory that is counted to nobody. */
+static const char *const usable_devices[] = {"/dev/null", "/dev/random", "/dev/urandom"};
+
+static int visit_all(const char *const *paths, size_t count, enum sandbox_use use,
+                     sandbox_visit *visit, void *opaque)
+{
+    for (size_t i = 0; i < count; i++) {
+        CV_TRY(visit(opaque, paths[i], use));
+    }
+    return 0;
+}
+
+/* Directories named in a list "A:B:C" from the environment. */
+static int visit_listed(const char *variable, sandbox_visit *visit, void *opaque)
+{
+    cv_auto_free char *list = strdup(cv_env(variable, ""));
+    if (!list) {
+        return NO_MEMORY;
+    }
+    char *rest = NULL;
+    for (char *path = strtok_r(list, ":", &rest); path; path = strtok_r(NULL, ":", &rest)) {
+        CV_TRY(visit(opaque, path, USE_READ));
+    }
+    return 0;
+}
+
+/* Names every path that such a stage may use, none of which need be there, scratch last; `path` is lent for the
+ * call. Ends with the first result that is not 0, and returns it; NO_MEMORY: it ran out of memory. */
+static int each_path(const struct cv_sandbox *sandbox, sandbox_visit *visit, void *opaque)
+{
+    CV_TRY(visit_all(readable, CV_COUNT(readable), USE_READ, visit, opaque));
+    if (sandbox->families & CV_SANDBOX_INET) {
+        CV_TRY(visit_all(readable_with_network, CV_COUNT(readable_with_network), USE_READ, visit,
+                         opaque));
+    }
+    CV_TRY(visit_all(usable_devices, CV_COUNT(usable_devices), USE_DEVICE, visit, opaque));
+    CV_TRY(visit_listed("TESSDATA_PREFIX", visit, opaque));
+    CV_TRY(visit_listed("CORTANA_READ_PATHS", visit, opaque));
+    return visit(opaque, sandbox->scratch, USE_WRITE);
+}
+
+/* ---- Landlock ------------------------------------------------------------------------------------ */
+
+/* Rights newer than the oldest kernel headers this builds with; values are the kernel's ABI. */
+#define RIGHT_TRUNCATE (1ULL << 14)  /* ABI 3 */
+#define RIGHT_IOCTL_DEV (1ULL << 15) /* ABI 5 */
+#define RIGHT_NET_BIND (1ULL << 0)   /* ABI 4 */
+#define RIGHT_NET_CONNECT (1ULL << 1)
+#define SCOPE_ABSTRACT_UNIX (1ULL << 0) /* ABI 6 */
+#define SCOPE_SIGNAL (1ULL << 1)
+enum {
+    RULE_NET_PORT = 2,
+    ABI_PORTS = 4,
+    DNS_PORT = 53, /* a resolver falls back to TCP for long answers */
+};
+
+struct ruleset_attributes { /* struct landlock_ruleset_attr as of ABI 6 */
+    uint64_t files;
+    uint64_t network;
+    uint64_t scoped;
+};
+
+struct port_rule { /* struct landlock_net_port_attr */
+    uint64_t access;
+    uint64_t port;
+};
+
+#define RIGHTS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define RIGHTS_WRITE                                                                              \
+    (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                              \
+     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | \
+     LANDLOCK_ACCESS_FS_REFER)
+#define RIGHTS_NEVER                                                                            \
+    (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK | \
+     LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
+
+struct rules {
+    int ruleset;
+    uint64_t handled;
+    struct cv_error *error;
+};
+
+static int allow(int ruleset, const char *path, uint64_t rights, struct cv_error *error)
+{
+    cv_auto_fd int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+                   ? 0
+                   : cv_fail_errno(error, errno, "sandbox: cannot open %s", path);
+    }
+    struct stat status;
+    if (fstat(fd, &status) != 0) {
+        return cv_fail_errno(error, errno, "sandbox: cannot stat %s", path);
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | RIGHT_TRUNCATE;
+    }
+    struct landlock_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
+    if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) {
+        return cv_fail_errno(error, errno, "sandbox: cannot allow %s", path);
+    }
+    return 0;
+}
+
+static int allow_path(void *opaque, const char *path, enum sandbox_use use)
+{
+    const struct rules *rules = opaque;
+    static const uint64_t rights[] = {
+        [USE_READ] = RIGHTS_READ,
+        [USE_DEVICE] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
+        [USE_WRITE] = RIGHTS_READ | RIGHTS_WRITE | RIGHT_TRUNCATE,
+    };
+    return allow(rules->ruleset, path, rights[use] & rules->handled, rules->error);
+}
+
+static int allow_port(int ruleset, uint16_t port, struct cv_error *error)
+{
+    struct port_rule rule = {.access = RIGHT_NET_CONNECT, .port = port};
+    return syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &rule, 0) == 0
+               ? 0
+               : cv_fail_errno(error, errno, "sandbox: cannot allow port %d", port);
+}
+
+static int allow_ports(int ruleset, const struct cv_sandbox *sandbox, struct cv_error *error)
+{
+    int r = allow_port(ruleset, DNS_PORT, error);
+    for (size_t i = 0; r == 0 && i < sandbox->port_count; i++) {
+        r = allow_port(ruleset, sandbox->ports[i], error);
+    }
+    return r;
+}
+
+/* The size of the attributes that a kernel of this ABI knows. */
+static size_t attributes_size(long abi)
+{
+    return abi < ABI_PORTS ? offsetof(struct ruleset_attributes, network)
+           : abi < 6       ? offsetof(struct ruleset_attributes, scoped)
+                           : sizeof(struct ruleset_attributes);
+}
+
+/* Confines the calling thread; needs no_new_privs. Adds CV_SANDBOX_FILES, CV_SANDBOX_PORTS to *layers as
+ * the kernel has them. */
+static int enter_landlock(const struct cv_sandbox *sandbox, unsigned *layers,
+                          struct cv_error *error)
+{
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (abi < 2) {
+        /* Absent or off; ABI 1 forbids every rename between directories. */
+        return 0;
+    }
+    struct ruleset_attributes attributes = {
+        .files = RIGHTS_READ | RIGHTS_WRITE | RIGHTS_NEVER,
+        .network = RIGHT_NET_BIND | RIGHT_NET_CONNECT,
+        .scoped = SCOPE_SIGNAL | SCOPE_ABSTRACT_UNIX,
+    };
+    attributes.files |= (abi >= 3 ? RIGHT_TRUNCATE : 0) | (abi >= 5 ? RIGHT_IOCTL_DEV : 0);
+    cv_auto_fd int ruleset =
+        (int)syscall(SYS_landlock_create_ruleset, &attributes, attributes_size(abi), 0);
+    if (ruleset < 0) {
+        return cv_fail_errno(error, errno, "sandbox: landlock_create_ruleset");
+    }
+    struct rules rules = {ruleset, attributes.files, error};
+    int r = each_path(sandbox, allow_path, &rules);
+    if (r == NO_MEMORY) {
+        r = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the sandbox");
+    }
+    if (r == 0 && abi >= ABI_PORTS && (sandbox->families & CV_SANDBOX_INET)) {
+        r = allow_ports(ruleset, sandbox, error);
+    }
+    if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) != 0) {
+        r = cv_fail_errno(error, errno, "sandbox: landlock_restrict_self");
+    }
+    if (r == 0) {
+        *layers |= CV_SANDBOX_FILES | (abi >= ABI_PORTS ? CV_SANDBOX_PORTS : 0);
+    }
+    return r;
+}
+
+/* ---- mounts -------------------------------------------------------------------------------------- */
+
+/* The calls that move mounts by descriptors (Linux 5.2; attributes of a tree: 5.12). What a stage may see is
+ * copied first, so that it can be attached to the new root wherever that lies. */
+enum { SEEN_MAX = 64 };
+
+/* Hidden by the new root until that is the root; any directory that every system has would do. */
+static const char attach_at[] = "/usr";
+
+struct seen {
+    char *path; /* absolute; owned */
+    int fd;     /* a copy of what is mounted there */
+    bool is_directory;
+};
+
+struct view {
+    struct seen seen[SEEN_MAX];
+    size_t count;
+};
+
+static void view_deinit(struct view *view)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        close(view->seen[i].fd);
+        free(view->seen[i].path);
+    }
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct view, view_deinit)
+
+static uint64_t attributes_of(enum sandbox_use use)
+{
+    switch (use) {
+    case USE_READ:
+        return MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
+    case USE_WRITE:
+        return MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    case USE_DEVICE:
+        break;
+    }
+    return MOUNT_ATTR_NOSUID;
+}
+
+static int set_attributes(int fd, uint64_t set, unsigned flags)
+{
+    struct mount_attr attributes = {.attr_set = set};
+    return mount_setattr(fd, "", AT_EMPTY_PATH | flags, &attributes, sizeof(attributes));
+}
+
+/* What is not there, or not for this user, is not seen; any other failure is the view's. */
+static int copy_mount(void *opaque, const char *path, enum sandbox_use use)
+{
+    struct view *view = opaque;
+    struct stat status;
+    if (path[0] != '/' || view->count == SEEN_MAX) {
+        return -1;
+    }
+    cv_auto_fd int fd =
+        open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (fd < 0) {
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : -1;
+    }
+    if (fstat(fd, &status) != 0 || set_attributes(fd, attributes_of(use), AT_RECURSIVE) != 0) {
+        return -1;
+    }
+    struct seen *seen = &view->seen[view->count];
+    seen->path = strdup(path);
+    if (!seen->path) {
+        return NO_MEMORY;
+    }
+    seen->fd = cv_take_fd(&fd);
+    seen->is_directory = S_ISDIR(status.st_mode);
+    view->count++;
+    return 0;
+}
+
+/* The directories above `path`, and for it a directory or an empty file. */
+static int make_place(int root, const char *path, bool is_directory)
+{
+    char part[PATH_MAX];
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+        if (part[0] && mkdirat(root, part, 0755) != 0 && errno != EEXIST) {
+            return -1;
+        }
+    }
+    if (is_directory) {
+        return mkdirat(root, path, 0755) == 0 || errno == EEXIST ? 0 : -1;
+    }
+    cv_auto_fd int file = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    return file >= 0 || errno == EEXIST ? 0 : -1;
+}
+
+static int attach(const struct view *view, int root)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        const struct seen *seen = &view->seen[i];
+        const char *place = seen->path + strspn(seen->path, "/");
+        if (make_place(root, place, seen->is_directory) != 0 ||
+            move_mount(seen->fd, "", root, place, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+            return -1;
+        }
+    }
+    return set_attributes(root, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0);
+}
+
+static int new_root(void)
+{
+    cv_auto_fd int kind = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    if (kind < 0 || fsconfig(kind, FSCONFIG_SET_STRING, "mode", "0755", 0) != 0 ||
+        fsconfig(kind, FSCONFIG_CMD_CREATE, NULL, NULL, 0) != 0) {
+        return -1;
+    }
+    return fsmount(kind, FSMOUNT_CLOEXEC, 0);
+}
+
+static int turn_to(int root)
+{
+    /* The old root is mounted over the new one, and goes with all that hangs on it. */
+    return fchdir(root) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
+                   umount2(".", MNT_DETACH) == 0
+               ? chdir("/")
+               : -1;
+}
+
+/* Gives the calling process, in a mount namespace of its own, a root that holds what each_path names and nothing
+ * else, and adds CV_SANDBOX_MOUNTS to *layers. Where the kernel or the machine does not allow it, and for stages with
+ * sockets, nothing changes. */
+static void enter_mounts(const struct cv_sandbox *sandbox, unsigned *layers)
+{
+    /* The leak check of a sanitizer looks for this process under its number. */
+    if (CV_UNDER_SANITIZER || sandbox->families) {
+        return;
+    }
+    cv_auto(view_deinit) struct view view = {.count = 0};
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        each_path(sandbox, copy_mount, &view) != 0) {
+        return;
+    }
+    cv_auto_fd int root = new_root();
+    if (root < 0 || move_mount(root, "", AT_FDCWD, attach_at, MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+        return;
+    }
+    if (attach(&view, root) == 0 && turn_to(root) == 0) {
+        *layers |= CV_SANDBOX_MOUNTS;
+    } else {
+        (void)umount2(attach_at, MNT_DETACH); /* the old root is as it was */
+    }
+}
 
 enum {
     SIGNALS_MAX =
@@ -86,7 +454,7 @@ static void separate(const struct cv_sandbox *sandbox, unsigned *layers)
         name_user(user, group);
     }
     if ((*layers & CV_SANDBOX_NAMESPACES) && !sandbox->families) {
-        cv_mounts_enter(sandbox, layers);
+        enter_mounts(sandbox, layers);
     }
     (void)prctl(PR_SET_PDEATHSIG, at_end, 0, 0, 0);
     if (has_user && !CV_UNDER_SANITIZER) {
@@ -133,7 +501,7 @@ int cv_sandbox_enter(const struct cv_sandbox *sandbox, unsigned *ret_layers, str
     (void)setrlimit(RLIMIT_SIGPENDING, &signals);
     separate(sandbox, &layers);
     int r = drop_capabilities(&layers, error);
-    r = r < 0 ? r : cv_landlock_enter(sandbox, &layers, error);
+    r = r < 0 ? r : enter_landlock(sandbox, &layers, error);
     r = r < 0 ? r : cv_system_calls_enter(sandbox, &layers, error);
     r = r < 0 ? r : check_required(layers, error);
     if (r == 0) {

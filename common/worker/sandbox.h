@@ -40,19 +40,6 @@ CV_MUST_CHECK int cv_sandbox_enter(const struct cv_sandbox *sandbox, unsigned *r
 CV_MUST_CHECK int cv_sandbox_try(const struct cv_sandbox *sandbox, unsigned *ret_layers,
                                  struct cv_error *error);
 
-enum cv_sandbox_use {
-    CV_SANDBOX_READ,   /* files and directories */
-    CV_SANDBOX_DEVICE, /* a device that may be read and written */
-    CV_SANDBOX_WRITE,  /* the scratch directory */
-};
-
-/* Names every path that such a stage may use, none of which need be there, scratch last; `path` is lent for the
- * call. Ends with the first result that is not 0, and returns it; CV_SANDBOX_NO_MEMORY: it ran out of memory. */
-enum { CV_SANDBOX_NO_MEMORY = -2 };
-typedef int cv_sandbox_visit(void *opaque, const char *path, enum cv_sandbox_use use);
-CV_MUST_CHECK int cv_sandbox_each_path(const struct cv_sandbox *sandbox, cv_sandbox_visit *visit,
-                                       void *opaque);
-
 /* "privileges, files, system calls", and what is missing. */
 enum { CV_SANDBOX_TEXT_SIZE = 160 };
 void cv_sandbox_describe(unsigned layers, char text[CV_SANDBOX_TEXT_SIZE]);
