@@ -1,6 +1,6 @@
 #include "gateway/answer.h"
 
-#include "gateway/relay.h"
+#include "gateway/response.h"
 
 #include <string.h>
 #include <unistd.h>

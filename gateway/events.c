@@ -489,11 +489,7 @@ static int follow(struct events *events, struct cv_error *error)
     bool is_full = true;
     while (is_full && events->position.xid > 0 && events->topics) {
         cv_auto(json_decref) json_t *found = NULL;
-        int result =
-            look(events, &events->position, events->since_s, events->topics, &found, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(look(events, &events->position, events->since_s, events->topics, &found, error));
         int64_t now = cv_monotonic_ms();
         bool is_changed = json_is_true(json_object_get(found, "is_changed"));
         size_t i;
@@ -526,12 +522,8 @@ static int watch(struct events *events, struct cv_error *error)
     if (!events->watched) {
         return 0;
     }
-    int result =
-        cv_db_run(events->db, &rows, error,
-                  "SELECT kind, id, data FROM api.event_states($1::jsonb)", events->watched);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_db_run(events->db, &rows, error,
+                     "SELECT kind, id, data FROM api.event_states($1::jsonb)", events->watched));
     (void)pthread_mutex_lock(&events->mutex);
     for (int row = 0; row < cv_db_rows(rows); row++) {
         const char *kind = cv_db_text(rows, row, "kind");

@@ -2,7 +2,7 @@
 
 #include "common/store/store.h"
 
-#include "gateway/relay.h"
+#include "gateway/response.h"
 
 #include <string.h>
 #include <time.h>
@@ -42,8 +42,10 @@ static bool read_position(const char **text, int64_t *ret_position)
     return has_digits;
 }
 
-enum media_range media_read_range(const char *text, int64_t size, int64_t *ret_first,
-                                  int64_t *ret_last)
+/* `text`: the header, NULL for none; `size`: of the object. Several ranges, and what is no range of bytes, are the
+ * whole (RFC 9110, 14.2). *ret_first and *ret_last are set for RANGE_PART. */
+static enum media_range read_range(const char *text, int64_t size, int64_t *ret_first,
+                                   int64_t *ret_last)
 {
     static const char unit[] = "bytes=";
     int64_t first = 0;
@@ -113,9 +115,8 @@ static void choose_range(struct exchange *exchange, const char *date, int64_t si
     int64_t last = size - 1;
     char text[96];
     const char *range = exchange->is_head ? NULL : exchange_header(exchange, "Range");
-    enum media_range kind = is_range_wanted(exchange, date)
-                                ? media_read_range(range, size, &first, &last)
-                                : RANGE_WHOLE;
+    enum media_range kind =
+        is_range_wanted(exchange, date) ? read_range(range, size, &first, &last) : RANGE_WHOLE;
     answer->status = 200;
     if (kind == RANGE_PART) {
         answer->status = 206;

@@ -2,7 +2,7 @@
  *
  * From a directory the kernel sends the file. From a bucket, playlists and other small texts pass through here, because
  * relative URIs in them are resolved against their own URL; everything else is a redirect to a URL that the bucket
- * itself honours, or passes through as well (relay.h).
+ * itself honours, or passes through as well (response.h).
  */
 #pragma once
 
@@ -39,8 +39,3 @@ void media_fill_grants(struct exchange *exchange);
 
 /* Which bytes a Range header asks for. */
 enum media_range { RANGE_WHOLE, RANGE_PART, RANGE_UNSATISFIABLE };
-
-/* `text`: the header, NULL for none; `size`: of the object. Several ranges, and what is no range of bytes, are the
- * whole (RFC 9110, 14.2). *ret_first and *ret_last are set for RANGE_PART. */
-enum media_range media_read_range(const char *text, int64_t size, int64_t *ret_first,
-                                  int64_t *ret_last);

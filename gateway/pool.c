@@ -3,7 +3,7 @@
 #include "common/export/export.h"
 
 #include "gateway/audit.h"
-#include "gateway/exchange_queue.h"
+#include "gateway/exchange.h"
 #include "gateway/response.h"
 
 #include <fcntl.h>
@@ -192,14 +192,14 @@ static int end_write(struct cv_db *db, struct exchange *exchange, const struct a
     cv_auto_free char *headers = answer->headers ? json_dumps(answer->headers, JSON_COMPACT) : NULL;
     (void)snprintf(status, sizeof(status), "%u", answer->status);
     CV_TRY_MEMORY(row, error, "the audit log");
-    int result = cv_db_run(db, NULL, error, "SELECT set_config('role', 'none', true)");
-    result = result ? result : cv_db_run(db, NULL, error, "SELECT api.record($1::jsonb)", row);
-    if (result == 0 && exchange->once_key) {
-        result =
+    CV_TRY(cv_db_run(db, NULL, error, "SELECT set_config('role', 'none', true)"));
+    CV_TRY(cv_db_run(db, NULL, error, "SELECT api.record($1::jsonb)", row));
+    if (exchange->once_key) {
+        CV_TRY(
             cv_db_run(db, NULL, error, "SELECT api.end_once($1, $2, $3::int, $4::jsonb, $5::jsonb)",
-                      exchange->principal.name, exchange->once_key, status, headers, answer->body);
+                      exchange->principal.name, exchange->once_key, status, headers, answer->body));
     }
-    return result;
+    return 0;
 }
 
 /* Compares what is there with If-Match. 0, or REFUSED. What others change between this look and the change makes the

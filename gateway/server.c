@@ -4,10 +4,8 @@
 #include "gateway/audit.h"
 #include "gateway/caller.h"
 #include "gateway/media.h"
-#include "gateway/relay.h"
 #include "gateway/response.h"
-#include "gateway/upload_parts.h"
-#include "gateway/upload_tus.h"
+#include "gateway/upload.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 #include "gateway/store_pool.h"
 
-#include "gateway/exchange_queue.h"
+#include "gateway/exchange.h"
 
 enum { THREADS = 4 };
 
