@@ -90,12 +90,11 @@ static int write_month(struct cli_session *session, const char *partition, struc
     char after[24] = "0";
     while (true) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        int result =
-            cv_db_run(session->db, &rows, error,
-                      "SELECT id, line FROM export_events($1, $2::bigint)", partition, after);
-        result = result ? result : archive_write(archive, rows, error);
-        if (result || cv_db_rows(rows) == 0) {
-            return result;
+        CV_TRY(cv_db_run(session->db, &rows, error,
+                         "SELECT id, line FROM export_events($1, $2::bigint)", partition, after));
+        CV_TRY(archive_write(archive, rows, error));
+        if (cv_db_rows(rows) == 0) {
+            return 0;
         }
         (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, cv_db_rows(rows) - 1, "id"));
     }
@@ -251,19 +250,17 @@ static int send_lines(struct restore *restore, struct cv_error *error)
     cv_buffer_text(&restore->lines, "]");
     CV_TRY_MEMORY(!restore->lines.failed, error, "the archive's lines");
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
+    CV_TRY(
         cv_db_run(restore->session->db, &rows, error,
                   restore->is_of_jobs
                       ? "SELECT restored, left_out FROM restore_jobs($1::jsonb)"
                       : "SELECT restored, 0 AS left_out FROM restore_events($1::jsonb) AS restored",
-                  restore->lines.data);
-    if (result == 0) {
-        restore->restored += cv_db_int(rows, 0, "restored", 0);
-        restore->left_out += cv_db_int(rows, 0, "left_out", 0);
-        restore->waiting = 0;
-        cv_buffer_clear(&restore->lines);
-    }
-    return result;
+                  restore->lines.data));
+    restore->restored += cv_db_int(rows, 0, "restored", 0);
+    restore->left_out += cv_db_int(rows, 0, "left_out", 0);
+    restore->waiting = 0;
+    cv_buffer_clear(&restore->lines);
+    return 0;
 }
 
 static int take_line(struct restore *restore, const char *line, size_t length,

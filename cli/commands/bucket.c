@@ -152,15 +152,11 @@ static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error 
     cv_auto_free char *prefix = NULL;
     cv_auto_free char *body = NULL;
     cv_auto_free char *answer = NULL;
-    int result = store_prefix(store, &prefix, error);
-    result = result ? result
-                    : compose_rules(is_success(status) ? present : NULL, prefix, clip_days, &body,
-                                    error);
-    result =
-        result ? result
-               : cv_store_bucket_request(store, "PUT", "lifecycle", body, &status, &answer, error);
-    if (result != 0 || is_success(status)) {
-        return result;
+    CV_TRY(store_prefix(store, &prefix, error));
+    CV_TRY(compose_rules(is_success(status) ? present : NULL, prefix, clip_days, &body, error));
+    CV_TRY(cv_store_bucket_request(store, "PUT", "lifecycle", body, &status, &answer, error));
+    if (is_success(status)) {
+        return 0;
     }
     /* Swift answers 400 with the reason in the text. */
     if (knows_no_rules(status) || (answer && strcasestr(answer, "not implemented")) ||

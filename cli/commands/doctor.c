@@ -3,7 +3,6 @@
 
 #include "cli/commands/gc.h"
 #include "cli/commands/languages.h"
-#include "cli/commands/unread.h"
 #include "cli/commands/verbs.h"
 #include "workers/transcode/hls/check/check.h"
 

@@ -1,6 +1,23 @@
-#include "cli/commands/gc_internal.h"
+#include "cli/commands/gc.h"
 
 #include <string.h>
+
+struct gc {
+    struct cv_db *db;
+    struct cv_store *store;
+    const struct cv_gc_params *params;
+    struct cv_gc_summary summary;
+    int64_t now_ms;
+};
+
+/* One page of a list, as the tables are to show it: rows with an id above `after_id` ("" for the
+ * first) and up to `until_id` (NULL: to the last) whose key is not among `keys` are looked at. */
+struct gc_range {
+    enum cv_object_place place;
+    const char *after_id;
+    const char *until_id;
+    const struct cv_object_list *page;
+};
 
 enum { MS_PER_DAY = 24 * 60 * 60 * 1000 };
 
@@ -21,8 +38,9 @@ const char *cv_gc_kind_name(enum cv_gc_kind kind)
     return kind_names[kind];
 }
 
-void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const char *video_id,
-             int64_t size)
+/* Counts a finding and tells of it. */
+static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const char *video_id,
+                    int64_t size)
 {
     const struct cv_gc_finding finding = {
         .kind = kind, .key = key, .video_id = video_id, .size = size};
@@ -31,6 +49,289 @@ void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const char *v
         gc->params->tell(gc->params->opaque, &finding);
     }
 }
+
+/* ---- what attempts have left --------------------------------------------------------------------- */
+
+/* What attempts that did not succeed have left under a video that there is: a transcode that was canceled
+ * half way leaves thousands of segments that no playlist names. */
+
+/* Which jobs write to a place, and what shows that one of them has succeeded. Places whose objects go
+ * in another way (clips by their age) have no jobs here. */
+static const struct {
+    const char *job_types;
+    const char *committed; /* of the row `v` of videos */
+} writers[CV_OBJECT_PLACE_COUNT] = {
+    [CV_OBJECT_PROXY] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
+    [CV_OBJECT_THUMBS] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
+    [CV_OBJECT_FRAMES] =
+        {"'sample', 'ocr'",
+         "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = v.id)"
+         " OR EXISTS (SELECT FROM jobs d WHERE d.video_id = v.id"
+         " AND d.job_type = 'sample' AND d.status = 'done'))"},
+    [CV_OBJECT_LINES] =
+        {"'ocr'", "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = v.id)"
+                  " OR EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id))"},
+};
+
+/* Videos of a page at which an attempt ended without success and nothing is under way any more. Where an
+ * attempt succeeded, too, its list of outputs must be there to compare with: jobs that were archived have
+ * none, and then nothing is said. */
+static const char suspects_format[] =
+    "SELECT v.id FROM videos v WHERE v.id = ANY ($1::uuid[])"
+    " AND EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id AND j.job_type IN (%s)"
+    " AND (j.status IN ('failed', 'canceled') OR j.attempt > 1))"
+    " AND NOT EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id AND (j.status IN ('queued', "
+    "'processing')"
+    " OR (j.status = 'failed' AND j.scheduled_for IS NOT NULL)))"
+    " AND (NOT %s OR EXISTS (SELECT FROM jobs j JOIN task_artifacts a ON a.job_id = j.id"
+    " WHERE j.video_id = v.id AND j.job_type IN (%s) AND j.status = 'done'"
+    " AND a.bucket = $2 AND a.kind = 'output' AND starts_with(a.key, $3 || v.id || '/')))";
+
+/* Keys that nothing refers to. */
+static const char unreferenced[] =
+    "SELECT given.key FROM unnest($1::text[], $2::uuid[]) AS given (key, video_id)"
+    " JOIN videos v ON v.id = given.video_id"
+    " WHERE given.key IS DISTINCT FROM v.s3_original_path AND given.key IS DISTINCT FROM "
+    "v.s3_proxy_path"
+    " AND given.key IS DISTINCT FROM v.s3_thumb_path"
+    " AND NOT cortana.is_output($3, given.key)"
+    " AND NOT EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id AND p.key = "
+    "given.key)"
+    " ORDER BY given.key COLLATE \"C\"";
+
+/* Of the videos in the array `ids`, those at which unsuccessful attempts may have left objects under a
+ * place: rows of "id". NULL where the place has no such thing. */
+static int gc_find_suspects(struct gc *gc, enum cv_object_place place, const char *ids,
+                            struct cv_db_result **ret_rows, struct cv_error *error)
+{
+    if (!writers[place].job_types) {
+        *ret_rows = NULL;
+        return 0;
+    }
+    cv_auto_free char *sql = NULL;
+    CV_TRY(cv_format(&sql, error, suspects_format, writers[place].job_types,
+                     writers[place].committed, writers[place].job_types));
+    return cv_db_run(gc->db, ret_rows, error, sql, ids, cv_store_name(gc->store),
+                     cv_object_prefix(place));
+}
+
+static bool gc_is_suspect(const struct cv_db_result *suspects, const char *video_id)
+{
+    for (int i = 0; suspects && i < cv_db_rows(suspects); i++) {
+        if (strcmp(cv_db_text(suspects, i, "id"), video_id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Keys hold no control characters; quotes and backslashes are what an array's text has to escape. */
+static void append_element(struct cv_buffer *list, const char *text)
+{
+    cv_buffer_text(list, list->length > 1 ? ",\"" : "\"");
+    for (const char *c = text; *c; c++) {
+        cv_buffer_printf(list, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    cv_buffer_text(list, "\"");
+}
+
+/* Of a page, the objects of suspects that nothing refers to and that are old enough: rows of "key". NULL:
+ * none. */
+static int gc_find_leftovers(struct gc *gc, enum cv_object_place place,
+                             const struct cv_object_list *page, const struct cv_db_result *suspects,
+                             struct cv_db_result **ret_rows, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer keys = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer ids = CV_BUFFER_INIT;
+    char id[CV_OBJECT_ID_SIZE];
+    *ret_rows = NULL;
+    cv_buffer_text(&keys, "{");
+    cv_buffer_text(&ids, "{");
+    for (size_t i = 0; i < page->count; i++) {
+        const struct cv_object_entry *entry = &page->entries[i];
+        if (gc->now_ms - entry->modified_ms >= gc->params->min_age_ms &&
+            cv_object_video(place, entry->key, id) && gc_is_suspect(suspects, id)) {
+            append_element(&keys, entry->key);
+            append_element(&ids, id);
+        }
+    }
+    bool has_none = keys.length == 1;
+    cv_buffer_text(&keys, "}");
+    cv_buffer_text(&ids, "}");
+    CV_TRY_MEMORY(!keys.failed && !ids.failed, error, "a list of keys");
+    return has_none ? 0
+                    : cv_db_run(gc->db, ret_rows, error, unreferenced, keys.data, ids.data,
+                                cv_store_name(gc->store));
+}
+
+static bool gc_is_leftover(const struct cv_db_result *leftovers, const char *key)
+{
+    int low = 0, high = leftovers ? cv_db_rows(leftovers) : 0;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        int order = strcmp(cv_db_text(leftovers, middle, "key"), key);
+        if (order == 0) {
+            return true;
+        }
+        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+    }
+    return false;
+}
+
+/* ---- rows beside the store ----------------------------------------------------------------------- */
+
+enum { ROWS_A_TIME = 1000 };
+
+/* The column of a place's key, and what its loss is. */
+static const struct {
+    const char *column;
+    enum cv_gc_kind kind;
+} named_keys[CV_OBJECT_PLACE_COUNT] = {
+    [CV_OBJECT_ORIGINAL] = {"s3_original_path", CV_GC_LOST_ORIGINAL},
+    [CV_OBJECT_PROXY] = {"s3_proxy_path", CV_GC_LOST_PROXY},
+    [CV_OBJECT_THUMBS] = {"s3_thumb_path", CV_GC_LOST_THUMB},
+};
+
+/* Whether rows name keys of this place. */
+static bool gc_has_rows(enum cv_object_place place)
+{
+    return named_keys[place].column != NULL;
+}
+
+static int is_there(struct gc *gc, const char *key, bool *ret_there, struct cv_error *error)
+{
+    struct cv_error reason;
+    int result = key ? cv_store_head(gc->store, key, NULL, &reason) : (int)CV_STORE_NOT_FOUND;
+    if (result < 0 && reason.type != CV_ERROR_INVALID_KEY) {
+        *error = reason;
+        return result;
+    }
+    *ret_there = result == 0;
+    return 0;
+}
+
+/* A row has lost its original; where playlist and poster are gone, too, it has lost everything. */
+static int on_lost_original(struct gc *gc, const struct cv_db_result *rows, int row,
+                            struct cv_error *error)
+{
+    const char *id = cv_db_text(rows, row, "id");
+    const char *key = cv_db_text(rows, row, "key");
+    bool has_proxy = false, has_thumb = false;
+    CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_proxy_path"), &has_proxy, error));
+    CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_thumb_path"), &has_thumb, error));
+    if (has_proxy || has_thumb) {
+        gc_tell(gc, CV_GC_LOST_ORIGINAL, key, id, 0);
+        return gc->params->remove_objects
+                   ? cv_db_run(gc->db, NULL, error, "SELECT mark_original_missing($1::uuid, $2)",
+                               id, key)
+                   : 0;
+    }
+    gc_tell(gc, CV_GC_DEAD_ROW, key, id, 0);
+    if (gc->params->remove_rows) {
+        CV_TRY(cv_db_run(gc->db, NULL, error, "SELECT delete_video($1::uuid)", id));
+        gc->summary.rows_removed++;
+    }
+    return 0;
+}
+
+static bool is_on_page(const struct cv_object_list *page, const char *key)
+{
+    size_t low = 0, high = page->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(page->entries[middle].key, key);
+        if (order == 0) {
+            return true;
+        }
+        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+    }
+    return false;
+}
+
+/* A list may be older than the row, and a page may end within a video: each is looked at itself. */
+static int check_row(struct gc *gc, const struct gc_range *range, const struct cv_db_result *rows,
+                     int row, struct cv_error *error)
+{
+    const char *key = cv_db_text(rows, row, "key");
+    bool there = is_on_page(range->page, key);
+    CV_TRY(there ? 0 : is_there(gc, key, &there, error));
+    if (there) {
+        return 0;
+    }
+    if (range->place == CV_OBJECT_ORIGINAL) {
+        return on_lost_original(gc, rows, row, error);
+    }
+    gc_tell(gc, named_keys[range->place].kind, key, cv_db_text(rows, row, "id"), 0);
+    return 0;
+}
+
+static int gc_check_rows(struct gc *gc, const struct gc_range *range, struct cv_error *error)
+{
+    cv_auto_free char *sql = NULL;
+    char after[CV_OBJECT_ID_SIZE];
+    (void)snprintf(after, sizeof(after), "%s", range->after_id);
+    CV_TRY(cv_format(&sql, error,
+                     "SELECT v.id, v.%s AS key, v.s3_proxy_path, v.s3_thumb_path FROM videos v"
+                     " WHERE v.id > $1::uuid AND ($2::uuid IS NULL OR v.id <= $2::uuid)"
+                     " AND v.%s IS NOT NULL"
+                     " AND v.updated_at <= clock_timestamp() - $3::bigint * interval '1 ms'"
+                     " AND NOT EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id"
+                     " AND j.status IN ('queued', 'processing'))"
+                     " ORDER BY v.id LIMIT %d",
+                     named_keys[range->place].column, named_keys[range->place].column,
+                     ROWS_A_TIME));
+    if (after[0] == '\0') {
+        /* No video has this id: the first of the order. */
+        (void)snprintf(after, sizeof(after), "00000000-0000-0000-0000-000000000000");
+    }
+    for (int count = ROWS_A_TIME; count == ROWS_A_TIME;) {
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        CV_TRY(cv_db_run(gc->db, &rows, error, sql, after, range->until_id,
+                         cv_db_number(gc->params->min_age_ms).text));
+        count = cv_db_rows(rows);
+        for (int i = 0; i < count; i++) {
+            CV_TRY(cv_cancel_level(gc->params->cancel) == CV_CANCEL_NONE
+                       ? check_row(gc, range, rows, i, error)
+                       : cv_fail(error, CV_ERROR_CANCELED, "stopped"));
+        }
+        if (count > 0) {
+            (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, count - 1, "id"));
+        }
+        if (gc->params->max_pages > 0 && count == ROWS_A_TIME) {
+            gc->summary.is_complete = false;
+            break;
+        }
+    }
+    return 0;
+}
+
+/* Raises CV_ERROR_CONFLICT when store and database cannot belong together. */
+static int gc_check_pair(struct gc *gc, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
+    CV_TRY(cv_db_run(gc->db, &rows, error,
+                     "SELECT EXISTS (SELECT FROM videos)"
+                     " OR EXISTS (SELECT FROM object_removals) AS knows_videos"));
+    if (!cv_db_bool(rows, 0, "knows_videos")) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "this database knows no video, so that every object of %s would go: is it "
+                       "the right one?",
+                       cv_store_name(gc->store));
+    }
+    if (!gc->params->remove_rows) {
+        return 0;
+    }
+    CV_TRY(cv_store_list(gc->store, cv_object_prefix(CV_OBJECT_ORIGINAL), NULL, 1, &list, error));
+    if (list.count == 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "%s holds no original, so that every row would go: is it the right store?",
+                       cv_store_name(gc->store));
+    }
+    return 0;
+}
+
+/* ---- the objects of the store ------------------------------------------------------------------ */
 
 /* What the tables say of the videos of one page. */
 struct page_videos {

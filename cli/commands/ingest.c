@@ -167,26 +167,24 @@ static int push_on(struct cv_db *db, const struct original *original,
                    const struct cli_wishes *wishes, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_db_run(db, &rows, error,
-                  "SELECT CASE WHEN p.status IN ('failed', 'canceled')"
-                  " THEN (SELECT min(retry_job(o.id)) FROM jobs o WHERE o.id = p.job_id"
-                  " OR o.run_id = p.run_id AND o.step = p.step"
-                  " AND o.status IN ('failed', 'canceled')) END AS outcome"
-                  " FROM (SELECT p.job_id, p.status, p.step, j.run_id FROM pipeline_stages p"
-                  " JOIN jobs j ON j.id = p.job_id"
-                  " WHERE p.video_id = $1::uuid AND p.status <> 'done'"
-                  " ORDER BY j.unmet_dependencies > 0, j.id) AS p",
-                  original->id);
-    if (result == 0 && cv_db_rows(rows) == 0) {
-        result = start_run(db, original, wishes, error);
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "SELECT CASE WHEN p.status IN ('failed', 'canceled')"
+                     " THEN (SELECT min(retry_job(o.id)) FROM jobs o WHERE o.id = p.job_id"
+                     " OR o.run_id = p.run_id AND o.step = p.step"
+                     " AND o.status IN ('failed', 'canceled')) END AS outcome"
+                     " FROM (SELECT p.job_id, p.status, p.step, j.run_id FROM pipeline_stages p"
+                     " JOIN jobs j ON j.id = p.job_id"
+                     " WHERE p.video_id = $1::uuid AND p.status <> 'done'"
+                     " ORDER BY j.unmet_dependencies > 0, j.id) AS p",
+                     original->id));
+    if (cv_db_rows(rows) == 0) {
+        CV_TRY(start_run(db, original, wishes, error));
     }
     /* Who waits for it shall not take what it was before for what has become of it. */
-    return result ? result
-                  : cv_db_run(db, NULL, error,
-                              "UPDATE videos SET status = 'processing' WHERE id = $1::uuid"
-                              " AND status IN ('ready', 'failed')",
-                              original->id);
+    return cv_db_run(db, NULL, error,
+                     "UPDATE videos SET status = 'processing' WHERE id = $1::uuid"
+                     " AND status IN ('ready', 'failed')",
+                     original->id);
 }
 
 /* ---- reading again --------------------------------------------------------------------------- */

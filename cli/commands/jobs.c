@@ -1,5 +1,7 @@
 #include "cli/commands/jobs.h"
 
+#include "common/queue/queue.h"
+
 #include "cli/commands/verbs.h"
 
 #include <poll.h>
@@ -9,20 +11,17 @@
 
 enum { ID_LETTERS_MIN = 4 }; /* fewer mean too much */
 
-int cli_find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
-                 struct cv_error *error)
+/* A job by its id or the first letters of one; CLI_EXIT_USAGE when there are too few of them. */
+static int find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
+                    struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (strlen(name) < ID_LETTERS_MIN) {
         return cli_usage(call, "'%s': name a job by its id or the first %d letters of it or more",
                          name, ID_LETTERS_MIN);
     }
-    int result =
-        cv_db_run(call->session.db, &rows, error,
-                  "SELECT id FROM jobs WHERE starts_with(id::text, lower($1)) LIMIT 2", name);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT id FROM jobs WHERE starts_with(id::text, lower($1)) LIMIT 2", name));
     if (cv_db_rows(rows) != 1) {
         return cv_fail(error, CV_ERROR_NOT_FOUND,
                        cv_db_rows(rows) == 0 ? "there is no job '%s'"
@@ -33,7 +32,8 @@ int cli_find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
     return 0;
 }
 
-int cli_check_job_type(struct cli_call *call, const char *type, struct cv_error *error)
+/* 0 when there is such a job type; else CLI_EXIT_USAGE after saying which there are. */
+static int check_job_type(struct cli_call *call, const char *type, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result = cv_db_run(call->session.db, &rows, error,
@@ -48,7 +48,9 @@ int cli_check_job_type(struct cli_call *call, const char *type, struct cv_error 
                      names ? names : "none");
 }
 
-int cli_read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *error)
+/* --type, --tenant, --video, --error and --status as members of `filter`, as the queue's functions take them. A value
+ * that nothing can have is CLI_EXIT_USAGE. */
+static int read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *error)
 {
     static const struct {
         const char *option, *member;
@@ -67,7 +69,7 @@ int cli_read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *
             return cli_usage(call, "--tenant takes a UUID, not '%s'", value);
         }
         if (strcmp(members[i].option, "type") == 0) {
-            CV_TRY(cli_check_job_type(call, value, error));
+            CV_TRY(check_job_type(call, value, error));
         } else if (strcmp(members[i].option, "video") == 0 && !cv_is_uuid(value)) {
             CV_TRY(cli_find_video(call->session.db, value, video, error));
             value = video;
@@ -132,7 +134,7 @@ int cli_jobs_list(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_number(call, "limit", 1, 1000000, 50, &number));
     CV_TRY(cli_read_since(call, since));
     CV_TRY(cli_open(call, error));
-    CV_TRY(cli_read_job_filter(call, filter, error));
+    CV_TRY(read_job_filter(call, filter, error));
     int result = CLI_LIST(call, columns, error,
                           "SELECT *, " NOTE ", " PERCENT " FROM job_overview"
                           " WHERE ($1::text IS NULL OR job_type = $1)"
@@ -212,29 +214,26 @@ static int print_as_json(struct cli_call *call, const char *id, bool payload,
                          struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        payload
-            ? cv_db_run(call->session.db, &rows, error,
-                        "SELECT payload - 'error' AS text FROM jobs WHERE id = $1::uuid", id)
-            : cv_db_run(call->session.db, &rows, error,
-                        "SELECT to_jsonb(o) || jsonb_build_object('payload', j.payload,"
-                        " 'result', j.result, 'attempts', (SELECT coalesce(jsonb_agg(a"
-                        " ORDER BY a.attempt), '[]') FROM job_attempts a WHERE a.job_id = o.id),"
-                        " 'events', (SELECT coalesce(jsonb_agg(e ORDER BY e.ts, e.id), '[]')"
-                        " FROM task_events e WHERE e.job_id = o.id)) AS text"
-                        " FROM job_overview o JOIN jobs j USING (id) WHERE o.id = $1::uuid",
-                        id);
-    if (result || cv_db_rows(rows) == 0) {
-        return result;
+    CV_TRY(payload
+               ? cv_db_run(call->session.db, &rows, error,
+                           "SELECT payload - 'error' AS text FROM jobs WHERE id = $1::uuid", id)
+               : cv_db_run(call->session.db, &rows, error,
+                           "SELECT to_jsonb(o) || jsonb_build_object('payload', j.payload,"
+                           " 'result', j.result, 'attempts', (SELECT coalesce(jsonb_agg(a"
+                           " ORDER BY a.attempt), '[]') FROM job_attempts a WHERE a.job_id = o.id),"
+                           " 'events', (SELECT coalesce(jsonb_agg(e ORDER BY e.ts, e.id), '[]')"
+                           " FROM task_events e WHERE e.job_id = o.id)) AS text"
+                           " FROM job_overview o JOIN jobs j USING (id) WHERE o.id = $1::uuid",
+                           id));
+    if (cv_db_rows(rows) == 0) {
+        return 0;
     }
     /* The payload alone is for a worker, which needs what stands in it. */
     cv_auto_free char *shown = NULL;
     const char *text = cv_db_text(rows, 0, "text");
-    result = payload ? 0 : cv_redacted_text(text, &shown, error);
-    if (result == 0) {
-        (void)puts(payload ? text : shown);
-    }
-    return result;
+    CV_TRY(payload ? 0 : cv_redacted_text(text, &shown, error));
+    (void)puts(payload ? text : shown);
+    return 0;
 }
 
 int cli_jobs_show(struct cli_call *call, struct cv_error *error)
@@ -245,7 +244,7 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
         "payload", "result"};
     char id[CV_UUID_SIZE];
     CV_TRY(cli_open(call, error));
-    CV_TRY(cli_find_job(call, call->arguments[0], id, error));
+    CV_TRY(find_job(call, call->arguments[0], id, error));
     if (call->json || cli_given(call, "payload")) {
         return print_as_json(call, id, cli_given(call, "payload"), error);
     }
@@ -271,7 +270,7 @@ int cli_jobs_why(struct cli_call *call, struct cv_error *error)
     static const struct cli_column columns[] = {{"reason", "REASON"}, {"detail", ""}};
     char id[CV_UUID_SIZE];
     CV_TRY(cli_open(call, error));
-    CV_TRY(cli_find_job(call, call->arguments[0], id, error));
+    CV_TRY(find_job(call, call->arguments[0], id, error));
     int result = CLI_LIST(call, columns, error, "SELECT * FROM why_job($1::uuid)", id);
     return result < 0 ? result : CLI_EXIT_OK;
 }
@@ -334,4 +333,178 @@ int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
         (void)fflush(stdout);
     }
     return CLI_EXIT_OK;
+}
+
+/* ---- change -------------------------------------------------------------------------------------- */
+
+/* Jobs of one call of a function that works by filter: a short transaction each. */
+#define CHUNK "10000"
+/* Retries are looked at one by one. */
+#define RETRIES "1000"
+
+/* Reads the filter of a verb that takes a job or a filter; the job would be argument `place`. */
+static int open_filtered(struct cli_call *call, int place, json_t *filter, struct cv_error *error)
+{
+    bool has_job = call->count > place;
+    CV_TRY(cli_open(call, error));
+    CV_TRY(read_job_filter(call, filter, error));
+    if (has_job == (json_object_size(filter) > 0)) {
+        return cli_usage(call, has_job ? "a job, or options that name jobs, not both"
+                                       : "which jobs? Name one, or say --type, --video, …");
+    }
+    return 0;
+}
+
+/* Calls until nothing is left to change, a short transaction each; `sql` has a column n and takes
+ * two parameters. */
+static int change_all(struct cli_call *call, const char *sql, const char *first, const char *second,
+                      const char *sentence, struct cv_error *error)
+{
+    int result = 0;
+    int64_t total = 0;
+    int64_t step = 1;
+    cv_auto(cli_progress_deinit) struct cli_progress progress;
+    cli_progress_init(&progress, call->json, false);
+    while (result == 0 && step > 0) {
+        char note[128];
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        result = cv_db_run(call->session.db, &rows, error, sql, first, second);
+        step = result == 0 ? cv_db_int(rows, 0, "n", 0) : 0;
+        total += step;
+        if (step > 0) {
+            (void)snprintf(note, sizeof(note), "%lld jobs %s", (long long)total, sentence);
+            cli_progress_begin(&progress);
+            cli_progress_row(&progress, "so far", -1, note);
+            cli_progress_end(&progress);
+        }
+        if (result == 0 && cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {
+            result = cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+    }
+    cli_progress_erase(&progress);
+    if (result && total > 0) { /* what is done is done; the same command does the rest */
+        cli_note(call, "%lld jobs %s; the others are as they were", (long long)total, sentence);
+    }
+    return result ? result
+                  : cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)total), error,
+                             "%lld jobs %s", (long long)total, sentence);
+}
+
+static int change_filtered(struct cli_call *call, const json_t *filter, const char *sql,
+                           const char *more, const char *sentence, struct cv_error *error)
+{
+    cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
+    return text ? change_all(call, sql, text, more, sentence, error)
+                : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
+}
+
+/* What became of one job, as a sentence. */
+static int tell(struct cli_call *call, int outcome, const char *id, const char *success,
+                struct cv_error *error)
+{
+    switch (outcome) {
+    case CV_QUEUE_OK:
+        return cli_tell(call, json_pack("{s:s, s:s}", "job", id, "outcome", success), error,
+                        "job %s is %s", id, success);
+    case CV_QUEUE_WRONG_STATE:
+        return cv_fail(error, CV_ERROR_CONFLICT, "the state of job %s forbids this", id);
+    case CV_QUEUE_DUPLICATE:
+        return cv_fail(error, CV_ERROR_CONFLICT, "the work of job %s is under way already", id);
+    case CV_QUEUE_NO_SUCH_JOB:
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s is gone", id);
+    default:
+        return outcome;
+    }
+}
+
+int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
+{
+    char id[CV_UUID_SIZE];
+    cv_auto(json_decref) json_t *filter = json_object();
+    CV_TRY(open_filtered(call, 0, filter, error));
+    if (call->count == 0) {
+        return change_filtered(call, filter, "SELECT cancel_jobs($1::jsonb, $2::int) AS n", CHUNK,
+                               "are canceled, or stop soon", error);
+    }
+    CV_TRY(find_job(call, call->arguments[0], id, error));
+    return tell(call, cv_queue_cancel(call->session.db, id, error), id, "canceled, or stops soon",
+                error);
+}
+
+int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
+{
+    char id[CV_UUID_SIZE];
+    cv_auto(json_decref) json_t *filter = json_object();
+    if (cli_given(call, "tenant") || cli_given(call, "video") || cli_given(call, "status")) {
+        return cli_usage(call, "retry looks at failed jobs by --type and --error alone");
+    }
+    CV_TRY(open_filtered(call, 0, filter, error));
+    if (call->count == 0) {
+        return change_all(call, "SELECT retry_failed_jobs($1, $2, " RETRIES ") AS n",
+                          json_string_value(json_object_get(filter, "job_type")),
+                          json_string_value(json_object_get(filter, "error_type")),
+                          "are queued again", error);
+    }
+    CV_TRY(find_job(call, call->arguments[0], id, error));
+    return tell(call, cv_queue_retry(call->session.db, id, error), id, "queued again", error);
+}
+
+int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
+{
+    char id[CV_UUID_SIZE];
+    cv_auto(json_decref) json_t *filter = json_object();
+    CV_TRY(open_filtered(call, 1, filter, error));
+    if (call->count == 2) {
+        CV_TRY(find_job(call, call->arguments[1], id, error));
+        CV_TRY_MEMORY(json_object_set_new(filter, "id", json_string(id)) == 0, error, "a filter");
+    }
+    return change_filtered(call, filter,
+                           "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK ") AS n",
+                           call->arguments[0], "have another priority now", error);
+}
+
+/* The tenant or the type that is to be paused or to go on; 0 or CLI_EXIT_USAGE. */
+static int open_paused(struct cli_call *call, const char **ret_tenant, struct cv_error *error)
+{
+    *ret_tenant = cli_value(call, "tenant");
+    if ((*ret_tenant != NULL) == (call->count > 0)) {
+        return cli_usage(call, "name a job type, or --tenant UUID");
+    }
+    if (*ret_tenant && !cv_is_uuid(*ret_tenant)) {
+        return cli_usage(call, "--tenant takes a UUID, not '%s'", *ret_tenant);
+    }
+    CV_TRY(cli_open(call, error));
+    return *ret_tenant ? 0 : check_job_type(call, call->arguments[0], error);
+}
+
+int cli_jobs_pause(struct cli_call *call, struct cv_error *error)
+{
+    const char *tenant = NULL;
+    const char *reason = cli_value(call, "reason");
+    CV_TRY(open_paused(call, &tenant, error));
+    const char *name = tenant ? tenant : call->count > 0 ? call->arguments[0] : "";
+    CV_TRY(tenant ? cv_db_run(call->session.db, NULL, error,
+                              "SELECT FROM pause_tenant($1::uuid, $2)", tenant, reason)
+                  : cv_db_run(call->session.db, NULL, error, "SELECT pause_type($1, $2)", name,
+                              reason));
+    return cli_tell(
+        call, json_pack("{s:s, s:s}", tenant ? "tenant" : "job_type", name, "outcome", "paused"),
+        error, "%s %s is paused; what runs goes on", tenant ? "tenant" : "type", name);
+}
+
+int cli_jobs_resume(struct cli_call *call, struct cv_error *error)
+{
+    const char *tenant = NULL;
+    CV_TRY(open_paused(call, &tenant, error));
+    const char *name = tenant ? tenant : call->count > 0 ? call->arguments[0] : "";
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     tenant ? "SELECT resume_tenant($1::uuid) AS resumed"
+                            : "SELECT resume_type($1) AS resumed",
+                     name));
+    bool resumed = cv_db_bool(rows, 0, "resumed");
+    return cli_tell(
+        call, json_pack("{s:s, s:b}", tenant ? "tenant" : "job_type", name, "resumed", resumed),
+        error, "%s %s %s", tenant ? "tenant" : "type", name,
+        resumed ? "goes on" : "was not paused");
 }

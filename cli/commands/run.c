@@ -4,7 +4,6 @@
 #include "cli/commands/languages.h"
 #include "cli/commands/page.h"
 #include "cli/commands/sources.h"
-#include "cli/commands/unread.h"
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
 
@@ -109,10 +108,9 @@ static int take(void *opaque, const char *path, const char *name, struct cv_erro
     struct run *run = opaque;
     struct cli_call *call = run->call;
     size_t before = run->list.count;
-    int result =
-        cli_ingest(&call->session, path, name, &run->wishes, call->cancel, &run->list, error);
-    if (result || run->list.count == before) {
-        return result;
+    CV_TRY(cli_ingest(&call->session, path, name, &run->wishes, call->cancel, &run->list, error));
+    if (run->list.count == before) {
+        return 0;
     }
     const struct cli_video *video = &run->list.videos[before];
     if (video->state != CLI_VIDEO_NEW) {
@@ -306,28 +304,28 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
 {
     struct cli_call *call = run->call;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT v.status, v.status = 'ready' AS ready, (SELECT count(*)"
-                           " FROM segments s WHERE s.video_id = v.id) AS texts,"
-                           " u.unread FROM videos v, unread_scripts(ARRAY[v.id]) AS u"
-                           " WHERE v.id = $1::uuid",
-                           video->id);
-    if (result || cv_db_rows(rows) == 0) {
-        return result;
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT v.status, v.status = 'ready' AS ready, (SELECT count(*)"
+                     " FROM segments s WHERE s.video_id = v.id) AS texts,"
+                     " u.unread FROM videos v, unread_scripts(ARRAY[v.id]) AS u"
+                     " WHERE v.id = $1::uuid",
+                     video->id));
+    if (cv_db_rows(rows) == 0) {
+        return 0;
     }
     int64_t texts = cv_db_int(rows, 0, "texts", 0);
     if (call->json) {
-        result =
+        CV_TRY(
             cli_tell(call,
                      json_pack("{s:s, s:s, s:s, s:I, s:o}", "video", video->id, "name", video->name,
                                "status", cv_db_text(rows, 0, "status"), "texts", (json_int_t)texts,
                                "unread", json_loads(cv_db_text(rows, 0, "unread"), 0, NULL)),
-                     error, "%s", "");
+                     error, "%s", ""));
     }
-    if (result || !cv_db_bool(rows, 0, "ready")) {
-        return result;
+    if (!cv_db_bool(rows, 0, "ready")) {
+        return 0;
     }
-    result = cli_given(call, "export") ? export_one(run, video->id, number, error) : 0;
+    int result = cli_given(call, "export") ? export_one(run, video->id, number, error) : 0;
     if (call->json || call->quiet) {
         return result;
     }

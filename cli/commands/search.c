@@ -1,7 +1,7 @@
 #include "common/embed/embed.h"
 
+#include "cli/commands/languages.h"
 #include "cli/commands/page.h"
-#include "cli/commands/unread.h"
 #include "cli/commands/verbs.h"
 
 #include <inttypes.h>

@@ -13,7 +13,7 @@ cli_action cli_manual;
 /* videos.c */
 cli_action cli_videos_list, cli_videos_show, cli_delete, cli_reindex;
 
-/* jobs.c, jobs_change.c, archive.c */
+/* jobs.c, archive.c */
 cli_action cli_jobs_list, cli_jobs_show, cli_jobs_why, cli_jobs_watch;
 cli_action cli_jobs_retry, cli_jobs_cancel, cli_jobs_priority, cli_jobs_pause, cli_jobs_resume;
 cli_action cli_jobs_archive, cli_jobs_restore;

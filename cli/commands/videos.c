@@ -105,16 +105,14 @@ int cli_videos_show(struct cli_call *call, struct cv_error *error)
                      id);
         return result < 0 ? result : CLI_EXIT_OK;
     }
-    int result = print_video(call, id, error);
-    result =
-        result
-            ? result
-            : CLI_LIST(call, jobs, error,
-                       "SELECT *, round(progress * 100) || ' %' AS percent,"
-                       " coalesce(error_message, progress_message) AS note"
-                       " FROM job_overview WHERE video_id = $1::uuid ORDER BY created_at, sequence,"
-                       " id",
-                       id);
+    CV_TRY(print_video(call, id, error));
+    int result =
+        CLI_LIST(call, jobs, error,
+                 "SELECT *, round(progress * 100) || ' %' AS percent,"
+                 " coalesce(error_message, progress_message) AS note"
+                 " FROM job_overview WHERE video_id = $1::uuid ORDER BY created_at, sequence,"
+                 " id",
+                 id);
     return result < 0 ? result : CLI_EXIT_OK;
 }
 

@@ -31,12 +31,8 @@ static int find_run(struct cli_call *call, const char *name, char id[CV_UUID_SIZ
                     struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_db_run(call->session.db, &rows, error,
-                  "SELECT id FROM runs WHERE starts_with(id::text, lower($1)) LIMIT 2", name);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "SELECT id FROM runs WHERE starts_with(id::text, lower($1)) LIMIT 2", name));
     if (cv_db_rows(rows) != 1) {
         return cv_fail(error, CV_ERROR_NOT_FOUND,
                        cv_db_rows(rows) == 0 ? "there is no run '%s'"

@@ -23,23 +23,16 @@ static int open_local(struct cli_session *session, const struct cli_session_para
                       struct cv_error *error)
 {
     const char *directory = params->data ? params->data : CLI_DEFAULT_DATA;
-    int result =
-        cli_installation_open(&session->installation, directory,
-                              params->always_local || params->creates, params->cancel, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(cli_installation_open(&session->installation, directory,
+                                 params->always_local || params->creates, params->cancel, error));
     session->is_local = true;
     const struct cli_postgres *postgres = &session->installation.postgres;
     const enum cli_role role = params->as_owner ? CLI_ROLE_OWNER : CLI_ROLE_OPERATOR;
-    result = cli_postgres_url(postgres, role, &session->database_url, error);
-    result =
-        result ? result : cli_postgres_url(postgres, CLI_ROLE_FLEET, &session->fleet_url, error);
-    result = result ? result
-                    : cli_postgres_url(postgres, CLI_ROLE_GATEWAY, &session->gateway_url, error);
-    return result ? result
-                  : cli_installation_store(&session->installation, params->store,
-                                           &session->store_url, error);
+    CV_TRY(cli_postgres_url(postgres, role, &session->database_url, error));
+    CV_TRY(cli_postgres_url(postgres, CLI_ROLE_FLEET, &session->fleet_url, error));
+    CV_TRY(cli_postgres_url(postgres, CLI_ROLE_GATEWAY, &session->gateway_url, error));
+    return cli_installation_store(&session->installation, params->store, &session->store_url,
+                                  error);
 }
 
 static int open_remote(struct cli_session *session, const struct cli_session_params *params,
@@ -119,9 +112,8 @@ int cli_session_open(struct cli_session *session, const struct cli_session_param
 int cli_session_recover(struct cli_session *session, int64_t timeout_ms, struct cv_cancel *cancel,
                         struct cv_error *error)
 {
-    int result =
-        session->is_local ? cli_installation_revive(&session->installation, cancel, error) : 0;
-    return result ? result : cv_db_reconnect(session->db, timeout_ms, error);
+    CV_TRY(session->is_local ? cli_installation_revive(&session->installation, cancel, error) : 0);
+    return cv_db_reconnect(session->db, timeout_ms, error);
 }
 
 void cli_session_close(struct cli_session *session)

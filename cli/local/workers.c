@@ -117,13 +117,11 @@ static int fill_environment(struct environment *environment, const struct cli_se
                    cv_env("CORTANA_GRACE_MS", "500"));
     (void)snprintf(environment->owner, sizeof(environment->owner), "CORTANA_OWNER=%s",
                    session->owner_id);
-    int result = cv_format(&environment->database, error, "DATABASE_URL=%s", login);
-    result =
-        result ? result : cv_format(&environment->store, error, "STORE_URL=%s", session->store_url);
-    result = result ? result : make_secret_setting(session, &environment->secret, error);
-    return result ? result
-                  : cv_format(&environment->scratch, error, "CORTANA_SCRATCH=%s/scratch",
-                              session->installation.directory);
+    CV_TRY(cv_format(&environment->database, error, "DATABASE_URL=%s", login));
+    CV_TRY(cv_format(&environment->store, error, "STORE_URL=%s", session->store_url));
+    CV_TRY(make_secret_setting(session, &environment->secret, error));
+    return cv_format(&environment->scratch, error, "CORTANA_SCRATCH=%s/scratch",
+                     session->installation.directory);
 }
 
 static int open_log(const struct cli_session *session, const char *name, int *ret_log,
