@@ -37,14 +37,10 @@ int transcode_publisher_new(struct cv_stage_context *context, const char *video_
         calloc(1, sizeof(*publisher));
     CV_TRY_MEMORY(publisher, error, "publishing");
     publisher->context = context;
-    int result =
-        cv_object_folder(CV_OBJECT_PROXY, video_id, &publisher->prefixes[CV_LADDER_STREAM], error);
-    result = result ? result
-                    : cv_object_folder(CV_OBJECT_THUMBS, video_id,
-                                       &publisher->prefixes[CV_LADDER_THUMBS], error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(
+        cv_object_folder(CV_OBJECT_PROXY, video_id, &publisher->prefixes[CV_LADDER_STREAM], error));
+    CV_TRY(cv_object_folder(CV_OBJECT_THUMBS, video_id, &publisher->prefixes[CV_LADDER_THUMBS],
+                            error));
     *ret_publisher = cv_take(publisher);
     return 0;
 }
@@ -150,10 +146,9 @@ int transcode_publisher_put(struct transcode_publisher *publisher, enum cv_ladde
 {
     cv_auto_free char *key = NULL;
     struct cv_ladder_file file = {part, name, NULL, content_type, false};
-    int result = cv_format(&key, error, "%s%s", publisher->prefixes[part], name);
-    result =
-        result ? result : cv_stage_put(publisher->context, key, data, size, content_type, error);
-    return result ? result : transcode_publisher_take(publisher, &file, error);
+    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
+    CV_TRY(cv_stage_put(publisher->context, key, data, size, content_type, error));
+    return transcode_publisher_take(publisher, &file, error);
 }
 
 int transcode_publisher_get(struct transcode_publisher *publisher, enum cv_ladder_part part,
@@ -268,12 +263,10 @@ void transcode_publisher_discard(struct transcode_publisher *publisher)
 
 int transcode_publisher_finish(struct transcode_publisher *publisher, struct cv_error *error)
 {
-    int result = put_rest(publisher, error);
+    CV_TRY(put_rest(publisher, error));
     qsort(publisher->noted, publisher->count, sizeof(*publisher->noted), by_key);
-    result =
-        result ? result : delete_stale(publisher, publisher->prefixes[CV_LADDER_STREAM], error);
-    result =
-        result ? result : delete_stale(publisher, publisher->prefixes[CV_LADDER_THUMBS], error);
+    CV_TRY(delete_stale(publisher, publisher->prefixes[CV_LADDER_STREAM], error));
+    int result = delete_stale(publisher, publisher->prefixes[CV_LADDER_THUMBS], error);
     publisher->is_finished = result == 0;
     return result;
 }

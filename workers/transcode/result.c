@@ -1,6 +1,7 @@
 #include "workers/transcode/transcode.h"
 
 #include <math.h>
+#include <string.h>
 
 static json_t *rendition_to_json(const struct cv_rendition_summary *rendition)
 {
@@ -58,4 +59,127 @@ int transcode_result(const struct transcode_report *report, const char *video_id
     CV_TRY_MEMORY(object, error, "the result");
     *ret_result = object;
     return 0;
+}
+
+/* ---- into the tables ----------------------------------------------------------------------------- */
+
+enum { TARGET_FPS = 10 };
+static const double dedupe_threshold = 0.95;
+
+/* A member of a result as a text parameter; NULL (SQL NULL) when it is missing or not of a kind
+ * that a column holds. */
+struct parameter {
+    char text[160];
+    bool is_null;
+};
+
+static void read_parameter(const json_t *result, const char *key, struct parameter *parameter)
+{
+    const json_t *value = json_object_get(result, key);
+    parameter->is_null = false;
+    if (json_is_string(value)) {
+        (void)snprintf(parameter->text, sizeof(parameter->text), "%s", json_string_value(value));
+    } else if (json_is_integer(value)) {
+        (void)snprintf(parameter->text, sizeof(parameter->text), "%" JSON_INTEGER_FORMAT,
+                       json_integer_value(value));
+    } else if (json_is_real(value)) {
+        (void)snprintf(parameter->text, sizeof(parameter->text), "%.6f", json_real_value(value));
+    } else if (json_is_boolean(value)) {
+        (void)snprintf(parameter->text, sizeof(parameter->text), "%s",
+                       json_is_true(value) ? "true" : "false");
+    } else {
+        parameter->is_null = true;
+    }
+}
+
+/* The result's columns, in the order of the statement's parameters from $4 on. */
+static const char *const columns[] = {
+    "resolution",        "fps",
+    "duration",          "container",
+    "video_codec",       "pixel_format",
+    "rotation",          "variable_frame_rate",
+    "audio_codec",       "audio_channels",
+    "audio_sample_rate", "truncated",
+};
+
+static int update_video(struct cv_db *db, const char *video_id, const json_t *result,
+                        struct cv_error *error)
+{
+    static const char *const sql =
+        "UPDATE videos SET s3_proxy_path = $2, s3_thumb_path = $3, resolution = $4,"
+        " fps = $5::float8, duration = $6::float8, container = $7, video_codec = $8,"
+        " pixel_format = $9, rotation = $10::int, variable_frame_rate = $11::boolean,"
+        " audio_codec = $12, audio_channels = $13::int, audio_sample_rate = $14::int,"
+        " truncated = $15::boolean WHERE id = $1::uuid";
+    cv_auto_free char *playlist = NULL;
+    cv_auto_free char *poster = NULL;
+    int outcome = transcode_playlist_key(video_id, &playlist, error);
+    outcome = outcome ? outcome : transcode_poster_key(video_id, &poster, error);
+    if (outcome != 0) {
+        return outcome;
+    }
+    struct parameter values[CV_COUNT(columns)];
+    const char *parameters[3 + CV_COUNT(columns)] = {video_id, playlist, poster};
+    for (size_t i = 0; i < CV_COUNT(columns); i++) {
+        read_parameter(result, columns[i], &values[i]);
+        parameters[3 + i] = values[i].is_null ? NULL : values[i].text;
+    }
+    struct cv_db_statement statement = {sql, CV_COUNT(parameters), parameters};
+    return cv_db_query(db, &statement, NULL, error);
+}
+
+/* What a person asked for when the video came in is handed on to the stages that it is for. */
+static int sample_payload(const struct cv_job *job, json_t **ret_payload, struct cv_error *error)
+{
+    static const char *const handed_on[] = {"target_fps", "dedupe_threshold", "languages",
+                                            "min_confidence"};
+    cv_auto(json_decref) json_t *payload =
+        json_pack("{s:s, s:O, s:i, s:f}", "video_id", job->video_id, "s3_original_path",
+                  json_object_get(job->payload, "s3_original_path"), "target_fps", TARGET_FPS,
+                  "dedupe_threshold", dedupe_threshold);
+    for (size_t i = 0; payload && i < CV_COUNT(handed_on); i++) {
+        json_t *value = json_object_get(job->payload, handed_on[i]);
+        if (value && json_object_set(payload, handed_on[i], value) != 0) {
+            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a payload");
+        }
+    }
+    if (!payload) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"s3_original_path\" is missing");
+    }
+    *ret_payload = cv_take(payload);
+    return 0;
+}
+
+/* What was asked for, and the plan, go on to those that do the work. */
+static int hand_on_plan(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                        struct cv_error *error)
+{
+    static const char *const planned[] = {"chunks", "segments", "renditions", "copy",
+                                          "encoded_because"};
+    cv_auto(json_decref) json_t *payload = json_copy(job->payload);
+    bool failed = !payload;
+    for (size_t i = 0; !failed && i < CV_COUNT(planned); i++) {
+        json_t *value = json_object_get(result, planned[i]);
+        failed = value && json_object_set(payload, planned[i], value) != 0;
+    }
+    CV_TRY_MEMORY(!failed, error, "a payload");
+    (void)json_object_del(payload, "split");
+    (void)json_object_del(payload, "split_seconds");
+    return cv_queue_enqueue_successor(db, job, "transcode", payload, error);
+}
+
+int transcode_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                     struct cv_error *error)
+{
+    const char *split = json_string_value(json_object_get(job->payload, "split"));
+    if (split && strcmp(split, "plan") == 0) {
+        return hand_on_plan(db, job, result, error);
+    }
+    if (split && strcmp(split, "chunk") == 0) {
+        return 0;
+    }
+    int outcome = update_video(db, job->video_id, result, error);
+    cv_auto(json_decref) json_t *payload = NULL;
+    outcome = outcome ? outcome : sample_payload(job, &payload, error);
+    return outcome ? outcome : cv_queue_enqueue_successor(db, job, "sample", payload, error);
 }

@@ -143,11 +143,9 @@ int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name, struct cv
     }
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    int result =
-        cv_picture_webp(ladder->poster.best, POSTER_QUALITY, POSTER_SIDE_MAX, &data, &size, error);
-    return result ? result
-                  : cv_files_write(ladder->files, CV_LADDER_THUMBS, name, "image/webp", data, size,
-                                   error);
+    CV_TRY(
+        cv_picture_webp(ladder->poster.best, POSTER_QUALITY, POSTER_SIDE_MAX, &data, &size, error));
+    return cv_files_write(ladder->files, CV_LADDER_THUMBS, name, "image/webp", data, size, error);
 }
 
 /* NAME.m3u8 and, of pictures, NAME_keys.m3u8. */

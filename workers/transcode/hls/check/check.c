@@ -216,13 +216,12 @@ static int check_thumbs(struct cv_hls_checker *checker, double duration, struct 
 {
     static const char file[] = "thumbnails.vtt";
     struct sheet poster;
-    int result = read_sheet(checker, "poster.webp", &poster, error);
+    CV_TRY(read_sheet(checker, "poster.webp", &poster, error));
     cv_auto_free void *text = NULL;
     size_t size = 0;
-    result =
-        result ? result : cv_hls_get(checker, checker->thumbs_prefix, file, &text, &size, error);
-    if (result != 0 || !text) {
-        return result;
+    CV_TRY(cv_hls_get(checker, checker->thumbs_prefix, file, &text, &size, error));
+    if (!text) {
+        return 0;
     }
     if (strncmp(text, "WEBVTT\n", 7) != 0) {
         cv_hls_tell(checker, file, "is no WebVTT");
@@ -288,9 +287,8 @@ int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *n
 {
     cv_auto_free char *key = NULL;
     *ret_data = NULL;
-    int result = key_of(checker, prefix, name, &key, error);
-    result =
-        result ? result : cv_store_get(checker->store, key, OBJECT_MAX, ret_data, ret_size, error);
+    CV_TRY(key_of(checker, prefix, name, &key, error));
+    int result = cv_store_get(checker->store, key, OBJECT_MAX, ret_data, ret_size, error);
     if (result == CV_STORE_NOT_FOUND) {
         cv_hls_tell(checker, name, "is missing");
         return 0;
