@@ -197,25 +197,19 @@ static int make_clip(struct cv_stage_context *context, const struct clip_request
 {
     cv_auto_free char *path = NULL;
     struct outcome outcome = {0};
-    int result = cv_format(&path, error, "%s/clip", cv_stage_scratch(context));
-    result = result ? result : cut(context, request, path, &outcome, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_format(&path, error, "%s/clip", cv_stage_scratch(context)));
+    CV_TRY(cut(context, request, path, &outcome, error));
     cv_stage_progress(context, CUT_SHARE, "publish");
-    result =
-        cv_stage_put_file(context, request->key, path, clip_request_content_type(request), error);
-    return result ? result : cut_result(request, &outcome, ret_result, error);
+    CV_TRY(
+        cv_stage_put_file(context, request->key, path, clip_request_content_type(request), error));
+    return cut_result(request, &outcome, ret_result, error);
 }
 
 static int make_still(struct cv_stage_context *context, const struct clip_request *request,
                       json_t **ret_result, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    int result = cv_stage_open_input(context, request->original, &reader, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_stage_open_input(context, request->original, &reader, error));
     struct counted counted = {.inner = cv_store_reader_source(reader)};
     struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
     struct cv_decoder_params params = {
@@ -225,7 +219,7 @@ static int make_still(struct cv_stage_context *context, const struct clip_reques
         .square = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    result = cv_decoder_open(&source, &params, &decoder, error);
+    int result = cv_decoder_open(&source, &params, &decoder, error);
     cv_auto_free void *data = NULL;
     size_t size = 0;
     struct still_report report;

@@ -102,18 +102,18 @@ static int read_options(const json_t *payload, struct clip_request *request, str
     }
     size_t mode = CLIP_SMART, format = CLIP_MP4;
     int64_t height = 0;
-    int result = read_word(payload, "mode", modes, CV_COUNT(modes), &mode, error);
-    result = result ? result : read_word(payload, "format", names, CV_COUNT(names), &format, error);
-    if (result == 0 && member(payload, "max_height")) {
-        result =
-            cv_payload_int(payload, "max_height", HEIGHT_MIN, CV_MEDIA_SIDE_MAX, &height, error);
+    CV_TRY(read_word(payload, "mode", modes, CV_COUNT(modes), &mode, error));
+    CV_TRY(read_word(payload, "format", names, CV_COUNT(names), &format, error));
+    if (member(payload, "max_height")) {
+        CV_TRY(
+            cv_payload_int(payload, "max_height", HEIGHT_MIN, CV_MEDIA_SIDE_MAX, &height, error));
     }
-    result = result ? result : read_flag(payload, "mute", &request->mute, error);
-    result = result ? result : read_crop(payload, &request->crop, error);
+    CV_TRY(read_flag(payload, "mute", &request->mute, error));
+    CV_TRY(read_crop(payload, &request->crop, error));
     request->mode = (enum clip_mode)mode;
     request->format = (enum clip_format)format;
     request->max_height = (int)height;
-    return result;
+    return 0;
 }
 
 static int check_range(const struct clip_request *request, struct cv_error *error)

@@ -120,13 +120,11 @@ static int read_position(struct scanner *scanner, const char *name, char **ret_p
                          struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_db_run(scanner->db, NULL, error,
-                  "INSERT INTO scan_positions (name) VALUES ($1) ON CONFLICT DO NOTHING", name);
-    result = result ? result
-                    : cv_db_run(scanner->db, &rows, error,
-                                "SELECT position FROM scan_positions WHERE name = $1", name);
-    return result ? result : cv_format(ret_position, error, "%s", cv_db_text(rows, 0, "position"));
+    CV_TRY(cv_db_run(scanner->db, NULL, error,
+                     "INSERT INTO scan_positions (name) VALUES ($1) ON CONFLICT DO NOTHING", name));
+    CV_TRY(cv_db_run(scanner->db, &rows, error,
+                     "SELECT position FROM scan_positions WHERE name = $1", name));
+    return cv_format(ret_position, error, "%s", cv_db_text(rows, 0, "position"));
 }
 
 /* Stores the position. If another scanner is further by now, its position is kept. */

@@ -53,22 +53,6 @@ CV_MUST_CHECK int scanner_look(struct scanner *scanner, struct cv_error *error);
 CV_MUST_CHECK int scanner_next_due(struct scanner *scanner, int64_t *ret_ms,
                                    struct cv_error *error);
 
-/* ---- registration.c ---- */
-
-/* An original in the store, and what is known about its owner. Texts may be NULL. */
-struct scanner_original {
-    const char *key;
-    const char *video_id;
-    const char *owner_id, *team_id, *name;
-    const char *upload_key; /* the key from which it was moved */
-    struct cv_object_info info;
-};
-
-/* Registers an original. Reads its bytes, and those of possible duplicates, only if nothing else
- * tells whether they are the same. */
-CV_MUST_CHECK int scanner_register(struct scanner *scanner, struct scanner_original *original,
-                                   struct cv_error *error);
-
 /* ---- events.c ---- */
 
 /* Reads notifications (see notification.h), one per line, until the end of `file`, and announces the

@@ -135,12 +135,9 @@ static int sign_all(const struct cv_db_result *rows, const struct message *messa
     cv_auto(cv_buffer_deinit) struct cv_buffer signatures = CV_BUFFER_INIT;
     for (int row = 0; row < cv_db_rows(rows); row++) {
         char signature[WEBHOOK_SIGNATURE_SIZE];
-        int result =
-            webhook_sign(cv_db_text(rows, row, "secret"), message->id,
-                         cv_db_int(rows, row, "now_s", 0), body, strlen(body), signature, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(webhook_sign(cv_db_text(rows, row, "secret"), message->id,
+                            cv_db_int(rows, row, "now_s", 0), body, strlen(body), signature,
+                            error));
         cv_buffer_printf(&signatures, "%s%s", row > 0 ? " " : "", signature);
     }
     return cv_buffer_take(&signatures, ret_signatures, error);
@@ -202,13 +199,8 @@ int webhook_run(struct cv_stage_context *context, const json_t *payload, json_t 
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     struct cv_db *db = cv_stage_db(context);
     CV_TRY(read_settings(&settings, error));
-    int result = read_message(payload, &message, error);
-    result =
-        result ? result
-               : cv_db_run(db, &rows, error, "SELECT * FROM webhook_to_call($1)", message.webhook);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(read_message(payload, &message, error));
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT * FROM webhook_to_call($1)", message.webhook));
     if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_REFUSED,
                        "webhook %s is gone, or off, or has no valid secret", message.webhook);

@@ -136,11 +136,7 @@ static int encode_pictures(struct cv_cut_state *cut, int64_t from_us, int64_t to
                            struct cv_error *error)
 {
     cv_auto(cv_cut_piece_deinit) struct cv_cut_piece piece = {0};
-    int result =
-        cv_cut_encode(&cut->encoding, &cut->all, &cut->group, from_us, to_us, &piece, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_cut_encode(&cut->encoding, &cut->all, &cut->group, from_us, to_us, &piece, error));
     for (size_t i = 0; i < cut->group.count; i++) {
         const struct cv_cut_picture *picture = &cut->group.pictures[i];
         if (!picture->hidden && picture->time_us >= from_us && picture->time_us < to_us) {
