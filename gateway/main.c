@@ -23,19 +23,20 @@ static const char usage[] =
     "  --listen ADDR:PORT  answer GET /healthz, /readyz and /metrics there (CORTANA_LISTEN)\n"
     "  --behind-proxy      a proxy ends TLS in front of it; needed for addresses other than "
     "loopback\n"
-    "  --insecure-http     listens there without one: tokens cross the network in clear\n"
-    "  --trusted-proxies LIST  addresses or networks whose word on a client's address is believed\n"
+    "  --insecure-http     listen there without a proxy: tokens cross the network unencrypted\n"
+    "  --trusted-proxies LIST  addresses or networks of proxies that may state a client's address\n"
     "                      (CORTANA_TRUSTED_PROXIES)\n"
-    "  --forwarded HEADER  where these write it: x-forwarded-for (the default) or forwarded\n"
-    "  --rates LIST        requests a second and at once of a caller (CORTANA_API_RATES,\n"
-    "                      read=50:200,write=5:20,search=10:30,failure=0.1:10; read=0: no bound)\n"
-    "  --no-operator       refuses tokens of service_role; for what faces the Internet\n"
-    "  --hide-payloads     of jobs and of their results shows tenants the members' names alone\n"
+    "  --forwarded HEADER  the header with that address: x-forwarded-for (the default) or "
+    "forwarded\n"
+    "  --rates LIST        requests of a caller, per second and at once (CORTANA_API_RATES,\n"
+    "                      read=50:200,write=5:20,search=10:30,failure=0.1:10; read=0: no limit)\n"
+    "  --no-operator       refuse tokens of service_role; for gateways that the Internet reaches\n"
+    "  --hide-payloads     show tenants only the member names of payloads and results\n"
     "                      (CORTANA_HIDE_PAYLOADS=1)\n"
-    "  --connections N     to the database (8)\n"
-    "  --max-clients N     at once (12000)\n"
-    "  --per-address N     clients of one address (64; 0: no bound, as behind a proxy)\n"
-    "  --streams N         of live events, of one caller at once (32; 0: no bound)\n";
+    "  --connections N     database connections (8)\n"
+    "  --max-clients N     clients at once (12000)\n"
+    "  --per-address N     clients of one address (64; 0: no limit, as behind a proxy)\n"
+    "  --streams N         event streams of one caller at once (32; 0: no limit)\n";
 
 enum {
     LOOP_MS = 500,

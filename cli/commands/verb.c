@@ -364,10 +364,11 @@ const char *cli_login_text(const struct cli_verb *verb)
 {
     static const char *const texts[] = {
         [CLI_LOGIN_UPKEEP] =
-            "Login: a member of cortana_upkeep, cortana_worker or service_role, as "
-            "those of upkeep and of the fleet are.",
+            "Login: a member of cortana_upkeep, cortana_worker or service_role, such as the logins "
+            "upkeep and fleet of cortana setup.",
         [CLI_LOGIN_OPERATOR] =
-            "Login: a member of cortana_worker or service_role, as that of the fleet is.",
+            "Login: a member of cortana_worker or service_role, such as the login fleet of cortana "
+            "setup.",
         [CLI_LOGIN_OWNER] = "Login: the owner of the schema.",
     };
     return verb->local ? NULL : texts[verb->login];

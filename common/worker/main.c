@@ -11,16 +11,16 @@ static const char usage_format[] =
     "\n"
     "  without --once   claim \"%s\" jobs and run them until SIGTERM\n"
     "    --slots N        jobs at the same time (1)\n"
-    "    --poll-ms N      look for jobs at least this often (2000)\n"
-    "    --threads N      threads of each stage (the CPUs, shared by the slots)\n"
-    "    --listen A:P     answer GET /healthz, /readyz and /metrics there, 0.0.0.0:9090 say\n"
+    "    --poll-ms N      longest time between two looks for jobs, ms (2000)\n"
+    "    --threads N      threads of each stage (default: the CPUs, divided by the slots)\n"
+    "    --listen A:P     answer GET /healthz, /readyz and /metrics there, e.g. 0.0.0.0:9090\n"
     "                     (CORTANA_LISTEN)\n"
-    "    --metrics-fleet  /metrics shows the whole fleet, too; for one worker or two of a fleet\n"
-    "    --no-listen      poll only\n"
+    "    --metrics-fleet  /metrics also shows the whole fleet; for one or two workers of a fleet\n"
+    "    --no-listen      only poll, do not use LISTEN\n"
     "  --once           run the stage on one payload, print its result\n"
-    "    --threads N      threads to use (the CPUs this process may use)\n"
-    "    --scratch DIR    an empty directory to work in (a private one, removed at the end)\n"
-    "    --progress-fd N  write progress, a JSON object a line, to this descriptor\n";
+    "    --threads N      threads to use (default: the CPUs of this process)\n"
+    "    --scratch DIR    an empty working directory (default: a private one, removed at the end)\n"
+    "    --progress-fd N  write progress to this descriptor, one JSON object per line\n";
 
 enum {
     SLOTS_MAX = 256,

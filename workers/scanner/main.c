@@ -7,16 +7,16 @@ static const char usage[] =
     "usage: scanner-worker [--interval SECONDS] [--pages N] [--listen ADDR:PORT]\n"
     "       scanner-worker --events < notifications\n"
     "\n"
-    "Finds videos under " CV_KEYS_INBOX " and " CV_KEYS_ORIGINALS
-    " of the store, and starts their way through\n"
-    "the pipeline, once each. Any number may run at once.\n"
+    "Finds videos under " CV_KEYS_INBOX " and " CV_KEYS_ORIGINALS " of the store, and starts the\n"
+    "pipeline once for each. Any number of scanners may run at once.\n"
     "\n"
-    "  --interval SECONDS  look again and again, until SIGTERM; else one look, and an end\n"
-    "  --pages N           lists of 1,000 originals in one look (20); the next look goes on there\n"
+    "  --interval SECONDS  look repeatedly until SIGTERM; without it, look once and exit\n"
+    "  --pages N           pages of 1,000 originals per look (20); the next look continues there\n"
     "  --listen ADDR:PORT  with --interval: answer GET /healthz, /readyz and /metrics there\n"
     "                      (CORTANA_LISTEN)\n"
-    "  --events            read notifications of an S3 store, one JSON text a line, until the end\n"
-    "                      of the input; exit 65 when lines could not be read\n";
+    "  --events            read notifications of an S3 store, one JSON text per line, until the "
+    "end\n"
+    "                      of the input; exit with 65 if some lines are not notifications\n";
 
 enum {
     PAGES = 20,

@@ -175,13 +175,15 @@ static const char program[] = "scheduler";
 static const char usage[] =
     "usage: scheduler [--poll-ms N] [--listen ADDR:PORT [--metrics-fleet]] [--once]\n"
     "\n"
-    "Fires schedules and triggers, and does what has to be done from time to time. Any number may\n"
-    "run, anywhere: each instant of a schedule and each event counts once.\n"
+    "Runs schedules and triggers, and does maintenance. Any number of schedulers may run, "
+    "anywhere:\n"
+    "each time of a schedule and each event counts once.\n"
     "\n"
-    "  --poll-ms N      look at least this often (1000); notifications wake it earlier\n"
+    "  --poll-ms N      longest time between two rounds, ms (1000); notifications start one "
+    "earlier\n"
     "  --listen A:P     answer GET /healthz, /readyz and /metrics there (CORTANA_LISTEN)\n"
-    "  --metrics-fleet  /metrics shows the whole fleet, too\n"
-    "  --once           do what is due now, and end\n";
+    "  --metrics-fleet  /metrics also shows the whole fleet\n"
+    "  --once           do what is due now, and exit\n";
 
 enum {
     POLL_MS = 1000,
