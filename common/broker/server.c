@@ -588,7 +588,7 @@ static bool receive_request(struct server *server, struct request *request)
         fault = "it is not whole";
     }
     if (fault) {
-        cv_log(CV_LOG_WARN, "the stage has broken the broker's protocol: in request %lld, %s",
+        cv_log(CV_LOG_WARN, "the stage violated the broker's protocol: in request %lld, %s",
                (long long)server->requests, fault);
     }
     return received == 1 && !fault;

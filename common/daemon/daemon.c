@@ -233,6 +233,6 @@ void cv_daemon_leave(const struct cv_daemon *daemon, const char *job_type)
     struct cv_error error;
     if (daemon->report_at > 0 && (cv_db_open(&params, &db, &error) < 0 ||
                                   report(daemon, db, job_type, "stopped", &error) < 0)) {
-        cv_log(CV_LOG_DEBUG, "cannot say goodbye: %s", error.message);
+        cv_log(CV_LOG_DEBUG, "cannot mark this process as stopped: %s", error.message);
     }
 }

@@ -220,7 +220,7 @@ static int open_resampler(struct cv_sound_encoder *encoder, const AVFrame *sampl
     av_channel_layout_uninit(&encoder->layout);
     if (encoder->is_muted) {
         swr_free(&encoder->resampler);
-        cv_log(CV_LOG_WARN, "sound with %d channels at %d Hz cannot be resampled: it is left out",
+        cv_log(CV_LOG_WARN, "sound with %d channels at %d Hz cannot be resampled and is left out",
                samples->ch_layout.nb_channels, samples->sample_rate);
         result = 0;
     }

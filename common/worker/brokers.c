@@ -73,7 +73,7 @@ int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
     if (result == 0 || error->type != CV_ERROR_CONNECTION) {
         return result;
     }
-    cv_log(CV_LOG_WARN, "%s: it is started anew", error->message);
+    cv_log(CV_LOG_WARN, "%s: the broker host is restarted", error->message);
     cv_brokers_stop(brokers);
     result = cv_brokers_start(brokers, stage, error);
     return result ? result : cv_broker_announce(brokers->fd, &announced, line, error);

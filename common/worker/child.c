@@ -318,7 +318,7 @@ static bool may_pass_on(struct cv_child *child, const char *line)
     child->log_is_full =
         child->lines_passed_on > CV_LINES_MAX || child->bytes_passed_on > CV_LOG_BYTES_MAX;
     if (child->log_is_full) {
-        cv_log(CV_LOG_WARN, "the stage says more than %d lines or %d bytes, the rest is not shown",
+        cv_log(CV_LOG_WARN, "the stage logs more than %d lines or %d bytes; the rest is not shown",
                CV_LINES_MAX, CV_LOG_BYTES_MAX);
     }
     return !child->log_is_full;

@@ -137,7 +137,7 @@ void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
     }
     if (strcmp(reason, supervisor->schema_trouble) != 0) {
         cv_log(reason[0] ? CV_LOG_WARN : CV_LOG_INFO, "%s",
-               reason[0] ? reason : "the database's schema is as expected");
+               reason[0] ? reason : "the database's schema fits");
         (void)memcpy(supervisor->schema_trouble, reason, sizeof(reason));
         supervisor->claim_at = 0;
     }

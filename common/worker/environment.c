@@ -78,7 +78,7 @@ static void tell_change(struct cv_supervisor *supervisor, const struct cv_watch_
 {
     supervisor->refuses = news->trouble[0];
     if (supervisor->refuses) {
-        cv_log(CV_LOG_WARN, "%s; nothing is claimed until it works", news->trouble);
+        cv_log(CV_LOG_WARN, "%s; no job is claimed until it works", news->trouble);
     } else {
         cv_log(CV_LOG_INFO, "store and installation work again");
     }
@@ -151,7 +151,7 @@ static void report_disk(struct cv_supervisor *supervisor, const char *path,
     struct cv_error error;
     if (cv_supervisor_is_connected(supervisor) &&
         cv_queue_report_disk(supervisor->db, &state, &error) < 0) {
-        cv_log(CV_LOG_DEBUG, "the disk's state is not noted: %s", error.message);
+        cv_log(CV_LOG_DEBUG, "cannot record the state of the disk: %s", error.message);
     }
 }
 

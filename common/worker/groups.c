@@ -180,7 +180,7 @@ void cv_group_remove(struct cv_group *group)
         close(cv_take_fd(&group->fd));
     }
     if (unlinkat(group->parent_fd, group->name, AT_REMOVEDIR) != 0 && errno != ENOENT) {
-        cv_log(CV_LOG_DEBUG, "the cgroup %s stays: %s", group->name, strerror(errno));
+        cv_log(CV_LOG_DEBUG, "cannot remove the cgroup %s: %s", group->name, strerror(errno));
     }
     *group = (struct cv_group)CV_GROUP_INIT;
 }

@@ -70,7 +70,7 @@ static void limit_openmp(char **argv)
     static const char name[] = "OMP_THREAD_LIMIT";
     if (strcmp(cv_env(name, ""), "1") != 0 && setenv(name, "1", 1) == 0) {
         (void)execv("/proc/self/exe", argv);
-        cv_log(CV_LOG_DEBUG, "cannot start anew with %s=1: %s", name, strerror(errno));
+        cv_log(CV_LOG_DEBUG, "cannot restart with %s=1: %s", name, strerror(errno));
     }
 }
 

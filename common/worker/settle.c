@@ -117,9 +117,9 @@ static void log_end(const struct cv_slot *slot)
     } else if (slot->verdict.result) {
         cv_log(CV_LOG_INFO, "done in %.1f s", took);
     } else if (slot->stop == CV_STOP_SHUTDOWN) {
-        cv_log(CV_LOG_INFO, "given back after %.1f s: the worker shuts down", took);
+        cv_log(CV_LOG_INFO, "released after %.1f s: the worker shuts down", took);
     } else if (slot->stop == CV_STOP_NOT_STARTED) {
-        cv_log_error(&slot->verdict.failure, "given back, could not be started here");
+        cv_log_error(&slot->verdict.failure, "released, because it could not be started here");
     } else if (slot->stop == CV_STOP_ENVIRONMENT) {
         cv_log_error(&slot->verdict.failure,
                      "given back, the store, a disk or the installation refuses");
@@ -138,7 +138,7 @@ static void keep_log(struct cv_supervisor *supervisor, const struct cv_slot *slo
         return;
     }
     if (cv_queue_job_log(supervisor->db, slot->job->id, &text, &error) != 0) {
-        cv_log(CV_LOG_DEBUG, "the job's log is not kept: %s", error.message);
+        cv_log(CV_LOG_DEBUG, "cannot read the job's log, so it is not stored: %s", error.message);
         return;
     }
     cv_job_logs_write(supervisor->job_logs, slot->job->id, text);
@@ -153,10 +153,10 @@ static void count_stops(struct cv_supervisor *supervisor, const struct cv_slot *
         supervisor->stops_in_a_row = slot->verdict.result ? 0 : supervisor->stops_in_a_row;
     } else if (++supervisor->stops_in_a_row >= CV_STOPS_MAX) {
         int64_t pause = STOPS_PAUSE_PROBES * supervisor->again_ms;
-        cv_log(
-            CV_LOG_WARN,
-            "%d stages in a row say that this installation cannot work: no other begins for %lld s",
-            supervisor->stops_in_a_row, (long long)pause / 1000);
+        cv_log(CV_LOG_WARN,
+               "%d stages in a row report that this installation cannot work: no stage is started "
+               "for %lld s",
+               supervisor->stops_in_a_row, (long long)pause / 1000);
         supervisor->pause_until = cv_monotonic_ms() + pause;
     }
 }
@@ -219,19 +219,19 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
     if (slot->stop == CV_STOP_LEASE_LOST || !cv_supervisor_is_connected(supervisor)) {
         char trouble[CV_TROUBLE_SIZE];
         cv_keeper_trouble(supervisor->keeper, trouble);
-        cv_log(CV_LOG_WARN, "lease lost, what the attempt did is dropped: %s",
+        cv_log(CV_LOG_WARN, "lease lost, the attempt's result is discarded: %s",
                trouble[0] ? trouble : "another worker has the job");
     } else {
         slot->settle_tries++;
         int r = settle(supervisor, slot, &error);
         if (r == CV_LEASE_LOST) {
-            cv_log(CV_LOG_WARN, "not ours any more (lost lease, or settled before the connection "
-                                "broke): what the attempt did is dropped");
+            cv_log(CV_LOG_WARN, "the job is no longer ours (lease lost, or settled before the "
+                                "connection broke): the attempt's result is discarded");
         } else if (r < 0 && try_again(supervisor, index, &error)) {
-            cv_log(CV_LOG_DEBUG, "not settled yet: %s", error.message);
+            cv_log(CV_LOG_DEBUG, "cannot settle the job yet: %s", error.message);
             is_over = false;
         } else if (r < 0) {
-            cv_log_error(&error, "the job could not be settled, its lease will run out");
+            cv_log_error(&error, "cannot settle the job, so its lease will expire");
         } else {
             end = end_of(slot, r);
             cv_supervisor_log_job_as(supervisor, slot, status_after(end));

@@ -308,7 +308,7 @@ void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *sl
     struct cv_error error;
     if (path && cv_scratch_watch_discard(supervisor->scratch_watch, index, slot->scratch_name,
                                          &error) < 0) {
-        cv_log_error(&error, "scratch directory left behind");
+        cv_log_error(&error, "cannot remove the scratch directory");
     }
 }
 

@@ -280,7 +280,7 @@ int cv_stage_process(const struct cv_stage_start *start)
         }
     }
     if (object && program_end && json_object_set(object, "program", program_end) != 0) {
-        cv_log(CV_LOG_WARN, "%s: no memory to tell how the program ended", start->stage->name);
+        cv_log(CV_LOG_WARN, "%s: no memory for the report about the program", start->stage->name);
     }
     if (!object || cv_stage_print(output, object) != 0) {
         cv_log(CV_LOG_ERROR, "%s: cannot print the result: %s", start->stage->name,

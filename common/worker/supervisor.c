@@ -62,7 +62,7 @@ void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why)
     supervisor->give_up_at = supervisor->grace_end + LAST_SETTLE_MS;
     cv_probe_drain(supervisor->probe);
     cv_keeper_draining(supervisor->keeper);
-    cv_log(CV_LOG_INFO, "no new jobs: %s; what runs has %lld s", why,
+    cv_log(CV_LOG_INFO, "claiming no more jobs: %s; running jobs have %lld s", why,
            (long long)supervisor->grace_ms / 1000);
 }
 
@@ -77,7 +77,8 @@ void cv_supervisor_drain_patiently(struct cv_supervisor *supervisor)
     supervisor->give_up_at = INT64_MAX;
     cv_probe_drain(supervisor->probe);
     cv_keeper_draining(supervisor->keeper);
-    cv_log(CV_LOG_INFO, "no new jobs: somebody has asked for it; what runs may end");
+    cv_log(CV_LOG_INFO,
+           "claiming no more jobs: an operator drains this worker; running jobs may finish");
 }
 
 static void stop_all(struct cv_supervisor *supervisor, bool at_once)
@@ -93,7 +94,7 @@ static void on_stop_signal(struct cv_supervisor *supervisor, unsigned number)
         cv_supervisor_drain(supervisor, strsignal((int)number));
         return;
     }
-    cv_log(CV_LOG_INFO, "asked twice: running jobs are given back at once");
+    cv_log(CV_LOG_INFO, "asked to stop twice: running jobs are released at once");
     supervisor->grace_end = cv_monotonic_ms();
     supervisor->give_up_at = supervisor->grace_end + LAST_SETTLE_HURRY_MS;
     stop_all(supervisor, true);
@@ -307,7 +308,7 @@ static int try_sandbox(const struct cv_supervisor *supervisor, struct cv_error *
     unsigned needs = supervisor->stage->needs, layers = 0;
     char text[CV_SANDBOX_TEXT_SIZE];
     if (needs & CV_STAGE_RUNS_PROGRAMS) {
-        cv_log(CV_LOG_INFO, "sandbox: none, for this stage runs programs of this machine");
+        cv_log(CV_LOG_INFO, "sandbox: none, because this stage runs programs of this machine");
         return 0;
     }
     const struct cv_sandbox sandbox = {

@@ -45,7 +45,7 @@ def test_a_drained_worker_obeys_a_signal(jobs, workers, cortana):
     worker.wait_for_stage()
     wait_until(lambda: jobs.rows("SELECT id FROM workers"), "its row")
     assert cortana("workers", "drain", jobs.row("SELECT id FROM workers")["id"]).returncode == 0
-    wait_until(lambda: worker.says("somebody has asked for it"), "the worker to hear")
+    wait_until(lambda: worker.says("an operator drains this worker"), "the worker to hear")
     worker.signal(signal.SIGTERM)
     assert worker.wait() == 0
     assert jobs.get(running)["status"] == "queued"

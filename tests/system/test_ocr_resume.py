@@ -122,7 +122,7 @@ def test_a_job_given_back_is_resumed_by_another_worker(ocr, keys, program, datab
         assert len(left_behind(ocr)) == 1
         second = workers.start("ocr-worker")
         jobs.wait_for(job_id, "done")
-        assert second.says("of an attempt before")
+        assert second.says("of an earlier attempt")
         assert not left_behind(ocr)
         assert jobs.row("SELECT count(*) FROM segments WHERE video_id = %s", ocr.video_id)["count"] > 10
     finally:

@@ -140,7 +140,8 @@ static void load(struct ocr_memory *memory)
     int result = cv_store_get(memory->store, memory->key, OBJECT_BYTES_MAX, &data, &size, &error);
     if (result != 0) {
         if (result < 0) {
-            cv_log(CV_LOG_DEBUG, "nothing is taken up: %s", error.message);
+            cv_log(CV_LOG_DEBUG, "cannot use the readings of an earlier attempt: %s",
+                   error.message);
         }
         return;
     }
@@ -153,7 +154,7 @@ static void load(struct ocr_memory *memory)
         take_entry(memory, entry);
     }
     memory->saved = memory->count;
-    cv_log(CV_LOG_INFO, "goes on with %zu readings of an attempt before", memory->count);
+    cv_log(CV_LOG_INFO, "continuing with %zu readings of an earlier attempt", memory->count);
 }
 
 static json_t *all_entries(const struct ocr_memory *memory)
@@ -187,7 +188,7 @@ static void save(struct ocr_memory *memory)
         memory->has_object = true;
         memory->saved = memory->count;
     } else {
-        cv_log(CV_LOG_DEBUG, "what was read is not kept: %s", text ? error.message : "no memory");
+        cv_log(CV_LOG_DEBUG, "cannot store the readings: %s", text ? error.message : "no memory");
     }
     int64_t took = cv_monotonic_ms() - begun;
     int64_t pause = took * SAVE_SHARE;
@@ -266,6 +267,6 @@ void ocr_memory_end(struct ocr_memory *memory, bool is_done)
         save(memory);
     } else if (is_done && memory->has_object &&
                cv_store_delete(memory->store, memory->key, &error) != 0) {
-        cv_log(CV_LOG_DEBUG, "%s is left behind: %s", memory->key, error.message);
+        cv_log(CV_LOG_DEBUG, "%s could not be removed: %s", memory->key, error.message);
     }
 }

@@ -194,11 +194,10 @@ static int take_installed(struct ocr_defaults *defaults, struct cv_error *error)
             missing, ocr_models_path());
     }
     if (missing[0]) {
-        cv_log(
-            CV_LOG_WARN,
-            "reads without %s, for which no model is in %s; install it, or name the languages to "
-            "read in CORTANA_LANGUAGES",
-            missing, ocr_models_path());
+        cv_log(CV_LOG_WARN,
+               "reading without %s: there is no model in %s. Install it, or name the languages in "
+               "CORTANA_LANGUAGES",
+               missing, ocr_models_path());
     }
     return 0;
 }

@@ -181,7 +181,7 @@ static int end_page(struct looking *looking, struct cv_error *error)
     bool is_told =
         TessBaseAPIDetectOrientationScript(looking->osd, &turned, &sure, &name, &script_sure) &&
         name;
-    cv_log(CV_LOG_DEBUG, "%zu lines that were not read: %s, turned by %d°, %.2f sure",
+    cv_log(CV_LOG_DEBUG, "script of %zu refused lines: %s, rotated by %d°, confidence %.2f",
            looking->count, is_told ? name : "no script", turned, (double)sure);
     if (is_told && turned == 0 && sure >= SURE) {
         size_t script = find_script(name);

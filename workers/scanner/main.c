@@ -64,7 +64,7 @@ static int expire(struct scanner *scanner, const char *prefix, int64_t days, con
     int result =
         cv_store_expire(scanner->store, prefix, days, scanner->daemon.cancel, &removed, error);
     if (removed > 0) {
-        cv_log(CV_LOG_INFO, "%lld %s have had their time", (long long)removed, what);
+        cv_log(CV_LOG_INFO, "%lld expired %s were removed", (long long)removed, what);
     }
     return result;
 }
@@ -85,7 +85,7 @@ static int keep_house(struct scanner *scanner, struct cv_error *error)
     CV_TRY(cv_clips_expire(scanner->db, scanner->store, scanner->clip_days, CLIPS_A_PASS,
                            scanner->daemon.cancel, &removed, error));
     if (removed > 0) {
-        cv_log(CV_LOG_INFO, "%lld clips have had their time", (long long)removed);
+        cv_log(CV_LOG_INFO, "%lld expired clips were removed", (long long)removed);
     }
     CV_TRY(cv_frames_thin(scanner->db, scanner->store, scanner->frame_days, scanner->daemon.cancel,
                           &removed, error));

@@ -95,7 +95,7 @@ static int take_key(const struct reading *reading, const json_t *bucket, const j
                                       : length < sizeof(full) && strlen(text) == length &&
                                             cv_store_check_key(text, &ignored) == 0);
     if (!is_key) {
-        cv_log(CV_LOG_DEBUG, "an event that is not about an object of ours, ignoring it");
+        cv_log(CV_LOG_DEBUG, "ignoring an event about an object that is not ours");
         return 0;
     }
     const char *key =
@@ -223,7 +223,7 @@ int scanner_read_notification(const struct scanner_notification *notification, b
     if (!reading.is_readable) {
         cv_log(CV_LOG_WARN,
                "an event of %zu bytes is not a notification of a store (%s), ignoring it",
-               notification->length, event ? "in no form that is known" : reason.text);
+               notification->length, event ? "unknown form" : reason.text);
     }
     *ret_readable = reading.is_readable;
     return 0;

@@ -197,7 +197,8 @@ static const char *read_note(const struct cv_metadata *metadata, const char *key
             return value;
         }
         if (value) {
-            cv_log(CV_LOG_WARN, "%s: its note %s is not a UUID, ignoring it", key, names[i]);
+            cv_log(CV_LOG_WARN, "%s: its metadata entry %s is not a UUID, ignoring it", key,
+                   names[i]);
         }
     }
     return NULL;

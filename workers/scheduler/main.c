@@ -39,8 +39,8 @@ static int scheduler_fire(struct scheduler_part *part, int64_t *ret_wait_ms, str
     int64_t dispatched = cv_db_int(rows, 0, "dispatched", 0);
     int64_t failed = cv_db_int(rows, 0, "failed", 0);
     if (fired > 0 || dispatched > 0) {
-        cv_log(CV_LOG_INFO, "%lld instants of schedules, %lld events", (long long)fired,
-               (long long)dispatched);
+        cv_log(CV_LOG_INFO, "started %lld schedules, ran the triggers of %lld events",
+               (long long)fired, (long long)dispatched);
     }
     if (failed > 0) {
         cv_log(CV_LOG_WARN, "%lld triggers failed: cortana triggers says why", (long long)failed);
@@ -63,7 +63,7 @@ static void tell_node(void *opaque, const char *node, const struct cv_error *fai
     if (failure) {
         cv_log(CV_LOG_WARN, "node %s: %s", node, failure->message);
     } else {
-        cv_log(CV_LOG_INFO, "node %s is called", node);
+        cv_log(CV_LOG_INFO, "node %s is woken", node);
     }
 }
 

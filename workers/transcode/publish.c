@@ -246,7 +246,8 @@ void transcode_publisher_discard(struct transcode_publisher *publisher)
     }
     if (publisher->is_early && !publisher->is_finished &&
         delete_playlists(publisher, &ignored) < 0) {
-        cv_log(CV_LOG_DEBUG, "playlists of a failed attempt stay, ignoring: %s", ignored.message);
+        cv_log(CV_LOG_DEBUG, "cannot remove the playlists of a failed attempt, ignoring: %s",
+               ignored.message);
     }
     if (publisher->is_finished || !keys ||
         transcode_publisher_is_first(publisher, &is_first, &ignored) < 0 || !is_first) {
@@ -257,7 +258,8 @@ void transcode_publisher_discard(struct transcode_publisher *publisher)
         keys[count++] = publisher->noted[i].key;
     }
     if (cv_store_delete_many(store, keys, count, &ignored) < 0) {
-        cv_log(CV_LOG_DEBUG, "segments of a failed attempt stay, ignoring: %s", ignored.message);
+        cv_log(CV_LOG_DEBUG, "cannot remove the segments of a failed attempt, ignoring: %s",
+               ignored.message);
     }
 }
 

@@ -580,7 +580,7 @@ static int renew(struct cv_s3_identity *identity, struct cv_error *error)
     cv_auto(cv_s3_credentials_deinit) struct cv_s3_credentials fresh = {0};
     int result = ask_for(identity, &fresh, error);
     if (result && is_usable) {
-        cv_log(CV_LOG_DEBUG, "credentials are not renewed yet, ignoring: %s", error->message);
+        cv_log(CV_LOG_DEBUG, "cannot renew the credentials yet, ignoring: %s", error->message);
         identity->ask_not_before = cv_monotonic_ms() + ASK_AGAIN_MS;
         return 0;
     }
