@@ -575,8 +575,7 @@ static int tick(struct events *events, struct cv_error *error)
     if (!events->db) {
         CV_TRY(cv_db_open(&params, &events->db, error));
         if (cv_db_listen(events->db, "cv_events", &reason) != 0) {
-            cv_log(CV_LOG_WARN, "LISTEN does not work, polling for events: %s",
-                   reason.message); /* a pooler */
+            cv_log(CV_LOG_WARN, "no LISTEN, polling for events: %s", reason.message); /* a pooler */
         }
     } else if (!cv_db_is_connected(events->db)) {
         CV_TRY(cv_db_reconnect(events->db, RECONNECT_MS, error));

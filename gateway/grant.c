@@ -117,7 +117,7 @@ int grant_write(const struct grant_keys *keys, const struct grant *grant, char t
         data[2 + i] = (unsigned char)((uint64_t)grant->until_s >> (8 * (END_BYTES - 1 - i)));
     }
     if (!cv_is_uuid(grant->id)) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "a grant is for no UUID: %.40s", grant->id);
+        return cv_fail(error, CV_ERROR_INTERNAL, "a grant needs a UUID, not %.40s", grant->id);
     }
     read_id(grant->id, data + 2 + END_BYTES);
     if (!sign(keys, 0, data, data + SIGNED_BYTES)) {

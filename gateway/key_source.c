@@ -168,7 +168,7 @@ static int check_url(struct key_source *source, const char *allowed, struct cv_e
     }
     if (!cv_http_port(source->url) || (!is_own && strncmp(source->url, "https://", 8) != 0)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "CORTANA_JWKS_URL is %s, and is to begin with https://, or to be of this "
+                       "CORTANA_JWKS_URL is %s, but must begin with https://, or be on this "
                        "machine: http://127.0.0.1:PORT/…",
                        source->url);
     }

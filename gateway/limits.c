@@ -91,7 +91,7 @@ int limits_new(const char *text, struct limits **ret_limits, struct cv_error *er
     if (!read_classes(limits, defaults) || (text && !read_classes(limits, text))) {
         (void)pthread_mutex_destroy(&limits->mutex);
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "--rates is '%s', and is to be like read=50:200,write=5:20,search=10:30,"
+                       "--rates is '%s', but must be like read=50:200,write=5:20,search=10:30,"
                        "failure=0.1:10 (a second, and at once), or read=0 for no bound",
                        text);
     }

@@ -119,7 +119,7 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
     CV_TRY(key_set_file ? read_file(key_set_file, &key_set, error) : 0);
     if (strcmp(role, "viewer") != 0 && strcmp(role, "editor") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "CORTANA_DEFAULT_ROLE is %s, and is to be viewer or editor", role);
+                       "CORTANA_DEFAULT_ROLE is %s, but must be viewer or editor", role);
     }
     if (secret_text) {
         secret_text[strcspn(secret_text, "\r\n")] = '\0';
@@ -143,13 +143,13 @@ static int load_limits(struct gateway *gateway, const struct options *options,
     bool is_standard = strcmp(options->forwarded, "forwarded") == 0;
     if (!cv_http_networks_parse(options->proxies, &admission->proxies)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "--trusted-proxies is '%s', and is to be addresses or networks like "
+                       "--trusted-proxies is '%s', but must be addresses or networks like "
                        "10.0.0.0/8,fd00::1",
                        options->proxies);
     }
     if (!is_standard && strcmp(options->forwarded, "x-forwarded-for") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "--forwarded is %s, and is to be x-forwarded-for or forwarded",
+                       "--forwarded is %s, but must be x-forwarded-for or forwarded",
                        options->forwarded);
     }
     admission->forwarded = is_standard ? FORWARDED_STANDARD : FORWARDED_X_FORWARDED_FOR;
@@ -181,7 +181,7 @@ static int start_page(struct gateway *gateway, struct cv_error *error)
     gateway->media.passes_through = strcmp(way, "proxy") == 0;
     if (!gateway->media.passes_through && strcmp(way, "redirect") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "CORTANA_MEDIA is %s, and is to be redirect or proxy", way);
+                       "CORTANA_MEDIA is %s, but must be redirect or proxy", way);
     }
     gateway->media.is_bucket =
         cv_store_open(NULL, &store, &reason) == 0 &&

@@ -140,16 +140,16 @@ static void add_unlisted(struct check *check, const struct rule *rule)
     for (const char *const *value = rule->values; *value; value++) {
         cv_buffer_printf(&list, "%s%s", list.length ? ", " : "", *value);
     }
-    add_fault(check, rule->name, "is to be one of %s", list.failed ? "a list" : list.data);
+    add_fault(check, rule->name, "must be one of %s", list.failed ? "a list" : list.data);
 }
 
 static bool check_text(struct check *check, const struct rule *rule, const char *text)
 {
     size_t length = count_characters(text);
     if (rule->type == TYPE_UUID && !cv_is_uuid(text)) {
-        add_fault(check, rule->name, "is to be a UUID");
+        add_fault(check, rule->name, "must be a UUID");
     } else if (rule->type == TYPE_TIME && !is_time(text)) {
-        add_fault(check, rule->name, "is to be a time as in 2026-01-31T12:00:00Z");
+        add_fault(check, rule->name, "must be a time as in 2026-01-31T12:00:00Z");
     } else if (length < rule->shortest || length > rule->longest) {
         add_fault(check, rule->name, "has %zu characters, and is to have %zu to %zu", length,
                   rule->shortest, rule->longest);
@@ -173,10 +173,9 @@ static bool check_number(struct check *check, const struct rule *rule, double nu
         return true;
     }
     if (isinf(rule->high)) {
-        add_fault(check, rule->name, "is to be at least %g", rule->low);
+        add_fault(check, rule->name, "must be at least %g", rule->low);
     } else {
-        add_fault(check, rule->name, "is to be a number from %.15g to %.15g", rule->low,
-                  rule->high);
+        add_fault(check, rule->name, "must be a number from %.15g to %.15g", rule->low, rule->high);
     }
     return false;
 }
@@ -196,21 +195,21 @@ static void take_text(struct check *check, const struct rule *rule, const char *
     switch (rule->type) {
     case TYPE_INTEGER:
         if (!cv_parse_int(text, INT64_MIN, INT64_MAX, &whole)) {
-            add_fault(check, rule->name, "is to be a whole number");
+            add_fault(check, rule->name, "must be a whole number");
         } else if (check_number(check, rule, (double)whole)) {
             keep(check, rule->name, json_integer(whole));
         }
         return;
     case TYPE_NUMBER:
         if (!cv_parse_double(text, -1e15, 1e15, &number)) {
-            add_fault(check, rule->name, "is to be a number");
+            add_fault(check, rule->name, "must be a number");
         } else if (check_number(check, rule, number)) {
             keep(check, rule->name, json_real(number));
         }
         return;
     case TYPE_BOOLEAN:
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
-            add_fault(check, rule->name, "is to be true or false");
+            add_fault(check, rule->name, "must be true or false");
         } else {
             keep(check, rule->name, json_boolean(text[0] == 't'));
         }
@@ -385,11 +384,11 @@ static void check_body(struct check *check, const char *text, size_t length)
     }
     cv_auto(json_decref) json_t *body = json_loadb(text, length, JSON_REJECT_DUPLICATES, &failure);
     if (!body) {
-        add_fault(check, "body", "is to be a JSON object: %.120s", failure.text);
+        add_fault(check, "body", "must be a JSON object: %.120s", failure.text);
         return;
     }
     if (!json_is_object(body)) {
-        add_fault(check, "body", "is to be a JSON object");
+        add_fault(check, "body", "must be a JSON object");
         return;
     }
     const char *name;

@@ -294,7 +294,8 @@ static int restore_line(struct backup *backup, const char *text, struct cv_error
     cv_auto(json_decref) json_t *line = json_loads(text, 0, NULL);
     const char *key = line ? json_string_value(json_object_get(line, "key")) : NULL;
     if (!key) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s has a line that is none", backup->list);
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s has a line that is not valid",
+                       backup->list);
     }
     backup->count++;
     int result = backup->objects ? copy_object(backup, backup->objects, store, key, error)

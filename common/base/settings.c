@@ -183,7 +183,7 @@ static int read_secret(const char *path, const char *whence, char **ret_value,
     value[strcspn(value, "\r\n")] = '\0';
     if (ferror(file) || length > VALUE_MAX || value[0] == '\0') {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s, which %s names, is to hold a secret in its first line", path, whence);
+                       "the first line of %s, which %s names, must be a secret", path, whence);
     }
     *ret_value = cv_take(value);
     return 0;

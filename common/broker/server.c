@@ -110,7 +110,8 @@ static int read_key(const struct server *server, const struct request *request, 
 
 static int bad_handle(struct cv_error *error)
 {
-    return cv_fail(error, CV_ERROR_INTERNAL, "a request to the broker names nothing that is open");
+    return cv_fail(error, CV_ERROR_INTERNAL,
+                   "a request to the broker names an object or transfer that is not open");
 }
 
 static int too_many(const char *what, struct cv_error *error)

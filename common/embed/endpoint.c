@@ -50,7 +50,7 @@ static int read_vector(const json_t *vector, float *values, size_t dimensions,
     }
     double length = sqrt(square);
     if (!isfinite(length) || length <= 0) {
-        return cv_fail(error, CV_ERROR_SERVER, "a vector has no length");
+        return cv_fail(error, CV_ERROR_SERVER, "a vector has length 0");
     }
     for (size_t i = 0; i < dimensions; i++) {
         values[i] = (float)(json_number_value(json_array_get(vector, i)) / length);

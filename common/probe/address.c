@@ -48,7 +48,7 @@ static int listen_at(const struct addrinfo *at, int *ret_fd, struct cv_error *er
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     }
     if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
-        return cv_fail_errno(error, errno, "it cannot be listened to");
+        return cv_fail_errno(error, errno, "cannot listen there");
     }
     *ret_fd = cv_take_fd(&fd);
     return 0;

@@ -37,7 +37,8 @@ static int check_segments(const char *key, struct cv_error *error)
         }
         if ((length == 1 && segment[0] == '.') ||
             (length == 2 && segment[0] == '.' && segment[1] == '.')) {
-            return cv_fail(error, CV_ERROR_INVALID_KEY, "object key climbs: %s", key);
+            return cv_fail(error, CV_ERROR_INVALID_KEY, "object key has a segment . or ..: %s",
+                           key);
         }
         if (segment[length] == '\0') {
             return 0;

@@ -1587,7 +1587,7 @@ BEGIN
     IF jsonb_array_length(p -> 'numbers') NOT BETWEEN 1 AND most
        OR EXISTS (SELECT FROM jsonb_array_elements(p -> 'numbers') AS n
                   WHERE jsonb_typeof(n) <> 'number' OR n::text !~ '^[1-9][0-9]{0,4}$') THEN
-        RAISE EXCEPTION 'numbers is to be a list of 1 to % numbers of parts, which begin with 1', most
+        RAISE EXCEPTION 'numbers must be a list of 1 to % numbers of parts, which begin with 1', most
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     RETURN api.append_upload(p);

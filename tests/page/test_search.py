@@ -269,7 +269,7 @@ def test_what_the_server_refuses_is_said(screen):
 
 @pytest.mark.parametrize("path, english, german", [
     ("/?q=-lang%3Aeng", "-lang: is not known: fields can be asked for", "-lang: gibt es nicht: nach Feldern lässt sich suchen"),
-    ("/?q=bridge&sort=size", "sort: is to be one of rank", "sort: muss eines davon sein: rank"),
+    ("/?q=bridge&sort=size", "sort: must be one of rank", "sort: muss eines davon sein: rank"),
     (f"/jobs/{uuid.uuid4()}", "there is nothing here that you may see", "hier ist nichts, was Sie sehen dürfen")], ids=["detail", "errors", "missing"])
 def test_what_the_server_refuses_is_said_in_the_readers_language(screen, path, english, german):
     """The words come with the first refusal, to those who need them; where they do not come, the server's own are shown."""

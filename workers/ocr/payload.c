@@ -75,9 +75,10 @@ static int times_from_names(struct named_frame *frames, struct ocr_payload *payl
     qsort(frames, count, sizeof(*frames), compare_frames);
     for (size_t i = 0; i < count; i++) {
         if (frames[i].t_ms < 0) {
-            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                           "payload: \"frames\" is missing and \"%.200s\" names no time",
-                           frames[i].key);
+            return cv_fail(
+                error, CV_ERROR_INVALID_PAYLOAD,
+                "payload: \"frames\" is missing, and the name \"%.200s\" contains no time",
+                frames[i].key);
         }
         int64_t end = i + 1 < count ? frames[i + 1].t_ms : frames[i].t_ms + OCR_LAST_FRAME_MS;
         payload->timings[i].t_start = frames[i].t_ms;

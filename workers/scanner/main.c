@@ -226,7 +226,7 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
     CV_TRY(cv_store_output_days(&scanner->output_days, error));
     scanner->owner_id = cv_env("CORTANA_OWNER", NULL);
     if (scanner->owner_id && !cv_is_uuid(scanner->owner_id)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "CORTANA_OWNER is %s, and is to be a UUID",
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "CORTANA_OWNER is %s, but must be a UUID",
                        scanner->owner_id);
     }
     CV_TRY(cv_store_open(NULL, &scanner->store, error));

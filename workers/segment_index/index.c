@@ -113,7 +113,7 @@ static int check_video(struct cv_db *db, const char *video_id, bool is_pending,
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "video %s does not exist", video_id);
     }
     if (is_pending && !cv_db_bool(found, 0, "has_pending")) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "nothing was read anew of video %s",
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "there is no new text of video %s",
                        video_id);
     }
     return 0;

@@ -67,7 +67,7 @@ static int read_format(const json_t *payload, struct transcode_request *request,
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is \"ts\" or \"fmp4\"",
                        key);
     } else {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is ts or fmp4", variable);
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s must be ts or fmp4", variable);
     }
     return 0;
 }

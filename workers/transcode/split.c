@@ -307,9 +307,9 @@ static int get_note(struct transcode_publisher *publisher, int number, json_t **
     chunk_name(number, name);
     CV_TRY(transcode_publisher_get(publisher, CV_LADDER_STREAM, name, &data, &size, error));
     *ret_note = json_loadb(data, size, 0, NULL);
-    return json_is_object(*ret_note)
-               ? 0
-               : cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s is not what a chunk leaves", name);
+    return json_is_object(*ret_note) ? 0
+                                     : cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                                               "%s is not the description of a chunk", name);
 }
 
 /* All chunks are copied or none is: CV_LADDER_UNSUITABLE where one that was to be copied was encoded, and

@@ -19,7 +19,7 @@ int cv_directory_check_key(const char *key, struct cv_error *error)
     if (first == strlen(CV_DIRECTORY_INCOMING) && strncmp(key, CV_DIRECTORY_INCOMING, first) == 0) {
         return cv_fail(error, CV_ERROR_INVALID_KEY,
                        "object key starts with " CV_DIRECTORY_INCOMING
-                       ", which the directory store keeps for itself");
+                       "; the directory store uses this name itself");
     }
     for (const char *segment = key;;) {
         size_t length = strcspn(segment, "/");

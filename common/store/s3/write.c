@@ -471,7 +471,7 @@ int cv_s3_multipart_end(struct cv_s3_store *store, const char *key, const char *
         return result;
     }
     if (!is_ours) {
-        return cv_fail(error, CV_ERROR_CONFLICT, "%s was put by somebody else at the same time",
+        return cv_fail(error, CV_ERROR_CONFLICT, "%s was stored by another client at the same time",
                        key);
     }
     *ret_info = info;

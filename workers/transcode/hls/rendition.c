@@ -289,7 +289,7 @@ static int finish(struct cv_rendition *rendition, int64_t end, struct cv_error *
 {
     CV_TRY(rendition->params.next ? cv_rendition_end(rendition->params.next, end, error) : 0);
     if (!rendition->encoder) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "no picture came to the rendition %s",
+        return cv_fail(error, CV_ERROR_INTERNAL, "the rendition %s received no picture",
                        rendition->name);
     }
     int flushed = avcodec_send_frame(rendition->encoder, NULL);
