@@ -1,5 +1,5 @@
-/* Which of a job's languages a line is in, where several may read it: the model that read it says
- * little, for the English one reads German well and the other way round. */
+/* Detects in which of a job's languages a line is. The model that read the line tells little,
+ * because the English model reads German well, and the other way round. */
 #pragma once
 
 #include "common/base/base.h"

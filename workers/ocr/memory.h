@@ -1,6 +1,6 @@
-/* What has been read survives a worker that is told to go: each reading is remembered under what it
- * was made of (the pixels, the settings, the models), kept in an object beside the frames while the
- * job is under way, and not made again by the attempt that goes on. The rows are the same as without. */
+/* Keeps readings when a worker is stopped: each reading is stored under a hash of its inputs
+ * (pixels, settings, models), in an object beside the frames while the job is open, and the next
+ * attempt does not repeat it. The rows are the same as without this memory. */
 #pragma once
 
 #include "common/store/store.h"
@@ -10,12 +10,12 @@
 struct ocr_memory;
 
 enum {
-    /* What is lost with a worker that dies at once; one that is told to go loses nothing. */
+    /* A worker that is killed loses the readings of this time; one that is stopped loses none. */
     OCR_MEMORY_SAVE_MS = 15 * 1000,
 };
 
-/* Takes up what an earlier attempt at the same payload left. `store` is borrowed; `payload_text`
- * tells attempts at one payload from others. Never fails for what it finds there. */
+/* Loads the readings of an earlier attempt at the same payload. `store` is borrowed;
+ * `payload_text` identifies the payload. Never fails because of what it finds there. */
 CV_MUST_CHECK int ocr_memory_open(struct cv_store *store, const char *video_id,
                                   const char *payload_text, struct ocr_memory **ret_memory,
                                   struct cv_error *error);
@@ -31,11 +31,11 @@ CV_MUST_CHECK int ocr_memory_find(struct ocr_memory *memory,
                                   const uint8_t name[OCR_MEMORY_NAME_SIZE], bool *ret_found,
                                   struct ocr_reading *ret_reading, struct cv_error *error);
 
-/* Notes a reading; what finds no room is not noted. Writes the object now and then, on the thread that
- * calls. */
+/* Stores a reading, if there is room. From time to time writes the object, on the calling thread.
+ */
 void ocr_memory_add(struct ocr_memory *memory, const uint8_t name[OCR_MEMORY_NAME_SIZE],
                     const struct ocr_reading *reading);
 
-/* The end of an attempt: the object goes when the job is done, else it is brought up to date for the
- * next one. */
+/* Ends an attempt: removes the object if the job is done, otherwise updates it for the next
+ * attempt. */
 void ocr_memory_end(struct ocr_memory *memory, bool is_done);

@@ -3,7 +3,7 @@
 
 #include "workers/ocr/engine.h"
 
-/* The folder of the models: TESSDATA_PREFIX, else the first of the usual places that is there. */
+/* The folder of the models: TESSDATA_PREFIX, else the first of the usual places that exists. */
 const char *ocr_models_path(void);
 
 /* The name under which a model is installed in `data_path`, a part of `name`: distributions put

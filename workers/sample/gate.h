@@ -49,7 +49,7 @@ enum gate_view {
 void gate_compare(struct gate *gate, const struct plane *reference, const struct plane *current,
                   enum gate_view view, struct gate_result *ret_result);
 
-/* The same for a plane of another size (chroma), every other row at most; the block
- * maps stay as they are. The plane may not be larger than the one of gate_init. */
+/* The same for a plane of another size (chroma), comparing at most every other row. The block maps
+ * do not change. The plane may not be larger than that of gate_init. */
 bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
                          const struct plane *current, enum gate_view view);

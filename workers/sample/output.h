@@ -1,5 +1,5 @@
-/* What a sample job leaves behind: JPEGs in the store, and lists of them, which the job of OCR names instead of every
- * frame. A list is an object {"frames": [{"path", "t_start", …}]}. */
+/* The output of a sample job: JPEGs in the store, and lists of them. The ocr job names these lists
+ * instead of every frame. A list is an object {"frames": [{"path", "t_start", …}]}. */
 #pragma once
 
 #include "common/worker/worker.h"

@@ -1,4 +1,4 @@
-/* Which frames of a video are worth reading, and how long each stood on screen.
+/* Chooses the frames of a video that are worth reading, and measures how long each was on screen.
  *
  * Takes every source frame in presentation order and hands out those to keep. Reference: the last
  * kept frame. Candidate: the first source frame of the state that followed it. A candidate is kept
@@ -49,5 +49,5 @@ CV_DEFINE_CLEANUP(struct sampler *, sampler_free)
 CV_MUST_CHECK int sampler_push(struct sampler *sampler, const AVFrame *picture, int64_t time_us,
                                struct cv_error *error);
 
-/* After the last frame: keeps what has not been kept yet of it. */
+/* Called after the last frame: keeps the last state if it has not been kept yet. */
 CV_MUST_CHECK int sampler_finish(struct sampler *sampler, struct cv_error *error);

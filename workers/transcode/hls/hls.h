@@ -1,5 +1,6 @@
-/* HLS in several sizes out of one decoding, with a poster and small pictures for the seek bar. Knows
- * no store: it writes files into a directory, and tells of each when it is complete. */
+/* Makes HLS in several sizes from one decoding pass, with a poster and small pictures for the seek
+ * bar. Knows no store: it writes files into a directory, and reports each one when it is complete.
+ */
 #pragma once
 
 #include "common/media/media.h"
@@ -33,16 +34,16 @@ struct cv_ladder_file {
     bool provisional; /* a playlist that grows: told of again, and at last in full */
 };
 
-/* Told of every file as soon as it is complete, in an order in which they may be published: nothing
- * names a file that was not told of before; index.m3u8 comes last, but for provisional ones. Called on the thread that calls
- * the ladder, from within cv_ladder_frame, cv_ladder_sound and cv_ladder_finish; a failure is passed
- * up. */
+/* Called for every file as soon as it is complete, in an order in which the files may be
+ * published: no file names a file that was not reported before, and index.m3u8 comes last, except
+ * for provisional playlists. Called on the thread that calls the ladder, from within
+ * cv_ladder_frame, cv_ladder_sound and cv_ladder_finish; a failure is passed up. */
 typedef int (*cv_ladder_finished)(void *opaque, const struct cv_ladder_file *file,
                                   struct cv_error *error);
 
-/* A stretch of a video that is encoded on its own: the pictures with from_us <= time < until_us, or, where the source is
- * copied, from the first key picture at or behind from_us to the first at or behind until_us.
- * Everything in it is as it would be in the whole; the sound is left to who joins. */
+/* A part of a video that is encoded separately: the pictures with from_us <= time < until_us, or,
+ * where the source is copied, from the first keyframe at or after from_us to the first at or after
+ * until_us. Everything in it is as in the whole video. The joining job makes the sound. */
 struct cv_ladder_chunk {
     int number;
     int64_t from_us;  /* a multiple of CV_LADDER_CHUNK_US */
@@ -119,13 +120,14 @@ enum cv_ladder_outcome {
     CV_LADDER_UNSUITABLE = 2, /* the source cannot be copied after all: cv_ladder_refusal */
 };
 
-/* A ladder that copies sees each coded picture before the decoder does, in decoding order. A
- * cv_decoder_watch of the ladder. */
+/* For a ladder that copies: called with each coded picture before the decoder gets it, in decoding
+ * order. A cv_decoder_watch function; `ladder` is its opaque argument. */
 CV_MUST_CHECK int cv_ladder_packet(void *ladder, const AVPacket *packet, int64_t pts_us,
                                    struct cv_error *error);
-/* Why the source cannot be copied after all; "" when nothing speaks against it. */
+/* Why the source cannot be copied after all; "" if it still can. */
 const char *cv_ladder_refusal(const struct cv_ladder *ladder);
-/* Refuses the copy for a reason that the caller knows of; nothing to a ladder that encodes all. */
+/* Refuses the copy for a reason known to the caller; does nothing for a ladder that encodes
+ * everything. */
 void cv_ladder_refuse(struct cv_ladder *ladder, const char *reason);
 
 /* Frames and sound each in presentation order. The picture is referred to, not copied. A chunk wants
@@ -135,13 +137,13 @@ CV_MUST_CHECK int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_vide
 CV_MUST_CHECK int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound,
                                   struct cv_error *error);
 
-/* Ends a chunk. *ret_text (free() it) is what cv_ladder_join wants to know of it. CV_LADDER_UNSUITABLE as for
- * cv_ladder_frame. */
+/* Ends a chunk. *ret_text (free() it) is the description of the chunk for cv_ladder_join.
+ * CV_LADDER_UNSUITABLE as for cv_ladder_frame. */
 CV_MUST_CHECK int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text,
                                          struct cv_error *error);
 
-/* Takes the next chunk's text in; its files are told of without a path. Text that does not fit is
- * CV_ERROR_INVALID_PAYLOAD. */
+/* Adds the next chunk by its description; its files are reported without a path.
+ * CV_ERROR_INVALID_PAYLOAD for a description that does not fit. */
 CV_MUST_CHECK int cv_ladder_join(struct cv_ladder *ladder, const char *text,
                                  struct cv_error *error);
 
