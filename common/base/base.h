@@ -251,6 +251,15 @@ enum cv_cancel_level cv_cancel_level(const struct cv_cancel *cancel);
  */
 int cv_cancel_fd(const struct cv_cancel *cancel);
 
+/* ---- another process ------------------------------------------------------------------------- */
+
+/* A connection to another process, which is not trusted: a socket, and memory that both have mapped. */
+struct cv_peer {
+    int socket; /* SOCK_SEQPACKET */
+    void *memory;
+    size_t bytes;
+};
+
 /* ---- log ------------------------------------------------------------------------------------- */
 
 enum cv_log_level { CV_LOG_DEBUG, CV_LOG_INFO, CV_LOG_WARN, CV_LOG_ERROR };

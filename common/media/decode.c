@@ -4,6 +4,7 @@
 #include "common/media/demux.h"
 #include "common/media/filters.h"
 #include "common/media/libav.h"
+#include "common/media/picture_ring.h"
 
 #include <libavutil/pixdesc.h>
 #include <string.h>
@@ -41,6 +42,7 @@ struct cv_decoder {
     bool whole, sound_alone;
     cv_decoder_watch watch; /* may be NULL */
     void *watch_opaque;
+    struct cv_picture_sender *sender; /* may be NULL */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -209,6 +211,11 @@ void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, vo
 {
     decoder->watch = watch;
     decoder->watch_opaque = opaque;
+}
+
+void cv_decoder_set_sender(struct cv_decoder *decoder, struct cv_picture_sender *sender)
+{
+    decoder->sender = sender;
 }
 
 double cv_decoder_consumed(const struct cv_decoder *decoder)
@@ -557,6 +564,22 @@ static int advance(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
     }
 }
 
+static void send_out(const struct cv_decoder *decoder, int outcome,
+                     const struct cv_video_frame *frame)
+{
+    const struct cv_input *input = decoder->input;
+    AVRational aspect = input->info.sample_aspect;
+    if (aspect.num != aspect.den) {
+        cv_picture_sender_give_up(decoder->sender, "the video's pixels are not square");
+    } else if (input->doubted || input->cut_off || decoder->damaged > 0) {
+        cv_picture_sender_give_up(decoder->sender, "the video is damaged");
+    } else if (outcome == CV_DECODER_FRAME) {
+        cv_picture_send(decoder->sender, frame);
+    } else if (outcome == CV_DECODER_END) {
+        cv_picture_send_end(decoder->sender);
+    }
+}
+
 int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                         struct cv_sound *ret_sound, struct cv_error *error)
 {
@@ -565,6 +588,9 @@ int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_f
         return cv_fail(error, CV_ERROR_DECODE,
                        "no picture of the %s video could be decoded (%lld damaged)",
                        decoder->input->info.video_codec, (long long)decoder->damaged);
+    }
+    if (decoder->sender) {
+        send_out(decoder, result, ret_frame);
     }
     return result;
 }

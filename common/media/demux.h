@@ -41,6 +41,7 @@ struct cv_input {
     struct cv_timeline timeline;
     AVPacket *ahead[CV_INPUT_AHEAD_MAX]; /* the next packets, in file order */
     size_t ahead_count, ahead_bytes;
+    bool doubted; /* a time stamp was suspicious */
     bool ended;
     bool last_is_corrupt; /* the packet read last: libavformat had not all of its bytes */
     int64_t read_end_us;  /* the latest end of a packet that was read */

@@ -24,6 +24,8 @@
 #include "common/media/libav.h"
 #include "common/media/output.h"
 #include "common/media/packet_queue.h"
+#include "common/media/picture_ring.h"
+#include "common/media/picture_source.h"
 #include "common/media/scale.h"
 #include "common/media/sound_encoder.h"
 #include "common/media/video_encoder.h"

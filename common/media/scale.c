@@ -141,6 +141,36 @@ int cv_scale_picture(const AVFrame *picture, int width, int height, enum AVPixel
     return 0;
 }
 
+bool cv_picture_equals(const AVFrame *one, const AVFrame *other)
+{
+    if (one->width != other->width || one->height != other->height ||
+        one->format != other->format) {
+        return false;
+    }
+    for (int plane = 0; plane < AV_NUM_DATA_POINTERS && one->data[plane]; plane++) {
+        if (one->data[plane] == other->data[plane]) {
+            continue;
+        }
+        int bytes = av_image_get_linesize(one->format, one->width, plane);
+        bool chroma = plane == 1 || plane == 2;
+        int rows = one->height;
+        if (chroma && bytes > 0) {
+            int vertical = 0, horizontal = 0;
+            (void)av_pix_fmt_get_chroma_sub_sample(one->format, &horizontal, &vertical);
+            rows = AV_CEIL_RSHIFT(one->height, vertical);
+        }
+        for (int row = 0; row < rows; row++) {
+            if (bytes <= 0 || !other->data[plane] ||
+                memcmp(one->data[plane] + (ptrdiff_t)row * one->linesize[plane],
+                       other->data[plane] + (ptrdiff_t)row * other->linesize[plane],
+                       (size_t)bytes) != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* ---- high dynamic range ---------------------------------------------------------------------- */
 
 /* The curve is applied to luma, and chroma follows by the same factor: not a colorimetric

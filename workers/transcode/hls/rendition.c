@@ -2,7 +2,6 @@
 
 #include "common/media/media.h"
 
-#include <libavutil/imgutils.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -203,42 +202,11 @@ static int collect(struct cv_rendition *rendition, struct cv_error *error)
     }
 }
 
-/* Whether two pictures are the same to the last bit: a screen that stands still. Comparing costs a
- * tenth of scaling, and ends at the first difference. */
-static bool is_same(const AVFrame *one, const AVFrame *other)
-{
-    if (one->width != other->width || one->height != other->height ||
-        one->format != other->format) {
-        return false;
-    }
-    for (int plane = 0; plane < AV_NUM_DATA_POINTERS && one->data[plane]; plane++) {
-        if (one->data[plane] == other->data[plane]) {
-            continue;
-        }
-        int bytes = av_image_get_linesize(one->format, one->width, plane);
-        bool chroma = plane == 1 || plane == 2;
-        int rows = one->height;
-        if (chroma && bytes > 0) {
-            int vertical = 0, horizontal = 0;
-            (void)av_pix_fmt_get_chroma_sub_sample(one->format, &horizontal, &vertical);
-            rows = AV_CEIL_RSHIFT(one->height, vertical);
-        }
-        for (int row = 0; row < rows; row++) {
-            if (bytes <= 0 || !other->data[plane] ||
-                memcmp(one->data[plane] + (ptrdiff_t)row * one->linesize[plane],
-                       other->data[plane] + (ptrdiff_t)row * other->linesize[plane],
-                       (size_t)bytes) != 0) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 /* Brings rendition->fitted up to date with a picture that has come in; takes it over. */
 static int take(struct cv_rendition *rendition, AVFrame *picture, struct cv_error *error)
 {
-    bool same = rendition->fitted && rendition->taken && is_same(rendition->taken, picture);
+    bool same =
+        rendition->fitted && rendition->taken && cv_picture_equals(rendition->taken, picture);
     av_frame_free(&rendition->taken);
     rendition->taken = picture;
     if (same) {
