@@ -78,6 +78,8 @@ struct cv_child_params {
     const char *worker_id;
     const char *scratch;
     int threads;
+    int64_t companion_ms;     /* how long to wait for the stage's companion; 0: there is none */
+    const int *kept;          /* both ends of the socket from part to part; NULL: there is none */
     int slots;                /* stages that share this process' bounds */
     struct cv_groups *groups; /* that the stage's is made of; none for one that runs programs */
     const struct cv_broker_line *line; /* to the stage's broker; the ends are not closed here */

@@ -10,6 +10,7 @@ struct cv_stage_context {
     struct cv_db *db;
     struct cv_cancel *cancel;
     const char *scratch;
+    struct cv_peer peer; /* without memory: none */
     int threads;
     json_t *program;   /* {pid, exit_code, output} of a program that was run; NULL: none */
     json_t *artifacts; /* list of {kind, key, size, content_type, checksum} */

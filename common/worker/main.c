@@ -28,6 +28,7 @@ enum {
     POLL_MIN_MS = 10,
     POLL_MAX_MS = 600000,
     DESCRIPTOR_MAX = 1 << 20,
+    COMPANION_MAX_MS = 24 * 60 * 60 * 1000,
     STAGE_NAME_MAX = 64,
 };
 
@@ -47,8 +48,10 @@ static bool parse(const struct cv_stage *stage, int argc, char **argv,
         {"listen", .text = &options->probe_address, .variable = "CORTANA_LISTEN"},
         {"metrics-fleet", .flag = &options->shows_fleet},
         {"no-listen", .flag = &is_polling_only},
-        /* These two are what a supervisor says to its children. */
+        /* These are what a supervisor says to its children. */
+        {"companion-ms", .integer = &options->companion_ms, .least = 0, .most = COMPANION_MAX_MS},
         {"broker", .flag = &options->has_broker},
+        {"kept", .flag = &options->has_kept},
         {"broker-host", .flag = &options->is_broker_host},
     };
     const struct cv_program program = {stage->name, usage, known, CV_COUNT(known)};

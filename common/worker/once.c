@@ -121,6 +121,8 @@ int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options 
         .scratch = options->scratch,
         .broker_fd = CV_STAGE_BROKER_FD,
         .cancel_fd = CV_STAGE_CANCEL_FD,
+        .kept_fd = options->has_kept ? CV_STAGE_KEPT_FD : -1,
+        .keep_fd = options->has_kept ? CV_STAGE_KEEP_FD : -1,
     };
     bool needs_broker = stage->needs & CV_STAGE_NEEDS_STORE;
     if (options->scratch && (options->has_broker || !needs_broker)) {

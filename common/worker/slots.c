@@ -13,7 +13,8 @@ enum {
      * back, and a worker that claimed on at once would only pass the whole queue through. */
     START_PAUSE_MS = 30 * 1000,
     KILL_AFTER_MS = 5000, /* what a stage has to clean up is in its scratch directory, which goes */
-    LISTEN_AFTER_MS = 2000, /* to pipes that something holds open after the stage's exit */
+    COMPANION_START_MS = 3000, /* a busy machine starts a stage within a second */
+    LISTEN_AFTER_MS = 2000,    /* to pipes that something holds open after the stage's exit */
 };
 
 static const char *const stop_words[] = {
@@ -43,6 +44,29 @@ static void bound_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot
     }
 }
 
+/* How long the stage waits for the other stage of its video, ms. If that one's job is queued: as the setting says, but at
+ * most half of the time limit. If it is running: as long as a stage takes to start. Otherwise 0. */
+static int64_t companion_wait_ms(struct cv_supervisor *supervisor, const struct cv_slot *slot)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    struct cv_error error;
+    int64_t most_ms = slot->job->time_limit_ms / 2;
+    most_ms = supervisor->companion_ms < most_ms ? supervisor->companion_ms : most_ms;
+    const struct cv_companion *other = supervisor->stage->companion;
+    if (most_ms == 0 || !slot->job->video_id[0] || !cv_supervisor_is_connected(supervisor) ||
+        cv_db_run(supervisor->db, &rows, &error,
+                  "SELECT (status = 'queued')::int AS is_queued FROM jobs"
+                  " WHERE video_id = $1::uuid AND job_type = $2 AND payload ->> $3 IS NULL"
+                  " AND (status = 'processing' OR status = 'queued' AND is_ready)"
+                  " ORDER BY is_queued DESC LIMIT 1",
+                  slot->job->video_id, other->job_type, other->other_part) != 0 ||
+        cv_db_rows(rows) == 0) {
+        return 0;
+    }
+    bool is_queued = cv_db_int(rows, 0, "is_queued", 0) != 0;
+    return is_queued || most_ms < COMPANION_START_MS ? most_ms : COMPANION_START_MS;
+}
+
 static int make_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot,
                         struct cv_error *error)
 {
@@ -70,7 +94,7 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
             return r;
         }
     }
-    int cpus = cv_cgroup_cpus() / supervisor->options.slots;
+    int slots = supervisor->options.slots, cpus = cv_cgroup_cpus() / slots;
     int threads = supervisor->options.threads > 0 ? supervisor->options.threads : cpus;
     struct cv_child_params params = {
         .stage = supervisor->stage,
@@ -78,10 +102,15 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
         .worker_id = supervisor->worker_id,
         .scratch = slot->scratch_path,
         .threads = threads > 0 ? threads : 1,
-        .slots = supervisor->options.slots,
+        .companion_ms = companion_wait_ms(supervisor, slot),
+        .slots = slots,
         .groups = supervisor->stage->needs & CV_STAGE_RUNS_PROGRAMS ? NULL : &supervisor->groups,
         .line = &line,
     };
+    if (params.companion_ms > 0 && supervisor->stage->companion->goes_on) {
+        params.kept = cv_kept_open(supervisor->kept, slots, (int)(slot - supervisor->slots),
+                                   slot->job->video_id);
+    }
     return cv_child_start(&slot->child, &params, error);
 }
 
@@ -312,9 +341,20 @@ void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *sl
     }
 }
 
+/* Closes the kept connection unless another part follows, so that the other stage does not wait in vain. */
+static void let_companion_go(struct cv_supervisor *supervisor, int index)
+{
+    const struct cv_companion *companion = supervisor->stage->companion;
+    const json_t *result = supervisor->slots[index].verdict.result;
+    if (!companion || !companion->goes_on || !result || !companion->goes_on(result)) {
+        cv_kept_close(&supervisor->kept[index]);
+    }
+}
+
 void cv_slot_clear(struct cv_supervisor *supervisor, int index)
 {
     struct cv_slot *slot = &supervisor->slots[index];
+    let_companion_go(supervisor, index);
     cv_keeper_let_go(supervisor->keeper, index);
     cv_child_deinit(&slot->child);
     cv_verdict_deinit(&slot->verdict);

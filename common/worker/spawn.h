@@ -11,7 +11,7 @@ enum {
     CV_SPAWN_ARGUMENTS_MAX = 16,
     CV_SPAWN_VARIABLES_MAX = 512,
     CV_SPAWN_LIMITS_MAX = 8,
-    CV_SPAWN_FILES_MAX = 6,
+    CV_SPAWN_FILES_MAX = 8,
 };
 
 struct cv_spawn {

@@ -2,6 +2,7 @@
 
 #include "common/broker/broker.h"
 #include "common/worker/cgroup.h"
+#include "common/worker/companion.h"
 #include "common/worker/context.h"
 #include "common/worker/sandbox.h"
 #include "common/worker/variables.h"
@@ -106,9 +107,31 @@ static int enter_sandbox(struct cv_stage_context *context, const json_t *payload
     return r;
 }
 
+/* Both stages are still trusted: neither has opened its input. */
+static int meet_companion(struct cv_stage_context *context, const json_t *payload,
+                          const struct cv_stage_start *start, struct cv_error *error)
+{
+    const struct cv_companion *companion = context->stage->companion;
+    const json_t *part = json_object_get(payload, companion->part);
+    struct cv_meeting meeting = {.companion = companion,
+                                 .directory = cv_env("CORTANA_SHARED_DECODE", ""),
+                                 .waits = !part || json_is_null(part),
+                                 .wait_ms = start->options->companion_ms,
+                                 .kept_fd = start->kept_fd,
+                                 .keep_fd = start->keep_fd,
+                                 .cancel = context->cancel};
+    int r = cv_payload_uuid(payload, "video_id", &meeting.video_id, error);
+    r = r ? r : cv_payload_object_key(payload, "s3_original_path", &meeting.original, error);
+    if (r < 0 || !meeting.directory[0]) {
+        return r;
+    }
+    cv_stage_progress(context, 0, "wait for the other stage");
+    return cv_companion_meet(&meeting, &context->peer, error);
+}
+
 /* Everything that needs more rights than the sandbox leaves is done before it. */
-static int prepare(struct cv_stage_context *context, const json_t *payload, int broker_fd,
-                   int cancel_fd, struct cv_error *error)
+static int prepare(struct cv_stage_context *context, const json_t *payload,
+                   const struct cv_stage_start *start, struct cv_error *error)
 {
     int r = cv_cancel_new(&context->cancel, error);
     if (r < 0) {
@@ -116,7 +139,7 @@ static int prepare(struct cv_stage_context *context, const json_t *payload, int 
     }
     r = catch_stop_signals(context->cancel, error);
     if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_STORE)) {
-        r = cv_broker_store_open(broker_fd, cancel_fd, &context->store, error);
+        r = cv_broker_store_open(start->broker_fd, start->cancel_fd, &context->store, error);
         if (r == 0) {
             cv_store_set_cancel(context->store, context->cancel);
         }
@@ -134,6 +157,9 @@ static int prepare(struct cv_stage_context *context, const json_t *payload, int 
     }
     if (r == 0 && setenv("TMPDIR", context->scratch, 1) != 0) {
         r = cv_fail_errno(error, errno, "cannot set TMPDIR");
+    }
+    if (r == 0 && context->stage->companion && start->options->companion_ms > 0) {
+        r = meet_companion(context, payload, start, error);
     }
     return r < 0 || (context->stage->needs & CV_STAGE_RUNS_PROGRAMS)
                ? r
@@ -157,7 +183,7 @@ static int run_stage(const struct cv_stage_start *start, json_t **ret_result, js
         .threads = threads > 0 ? threads : cv_cgroup_cpus(),
         .progress_fd = start->options->progress_fd,
     };
-    r = prepare(&context, payload, start->broker_fd, start->cancel_fd, error);
+    r = prepare(&context, payload, start, error);
     if (r < 0) {
         return r;
     }

@@ -3,8 +3,9 @@
 
 #include "common/worker/options.h"
 
-/* Where a stage that a supervisor has started finds its broker's two sockets. */
-enum { CV_STAGE_BROKER_FD = 4, CV_STAGE_CANCEL_FD = 5 };
+/* Where a stage that a supervisor has started finds its broker's two sockets, and the two ends of a socket from part to
+ * part of a video (struct cv_meeting). */
+enum { CV_STAGE_BROKER_FD = 4, CV_STAGE_CANCEL_FD, CV_STAGE_KEPT_FD, CV_STAGE_KEEP_FD };
 
 /* What one run of a stage is given. */
 struct cv_stage_start {
@@ -13,6 +14,7 @@ struct cv_stage_start {
     const char *scratch;
     json_t *payload; /* NULL: it is read from standard input */
     int broker_fd, cancel_fd;
+    int kept_fd, keep_fd; /* -1: there are none */
 };
 
 /* Runs the stage and prints its result, or its error; returns the exit status. */

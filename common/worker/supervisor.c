@@ -18,7 +18,8 @@ enum {
     HEARTBEAT_MS = 2 * 60 * 1000,
     GRACE_MS = 30 * 1000,
     DISK_WATCH_MS = 60 * 1000,
-    MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
+    COMPANION_MS = 10 * 60 * 1000, /* what a transcode job of half an hour's video takes, or less */
+    MARGIN_PARTS = 10,             /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
     WAIT_MAX_MS = 60 * 1000,
@@ -263,6 +264,12 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     r = r < 0 ? r
               : cv_env_int("CORTANA_SCRATCH_FILES", CV_SCRATCH_FILES, 10, INT64_MAX - 1,
                            &supervisor->scratch_most.files, error);
+    r = r < 0 ? r
+              : cv_env_int("CORTANA_SHARED_DECODE_WAIT_MS", COMPANION_MS, 0, MOST_MS,
+                           &supervisor->companion_ms, error);
+    if (!supervisor->stage->companion || !cv_env("CORTANA_SHARED_DECODE", "")[0]) {
+        supervisor->companion_ms = 0;
+    }
     if (r == 0 && supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_HEARTBEAT_MS must be less than CORTANA_LEASE_MS");
@@ -351,6 +358,8 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     }
     supervisor->slots = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->slots));
     CV_TRY_MEMORY(supervisor->slots, error, "the slots");
+    supervisor->kept = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->kept));
+    CV_TRY_MEMORY(supervisor->kept, error, "kept connections");
     for (int i = 0; i < supervisor->options.slots; i++) {
         supervisor->slots[i].child = (struct cv_child)CV_CHILD_INIT;
     }
@@ -378,6 +387,10 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
     cv_brokers_stop(&supervisor->brokers);
     cv_probe_stop(supervisor->probe);
     free(supervisor->slots);
+    for (int i = 0; supervisor->kept && i < supervisor->options.slots; i++) {
+        cv_kept_close(&supervisor->kept[i]);
+    }
+    free(supervisor->kept);
     free(supervisor->bucket);
     free(supervisor->store_directory);
     cv_scratch_watch_stop(supervisor->scratch_watch);

@@ -8,6 +8,7 @@
 #include "common/worker/disk.h"
 #include "common/worker/job_logs.h"
 #include "common/worker/keeper.h"
+#include "common/worker/kept.h"
 #include "common/worker/options.h"
 #include "common/worker/scratch_watch.h"
 #include "common/worker/verdict.h"
@@ -76,7 +77,8 @@ struct cv_supervisor {
     int64_t heartbeat_ms;
     int64_t grace_ms;
     int64_t disk_watch_ms;
-    int64_t again_ms; /* between two looks at what refuses */
+    int64_t companion_ms; /* how long a stage waits for its companion; 0: it does not */
+    int64_t again_ms;     /* between two looks at what refuses */
     bool listen;
     char host[64];
     char worker_id[160];
@@ -92,6 +94,7 @@ struct cv_supervisor {
     struct cv_probe *probe; /* NULL: nobody listens */
     bool has_claimed;
     struct cv_slot *slots;
+    struct cv_kept *kept; /* one a slot */
     int signal_fd;
     struct cv_db *db; /* NULL until the first connection, and while it is given back */
     bool was_connected;

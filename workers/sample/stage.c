@@ -68,32 +68,6 @@ static int64_t earliest_end(const struct job *job, const struct cv_media_info *i
     return is_cut ? end_ms : INT64_MAX;
 }
 
-/* Goes to the key frame at which this part begins and reads it. Where an index leads elsewhere, everything before is
- * decoded. */
-static int find_start(struct cv_decoder *decoder, int64_t from_ms, struct cv_video_frame *ret_frame,
-                      struct cv_error *error)
-{
-    int result = 0;
-    for (int i = 0; i < 2; i++) {
-        /* The key frame's time was rounded, perhaps down. */
-        result =
-            from_ms > 0 ? cv_decoder_seek(decoder, i == 0 ? (from_ms + 1) * 1000 : 0, error) : 0;
-        while (result == 0 && (result = cv_decoder_next(decoder, ret_frame, error)) == 0) {
-            int64_t time_ms = output_ms(ret_frame->pts_us);
-            if (time_ms == from_ms || (time_ms > from_ms && (i == 1 || from_ms == 0))) {
-                return 0;
-            }
-            if (time_ms > from_ms) {
-                break;
-            }
-        }
-        if (result < 0) {
-            return result;
-        }
-    }
-    return result;
-}
-
 static int sample_frames(struct cv_stage_context *context, struct cv_decoder *decoder,
                          const struct job *job, struct sampler *sampler, struct totals *totals,
                          struct cv_error *error)
@@ -101,8 +75,12 @@ static int sample_frames(struct cv_stage_context *context, struct cv_decoder *de
     int64_t duration_us = cv_decoder_info(decoder)->duration_us;
     int64_t end_ms = earliest_end(job, cv_decoder_info(decoder));
     struct cv_video_frame frame;
-    int result = find_start(decoder, job->from_ms, &frame, error);
-    for (; result == 0; result = cv_decoder_next(decoder, &frame, error)) {
+    cv_auto(cv_picture_source_free) struct cv_picture_source *source = NULL;
+    int result = cv_picture_source_new(decoder, cv_stage_peer(context), cv_stage_cancel(context),
+                                       &source, error);
+    /* The key frame's time was rounded where the part before it ended. */
+    result = result ? result : cv_picture_source_start(source, job->from_ms, &frame, error);
+    for (; result == 0; result = cv_picture_source_next(source, &frame, error)) {
         if (frame.key_frame && output_ms(frame.pts_us) >= end_ms) {
             totals->end_us = frame.pts_us;
             return sampler_finish(sampler, error);
@@ -358,6 +336,18 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     return status != 0 ? status : cv_queue_enqueue_successor(db, job, "ocr", payload, error);
 }
 
+static bool is_followed(const json_t *result)
+{
+    return json_object_get(result, "goes_on_ms") != NULL;
+}
+
+static const struct cv_companion companion = {
+    .job_type = "transcode",
+    .part = "from_ms",
+    .other_part = "split",
+    .goes_on = is_followed,
+};
+
 static const struct cv_grant grants[] = {
     {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
     {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*"},
@@ -369,6 +359,7 @@ const struct cv_stage sample_stage = {
     .job_type = "sample",
     .needs = CV_STAGE_NEEDS_STORE,
     .grants = grants,
+    .companion = &companion,
     .run = run,
     .commit = commit,
 };

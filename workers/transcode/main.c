@@ -35,6 +35,12 @@ int main(int argc, char **argv)
         {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*"},
         {0},
     };
+    static const struct cv_companion companion = {
+        .job_type = "sample",
+        .sends = true,
+        .part = "split",
+        .other_part = "from_ms",
+    };
     static const struct cv_stage stage = {
         .name = "transcode-worker",
         .job_type = "transcode",
@@ -42,6 +48,7 @@ int main(int argc, char **argv)
         .limits = {.memory_bytes = MEMORY_BYTES},
         .yields = true, /* text is searchable before there is something to play */
         .grants = grants,
+        .companion = &companion,
         .run = transcode_run,
         .commit = transcode_commit,
     };
