@@ -544,7 +544,7 @@ static int copy(const struct cv_s3_credentials *from, struct cv_s3_credentials *
 }
 
 static int ask_for(const struct cv_s3_identity *identity, struct cv_s3_credentials *credentials,
-               struct cv_error *error)
+                   struct cv_error *error)
 {
     if (identity->source.kind != CV_S3_TOKEN_NONE) {
         return cv_s3_token_fetch(&identity->source, credentials, error);

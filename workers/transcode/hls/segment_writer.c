@@ -1,7 +1,8 @@
-/* Segments of fragmented MP4. */
+/* Segments of fragmented MP4 and of MPEG-TS. */
+#include "workers/transcode/hls/segment_writer.h"
+
 #include "common/media/media.h"
 
-#include "workers/transcode/hls/segment_writer.h"
 #include "workers/transcode/hls/segments.h"
 
 #include <libavutil/opt.h>
