@@ -8,7 +8,9 @@
 
 enum {
     /* Measured on rendered text at CRF 18 to 32: the worst block of an unchanged picture after a
-     * key frame reaches 1,050; a changed digit of 16 px makes 1,150 and more, of 11 px 500. */
+     * key frame reaches 1,050; a changed digit of 16 px makes 1,150 and more, of 11 px 500. From
+     * CRF 29 on x264 may draw one block of a still picture anew by 550 to 900, which is kept: no
+     * bound tells it from a faint digit of 7 px (650 to 760, in one block). */
     THRESHOLD_LOW = 520,
     THRESHOLD_HIGH = 1300,
     ACTIVE_SAD = 64,               /* below, a block is still: rounding, a skipped macroblock */
