@@ -3,24 +3,27 @@
 #   buildah bud --build-arg BASE=… --timestamp "$(git log -1 --format=%ct)" -t cortana-vision:0.1.0 .
 #   podman run … cortana-vision:0.1.0 ocr-worker
 #
+# For another processor (--platform linux/arm64) its system is installed by that system's own programs, under qemu-user, which the
+# kernel has to know (binfmt_misc).
+#
 # BASE       a Debian 12 without recommendations; releases pass it with its digest
+# BUILD_BASE the same for the processor of the machine that builds, so that a cross compiler makes the programs
 # SNAPSHOT   the address of Debian's snapshot archive at a time (…/archive/debian/20261101T000000Z): the same
 #            packages at every build; empty: today's
 # LANGUAGES  Tesseract's models (apt-cache search tesseract-ocr- lists them)
 ARG BASE=debian:bookworm-slim
+ARG BUILD_BASE=${BASE}
 
 # ---- the programs --------------------------------------------------------------------------------
 
-FROM ${BASE} AS build
+FROM ${BUILD_BASE} AS build
 ARG SNAPSHOT=
 ARG SOURCE_DATE_EPOCH=0
-COPY scripts/image_sources scripts/packages /scripts/
-RUN /scripts/image_sources "${SNAPSHOT}" \
-    && apt-get update \
-    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io \
-        $(awk '/^\[/ { on = $0 == "[build]"; next } on && NF && !/^#/' /scripts/packages)
+ARG TARGETARCH=
+COPY scripts/image_sources scripts/image_compiler scripts/packages /scripts/
+RUN /scripts/image_sources "${SNAPSHOT}" && /scripts/image_compiler "${TARGETARCH}"
 COPY . /src
-RUN meson setup /build /src --prefix=/usr -Dtests=false \
+RUN meson setup /build /src $(cat /scripts/meson_options) --prefix=/usr -Dtests=false \
     && ninja -C /build \
     && DESTDIR=/out meson install -C /build --no-rebuild --strip --quiet \
     && /src/scripts/image_libraries /out/usr/bin/* /out/usr/libexec/cortana/* > /out/libraries
