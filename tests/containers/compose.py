@@ -103,7 +103,7 @@ class Server:
                 value = condition()
                 if value:
                     return value
-            except (OSError, urllib.error.URLError):
+            except (OSError, RuntimeError, urllib.error.URLError):
                 pass  # it is not up yet
             time.sleep(0.3)
         raise AssertionError(f"waited {DEADLINE} s for {what}")
@@ -116,14 +116,10 @@ class Server:
 def up(server):
     began = time.monotonic()
     server.start()
-    server.token = server.wait(lambda: token_of(server), "the gateway's container")
+    server.token = server.wait(lambda: server.inside("gateway", "cortana", "token", "--user", server.owner), "the gateway's container")
     server.wait(lambda: server.get("/videos?limit=1"), "the API")
     server.wait(lambda: server.has_ended("bucket"), "the bucket")
     say(f"  the API answers and the bucket is there after {time.monotonic() - began:.0f} s")
-
-
-def token_of(server):
-    return podman("exec", server.container("gateway"), "cortana", "token", "--user", server.owner, check=False)
 
 
 def upload_to_clip(server):

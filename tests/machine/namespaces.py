@@ -65,13 +65,22 @@ class Namespaces(Server):
     @classmethod
     def boot(cls, build, package, files):
         """`files` lie in /test, by their names there."""
+        cls.look_for_nspawn()
         folder = build / "machine"
+        return cls.start(folder, root.make_tree(folder, package), files)
+
+    @staticmethod
+    def look_for_nspawn():
         if os.geteuid() != 0:
             raise emulated.Unavailable("only root makes a machine of namespaces")
         if not shutil.which(NSPAWN):
             raise emulated.Unavailable(f"there is no {NSPAWN} (Debian: systemd-container)")
+
+    @classmethod
+    def start(cls, folder, tree, files, options=()):
+        """A machine whose disk is the tree, changed in `folder` alone; `options` are more of systemd-nspawn's."""
         group = hierarchy() / f"cortana-machine-{folder.stat().st_ino}"
-        tree, changes = root.make_tree(folder, package), folder / "changes"
+        changes = folder / "changes"
         shutil.rmtree(changes, ignore_errors=True)
         for name in ("upper/test", "work", "root"):
             (changes / name).mkdir(parents=True)
@@ -82,7 +91,7 @@ class Namespaces(Server):
                 ["unshare", "--mount", "sh", "-c", HOLD, "hold", tree, changes, group,
                  NSPAWN, "--quiet", "--boot", f"--directory={changes}/root", "--machine=machine", "--hostname=machine",
                  "--private-network", "--register=no", "--keep-unit", "--console=read-only", "--link-journal=no",
-                 "--resolv-conf=off", "--timezone=off", f"--system-call-filter={CALLS}"],
+                 "--resolv-conf=off", "--timezone=off", f"--system-call-filter={CALLS}", *options],
                 env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
                 stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, start_new_session=True)
         (folder / "holder").write_text(f"{process.pid}\n")
