@@ -19,26 +19,39 @@ def say(text):
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def build(image, context=ROOT, target=None):
+def build(image, context=ROOT, base=BASE, options=()):
     began = time.monotonic()
-    subprocess.run(["buildah", "bud", "--isolation", "chroot", "--layers", "--timestamp", "0", f"--build-arg=BASE={BASE}",
-                    *([f"--target={target}"] if target else []), "-t", image, "."], cwd=context, check=True, stdout=subprocess.DEVNULL,
+    subprocess.run(["buildah", "bud", "--isolation", "chroot", "--layers", "--timestamp", "0", f"--build-arg=BASE={base}",
+                    *options, "-t", image, "."], cwd=context, check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL if not os.environ.get("V") else None,
                    env={**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")})
     say(f"{image} built in {time.monotonic() - began:.0f} s")
 
 
-def make_base():
-    """A Debian without recommendations, where no registry is to be had."""
-    if podman("images", "--quiet", BASE):
+def make_base(image=BASE, machine=None):
+    """A Debian without recommendations, where no registry is to be had; of another machine than this one, if that is named."""
+    if podman("images", "--quiet", image):
         return
-    say("building the base from Debian's packages")
+    say(f"building {image} from Debian's packages")
     with tempfile.TemporaryDirectory() as folder:
         archive = pathlib.Path(folder) / "base.tar"
         subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates",
+                        *(["--arch", machine, "--skip=check/qemu"] if machine else []),
                         "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/man/*",
                         "--dpkgopt=path-exclude=/usr/share/locale/*", "bookworm", archive], check=True)
-        podman("import", archive, BASE)
+        podman("import", *(["--arch", machine] if machine else []), archive, image)
+
+
+def make_programs_of(machine):
+    """cortana-vision's image of this tree for another machine: compiled by a cross compiler, its system installed under qemu-user."""
+    make_base()
+    other = f"{BASE}-{machine}"
+    make_base(other, machine)
+    image = f"{REPOSITORY}:{OLD}-{machine}"
+    # By its number: by its name an image of the other machine would be looked for.
+    own = podman("image", "inspect", "--format", "{{.Id}}", BASE)
+    build(image, base=other, options=[f"--platform=linux/{machine}", f"--build-arg=BUILD_BASE={own}"])
+    return image
 
 
 def make_programs():
@@ -52,4 +65,4 @@ def make_beside():
     """Database and store of this tree; what has not changed is taken from the layers that are there."""
     make_base()
     for target, image in BESIDE.items():
-        build(image, context=ROOT / "install/containers", target=target)
+        build(image, context=ROOT / "install/containers", options=[f"--target={target}"])
