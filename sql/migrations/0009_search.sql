@@ -43,16 +43,14 @@ COMMENT ON FUNCTION cortana.search_grams IS
 
 CREATE FUNCTION cortana.search_word_list(p_text text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT string_to_array(btrim(cortana.search_fold(
+RETURN string_to_array(btrim(cortana.search_fold(
         phraseto_tsquery('pg_catalog.simple', translate(left(p_text, 2000), '<>&', '   '))::text), ''''),
-        ''' <-> ''')
-$$;
+        ''' <-> ''');
 COMMENT ON FUNCTION cortana.search_word_list IS
     'Returns the words of a text in their order, as the column document contains them, folded. It reads at most '
     '2000 characters. phraseto_tsquery() gives the words at a fifth of the cost of reading them from a tsvector. '
-    'Unlike in document, text within HTML tags counts as words.';
+    'Unlike in document, text within HTML tags counts as words. The planner puts the body into the calling '
+    'expression; as a function of its own it would be planned for every line.';
 
 CREATE FUNCTION cortana.search_key(p_text text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -405,10 +403,7 @@ CREATE TRIGGER search_row_changed AFTER UPDATE ON search_materialized
 
 CREATE FUNCTION cortana.search_word_query(p_word text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT '''' || replace(replace(p_word, '\', '\\'), '''', '''''') || ''''
-$$;
+RETURN '''' || replace(replace(p_word, '\', '\\'), '''', '''''') || '''';
 COMMENT ON FUNCTION cortana.search_word_query IS
     'Returns the tsquery for exactly this word, whatever characters it contains.';
 
@@ -555,6 +550,7 @@ CREATE TYPE cortana.search_terms AS (
     beginnings text[],
     alternatives text[],
     pairs int[],
+    neighbours int[],
     excluded tsquery,
     literal text,
     folded text,
@@ -577,6 +573,8 @@ COMMENT ON COLUMN cortana.search_terms.alternatives IS
     'lookup. It never contains SQL, because a user can call search_candidates() with any value.';
 COMMENT ON COLUMN cortana.search_terms.pairs IS
     'Keys of the neighbouring words in "phrases"; a result must have all of them.';
+COMMENT ON COLUMN cortana.search_terms.neighbours IS
+    'The same, and of words that are typed as one, such as @anna_12, of which the parser makes a phrase.';
 COMMENT ON COLUMN cortana.search_terms.excluded IS 'What no result may contain; null: nothing.';
 COMMENT ON COLUMN cortana.search_terms.literal IS
     'The query as plain text, if it is one, for exact hits; otherwise null.';
@@ -704,10 +702,7 @@ COMMENT ON FUNCTION cortana.search_add_beginning IS 'Adds the beginning of a wor
 
 CREATE FUNCTION cortana.search_is_beginning(p_word text) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT p_word ~ '^[^"*]{2,}\*+$'
-$$;
+RETURN p_word ~ '^[^"*]{2,}\*+$';
 COMMENT ON FUNCTION cortana.search_is_beginning IS
     'Returns whether a typed word stands for all words that begin with it: pref*.';
 
@@ -815,9 +810,10 @@ BEGIN
         terms.literal := nullif(plain, '');   -- also with quotes, which may stand on screen like this
     END IF;
     IF NOT has_or THEN
-        SELECT array_agg(key) INTO terms.pairs
+        SELECT array_agg(key) FILTER (WHERE phrase LIKE '"%'), array_agg(key) INTO terms.pairs, terms.neighbours
         FROM unnest(wanted) AS phrase, unnest(search_pair_keys(search_word_list(phrase))) AS key
-        WHERE phrase LIKE '"%';
+        WHERE phrase LIKE '"%' OR NOT search_is_beginning(phrase)
+            AND websearch_to_tsquery('simple', phrase) = phraseto_tsquery('simple', phrase);
         terms.folded := nullif(search_fold(btrim(regexp_replace(
             translate(plain, '"*', '  '), '\s+', ' ', 'g'))), '');
         terms.grams := search_grams(terms.folded);
@@ -952,10 +948,7 @@ COMMENT ON TYPE cortana.search_condition IS
 
 CREATE FUNCTION cortana.search_pattern(p_part text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT '%' || regexp_replace(p_part, '([\\%_])', '\\\1', 'g') || '%'
-$$;
+RETURN '%' || regexp_replace(p_part, '([\\%_])', '\\\1', 'g') || '%';
 COMMENT ON FUNCTION cortana.search_pattern IS 'Returns a LIKE pattern for texts that contain this text.';
 
 CREATE FUNCTION cortana.search_id_range(p_column text, p_value text) RETURNS text
@@ -1021,11 +1014,8 @@ COMMENT ON FUNCTION cortana.search_field_conditions IS
 
 CREATE FUNCTION cortana.search_document_condition(p_words tsquery, p_excluded tsquery) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT format('document @@ %L::tsquery', CASE WHEN p_excluded IS NULL THEN p_words
-                                                  ELSE p_words && !!p_excluded END)
-$$;
+RETURN format('document @@ %L::tsquery', CASE WHEN p_excluded IS NULL THEN p_words
+                                                  ELSE p_words && !!p_excluded END);
 COMMENT ON FUNCTION cortana.search_document_condition IS
     'Returns the condition of the index on the words of a line. Excluded words are part of it, because otherwise '
     'all lines of a common word would be read to remove those that contain an excluded word.';
@@ -1171,7 +1161,7 @@ BEGIN
         SELECT concat_ws(' AND ',
             CASE WHEN p_terms.lookup IS NOT NULL
                  THEN search_document_condition(p_terms.lookup, p_terms.excluded) END,
-            CASE WHEN p_terms.pairs IS NOT NULL THEN format('keys @> %L', p_terms.pairs) END,
+            CASE WHEN p_terms.neighbours IS NOT NULL THEN format('keys @> %L', p_terms.neighbours) END,
             (SELECT string_agg(format('keys @> %L', ARRAY[
                         search_key('^' || left(b, CASE WHEN length(b) < 4 THEN 2 ELSE 4 END))])
                     || CASE WHEN length(b) > 2 THEN format(' AND folded LIKE %L', search_pattern(b)) ELSE '' END,
