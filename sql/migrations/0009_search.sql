@@ -301,9 +301,9 @@ CREATE TRIGGER entities_updated AFTER UPDATE ON entities
 
 CREATE FUNCTION cortana.search_near_key(p_text text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN hashtext(p_text) & 262143;
+RETURN hashtext(p_text) & 1048575;
 COMMENT ON FUNCTION cortana.search_near_key IS
-    'Returns one of 2^18 keys of a word or a part of one. Few keys with many words each make the index a third as '
+    'Returns one of 2^20 keys of a word or a part of one. Few keys with many words each make the index a third as '
     'large as many keys with few words; words that share a key by chance are compared in microseconds.';
 
 CREATE FUNCTION cortana.search_short_keys(p_word text, p_left_out int) RETURNS int[]
@@ -471,6 +471,24 @@ $$;
 COMMENT ON FUNCTION cortana.search_words_prune IS
     'Deletes all words that no line contains from search_words. Refreshes do the same for a few words at a time.';
 
+CREATE FUNCTION cortana.search_remember_words(p_words text[]) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    INSERT INTO search_words (word, folded)
+    SELECT DISTINCT word, search_fold(piece) AS folded
+    FROM unnest(p_words) AS word, regexp_split_to_table(word, '[^[:alnum:]]+') AS piece
+    WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
+      -- in scripts without blanks such a piece is a sentence, not a word; grams find it
+      AND (length(piece) <= 8
+           OR piece !~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\3005-\30FF\3400-\9FFF\F900-\FAFF\+01F000-\+01FAFF\+020000-\+03134F]')
+    ORDER BY word, folded   -- so that two transactions with the same new words do not deadlock
+    ON CONFLICT DO NOTHING
+$$;
+COMMENT ON FUNCTION cortana.search_remember_words IS
+    'Adds words of lines, as search_materialized.document has them, to search_words, also the parts of words that '
+    'contain other characters than letters and digits.';
+
 -- Updates the search rows of one video, or of every video that is marked, and stores the words of the rows that it
 -- writes. Returns the number of these rows. The foreign key deletes the search rows of deleted segments.
 CREATE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
@@ -479,6 +497,7 @@ SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_t
 $$
 DECLARE
     written bigint;
+    words text[];
 BEGIN
     WITH due AS (
         DELETE FROM search_pending p WHERE p_video_id IS NULL OR p.video_id = p_video_id
@@ -515,20 +534,10 @@ BEGIN
             t_start = excluded.t_start, t_end = excluded.t_end, bounding_box = excluded.bounding_box,
             taken_at = excluded.taken_at, tags = excluded.tags, source = excluded.source
         RETURNING document
-    ), words AS (
-        SELECT DISTINCT search_fold(piece) AS folded, word
-        FROM (SELECT DISTINCT unnest(tsvector_to_array(document)) AS word FROM changed) AS w,
-             regexp_split_to_table(w.word, '[^[:alnum:]]+') AS piece
-        WHERE length(piece) BETWEEN 3 AND 30 AND length(word) <= 100 AND piece ~ '[[:alpha:]]'
-          -- in scripts without blanks such a piece is a sentence, not a word; grams find it
-          AND (length(piece) <= 8
-               OR piece !~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\3005-\30FF\3400-\9FFF\F900-\FAFF\+020000-\+03134F]')
-    ), remembered AS (
-        -- sorted, so that two transactions with the same new words do not deadlock
-        INSERT INTO search_words (word, folded) SELECT word, folded FROM words ORDER BY word, folded
-        ON CONFLICT DO NOTHING
     )
-    SELECT count(*) INTO written FROM changed;
+    SELECT count(*), (SELECT array_agg(DISTINCT word) FROM changed, unnest(tsvector_to_array(document)) AS word)
+    INTO written, words FROM changed;
+    PERFORM search_remember_words(words);
     -- Every search reads the whole pending list of a GIN index. So the new entries are moved into the index now, in
     -- one step, whose cost depends on this video only.
     PERFORM gin_clean_pending_list('search_materialized_lookup'),
@@ -859,15 +868,17 @@ BEGIN
     SELECT string_agg(search_word_query(near.word), ' | ') INTO found
     FROM (
         SELECT w.word
-        FROM search_words w, levenshtein_less_equal(p_typed, w.folded, edits_max) AS edits
-        WHERE (search_near_keys(w.folded) && short_keys
-               OR search_near_keys(w.folded) && first_same
-               OR search_near_keys(w.folded) && second_same
-               OR search_near_keys(w.folded) && first_near AND search_near_keys(w.folded) && second_near)
-          AND length(w.folded) BETWEEN size - edits_max AND size + edits_max
-          AND edits <= edits_max
-          AND similarity(w.folded, p_typed) >= 0.2
-        ORDER BY edits, similarity(w.folded, p_typed) DESC, w.word
+        FROM (
+            SELECT word, folded, levenshtein_less_equal(p_typed, folded, edits_max) AS edits
+            FROM search_words
+            WHERE (search_near_keys(folded) && short_keys
+                   OR search_near_keys(folded) && first_same
+                   OR search_near_keys(folded) && second_same
+                   OR search_near_keys(folded) && first_near AND search_near_keys(folded) && second_near)
+              AND length(folded) BETWEEN size - edits_max AND size + edits_max
+            OFFSET 0) AS w
+        WHERE edits <= edits_max AND similarity(folded, p_typed) >= 0.2
+        ORDER BY edits, similarity(folded, p_typed) DESC, word
         LIMIT 16
     ) AS near;
     RETURN found;
@@ -1335,12 +1346,11 @@ BEGIN
     IF marked IS NULL OR position(E'\x01' IN marked) = 0 THEN
         SELECT string_agg(CASE WHEN piece ~ '\S' AND EXISTS (
                    SELECT FROM string_to_table(p_terms.folded, ' ') AS word
-                   WHERE word_similarity(word, search_fold(normal_form(piece))) >= 0.42
-                      OR position(word IN search_fold(normal_form(piece))) > 0)
+                   WHERE word_similarity(word, folded) >= 0.42 OR position(word IN folded) > 0)
                THEN E'\x01' || piece || E'\x02' ELSE piece END, '' ORDER BY number)
         INTO marked
-        FROM (SELECT m[1] AS piece, number
-              FROM regexp_matches(line, '(\s+|\S+)', 'g') WITH ORDINALITY AS r (m, number)) AS pieces;
+        FROM (SELECT m[1] AS piece, search_fold(normal_form(m[1])) AS folded, number
+              FROM regexp_matches(line, '(\s+|\S+)', 'g') WITH ORDINALITY AS r (m, number) OFFSET 0) AS pieces;
     END IF;
     RETURN replace(replace(coalesce(marked, line), E'\x01', p_start), E'\x02', p_stop);
 END
