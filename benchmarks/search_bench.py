@@ -11,9 +11,11 @@ machine does meanwhile.
 import datetime
 import io
 import json
+import multiprocessing
 import os
 import pathlib
 import random
+import re
 import statistics
 import sys
 import time
@@ -23,7 +25,9 @@ import psycopg2
 
 LINES_PER_VIDEO = 500
 VIDEOS_PER_COMMIT = 40
+LOADERS = 3
 GOAL_MS = 50
+NOW = datetime.datetime.now(datetime.timezone.utc)
 SEARCH = "SELECT * FROM search_segments(%s, max_results => 20)"
 PLATFORMS = ("youtube", "tiktok", "instagram", "upload")
 OWNERS = [str(uuid.UUID(int=n + 1)) for n in range(40)]
@@ -74,48 +78,99 @@ class Lines:
         return text
 
 
-def add_video(cursor, lines):
-    """Puts one video's segments and tags in, as the worker leaves them. Returns its id and its lines."""
-    rng, video = lines.random, str(uuid.uuid4())
+COLUMNS = {
+    "videos": "id, owner_id, original_name, title, platform, created_at",
+    "segments": "id, video_id, owner_id, text, normalized_text, text_hash, language, confidence, t_start, t_end",
+    "entities": "segment_id, entity_type, value, normalized_value",
+    "search_materialized": "segment_id, video_id, owner_id, platform, text, normalized_text, language, confidence,"
+                           " t_start, t_end, taken_at, tags, source"}
+
+
+class Rows:
+    """Rows of videos, by table, as COPY reads them."""
+
+    def __init__(self):
+        self.texts = {table: io.StringIO() for table in COLUMNS}
+
+    def put(self, table, *values):
+        self.texts[table].write("\t".join(map(str, values)) + "\n")
+
+    def copy(self, cursor, tables):
+        for table in tables:
+            self.texts[table].seek(0)
+            cursor.copy_expert(f"COPY {table} ({COLUMNS[table]}) FROM STDIN", self.texts[table])
+
+
+def make_video(lines, rows):
+    """Puts the rows of a video in. Returns its id and its lines."""
+    rng = lines.random
+    new_id = lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    video, owner = new_id(), OWNERS[int(len(OWNERS) * rng.random() ** 2)]
     texts = [lines.line() for _ in range(LINES_PER_VIDEO)]
-    owner = OWNERS[int(len(OWNERS) * rng.random() ** 2)]
-    cursor.execute(
-        "INSERT INTO videos (id, owner_id, original_name, title, platform, created_at)"
-        " VALUES (%s, %s, %s, %s, %s, now() - %s * interval '1 hour')",
-        (video, owner, f"{'_'.join(lines.some_words(2))}.mp4",
-         " ".join(lines.some_words(3)), rng.choice(PLATFORMS), rng.randrange(3 * 365 * 24)))
-    rows = "".join(f"{video}\t{owner}\t{text}\t{text}\t{uuid.uuid4().hex}\t{rng.choice(('eng', 'eng', 'deu'))}"
-                   f"\t{rng.uniform(.6, 1):.3f}\t{100 * i}\t{100 * i + 1000}\n"
-                   for i, text in enumerate(texts))
-    cursor.copy_expert("COPY segments (video_id, owner_id, text, normalized_text, text_hash, language, confidence,"
-                       " t_start, t_end) FROM STDIN", io.StringIO(rows))
-    cursor.execute(
-        "INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
-        " SELECT id, CASE WHEN m[1] LIKE '@%%' THEN 'mention' ELSE 'hashtag' END, m[1], m[1]"
-        " FROM segments, regexp_matches(normalized_text, '[#@][a-z_0-9]+') AS m WHERE video_id = %s",
-        (video,))
+    file, title = f"{'_'.join(lines.some_words(2))}.mp4", " ".join(lines.some_words(3))
+    platform = rng.choice(PLATFORMS)
+    taken_at = NOW - datetime.timedelta(hours=rng.randrange(3 * 365 * 24))
+    rows.put("videos", video, owner, file, title, platform, taken_at)
+    for number, text in enumerate(texts):
+        segment, start = new_id(), 100 * number
+        tags = sorted(set(re.findall("[#@][a-z_0-9]+", text)))
+        read = (rng.choice(("eng", "eng", "deu")), f"{rng.uniform(.6, 1):.3f}", start, start + 1000)
+        rows.put("segments", segment, video, owner, text, text, uuid.UUID(segment).hex, *read)
+        for tag in tags:
+            rows.put("entities", segment, "mention" if tag[0] == "@" else "hashtag", tag, tag)
+        rows.put("search_materialized", segment, video, owner, platform, text, text, *read, taken_at,
+                 f"{{{','.join(tags)}}}" if tags else "\\N", f"{file}\\n{title}\\n{platform}")
     return video, texts
 
 
-def fill(connection, lines, target):
-    """Adds videos until there are `target` lines; returns a sample of the lines."""
-    sample = []
+def add_video(cursor, lines):
+    """Puts one video's segments and tags in, as the worker leaves them. Returns its id."""
+    rows = Rows()
+    video, _ = make_video(lines, rows)
+    rows.copy(cursor, ("videos", "segments", "entities"))
+    return video
+
+
+def load(conninfo, seed, count):
+    """One of several processes that write lines as a refresh leaves them, without triggers."""
+    connection, lines = psycopg2.connect(conninfo), Lines(seed)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM search_materialized")
-        count = cursor.fetchone()[0]
-        while count < target:
-            for _ in range(min(VIDEOS_PER_COMMIT, -(-(target - count) // LINES_PER_VIDEO))):
-                _, texts = add_video(cursor, lines)
-                sample += lines.random.sample(texts, 5)
-                count += LINES_PER_VIDEO
-            cursor.execute("SELECT refresh_search_materialized()")
+        cursor.execute("SET session_replication_role = replica")
+        for first in range(0, count, VIDEOS_PER_COMMIT * LINES_PER_VIDEO):
+            rows = Rows()
+            for _ in range(min(VIDEOS_PER_COMMIT, -(-(count - first) // LINES_PER_VIDEO))):
+                make_video(lines, rows)
+            rows.copy(cursor, COLUMNS)
             connection.commit()
-    connection.commit()
+    connection.close()
+
+
+def fill(connection, conninfo, target):
+    """Adds videos until there are `target` lines, and makes the indexes anew."""
     connection.autocommit = True
     with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM search_materialized")
+        missing = target - cursor.fetchone()[0]
+        cursor.execute(
+            "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = ANY"
+            " ('{segments,entities,search_materialized}'::regclass[]) AND NOT indisunique")
+        indexes = cursor.fetchall()
+        for name, _ in indexes:
+            cursor.execute(f"DROP INDEX {name}")
+        loaders = [multiprocessing.Process(target=load, args=(conninfo, missing + n, missing // LOADERS))
+                   for n in range(LOADERS)]
+        for loader in loaders:
+            loader.start()
+        for loader in loaders:
+            loader.join()
+            if loader.exitcode != 0:
+                sys.exit("a loader failed")
+        for _, definition in indexes:
+            cursor.execute(definition)
+        cursor.execute("SELECT search_remember_words(array_agg(word))"
+                       " FROM ts_stat('SELECT document FROM search_materialized')")
         cursor.execute("VACUUM ANALYZE search_materialized, search_words, segments, entities, videos")
     connection.autocommit = False
-    return sample
 
 
 def milliseconds(function):
@@ -135,7 +190,7 @@ def one_video(connection, lines):
     times, cpu, pages = [], [], []
     with connection.cursor() as cursor:
         for _ in range(5):
-            video, _ = add_video(cursor, lines)
+            video = add_video(cursor, lines)
             connection.commit()
             before = backend_milliseconds(connection)
             times.append(milliseconds(lambda: (cursor.execute(
@@ -318,9 +373,9 @@ def some_lines(connection):
 def main(conninfo, rows, queries=200):
     connection = psycopg2.connect(conninfo)
     lines = Lines(7)
-    fill(connection, lines, min(rows, 10000))
+    fill(connection, conninfo, min(rows, 10000))
     small, small_cpu, small_pages = one_video(connection, lines)
-    fill(connection, lines, rows)
+    fill(connection, conninfo, rows)
     large, large_cpu, large_pages = one_video(connection, lines)
     report("one video of 500 segments made searchable, small library", small, 500)
     report("one video of 500 segments made searchable, large library", large, 500)
