@@ -29,7 +29,8 @@ def programs(suite, build, fixtures, stack):
     if suite == "text":
         return [[python, HERE / "ocr_bench.py", build, fixtures],
                 [python, HERE / "quality_bench.py", build, fixtures],
-                [python, HERE / "recordings_bench.py", build, fixtures]]
+                [python, HERE / "recordings_bench.py", build, fixtures],
+                [python, HERE / "screens_bench.py", build, fixtures]]
     if suite == "cost":
         return [[python, HERE / "cost_bench.py", build, fixtures]]
     if suite == "media":
