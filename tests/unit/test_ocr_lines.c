@@ -168,6 +168,40 @@ static void test_a_label_under_a_bar_is_a_line(void **state)
     expect_box(&lines.items[1].box, &label, 2);
 }
 
+/* Bars as high as letters of a headline do not take the numbers above them for their dots. */
+static void test_labels_of_a_chart_are_lines(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 260, white);
+    struct ocr_box labels[4];
+    for (int i = 0; i < 4; i++) {
+        fill_box(&frame, (struct ocr_box){60 + 100 * i, 120 - 10 * i, 44, 90 + 10 * i}, blue);
+        labels[i] = draw_text(&frame, "2,840", 64 + 100 * i, 104 - 10 * i, 9, black);
+    }
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 4);
+    for (int i = 0; i < 4; i++) {
+        expect_box(&lines.items[i].box, &labels[3 - i], 2);
+    }
+}
+
+/* A card is no letter, though the tallest thing on it is a button. */
+static void test_text_on_a_card_with_a_button_is_found(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 260, night);
+    fill_box(&frame, (struct ocr_box){40, 40, 400, 150}, grey);
+    fill_box(&frame, (struct ocr_box){60, 130, 120, 34}, blue);
+    struct ocr_box question = draw_text(&frame, "remove three files", 60, 60, 11, white);
+    struct ocr_box note = draw_text(&frame, "they are kept for a month", 60, 90, 9, white);
+    struct ocr_box button = draw_text(&frame, "remove", 80, 142, 10, white);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 3);
+    expect_box(&lines.items[0].box, &question, 2);
+    expect_box(&lines.items[1].box, &note, 2);
+    expect_box(&lines.items[2].box, &button, 2);
+}
+
 /* A codec leaves specks in the blocks of letters, above some and below others. */
 static void test_specks_do_not_make_a_line_higher(void **state)
 {
@@ -537,6 +571,8 @@ int main(void)
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
         cmocka_unit_test(test_a_dash_before_an_item_is_of_its_line),
         cmocka_unit_test(test_a_label_under_a_bar_is_a_line),
+        cmocka_unit_test(test_labels_of_a_chart_are_lines),
+        cmocka_unit_test(test_text_on_a_card_with_a_button_is_found),
         cmocka_unit_test(test_specks_do_not_make_a_line_higher),
         cmocka_unit_test(test_an_emoji_does_not_join_columns),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),

@@ -17,11 +17,9 @@ enum {
     LABELS_MAX = 1 << 21, /* of a frame */
     HOLLOW = 8,           /* the share of its box that a frame fills at most is one in so many */
     WIDE_MOST = 60,       /* heights: underlined and touching letters are no wider */
-    LETTER_MIN = 6,       /* pixels of height: what is smaller does not make a ground */
-    LETTERS_ON = 3,       /* of half the tallest one's height: they make a ground of any shape */
-    ROW_MOST = 3,         /* letter heights: a ground of one row is no higher */
-    GROUND_MIN = 60,      /* pixels of height: nothing as square as an emoji is a ground below */
-    FRAME_MIN = 24,       /* pixels of height: of a field or a cell around one letter */
+    BAR_WIDTH = 36,       /* percent of its height at least: a heavy i has 30 */
+    /* Percent of a rim's pixels: a / in a stroke of 3 pixels has 58, shores and roads 33 to 50. */
+    SINGLE_SIDE = 52,
     PICTURE_MIN = 10,    /* pixels of height of an emoji or icon: smaller ones nobody tells apart */
     PICTURE_MAX = 96,    /* larger ones are photos */
     RUN_MAX = 6,         /* emoji that touch each other */
@@ -324,6 +322,41 @@ static bool is_ink(const struct labelling *all, const struct label *label)
     return contacts >= CONTACTS_MIN;
 }
 
+/* Pixels of a thin rectangle: REACH pixels on each of its four sides. */
+static int rim_of(int width, int height)
+{
+    return 2 * REACH * (width + height);
+}
+
+bool ocr_is_rim(int width, int height, int pixels)
+{
+    int rim = rim_of(width, height);
+    return pixels * 100 >= rim * 92 && pixels * 10 <= rim * 13;
+}
+
+/* Whether a component is a filled or framed rectangle larger than the strokes of letters: a bar of a chart, an empty
+ * field, a card. What is as wide as high may be an emoji. The rim of an O leaves its box's sides an eighth from their ends. */
+static bool is_bar(const struct labelling *all, const struct label *label)
+{
+    int width = label->right - label->left + 1, height = label->bottom - label->top + 1;
+    int wide = width / 8, high = height / 8;
+    bool is_long = width * 4 >= height * 5 || height * 4 >= width * 5;
+
+    if (width * 100 < height * BAR_WIDTH || height < OCR_FRAME_MIN || !is_long ||
+        !ocr_is_rim(width, height, label->pixels)) {
+        return false;
+    }
+    for (int corner = 0; corner < 4; corner++) {
+        int x = corner & 1 ? label->right - 1 : label->left + 1;
+        int y = corner & 2 ? label->bottom - 1 : label->top + 1;
+        int to_x = corner & 1 ? -wide : wide, to_y = corner & 2 ? -high : high;
+        if (side_at(all, x + to_x, y) != label->side || side_at(all, x, y + to_y) != label->side) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_candidate(const struct labelling *all, const struct label *label)
 {
     int width = label->right - label->left + 1, height = label->bottom - label->top + 1;
@@ -336,7 +369,12 @@ static bool is_candidate(const struct labelling *all, const struct label *label)
     if (width > 3 * height && (int64_t)label->pixels * HOLLOW < (int64_t)width * height) {
         return false;
     }
-    return is_ink(all, label);
+    /* One side of a road, a shore, a card's shadow. The strokes of large letters have two sides. */
+    if (ocr_min(width, height) >= OCR_FRAME_MIN &&
+        label->pixels * 100 < rim_of(width, height) * SINGLE_SIDE) {
+        return false;
+    }
+    return is_ink(all, label) && !is_bar(all, label);
 }
 
 static int compare_components(const void *left, const void *right)
@@ -397,14 +435,6 @@ static void find_clusters(struct labelling *all, struct cluster *clusters)
     }
 }
 
-/* Whether two components share columns, and neither lies in the other: letters stand side by side. */
-static bool is_stacked(const struct ocr_box *a, const struct ocr_box *b)
-{
-    int columns = ocr_min(ocr_right(a), ocr_right(b)) - ocr_max(a->x, b->x);
-    return columns * 2 >= ocr_min(a->width, b->width) && !ocr_box_lies_in(a, b) &&
-           !ocr_box_lies_in(b, a);
-}
-
 /* Whether a component is too large a part of its cluster for the dot or the accent of a letter. */
 static bool is_large_piece(const struct ocr_component *item, const struct cluster *cluster)
 {
@@ -426,7 +456,7 @@ static void count_pieces(const struct ocr_component *items, size_t count, struct
         cluster->stacked -= is_counted;
         for (size_t k = i; k-- > 0 && item->box.x - items[k].box.x <= PICTURE_MAX && !is_counted;) {
             is_counted = items[k].cluster == item->cluster && is_large_piece(&items[k], cluster) &&
-                         is_stacked(&items[k].box, &item->box);
+                         ocr_is_stacked(&items[k].box, &item->box);
         }
         cluster->stacked += is_counted;
     }
@@ -548,72 +578,6 @@ static int collect(const struct ocr_frame *frame, struct labelling *all,
     return 0;
 }
 
-/* Whether `item` stands on `ground` and is no hole in it. */
-static bool is_on(const struct ocr_component *item, const struct ocr_component *ground)
-{
-    const struct ocr_box *box = &item->box, *around = &ground->box;
-    bool is_hole = item->is_inner && item->is_light != ground->is_light;
-
-    return !is_hole && !item->is_picture && box->height >= LETTER_MIN && box->x > around->x &&
-           box->y > around->y && ocr_right(box) < ocr_right(around) &&
-           ocr_bottom(box) < ocr_bottom(around);
-}
-
-/* Whether a component is nothing but a thin rectangle: REACH pixels on each of its four sides. */
-static bool is_rim(const struct ocr_component *item)
-{
-    int pixels = 2 * REACH * (item->box.width + item->box.height);
-    return item->pixels * 100 >= pixels * 92 && item->pixels * 10 <= pixels * 13;
-}
-
-/* Whether a component is what letters stand on: a button, a mark, a cell of a table. `next` come behind
- * it in order. */
-static bool is_ground(const struct ocr_component *ground, const struct ocr_component *next,
-                      const struct ocr_component *end)
-{
-    int tallest = 0, letters = 0;
-    bool is_wide = ground->box.width >= 2 * ground->box.height;
-    bool is_frame = ground->box.height >= FRAME_MIN && is_rim(ground);
-
-    if (!is_wide && !is_frame && ground->box.height < GROUND_MIN) {
-        return false;
-    }
-    for (const struct ocr_component *item = next;
-         item < end && item->box.x < ocr_right(&ground->box); item++) {
-        tallest = is_on(item, ground) ? ocr_max(tallest, item->box.height) : tallest;
-    }
-    const struct ocr_component *last = NULL;
-    for (const struct ocr_component *item = next;
-         item < end && item->box.x < ocr_right(&ground->box); item++) {
-        if (!is_on(item, ground) || item->box.height * 2 < tallest) {
-            continue;
-        }
-        /* In one row letters stand side by side, eyes above mouths. */
-        if (last && ground->box.height <= ROW_MOST * tallest &&
-            is_stacked(&last->box, &item->box)) {
-            return false;
-        }
-        last = item;
-        letters++;
-    }
-    bool is_bar = is_wide && tallest * 5 >= ground->box.height * 2;
-    return letters >= LETTERS_ON || (letters && (is_bar || is_frame));
-}
-
-static void remove_grounds(struct ocr_components *components)
-{
-    struct ocr_component *items = components->items, *end = items + components->count;
-    size_t kept = 0;
-
-    for (size_t i = 0; i < components->count; i++) {
-        struct ocr_component item = items[i]; /* the ones behind are still in their places */
-        if (!is_ground(&item, items + i + 1, end)) {
-            items[kept++] = item;
-        }
-    }
-    components->count = kept;
-}
-
 /* Removes what lies in an emoji that is a component of its own: the eyes of a face are no letters. */
 static int remove_parts(const struct ocr_frame *frame, struct ocr_components *components,
                         struct cv_error *error)
@@ -673,7 +637,7 @@ int ocr_components_find(const struct ocr_frame *frame, struct ocr_components *re
     }
     int result = collect(frame, &all, ret_components, error);
     if (result == 0) {
-        remove_grounds(ret_components);
+        ocr_grounds_remove(ret_components);
         result = remove_parts(frame, ret_components, error);
     }
     free(all.labels);

@@ -4,6 +4,8 @@
 
 enum {
     OPEN_MAX = 4096, /* lines under construction at one place from left to right */
+    /* Components of a mark apart from its letters: an ellipsis. More are a text of their own. */
+    MARKS_MOST = 3,
 };
 
 void ocr_lines_deinit(struct ocr_lines *lines)
@@ -158,7 +160,8 @@ static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
         return true;
     }
     if (small->box.height * 20 < large->tall * 9) {
-        return small->box.width <= 3 * height && gap * 2 <= large->tall &&
+        return small->glyphs <= MARKS_MOST && small->box.width <= 3 * height &&
+               gap * 2 <= large->tall &&
                mark_fits(&small->box, small->glyphs, large->box.y, ocr_bottom(&large->box));
     }
     /* "ana: " has no tall letter: on one baseline with others, it is a line of theirs */

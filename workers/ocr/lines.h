@@ -9,6 +9,7 @@ enum {
                              before stay below */
     OCR_EDGE_STRONG = 52, /* codec noise stays below; fainter lines have to prove more */
     OCR_GLYPH_HEIGHT_MIN = 4,
+    OCR_FRAME_MIN = 24,         /* pixels of height: of a field or a cell around one letter */
     OCR_GLYPH_HEIGHT_MAX = 160, /* of letters; larger things are pictures, cards, borders */
     OCR_LINES_MAX = 1500,       /* per frame; more is texture, not text */
 };
@@ -57,6 +58,16 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_lines, ocr_lines_deinit)
 CV_MUST_CHECK int ocr_components_find(const struct ocr_frame *frame,
                                       struct ocr_components *ret_components,
                                       struct cv_error *error);
+
+/* Drops what letters stand on, from the innermost on: a card is known by the letters on it when the button between them
+ * is gone (grounds.c). */
+void ocr_grounds_remove(struct ocr_components *components);
+
+/* Whether two components share columns, and neither lies in the other: letters stand side by side. */
+bool ocr_is_stacked(const struct ocr_box *a, const struct ocr_box *b);
+
+/* Whether so many pixels are nothing but a thin rectangle of that size: those near to an edge on each of its four sides. */
+bool ocr_is_rim(int width, int height, int pixels);
 
 /* Cuts components apart that are letters of two rows (split.c). */
 CV_MUST_CHECK int ocr_components_split(struct ocr_components *components, struct cv_error *error);
