@@ -12,9 +12,6 @@ struct arrival {
     struct ocr_track *earlier; /* a line that stood here and no longer matches */
 };
 
-/* A sharp picture's reading counts although a blurred one's is surer by so much. */
-static const double BLURRED_LESS = 0.10;
-
 static double share(const struct ocr_box *part, const struct ocr_box *whole)
 {
     int64_t area = (int64_t)whole->width * whole->height;
@@ -33,31 +30,12 @@ static bool stood_here(const struct ocr_session *session, const struct ocr_track
            (session->shift.known && (share(box, &moved) >= 0.5 || share(&moved, box) >= 0.8));
 }
 
-/* A line that waited at an edge and stands free now, but not with the size that it had there: what
- * was cut out of the frame then was a piece, or ran together with one of its neighbour. */
-static bool is_outgrown(const struct ocr_track *track, const struct ocr_box *box)
-{
-    struct ocr_box line = ocr_track_line(track);
-    bool is_whole =
-        track->seen.width == track->box.width && track->seen.height == track->box.height;
-    int height = is_whole ? line.height : ocr_min(line.height, track->seen.height);
-    int width = is_whole ? line.width : ocr_min(line.width, track->seen.width);
-    bool other_size = abs(box->height - height) > OCR_MATCH_REACH ||
-                      abs(box->width - width) > 2 * OCR_MATCH_REACH;
-
-    return !track->is_read && other_size &&
-           (share(box, &track->seen) >= 0.5 || share(&track->seen, box) >= 0.5);
-}
-
 static void look_around(const struct ocr_session *session, struct arrival *arrival)
 {
     int64_t most = 0;
 
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
-        if (track->matched && is_outgrown(track, &arrival->line->box)) {
-            continue;
-        }
         if (track->matched) {
             struct ocr_box shown = ocr_track_shown(track);
             int64_t overlap = ocr_box_overlap(&shown, &arrival->line->box);
@@ -73,35 +51,14 @@ static void look_around(const struct ocr_session *session, struct arrival *arriv
     }
 }
 
-/* Whether a line that was read may be a piece of the one at `box`: then an edge cut it when it was
- * first seen, just where the rest should have been. What stood clear of the edges was whole, and what
- * runs together with it now is something else. */
-static bool may_grow(struct ocr_session *session, const struct ocr_track *known,
-                     const struct ocr_box *box)
-{
-    const struct ocr_pane *pane = ocr_session_pane(session);
-    int above = known->seen.y - box->y, below = ocr_bottom(box) - ocr_bottom(&known->seen);
-    int top = pane ? pane->top : 0, bottom = pane ? pane->bottom : session->screen.height;
-    const struct ocr_stretch *stretch = &known->stretch;
-
-    return !known->open ||
-           (above > OCR_MATCH_REACH && stretch->first.y - above < top + OCR_MATCH_REACH) ||
-           (below > OCR_MATCH_REACH &&
-            stretch->first.y + stretch->height + below > bottom - OCR_MATCH_REACH);
-}
-
 /* Whether the line shows clearly more than the known one under it: letters were typed, or a line
  * that was cut by an edge came out. */
-static bool is_taller(struct ocr_session *session, const struct arrival *arrival)
+static bool is_taller(const struct arrival *arrival)
 {
     struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
-    bool moves = session->shift.dx || session->shift.dy;
 
-    if (!arrival->under->is_read) {
-        return box.height > known.height + 2;
-    }
-    return box.height * 4 > known.height * 5 + 8 &&
-           (!moves || may_grow(session, arrival->under, &box));
+    return arrival->under->is_read ? box.height * 4 > known.height * 5 + 8
+                                   : box.height > known.height + 2;
 }
 
 static bool is_wider(const struct arrival *arrival)
@@ -110,12 +67,11 @@ static bool is_wider(const struct arrival *arrival)
     return box.width * 10 > known.width * 10 + arrival->line->tall * 7;
 }
 
-/* `fresh` is `known` again: its stretch goes on, with the fresh reading where that is less sure by no more
- * than `less`; at -1, never. */
+/* `fresh` is `known` again: its stretch goes on, with the surer reading. */
 static void continue_line(struct ocr_session *session, struct ocr_track *known,
-                          struct ocr_track *fresh, double less)
+                          struct ocr_track *fresh)
 {
-    if (fresh->reading.confidence + less > known->reading.confidence) {
+    if (fresh->reading.confidence > known->reading.confidence) {
         struct ocr_reading swap = known->reading;
         known->reading = fresh->reading;
         known->weight = fresh->weight;
@@ -188,26 +144,6 @@ int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct 
     return 0;
 }
 
-/* A line that lies inside of what waited at the edge was whole there already: it has been seen since
- * then. */
-static void inherit(const struct ocr_session *session, struct ocr_track *track)
-{
-    for (size_t i = 0; i < session->tracks.count; i++) {
-        const struct ocr_track *waited = session->tracks.items[i];
-        if (waited == track || !waited->matched || waited->is_read || !waited->open ||
-            track->box.y < waited->box.y - OCR_MATCH_REACH ||
-            ocr_bottom(&track->box) > ocr_bottom(&waited->box) + OCR_MATCH_REACH ||
-            share(&waited->box, &track->box) < 0.8) {
-            continue;
-        }
-        track->stretch.first = waited->stretch.first;
-        track->stretch.first.x += track->box.x - waited->box.x;
-        track->stretch.first.y += track->box.y - waited->box.y;
-        track->places = waited->places;
-        return;
-    }
-}
-
 /* Whether a line is no piece of the one around it: its reading is surer, and of another text. What moves behind a line
  * is drawn into it here and there, and then nobody can read it. */
 static bool stays(const struct ocr_track *piece, const struct ocr_track *around)
@@ -264,20 +200,6 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
     return 0;
 }
 
-/* Whether a line that was on screen until now went to `box` as others did. */
-static bool has_jumped(const struct ocr_session *session, const struct ocr_track *track,
-                       const struct ocr_box *box)
-{
-    bool has = false;
-
-    for (int i = 0; i < session->jump_count && track->present; i++) {
-        const struct ocr_jump *jump = &session->jumps[i];
-        has = has || (abs(box->x - track->box.x - jump->dx) <= OCR_MATCH_REACH &&
-                      abs(box->y - track->box.y - jump->dy) <= OCR_MATCH_REACH);
-    }
-    return has;
-}
-
 /* The line may be a known one, of which something that does not move along hides more or less now. */
 static void note_kin(const struct ocr_session *session, const struct ocr_track *known,
                      struct ocr_track *fresh)
@@ -328,7 +250,6 @@ static void begin_earlier(const struct ocr_session *session, struct ocr_track *t
         track->stretch.first.frame = around->stretch.first.frame;
         track->stretch.first.x += around->stretch.first.x - around->box.x;
         track->stretch.first.y += around->stretch.first.y - around->box.y;
-        track->places = around->places;
     }
 }
 
@@ -343,39 +264,29 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
         return result;
     }
     if (forerunner.known && forerunner.is_whole && forerunner.known->is_read) {
-        struct ocr_track *known = forerunner.known;
-        bool is_shorter = (known->box.width - track->box.width) * 10 > track->crop.tall * 7;
-        double less = is_shorter ? -1 : forerunner.is_blurred ? BLURRED_LESS : 0;
-        continue_line(session, known, track, less);
-        return ocr_end_pieces(session, known, error);
+        continue_line(session, forerunner.known, track);
+        return ocr_end_pieces(session, forerunner.known, error);
     }
     ocr_sight(session, track);
     if (forerunner.was_there && is_new) {
         begin_earlier(session, track, &forerunner);
     }
-    inherit(session, track);
     return ocr_end_pieces(session, track, error);
 }
 
-/* A line that is known by its pixels: it is there again, or jumped as others did. */
+/* A line that is known by its pixels: it is there again. */
 static int take_back(struct ocr_session *session, struct ocr_track *track,
                      const struct ocr_box *box, struct cv_error *error)
 {
-    bool jumped = has_jumped(session, track, box);
-    int result = jumped ? 0 : ocr_close(session, track, error);
+    int result = ocr_close(session, track, error);
 
     if (result < 0) {
         return result;
     }
     track->box.x = box->x;
     track->box.y = box->y;
-    track->places = (struct ocr_places){0};
-    if (!jumped) {
-        track->present = false;
-        return begin_line(session, track, false, error);
-    }
-    ocr_sight(session, track);
-    return ocr_end_pieces(session, track, error);
+    track->present = false;
+    return begin_line(session, track, false, error);
 }
 
 static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
@@ -401,7 +312,7 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
     }
     note_kin(session, known, track);
     if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
-        continue_line(session, known, track, 0);
+        continue_line(session, known, track);
         return 0;
     }
     return begin_line(session, track, true, error);
@@ -414,7 +325,7 @@ int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
         struct arrival arrival = {.line = &lines->items[i],
                                   .glyphs = lines->glyphs + lines->items[i].first_glyph};
         look_around(session, &arrival);
-        if (arrival.under && arrival.covered >= 0.6 && !is_taller(session, &arrival) &&
+        if (arrival.under && arrival.covered >= 0.6 && !is_taller(&arrival) &&
             !is_wider(&arrival)) {
             session->lines_seen++;
             continue;

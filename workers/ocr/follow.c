@@ -25,15 +25,6 @@ bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, in
     return over_top || over_bottom;
 }
 
-/* Faces leave about 0.2 em above capitals and 0.24 em below the baseline; capitals are 0.72 em. */
-static void leave_space(const struct ocr_crop *crop, struct ocr_stretch *stretch)
-{
-    int descender = crop->tall / 3;
-
-    stretch->above = crop->tall * 2 / 7;
-    stretch->below = ocr_max(crop->tall + descender - crop->height, 0);
-}
-
 void ocr_sight(struct ocr_session *session, struct ocr_track *track)
 {
     struct ocr_sighting here = {(int)session->index, track->box.x, track->box.y};
@@ -42,28 +33,12 @@ void ocr_sight(struct ocr_session *session, struct ocr_track *track)
         track->open = true;
         track->stretch = (struct ocr_stretch){
             .first = here, .width = track->crop.width, .height = track->crop.height};
-        leave_space(&track->crop, &track->stretch);
     }
     track->stretch.last = here;
     track->present = true;
     track->matched = true;
     track->last_frame = (int64_t)session->index;
     track->seen = track->box;
-}
-
-/* Notes the place at which the line was found, and whether it moved there with the content. */
-static void take_match(struct ocr_session *session, struct ocr_track *track, int x, int y)
-{
-    int stayed = abs(x - track->box.x) + abs(y - track->box.y);
-    int moved =
-        abs(x - track->box.x - session->shift.dx) + abs(y - track->box.y - session->shift.dy);
-    int pane = ocr_panes_at(&session->panes, session->index);
-
-    if (pane >= 0 && stayed != moved && ocr_min(stayed, moved) <= 2 * OCR_MATCH_REACH) {
-        ocr_places_note(&track->places, pane, moved < stayed);
-    }
-    track->box.x = x;
-    track->box.y = y;
 }
 
 /* Tries one place: whole sighting, or a piece of a line that goes under an edge. */
@@ -77,9 +52,9 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
     if (result < 0 || (!match.whole && !(parts && match.part))) {
         return result;
     }
-    take_match(session, track, x + match.dx, y + match.dy);
+    track->box.x = x + match.dx;
+    track->box.y = y + match.dy;
     if (match.whole) {
-        ocr_panes_saw(&session->panes, &track->places, &track->box);
         ocr_sight(session, track);
         return 0;
     }
@@ -97,35 +72,22 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
 static int follow(struct ocr_session *session, struct ocr_track *track,
                   const struct ocr_frame *frame, struct cv_error *error)
 {
-    struct {
-        int x, y;
-    } places[2] = {{track->box.x, track->box.y}, {track->box.x, track->box.y}};
-    int count = 1;
+    int from_x = track->box.x, from_y = track->box.y;
+    int x = from_x + session->shift.dx, y = from_y + session->shift.dy;
+    bool moves = x != from_x || y != from_y;
 
-    enum ocr_place place =
-        ocr_places_in(&track->places, ocr_panes_at(&session->panes, session->index));
-
-    if (session->shift.known && (session->shift.dx || session->shift.dy)) {
-        int moving = place == OCR_PLACE_FIXED ? 1 : 0;
-        places[moving].x += session->shift.dx;
-        places[moving].y += session->shift.dy;
-        count = 2;
+    int result = try_place(session, track, frame, x, y, false, error);
+    if (result == 0 && moves && !track->matched) {
+        result = try_place(session, track, frame, from_x, from_y, false, error);
     }
-    for (int i = 0; i < count && !track->matched; i++) {
-        int result = try_place(session, track, frame, places[i].x, places[i].y, false, error);
-        if (result < 0) {
-            return result;
-        }
+    if (result < 0 || track->matched || !moves) {
+        return result;
     }
     /* A piece alone tells little: only where the line would have moved under an edge. */
-    int x = track->box.x + session->shift.dx, y = track->box.y + session->shift.dy;
     const struct ocr_pane *pane = ocr_session_pane(session);
     bool under = y <= (pane ? pane->top : 0) + 1 ||
                  y + track->box.height >= (pane ? pane->bottom : frame->height) - 1;
-    if (!track->matched && count > 1 && place != OCR_PLACE_FIXED && under) {
-        return try_place(session, track, frame, x, y, true, error);
-    }
-    return 0;
+    return under ? try_place(session, track, frame, x, y, true, error) : 0;
 }
 
 /* Whether a line that was found in this frame explains what stands at a place. */
@@ -199,17 +161,15 @@ static int find_again(struct ocr_session *session, struct ocr_track *track,
 {
     const struct ocr_timing *timings = session->timings;
     int64_t away_ms = timings[session->index].t_start - timings[track->last_frame].t_end;
-    struct ocr_jump moved = {track->away.dx + session->shift.dx,
-                             track->away.dy + session->shift.dy};
     bool is_here = track->matched;
 
     if (!track->is_read || track->weight != OCR_WEIGHT_WORDS || away_ms > AGAIN_MS) {
         return 0;
     }
-    for (int i = moved.dx || moved.dy ? 0 : 1; i < 2 && !is_here; i++) {
+    for (int i = session->shift.dx || session->shift.dy ? 0 : 1; i < 2 && !is_here; i++) {
         struct ocr_box place = track->box;
-        place.x += i ? 0 : moved.dx;
-        place.y += i ? 0 : moved.dy;
+        place.x += i ? 0 : session->shift.dx;
+        place.y += i ? 0 : session->shift.dy;
         int result =
             is_taken(session, &place) ? 0 : stands(track, frame, lines, &place, &is_here, error);
         if (result < 0) {

@@ -79,7 +79,6 @@ int ocr_find_forerunner(const struct ocr_session *session, const struct ocr_trac
     *ret_forerunner = (struct ocr_forerunner){
         .known = known,
         .is_whole = known && lies_in(&known->box, &place),
-        .is_blurred = likeness == OCR_LIKENESS_BLURRED,
         .was_there = true,
         .x = place.x,
         .y = place.y,

@@ -196,24 +196,8 @@ bool ocr_match_crops(const struct ocr_crop *a, const struct ocr_crop *b)
         a->ink.light != b->ink.light) {
         return false;
     }
-    for (int ay = 0; ay <= a->height - height; ay++) {
-        for (int ax = 0; ax <= a->width - width; ax++) {
-            for (int by = 0; by <= b->height - height; by++) {
-                for (int bx = 0; bx <= b->width - width; bx++) {
-                    struct pair pair = {a->grey + ay * a->width + ax,
-                                        b->grey + by * b->width + bx,
-                                        a->width,
-                                        b->width,
-                                        width,
-                                        height};
-                    if (same_whole(&pair, a->tall)) {
-                        return true;
-                    }
-                }
-            }
-        }
-    }
-    return false;
+    struct pair pair = {a->grey, b->grey, a->width, b->width, width, height};
+    return same_whole(&pair, a->tall);
 }
 
 /* Sums over the pixels of two pictures. */

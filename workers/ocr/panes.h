@@ -9,7 +9,6 @@
 enum {
     OCR_PANES_LIVE = 4,    /* of one scene; the one that moved longest ago makes room */
     OCR_COVERS_MAX = 64,   /* rectangles of what lies over a pane; a round button has a dozen */
-    OCR_PLACES_MAX = 4,    /* of one line; the oldest makes room */
     OCR_NO_PANE = -1,      /* of a step: nothing moved */
     OCR_SCENE_BEGINS = -2, /* of a step: nothing is known of the frame before */
 };
@@ -21,15 +20,6 @@ struct ocr_pane {
     int top_cuts, bottom_cuts;    /* lines seen going under that edge or coming out from under it */
     struct ocr_box *covers; /* what stands still over it; known when the scene is over; owned */
     size_t cover_count;
-};
-
-/* What was seen of a line in the panes that moved: did it move along, or stay? */
-struct ocr_places {
-    struct {
-        int pane;
-        bool moves;
-    } notes[OCR_PLACES_MAX];
-    int count;
 };
 
 /* Of cells of 8 × 1 pixels: how many pixels, over all steps, prove that content moved there, or that
@@ -71,11 +61,6 @@ CV_MUST_CHECK int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame
                                  const struct ocr_frame *after, int dx, int dy,
                                  struct cv_error *error);
 
-/* A line was seen whole in the last frame: where it moved along with the pane, the pane reaches so
- * far, unless an edge was seen to cut lines there, and nothing lies over it. */
-void ocr_panes_saw(struct ocr_panes *panes, const struct ocr_places *places,
-                   const struct ocr_box *box);
-
 /* Settles the last scene. */
 CV_MUST_CHECK int ocr_panes_finish(struct ocr_panes *panes, struct cv_error *error);
 
@@ -100,16 +85,8 @@ bool ocr_pane_holds(const struct ocr_pane *pane, const struct ocr_box *box);
 /* Whether something that stands still over the pane hides a part of the box. */
 bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box);
 
-/* Notes that a line moved with the pane, or stayed while it moved. */
-void ocr_places_note(struct ocr_places *places, int pane, bool moves);
-
-enum ocr_place { OCR_PLACE_UNKNOWN, OCR_PLACE_MOVES, OCR_PLACE_FIXED };
-
-enum ocr_place ocr_places_in(const struct ocr_places *places, int pane);
-
-/* Whether a line that is at `box` moves when that pane does: as it was seen to, else where it lies. */
-bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
-                    const struct ocr_box *box);
+/* Whether a line that is at `box` moves when that pane does. */
+bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_box *box);
 
 /* An edge is only sure when it was seen to cut lines: the last line of a chat moves, too, and ends
  * where no edge is. */

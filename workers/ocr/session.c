@@ -101,16 +101,6 @@ static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
     return 0;
 }
 
-/* Where the lines that were not found would be, had they moved with the content. */
-static void note_away(struct ocr_session *session)
-{
-    for (size_t i = 0; i < session->tracks.count; i++) {
-        struct ocr_track *track = session->tracks.items[i];
-        track->away.dx = track->matched ? 0 : track->away.dx + session->shift.dx;
-        track->away.dy = track->matched ? 0 : track->away.dy + session->shift.dy;
-    }
-}
-
 /* Lines that are gone end; those that waited and can be read are read. */
 static int settle(struct ocr_session *session, const struct ocr_frame *frame,
                   const struct ocr_lines *lines, struct cv_error *error)
@@ -166,7 +156,6 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
         return result;
     }
     ocr_note_company(&session->tracks);
-    note_away(session);
     ocr_frame_deinit(&session->before);
     session->before = here;
     here = (struct ocr_frame){0};

@@ -70,7 +70,6 @@ CV_MUST_CHECK int ocr_arrive(struct ocr_session *session, const struct ocr_frame
 /* What an arriving line was in the frame before. */
 struct ocr_forerunner {
     bool was_there;          /* its picture stood there, if less sharp */
-    bool is_blurred;         /* less sharp indeed: what was read of it then counts less */
     struct ocr_track *known; /* the line that it was taken for, gone in this frame; NULL: none */
     bool is_whole;           /* that is this line, and no larger thing around it */
     int x, y;                /* its place then */

@@ -10,7 +10,6 @@ struct way {
     const struct ocr_stretch *stretch;
     const struct ocr_panes *panes;
     const struct ocr_box *screen;
-    bool has_face; /* what has to be inside is the ink with its face's space, else the ink alone */
 };
 
 static struct ocr_box box_at(const struct way *way, int x, int y)
@@ -23,9 +22,7 @@ static const struct ocr_pane *moving(const struct way *way, int pane, int x, int
 {
     struct ocr_box box = box_at(way, x, y);
 
-    return ocr_panes_move(way->panes, pane, &way->stretch->places, &box)
-               ? ocr_panes_get(way->panes, pane)
-               : NULL;
+    return ocr_panes_move(way->panes, pane, &box) ? ocr_panes_get(way->panes, pane) : NULL;
 }
 
 /* The pane that moves the line in the step to `frame`, before which it was at x, y; NULL: none. */
@@ -36,17 +33,13 @@ static const struct ocr_pane *moves_it(const struct way *way, size_t frame, int 
                : NULL;
 }
 
-/* Where no edge cuts, the moving rows end with the ink itself, and no space is missing there. */
 static bool inside(const struct way *way, const struct ocr_pane *pane, int x, int y)
 {
     const struct ocr_stretch *stretch = way->stretch;
     const struct ocr_box *screen = way->screen;
     int top = pane ? pane->top : screen->y, bottom = pane ? pane->bottom : ocr_bottom(screen);
-    bool above = way->has_face && (!pane || pane->top_cuts > 0);
-    bool below = way->has_face && (!pane || pane->bottom_cuts > 0);
 
-    return y - (above ? stretch->above : 0) >= top - EDGE_SLACK &&
-           y + stretch->height + (below ? stretch->below : 0) <= bottom + EDGE_SLACK &&
+    return y >= top - EDGE_SLACK && y + stretch->height <= bottom + EDGE_SLACK &&
            x >= screen->x - EDGE_SLACK && x + stretch->width <= ocr_right(screen) + EDGE_SLACK;
 }
 
@@ -212,11 +205,10 @@ void ocr_timing_of(const struct ocr_timing *timings, size_t count,
                    const struct ocr_stretch *stretch, const struct ocr_panes *panes,
                    const struct ocr_box *screen, int64_t *ret_start, int64_t *ret_end)
 {
-    struct way way = {timings, count, stretch, panes, screen, true};
+    struct way way = {timings, count, stretch, panes, screen};
     int64_t start = 0, end = 0;
 
     if (!time_whole(&way, &start, &end)) {
-        way.has_face = false;
         start = start_of(&way);
         end = end_of(&way);
     }

@@ -31,15 +31,12 @@ struct ocr_sighting {
 struct ocr_stretch {
     struct ocr_sighting first, last;
     int width, height; /* of the ink */
-    int above, below;  /* pixels that the face leaves above and below it: accents, descenders */
     bool
         pieced; /* what was seen at first may have been a part of it: something lay over the rest */
-    struct ocr_places places;
 };
 
 /* The time in which the line was wholly inside of the pane that it moved in (inside of the frame where
- * it did not move) and nothing lay over it: its ink and the space above and below it. Where that never
- * was, the ink alone counts. `panes` are settled. */
+ * it did not move) and nothing lay over it. `panes` are settled. */
 void ocr_timing_of(const struct ocr_timing *timings, size_t count,
                    const struct ocr_stretch *stretch, const struct ocr_panes *panes,
                    const struct ocr_box *screen, int64_t *ret_start, int64_t *ret_end);

@@ -30,14 +30,12 @@ struct ocr_track {
     bool is_read;           /* else it waits to be seen whole */
     enum ocr_weight weight; /* of the reading */
     bool has_company;       /* was seen beside a line of words */
-    struct ocr_places places;
 
-    bool present;         /* somewhere in the last frame, whole or cut */
-    bool matched;         /* found in the frame being worked on */
-    struct ocr_jump away; /* how the content moved since the frame in which it was found last */
-    struct ocr_box box;   /* of the whole line in the last frame in which it was present */
-    struct ocr_box seen;  /* the part of it that was visible */
-    bool open;            /* a stretch of whole sightings runs */
+    bool present;        /* somewhere in the last frame, whole or cut */
+    bool matched;        /* found in the frame being worked on */
+    struct ocr_box box;  /* of the whole line in the last frame in which it was present */
+    struct ocr_box seen; /* the part of it that was visible */
+    bool open;           /* a stretch of whole sightings runs */
     struct ocr_stretch stretch;
     int64_t last_frame; /* for eviction */
 };
