@@ -22,11 +22,8 @@ static char *join(const struct given *given, const struct ocr_insert *inserts, s
     for (size_t i = 0; i < WORDS && given[i].text; i++) {
         char text[64];
         (void)snprintf(text, sizeof(text), "%s", given[i].text);
-        struct ocr_word word = {.text = text,
-                                .left = given[i].left,
-                                .right = given[i].right,
-                                .sure = 0.9,
-                                .letters = 0.95};
+        struct ocr_word word = {
+            .text = text, .left = given[i].left, .right = given[i].right, .sure = 0.9};
         (void)snprintf(word.language, sizeof(word.language), "%s",
                        given[i].language ? given[i].language : "eng");
         assert_int_equal(ocr_words_add(&words, &word, &error), 0);
@@ -89,16 +86,13 @@ static void test_a_line_is_as_sure_as_its_words(void **state)
     static const struct given none[WORDS] = {{NULL, 0, 0, NULL}};
     static const struct given words[WORDS] = {
         {"und", 0, 50, "deu"}, {"the", 60, 90, "eng"}, {"Käse", 100, 150, "deu"}};
-    static const struct given address[WORDS] = {{"https://example.org/a", 0, 300, "eng"}};
-    cv_auto(ocr_reading_deinit) struct ocr_reading empty = {0}, mixed = {0}, url = {0};
+    cv_auto(ocr_reading_deinit) struct ocr_reading empty = {0}, mixed = {0};
 
     assert_string_equal(join(none, NULL, 0, &empty), "");
     assert_true(empty.confidence == 0 && empty.worst_word == 0);
     (void)join(words, NULL, 0, &mixed);
     assert_string_equal(mixed.language, "deu");
     assert_true(mixed.confidence > 0.899 && mixed.confidence < 0.901);
-    (void)join(address, NULL, 0, &url);
-    assert_true(url.confidence > 0.949 && url.worst_word == 0.9);
 }
 
 /* A line of ink without smoothing: the boxes of its words, as drawn one by one, to the pixel. */
@@ -176,8 +170,7 @@ static char *without_icons(const struct given *given, double sure, struct ocr_re
         struct ocr_word word = {.text = (char *)given[i].text,
                                 .left = given[i].left,
                                 .right = given[i].right,
-                                .sure = i ? 0.95 : sure,
-                                .letters = 0.95};
+                                .sure = i ? 0.95 : sure};
         assert_int_equal(ocr_words_add(&words, &word, &error), 0);
     }
     ocr_words_drop_icons(&words, &(struct ocr_line_picture){.tall = TALL});

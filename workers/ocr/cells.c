@@ -174,7 +174,6 @@ static int join_next(struct ocr_words *words, size_t index, struct cv_error *err
     word->symbol_count += next->symbol_count;
     word->right = next->right;
     word->sure = (word->sure * before + next->sure * behind) / (before + behind);
-    word->letters = (word->letters * before + next->letters * behind) / (before + behind);
     free(next->text);
     words->count--;
     memmove(next, next + 1, (words->count - index - 1) * sizeof(*next));

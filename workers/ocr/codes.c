@@ -1,5 +1,5 @@
-/* Words that are no language's: hexadecimal numbers, as in addresses of commits, numbers with slashed zeros, and
- * ages ("20m"). Tesseract reads letters into them. */
+/* Words that are no language's: hexadecimal numbers, as in addresses of commits, numbers with slashed zeros. Tesseract
+ * reads letters into them. */
 #include "workers/ocr/words.h"
 
 #include <ctype.h>
@@ -142,60 +142,4 @@ int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *err
         word->text = parted;
     }
     return 0;
-}
-
-/* Bytes of the digit, or of the letter that a digit is misread as, at `at`; 0 when it is neither. */
-static size_t digit_like(const char *at)
-{
-    static const char *const lookalikes[] = {"i", "l", "I", "|", "ı", "o", "O"};
-
-    if (isdigit((unsigned char)*at)) {
-        return 1;
-    }
-    for (size_t i = 0; i < CV_COUNT(lookalikes); i++) {
-        size_t bytes = strlen(lookalikes[i]);
-        if (strncmp(at, lookalikes[i], bytes) == 0) {
-            return bytes;
-        }
-    }
-    return 0;
-}
-
-/* Digits and the letter of a unit, misread digits included. Without any digit only ones, and not
- * where they make a word ("id", "im", "is", "ils"). */
-static bool is_age(const char *word)
-{
-    const char *at = word, *end = word + strlen(word);
-    size_t characters = 1;
-    bool has_digit = false;
-
-    if (end == word || !strchr("smhdwy", end[-1])) {
-        return false;
-    }
-    for (; at < end - 1; characters++) {
-        size_t step = digit_like(at);
-        if (!step) {
-            return false;
-        }
-        has_digit = has_digit || isdigit((unsigned char)*at);
-        at += step;
-    }
-    bool is_word =
-        *word == 'i' && (characters == 2 || end[-1] == 's') && end[-1] != 'h' && end[-1] != 'w';
-    return (characters == 2 || characters == 3) &&
-           (has_digit || (!is_word && !strpbrk(word, "oO")));
-}
-
-void ocr_word_mend_age(char *text)
-{
-    char *to = text, unit = text[0] ? text[strlen(text) - 1] : '\0';
-
-    if (!is_age(text)) {
-        return;
-    }
-    for (const char *at = text; at[1]; at += digit_like(at)) {
-        *to++ = isdigit((unsigned char)*at) ? *at : *at == 'o' || *at == 'O' ? '0' : '1';
-    }
-    *to++ = unit;
-    *to = '\0';
 }

@@ -55,13 +55,12 @@ static double share_of(float percent)
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-/* The letters of the word that `words` stands at, and how sure they are in the mean. */
+/* The letters of the word that `words` stands at. */
 static int gather_symbols(const TessResultIterator *words, struct ocr_words *gathered,
-                          double *ret_sure, struct cv_error *error)
+                          struct cv_error *error)
 {
     TessResultIterator *letters = TessResultIteratorCopy(words);
-    double sum = 0;
-    int count = 0, result = 0;
+    int result = 0;
 
     while (letters && result == 0) {
         struct ocr_symbol symbol = {
@@ -74,15 +73,12 @@ static int gather_symbols(const TessResultIterator *words, struct ocr_words *gat
                                           RIL_SYMBOL, &symbol.left, &symbol.top, &symbol.right,
                                           &symbol.bottom);
         result = ocr_words_add_symbol(gathered, &symbol, error);
-        sum += symbol.sure;
-        count++;
         if (!TessResultIteratorNext(letters, RIL_SYMBOL) ||
             TessPageIteratorIsAtBeginningOf(TessResultIteratorGetPageIterator(letters), RIL_WORD)) {
             break;
         }
     }
     TessResultIteratorDelete(letters);
-    *ret_sure = count ? sum / count : 0;
     return result;
 }
 
@@ -94,7 +90,7 @@ static int gather_word(TessResultIterator *words, char *text, struct ocr_words *
     const char *language = TessResultIteratorWordRecognitionLanguage(words);
     int top, bottom;
 
-    int result = gather_symbols(words, gathered, &word.letters, error);
+    int result = gather_symbols(words, gathered, error);
     word.symbol_count = gathered->symbol_count - word.first_symbol;
     word.sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
     (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words), RIL_WORD,

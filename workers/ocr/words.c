@@ -250,31 +250,15 @@ static bool is_from_right(const struct ocr_words *words)
     return balance > 0;
 }
 
-static bool is_address(const char *word)
-{
-    return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0 ||
-           strncmp(word, "www.", 4) == 0;
-}
-
-/* Tesseract is as sure of a word as of its worst letter. An address is long, in no word list, and
- * what it begins with proves that it is text: it counts by its letters. */
-static double word_sure(const struct ocr_word *word)
-{
-    return is_address(word->text) && word->letters > word->sure ? word->letters : word->sure;
-}
-
-static void put_word(struct joining *line, const struct ocr_word *word, bool is_last)
+static void put_word(struct joining *line, const struct ocr_word *word)
 {
     int left = word->left, right = word->right;
     size_t bytes = strlen(word->text);
 
     turn(line, &left, &right);
     put_inserts(line, (left + right) / 2, left, word->text);
-    if (line->after_insert && is_last && ocr_mark_is_dot(line->last)) {
-        ocr_word_mend_age(word->text);
-    }
     put_in(line, word->text, left, right, false);
-    line->confidence += word_sure(word) * (double)bytes;
+    line->confidence += word->sure * (double)bytes;
     line->worst = word->sure < line->worst ? word->sure : line->worst;
     line->bytes += bytes;
 }
@@ -311,7 +295,7 @@ int ocr_words_join(const struct ocr_words *words, const struct ocr_insert *inser
     struct ocr_reading reading = {.text = NULL};
 
     for (size_t i = 0; i < words->count && line.bytes < OCR_LINE_BYTES_MAX / 2; i++) {
-        put_word(&line, &words->items[i], i + 1 == words->count);
+        put_word(&line, &words->items[i]);
     }
     put_inserts(&line, INT32_MAX, INT32_MAX, NULL);
     int result = cv_buffer_take(&line.text, &reading.text, error);

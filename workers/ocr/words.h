@@ -18,7 +18,6 @@ struct ocr_word {
     char *text;      /* owned */
     int left, right; /* pixels of the picture; right exclusive */
     double sure;     /* 0…1 */
-    double letters;  /* 0…1: mean over its letters; counts for addresses */
     char language[OCR_LANGUAGE_NAME_MAX];
     size_t first_symbol, symbol_count; /* its letters in the line's; 0 where they are not known */
 };
@@ -57,9 +56,6 @@ void ocr_words_mend_codes(struct ocr_words *words);
 
 /* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
 CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
-
-/* Makes digits of the letters in an age, which stands behind a dot: "ih" is no word there. Leaves other words. */
-void ocr_word_mend_age(char *text);
 
 /* Puts a line of `tall` pixels of capital height, cut out of `width` pixels, together. Chinese and
  * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room
