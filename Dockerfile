@@ -64,10 +64,11 @@ ARG VERSION=0.1.0
 ARG REVISION=
 LABEL org.opencontainers.image.title="cortana-vision" \
       org.opencontainers.image.description="Makes the text on screen in videos searchable" \
-      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.licenses="Apache-2.0 AND CC-BY-4.0 AND MIT" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=sbom /sbom.spdx.json /usr/share/cortana-vision/sbom.spdx.json
+COPY --from=build /src/debian/copyright /usr/share/doc/cortana-vision/
 COPY --from=build /out/usr/bin/ /usr/bin/
 COPY --from=build /out/usr/libexec/ /usr/libexec/
 ENV PATH=/usr/libexec/cortana:/usr/local/bin:/usr/bin:/bin CORTANA_SCRATCH=/work OMP_THREAD_LIMIT=1

@@ -57,8 +57,8 @@ def main():
         "versionInfo": options.version,
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
-        "licenseConcluded": "Apache-2.0",
-        "licenseDeclared": "Apache-2.0",
+        "licenseConcluded": "Apache-2.0 AND CC-BY-4.0 AND MIT",
+        "licenseDeclared": "Apache-2.0 AND CC-BY-4.0 AND MIT",
         "copyrightText": "NOASSERTION",
         "primaryPackagePurpose": "CONTAINER",
     }

@@ -2,6 +2,7 @@
 import io
 import json
 import os
+import pathlib
 import struct
 import subprocess
 import time
@@ -271,6 +272,53 @@ def test_emoji_are_read_at_their_place(ocr, theme, size):
     page.save(picture, "JPEG", quality=90)
     found = texts(ocr.read([ocr.put(0, picture.getvalue())]))
     assert found == ["".join(words) for words in lines]
+
+
+SHEETS = pathlib.Path(__file__).resolve().parents[2] / "workers/ocr/emoji_sheets"
+TILE, TILES_A_ROW = 20, 64
+
+
+def sheet_picture(vendor, text, height):
+    """An emoji of a sheet at its own aspect, with plain alpha."""
+    lines = (SHEETS / f"{vendor}.txt").read_text(encoding="utf-8").splitlines()
+    place, aspect = next((i, int(line.split()[1])) for i, line in enumerate(lines) if line.split()[0] == text)
+    left, top = place % TILES_A_ROW * TILE, place // TILES_A_ROW * TILE
+    tile = Image.open(SHEETS / f"{vendor}.webp").convert("RGBA").crop((left, top, left + TILE, top + TILE))
+    premultiplied = Image.frombytes("RGBa", tile.size, tile.tobytes())
+    return premultiplied.resize((round(height * aspect / 256), height), Image.Resampling.BILINEAR).convert("RGBA")
+
+
+@pytest.mark.parametrize("theme", [WHITE, NIGHT])
+@pytest.mark.parametrize("vendor", ["twemoji", "fluent"])
+def test_emoji_of_other_vendors_are_read(ocr, vendor, theme):
+    paper, ink = theme
+    signs = ["😂", "🔥", "🐶"]
+    page = Image.new("RGB", (1080, 100 + 90 * len(signs)), paper)
+    for i, sign in enumerate(signs):
+        x = round(draw_line(page, 60, 60 + 90 * i, 24, ink, [TEXT[i % len(TEXT)]])) + 10
+        picture = sheet_picture(vendor, sign, 28)
+        page.paste(picture, (x, 60 + 90 * i), picture)
+    stored = io.BytesIO()
+    page.save(stored, "JPEG", quality=90)
+    found = texts(ocr.read([ocr.put(0, stored.getvalue())]))
+    assert found == [f"{TEXT[i % len(TEXT)]} {sign}" for i, sign in enumerate(signs)]
+
+
+@pytest.mark.parametrize("height", [18, 28, 40])
+def test_a_picture_that_no_bank_has_leaves_a_gap(ocr, height):
+    """Two halves of two emoji make a picture among the words that is none of them."""
+    page = Image.new("RGB", (1080, 400), "white")
+    upper, lower = (sheet_picture("twemoji", sign, height).resize((height, height)) for sign in "🍕🐸")
+    upper.paste(lower.crop((0, height // 2, height, height)), (0, height // 2))
+    for i in range(3):
+        y, size = 60 + 100 * i, round(height / 1.2)
+        x = round(draw_line(page, 60, y, size, "#111", ["fresh bread"])) + size // 3
+        page.paste(upper, (x, y), upper)
+        draw_line(page, x + height + size // 3, y, size, "#111", ["every morning"])
+    stored = io.BytesIO()
+    page.save(stored, "JPEG", quality=90)
+    found = " ".join(texts(ocr.read([ocr.put(0, stored.getvalue())]))).split()
+    assert sorted(found) == sorted(["fresh", "bread", "every", "morning"] * 3)
 
 
 def test_avatars_and_icons_are_no_emoji(ocr):

@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-/* Scores from which another bank's picture is believed (as emoji_read.c believes pictures). */
-static const double LIKE_EMOJI = 0.82;
-static const double UNLIKE_PLAIN = 0.06;
-
 /* One pack on its way to detections. */
 struct again {
     struct cv_stage_context *context;
@@ -82,8 +78,7 @@ static int look_up(const struct again *again, struct ocr_crop *crop, size_t inde
     box.x -= patch->box.x;
     box.y -= patch->box.y;
     struct ocr_emoji_match match = ocr_emoji_match(again->banks, &frame, crop->ink.paper, &box);
-    if (match.text && match.score >= LIKE_EMOJI && match.score - match.plain >= UNLIKE_PLAIN &&
-        match.score > emoji->score) {
+    if (ocr_emoji_is_sure(&match) && match.score > emoji->score) {
         emoji->text = match.text;
         emoji->score = match.score;
     }

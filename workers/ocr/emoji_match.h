@@ -7,6 +7,7 @@
 struct ocr_emoji_match {
     const char *text; /* borrowed from the bank; NULL when nothing is like it */
     double score; /* 0…1: share of the picture's difference from its paper that is explained */
+    double rival; /* 0…1: the same of the best other emoji; another skin tone or sex is no other */
     double plain; /* 0…1: share that a square or a disc of one colour explains: avatars, buttons */
 };
 
@@ -17,3 +18,7 @@ struct ocr_emoji_match {
 struct ocr_emoji_match ocr_emoji_match(const struct ocr_emoji_banks *banks,
                                        const struct ocr_frame *frame, const uint8_t paper[3],
                                        const struct ocr_box *box);
+
+/* Whether a picture is the emoji that it matches: it is like that one, much less like every other one, and
+ * much less like a disc or a square of one colour. Discs and squares themselves are never emoji for sure. */
+bool ocr_emoji_is_sure(const struct ocr_emoji_match *match);

@@ -1,7 +1,5 @@
 #include "workers/ocr/emoji.h"
 
-#include <utf8proc.h>
-
 enum {
     FAINT = 14,       /* levels from the paper that belong to an emoji; codec noise stays below */
     BLANK_MAX = 2,    /* rows or columns of paper inside of one (a cup and its steam) */
@@ -9,23 +7,12 @@ enum {
     RUN_MAX = 8,      /* emoji that touch each other */
     SIDE_MIN = 14,    /* pixels; smaller ones cannot be told apart */
     SIDE_MAX = 200,
+    SHORE = 4,         /* one pixel in so many may bleed into the paper beside an emoji */
     COMPARED_MAX = 64, /* boxes of one line; more are compared again */
-    GREY_SPREAD = 40,  /* levels between the channels of what has a colour */
-    GREY_LEVELS = 24,  /* of one grey, blurred by an encoder */
 };
 
-/* By how much an emoji has to be a better likeness than one colour, unless it is the same. */
-static const double PLAIN_LEAD = 0.06;
-static const double SURE = 0.985;
-/* What an emoji may leave unexplained of what one colour does: a letter in a disc and a small photo are
- * a little like many pictures and much like none. */
-static const double PLAIN_REST = 0.70;
 /* By how much several emoji side by side have to be a better likeness than fewer. */
 static const double PARTS_LEAD = 0.03;
-/* The score from which a picture is an emoji (see ocr_emoji_match). In real recordings icons, avatars and
- * cursors reach 0.90; Noto's emoji of 30 to 50 pixels have 0.92 and more after a codec. */
-static const double LIKE_MIN = 0.91;
-
 /* A box that was compared already: the same ones come again where colours bleed little. */
 struct compared {
     struct ocr_box box;
@@ -77,24 +64,35 @@ static int faintest(const struct reading *reading, const struct ocr_box *box)
     return ocr_max(FAINT, most * reading->bleeding / 100);
 }
 
-static bool row_differs(const struct reading *reading, int y, int from, int to)
+/* Pixels of a row, or of a column, that belong to something. */
+static int row_ink(const struct reading *reading, int y, int from, int to)
 {
     int found = 0;
 
-    for (int x = from; x < to && found < 2; x++) {
+    for (int x = from; x < to; x++) {
         found += differs(reading, x, y);
     }
-    return found >= 2;
+    return found;
+}
+
+static int column_ink(const struct reading *reading, int x, int from, int to)
+{
+    int found = 0;
+
+    for (int y = from; y < to; y++) {
+        found += differs(reading, x, y);
+    }
+    return found;
+}
+
+static bool row_differs(const struct reading *reading, int y, int from, int to)
+{
+    return row_ink(reading, y, from, to) >= 2;
 }
 
 static bool column_differs(const struct reading *reading, int x, int from, int to)
 {
-    int found = 0;
-
-    for (int y = from; y < to && found < 2; y++) {
-        found += differs(reading, x, y);
-    }
-    return found >= 2;
+    return column_ink(reading, x, from, to) >= 2;
 }
 
 /* The last place from `edge` on, at most `reach` away in the direction of `step`, up to which rows
@@ -155,36 +153,30 @@ static bool has_emoji_size(const struct reading *reading, const struct ocr_box *
            box->height * 10 >= reading->tall * 6 && box->height * 10 <= reading->tall * 26;
 }
 
+/* Whether there is paper around a box, within the frame: a piece of a picture, of a gradient, of a bar or of a
+ * word has more of itself beside it. A neighbour that it reaches is no more of itself. */
+static bool is_island(const struct reading *reading, const struct ocr_emoji_spot *spot,
+                      const struct ocr_box *box)
+{
+    int right = ocr_right(box), bottom = ocr_bottom(box);
+
+    if (box->x == 0 || box->y == 0 || right >= reading->frame->width ||
+        bottom >= reading->frame->height) {
+        return false;
+    }
+    int before = box->x > spot->left ? column_ink(reading, box->x - 1, box->y, bottom) : 0;
+    int behind = right < spot->right ? column_ink(reading, right, box->y, bottom) : 0;
+    int above = row_ink(reading, box->y - 1, box->x, right);
+    int below = row_ink(reading, bottom, box->x, right);
+    return ocr_max(before, behind) * SHORE <= box->height &&
+           ocr_max(above, below) * SHORE <= box->width;
+}
+
 static void add(struct reading *reading, const struct ocr_emoji *emoji)
 {
     if (reading->count < OCR_EMOJI_LINE_MAX) {
         reading->emoji[reading->count++] = *emoji;
     }
-}
-
-/* Discs, squares and diamonds: half the icons and bullets of the world are nearly one of them. */
-static bool is_geometric(const char *text)
-{
-    static const struct {
-        utf8proc_int32_t first, last;
-    } shapes[] = {{0x25AA, 0x25FE},   {0x26AA, 0x26AB},   {0x2B1B, 0x2B1C},  {0x1F518, 0x1F518},
-                  {0x1F532, 0x1F53D}, {0x1F7E0, 0x1F7EB}, {0x1F3F5, 0x1F3F5}};
-    utf8proc_int32_t point = 0;
-
-    (void)utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-    for (size_t i = 0; i < CV_COUNT(shapes); i++) {
-        if (point >= shapes[i].first && point <= shapes[i].last) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* An avatar, a badge or a button: a square or disc of one colour says all there is. */
-static bool is_plain(const struct ocr_emoji_match *match)
-{
-    return match->score < SURE && (match->score - match->plain < PLAIN_LEAD ||
-                                   1 - match->score > PLAIN_REST * (1 - match->plain));
 }
 
 static struct ocr_emoji_match match_box(struct reading *reading, const struct ocr_box *box)
@@ -204,39 +196,6 @@ static struct ocr_emoji_match match_box(struct reading *reading, const struct oc
     return match;
 }
 
-/* A disc of one grey, perhaps cut by an edge: an avatar without a picture. It is a little like a
- * mirror ball, and a rock. */
-static bool is_grey(const struct reading *reading, const struct ocr_box *box)
-{
-    const struct ocr_frame *frame = reading->frame;
-    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
-    int levels[256] = {0}, coloured = 0, count = 0, best = 0;
-
-    for (int y = inside.y; y < ocr_bottom(&inside); y++) {
-        for (int x = inside.x; x < ocr_right(&inside); x++) {
-            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            int red = frame->plane[OCR_RED][at], green = frame->plane[OCR_GREEN][at];
-            int blue = frame->plane[OCR_BLUE][at];
-            if (differs(reading, x, y)) {
-                levels[frame->plane[OCR_LUMA][at]]++;
-                count++;
-                coloured +=
-                    ocr_max(red, ocr_max(green, blue)) - ocr_min(red, ocr_min(green, blue)) >=
-                    GREY_SPREAD;
-            }
-        }
-    }
-    for (int low = 0; low + GREY_LEVELS <= 256; low++) {
-        int near = 0;
-        for (int level = low; level < low + GREY_LEVELS; level++) {
-            near += levels[level];
-        }
-        best = ocr_max(best, near);
-    }
-    return best * 20 >= count * 17 && coloured * 10 <= count &&
-           (int64_t)count * 20 >= (int64_t)box->width * box->height * 11;
-}
-
 /* Reads a box as `parts` emoji side by side; their mean score, 0 when one is none. */
 static double match_parts(struct reading *reading, const struct ocr_box *box, int parts,
                           struct ocr_emoji *found)
@@ -248,8 +207,7 @@ static double match_parts(struct reading *reading, const struct ocr_box *box, in
         struct ocr_emoji_spot spot = {{from, box->y, to - from, box->height}, from, to, true};
         struct ocr_box part = parts > 1 ? tighten(reading, &spot) : *box;
         struct ocr_emoji_match match = match_box(reading, &part);
-        if (!match.text || is_plain(&match) ||
-            (match.score < SURE && (is_geometric(match.text) || is_grey(reading, &part)))) {
+        if (!ocr_emoji_is_sure(&match)) {
             return 0;
         }
         found[i] = (struct ocr_emoji){part, match.text, match.score};
@@ -271,7 +229,7 @@ static void guess(struct reading *reading, const struct ocr_emoji_spot *spot, st
     struct ocr_box box = tighten(reading, spot);
     int likely = (box.width * 10 + box.height * 5) / (box.height * 10);
 
-    if (!has_emoji_size(reading, &box)) {
+    if (!has_emoji_size(reading, &box) || !is_island(reading, spot, &box)) {
         return;
     }
     for (int parts = ocr_max(likely - 1, 1); parts <= ocr_min(likely + 1, RUN_MAX); parts++) {
@@ -294,17 +252,14 @@ static bool read_spot(struct reading *reading, const struct ocr_emoji_spot *spot
     static const int bleeding[] = {14, 7};
     struct guess best = {.parts = 0};
 
-    for (size_t i = 0; i < CV_COUNT(bleeding) && best.score < SURE; i++) {
+    for (size_t i = 0; i < CV_COUNT(bleeding); i++) {
         reading->bleeding = bleeding[i];
         guess(reading, spot, &best);
-    }
-    if (best.score < LIKE_MIN) {
-        return false;
     }
     for (int i = 0; i < best.parts; i++) {
         add(reading, &best.emoji[i]);
     }
-    return true;
+    return best.parts > 0;
 }
 
 static void read_spots(struct reading *reading, const struct ocr_line *line,
