@@ -333,7 +333,7 @@ def test_what_anybody_may_notify_is_not_believed(jobs, workers):
     jobs.rows("SELECT pg_notify('cv_cancel', %s), pg_notify('cv_drain', %s)", job_id, name)
     jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")  # its notification came behind these
     assert jobs.get(job_id)["status"] == "processing"
-    assert not worker.says("the stage is stopped") and not worker.says("no new jobs")
+    assert not worker.says("the stage is stopped") and not worker.says("claiming no more jobs")
     jobs.rows("SELECT cancel_job(%s)", job_id)
     jobs.wait_for(job_id, "canceled")
     assert jobs.row("SELECT drain_worker(%s) AS told", name)["told"]
@@ -358,7 +358,7 @@ def test_sigterm_gives_a_long_job_back_uncounted(jobs, workers, action):
     stage = worker.wait_for_stage()
     worker.signal(signal.SIGTERM)
     if action == "hang":  # which only SIGKILL ends: asked a second time, the worker does not wait
-        wait_until(lambda: worker.says("no new jobs"), "the worker to drain")
+        wait_until(lambda: worker.says("claiming no more jobs"), "the worker to drain")
         worker.signal(signal.SIGTERM)
     assert worker.wait() == 0
     assert not is_running(stage)
