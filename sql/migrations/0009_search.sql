@@ -1189,12 +1189,12 @@ CREATE FUNCTION cortana.search_part_lookup(p_folded text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
+DECLARE
+    start text := left(p_folded, 24);
+    run text := coalesce(substring(start, '[[:alnum:]]{4,}'), substring(start, '[[:alnum:]]{3}'));
 BEGIN
     RETURN (
-        SELECT concat_ws(' AND ',
-            format('folded LIKE %L', search_pattern(left(
-                CASE WHEN count(*) > 0 THEN substring(p_folded, '^.*?[[:alnum:]]{3}[^ ]*(?: |$)')
-                     ELSE p_folded END, 24))),
+        SELECT concat_ws(' AND ', format('folded LIKE %L', '%' || run || '%'),
             'keys @> ' || quote_literal(array_agg(search_key(
                 CASE WHEN n < last THEN 'w' || word
                      ELSE '^' || left(word, CASE WHEN length(word) < 4 THEN 2 ELSE 4 END) END))))
@@ -1204,10 +1204,10 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.search_part_lookup IS
-    'Returns the condition of the index for a text that may begin and end within words: the trigrams of its first '
-    '24 characters, because more than about twenty lists of trigrams cost more than they save. If the text has '
-    'several words, the last one is a beginning and those between are whole words, whose keys have much shorter '
-    'lists; then only the part before them is looked up by trigrams.';
+    'Returns the condition of the index for a text that may begin and end within words: the trigrams within its first '
+    'run of four or more letters and digits. Trigrams at the edges of words would have the longest lists, and every '
+    'list is read for each line that the others have. If the text has several words, the last one is a beginning and '
+    'those between are whole words, whose keys have much shorter lists.';
 
 CREATE FUNCTION cortana.search_candidates(p_query text, p_video uuid, p_limit int, p_fuzzy boolean)
 RETURNS SETOF tid
