@@ -249,7 +249,7 @@ def remount(path, how):
 
 def test_what_a_killed_worker_left_of_a_probe_is_removed(workers):
     probes = workers.store / "probes"
-    probes.mkdir()
+    probes.mkdir(parents=True)
     for name in ("1", "2", "3"):
         (probes / name).write_text("probe")
     os.utime(probes / "1", (0, 0))
