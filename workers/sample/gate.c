@@ -44,7 +44,7 @@ int gate_init(struct gate *gate, int width, int height, double dedupe_threshold,
     gate->changed = calloc(count, 1);
     if (!gate->sad || !gate->changed) {
         gate_deinit(gate);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu blocks", count);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for %zu blocks", count);
     }
     return 0;
 }

@@ -28,14 +28,11 @@ int movement_init(struct movement *movement, int width, int height, struct cv_er
     movement->width = width;
     movement->height = height;
     int lengths[] = {[SCROLL_VERTICAL] = height, [SCROLL_HORIZONTAL] = width};
-    int result = 0;
-    for (int i = 0; i < 2 && result == 0; i++) {
-        result = scroll_profile_init(&movement->reference[i], lengths[i], error);
-        if (result == 0) {
-            result = scroll_profile_init(&movement->current[i], lengths[i], error);
-        }
+    for (int i = 0; i < 2; i++) {
+        CV_TRY(scroll_profile_init(&movement->reference[i], lengths[i], error));
+        CV_TRY(scroll_profile_init(&movement->current[i], lengths[i], error));
     }
-    return result;
+    return 0;
 }
 
 void movement_begin(struct movement *movement)
@@ -47,10 +44,8 @@ void movement_begin(struct movement *movement)
 
 int movement_returned(struct movement *movement, int64_t time_us, struct cv_error *error)
 {
-    bool was_away = movement->dx != 0 || movement->dy != 0;
-    int result = was_away ? movement_note(movement, time_us, 0, 0, error) : 0;
-    if (result != 0) {
-        return result;
+    if (movement->dx != 0 || movement->dy != 0) {
+        CV_TRY(movement_note(movement, time_us, 0, 0, error));
     }
     movement->step_x = movement->step_y = 0;
     movement->failures = movement->wait = 0;
@@ -172,16 +167,8 @@ bool movement_repeats(const struct movement *movement, int threshold, const stru
 int movement_note(struct movement *movement, int64_t time_us, int dx, int dy,
                   struct cv_error *error)
 {
-    if (movement->way_count == movement->way_capacity && movement->way_capacity < WAY_MAX) {
-        size_t capacity = movement->way_capacity ? 2 * movement->way_capacity : 64;
-        struct sampler_motion *grown = realloc(movement->way, capacity * sizeof(*grown));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu positions", capacity);
-        }
-        movement->way = grown;
-        movement->way_capacity = capacity;
-    }
-    if (movement->way_count < movement->way_capacity) {
+    if (movement->way_count < WAY_MAX) {
+        CV_TRY_MEMORY(CV_MAKE_ROOM(movement->way, movement->way_count), error, "positions");
         movement->way[movement->way_count++] = (struct sampler_motion){time_us, dx, dy};
     }
     movement->step_x = dx - movement->dx;

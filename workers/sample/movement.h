@@ -14,7 +14,7 @@ struct movement {
     bool profiled[2];                               /* of the reference */
     int failures, wait;                             /* frames until the next attempt */
     struct sampler_motion *way;                     /* places since the reference */
-    size_t way_count, way_capacity;
+    size_t way_count;
 };
 
 /* For pictures of that size; frees what was there before. `movement` is zero or initialised. */

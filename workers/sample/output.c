@@ -18,9 +18,7 @@ int output_init(struct output *output, struct cv_stage_context *context, const c
                 int64_t from_ms, struct cv_error *error)
 {
     *output = (struct output){context, video_id, json_array(), json_array(), -1, from_ms};
-    if (!output->frames || !output->lists) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of frames");
-    }
+    CV_TRY_MEMORY(output->frames && output->lists, error, "the list of frames");
     return 0;
 }
 
@@ -88,10 +86,9 @@ static int close_last(struct output *output, int64_t end_ms, int64_t still_ms,
         return 0;
     }
     json_t *last = json_array_get(output->frames, count - 1);
-    if (json_object_set_new(last, "t_end", json_integer(end_ms)) != 0 ||
-        json_object_set_new(last, "still_until", json_integer(still_ms)) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of frames");
-    }
+    CV_TRY_MEMORY(json_object_set_new(last, "t_end", json_integer(end_ms)) == 0 &&
+                      json_object_set_new(last, "still_until", json_integer(still_ms)) == 0,
+                  error, "the list of frames");
     return 0;
 }
 
@@ -104,24 +101,15 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
         time_ms = output->last_ms + 1; /* the key is the time, and two frames are two objects */
     }
     int64_t before_ms = output_ms(frame->before_us);
-    int result = close_last(output, start_ms, before_ms < start_ms ? before_ms : start_ms, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(close_last(output, start_ms, before_ms < start_ms ? before_ms : start_ms, error));
     cv_auto_free char *key = NULL;
-    result = output_key(output->video_id, time_ms, &key, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(output_key(output->video_id, time_ms, &key, error));
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    result = cv_picture_jpeg(frame->picture, JPEG_QUALITY, 0, &data, &size, error);
-    if (result != 0) {
-        return result;
-    }
-    if (json_array_append_new(output->frames, describe(frame, key, time_ms, start_ms)) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the list of frames");
-    }
+    CV_TRY(cv_picture_jpeg(frame->picture, JPEG_QUALITY, 0, &data, &size, error));
+    CV_TRY_MEMORY(json_array_append_new(output->frames, describe(frame, key, time_ms, start_ms)) ==
+                      0,
+                  error, "the list of frames");
     output->last_ms = time_ms;
     return cv_stage_upload(output->context, key, cv_take(data), size, "image/jpeg", error);
 }
@@ -138,14 +126,10 @@ static int put_list(struct output *output, size_t first, size_t count, struct cv
     }
     cv_auto(json_decref) json_t *list = failed ? NULL : json_pack("{s:O}", "frames", frames);
     cv_auto_free char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
-    int result = cv_object_key(CV_OBJECT_FRAMES, output->video_id, &key, error, "%" PRId64 ".json",
-                               (int64_t)json_integer_value(json_object_get(head, "timestamp_ms")));
-    if (result != 0) {
-        return result;
-    }
-    if (!text || json_array_append_new(output->lists, json_string(key)) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
-    }
+    CV_TRY(cv_object_key(CV_OBJECT_FRAMES, output->video_id, &key, error, "%" PRId64 ".json",
+                         (int64_t)json_integer_value(json_object_get(head, "timestamp_ms"))));
+    CV_TRY_MEMORY(text && json_array_append_new(output->lists, json_string(key)) == 0, error,
+                  "a list of frames");
     size_t size = strlen(text);
     return cv_stage_upload(output->context, key, cv_take(text), size, "application/json", error);
 }
@@ -155,11 +139,10 @@ static int put_lists(struct output *output, struct cv_error *error)
     size_t count = json_array_size(output->frames);
     size_t frames = (count + OUTPUT_LISTS_MAX - 1) / OUTPUT_LISTS_MAX;
     frames = frames > LIST_FRAMES ? frames : LIST_FRAMES;
-    int result = 0;
-    for (size_t first = 0; result == 0 && first < count; first += frames) {
-        result = put_list(output, first, count - first < frames ? count - first : frames, error);
+    for (size_t first = 0; first < count; first += frames) {
+        CV_TRY(put_list(output, first, count - first < frames ? count - first : frames, error));
     }
-    return result;
+    return 0;
 }
 
 static bool is_list(const struct output *output, const char *key)
@@ -213,31 +196,23 @@ static int remove_others(struct output *output, int64_t until_ms, struct cv_erro
 {
     struct cv_store *store = cv_stage_store(output->context);
     cv_auto_free char *prefix = NULL;
-    int result = cv_object_folder(CV_OBJECT_FRAMES, output->video_id, &prefix, error);
     cv_auto_free char *continuation = NULL;
-    bool more = result == 0;
-    while (more) {
+    CV_TRY(cv_object_folder(CV_OBJECT_FRAMES, output->video_id, &prefix, error));
+    do {
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
-        result = cv_store_list(store, prefix, continuation, LIST_PAGE, &page, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_store_list(store, prefix, continuation, LIST_PAGE, &page, error));
         for (size_t i = 0; i < page.count; i++) {
             const char *key = page.entries[i].key;
             int64_t time_ms = 0;
             if (is_within(output, key + strlen(prefix), until_ms, &time_ms) &&
                 !is_kept(output, key, time_ms) && !is_list(output, key)) {
-                result = cv_store_delete(store, key, error);
-                if (result != 0) {
-                    return result;
-                }
+                CV_TRY(cv_store_delete(store, key, error));
             }
         }
         free(continuation);
         continuation = cv_take(page.continuation);
-        more = continuation != NULL;
-    }
-    return result;
+    } while (continuation);
+    return 0;
 }
 
 int output_finish(struct output *output, int64_t end_us, bool is_last, struct cv_error *error)
@@ -246,9 +221,9 @@ int output_finish(struct output *output, int64_t end_us, bool is_last, struct cv
     if (end_ms <= output->last_ms) {
         end_ms = output->last_ms + 1;
     }
-    int result = close_last(output, end_ms, end_ms, error);
-    result = result ? result : put_lists(output, error);
-    return result ? result : remove_others(output, is_last ? INT64_MAX : end_ms, error);
+    CV_TRY(close_last(output, end_ms, end_ms, error));
+    CV_TRY(put_lists(output, error));
+    return remove_others(output, is_last ? INT64_MAX : end_ms, error);
 }
 
 static void discard(struct output *output, const char *key)

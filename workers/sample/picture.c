@@ -7,9 +7,7 @@
 int picture_init(struct picture *picture, struct cv_error *error)
 {
     *picture = (struct picture){.frame = av_frame_alloc()};
-    if (!picture->frame) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a frame");
-    }
+    CV_TRY_MEMORY(picture->frame, error, "a frame");
     return 0;
 }
 
@@ -35,16 +33,11 @@ static int copy_luma(struct picture *picture, struct cv_error *error)
     size_t size = (size_t)frame->width * (size_t)frame->height;
     if (size > picture->copy_size) {
         uint8_t *grown = realloc(picture->copy, size);
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of luma", size);
-        }
+        CV_TRY_MEMORY(grown, error, "luma");
         picture->copy = grown;
         picture->copy_size = size;
     }
-    int result = cv_picture_luma(frame, picture->copy, frame->width, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_picture_luma(frame, picture->copy, frame->width, error));
     picture->luma = (struct plane){picture->copy, frame->width, frame->width, frame->height};
     return 0;
 }
@@ -53,17 +46,12 @@ int picture_hold(struct picture *picture, const AVFrame *frame, int64_t time_us,
                  struct cv_error *error)
 {
     picture_release(picture);
-    if (av_frame_ref(picture->frame, frame) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to hold a frame");
-    }
+    CV_TRY_MEMORY(av_frame_ref(picture->frame, frame) >= 0, error, "a frame");
     if (has_byte_planes(frame)) {
         picture->luma =
             (struct plane){frame->data[0], frame->linesize[0], frame->width, frame->height};
     } else {
-        int result = copy_luma(picture, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(copy_luma(picture, error));
     }
     picture->time_us = time_us;
     picture->held = true;

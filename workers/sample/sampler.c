@@ -58,19 +58,14 @@ int sampler_new(const struct sampler_params *params, sampler_keep *keep, void *o
                 struct sampler **ret_sampler, struct cv_error *error)
 {
     cv_auto(sampler_free) struct sampler *sampler = calloc(1, sizeof(*sampler));
-    if (!sampler) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the sampler");
-    }
+    CV_TRY_MEMORY(sampler, error, "the sampler");
     sampler->dedupe_threshold = params->dedupe_threshold;
     sampler->keep = keep;
     sampler->opaque = opaque;
     pace_init(&sampler->pace, params->target_fps);
     sampler->change_began = sampler->shade_began = -1;
     for (size_t i = 0; i < CV_COUNT(sampler->pictures); i++) {
-        int result = picture_init(&sampler->pictures[i], error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(picture_init(&sampler->pictures[i], error));
     }
     sampler->reference = &sampler->pictures[0];
     sampler->candidate.picture = &sampler->pictures[1];
@@ -130,10 +125,7 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
         .motion = sampler->movement.way,
         .motion_count = sampler->movement.way_count,
     };
-    int result = sampler->keep(sampler->opaque, &frame, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(sampler->keep(sampler->opaque, &frame, error));
     sampler->reference_stood = frame.start_us < frame.time_us;
     swap_pictures(&sampler->reference, &sampler->candidate.picture);
     picture_slim(sampler->reference);
@@ -227,13 +219,10 @@ static int on_same(struct sampler *sampler, const struct gate_result *difference
     bool changing = sampler->change_began >= 0;
     sampler->reference_stood = true;
     if (changing && has_stood(sampler, now)) {
-        int result = keep_candidate(sampler, error);
-        return result != 0 ? result : STEP_AGAIN;
+        CV_TRY(keep_candidate(sampler, error));
+        return STEP_AGAIN;
     }
-    int result = movement_returned(&sampler->movement, now, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(movement_returned(&sampler->movement, now, error));
     sampler->change_began = -1;
     if (changing || difference->shifted == 0) {
         drop_candidate(sampler);
@@ -272,13 +261,10 @@ static int on_moved(struct sampler *sampler, int dx, int dy, const struct gate_r
     bool turned = has_candidate(sampler) && candidate->scrolled &&
                   movement_turned(&sampler->movement, dx, dy);
     if (has_stood(sampler, now) || turned) {
-        int result = keep_candidate(sampler, error);
-        return result != 0 ? result : STEP_AGAIN;
+        CV_TRY(keep_candidate(sampler, error));
+        return STEP_AGAIN;
     }
-    int result = movement_note(&sampler->movement, now, dx, dy, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(movement_note(&sampler->movement, now, dx, dy, error));
     make_candidate(
         sampler,
         (struct candidate){
@@ -315,8 +301,8 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
         renew_candidate(sampler);
     }
     if (has_stood(sampler, now)) {
-        int result = keep_candidate(sampler, error);
-        return result != 0 || stands ? result : STEP_AGAIN;
+        CV_TRY(keep_candidate(sampler, error));
+        return stands ? 0 : STEP_AGAIN;
     }
     if (!stands) {
         make_candidate(sampler, (struct candidate){.related = difference->changed <= blocks / 2,
@@ -370,25 +356,14 @@ static int step(struct sampler *sampler, struct cv_error *error)
 /* The first picture, and the first after the source changed its size. */
 static int start(struct sampler *sampler, struct cv_error *error)
 {
-    int result = sampler_finish(sampler, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(sampler_finish(sampler, error));
     int width = sampler->current->luma.width, height = sampler->current->luma.height;
     picture_release(sampler->reference);
     gate_deinit(&sampler->gate);
     gate_deinit(&sampler->candidate_gate);
-    result = gate_init(&sampler->gate, width, height, sampler->dedupe_threshold, error);
-    if (result == 0) {
-        result =
-            gate_init(&sampler->candidate_gate, width, height, sampler->dedupe_threshold, error);
-    }
-    if (result == 0) {
-        result = movement_init(&sampler->movement, width, height, error);
-    }
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(gate_init(&sampler->gate, width, height, sampler->dedupe_threshold, error));
+    CV_TRY(gate_init(&sampler->candidate_gate, width, height, sampler->dedupe_threshold, error));
+    CV_TRY(movement_init(&sampler->movement, width, height, error));
     sampler->pace.grid_us = sampler->current->time_us;
     make_candidate(sampler, (struct candidate){0});
     return keep_candidate(sampler, error);
@@ -397,10 +372,8 @@ static int start(struct sampler *sampler, struct cv_error *error)
 int sampler_push(struct sampler *sampler, const AVFrame *picture, int64_t time_us,
                  struct cv_error *error)
 {
-    int result = picture_hold(sampler->current, picture, time_us, error);
-    if (result != 0) {
-        return result;
-    }
+    int result;
+    CV_TRY(picture_hold(sampler->current, picture, time_us, error));
     sampler->gate.phase++;
     sampler->candidate_gate.phase++;
     pace_refill(&sampler->pace, time_us);

@@ -17,7 +17,7 @@ int scroll_profile_init(struct scroll_profile *profile, int length, struct cv_er
     profile->quarter = calloc((size_t)(length / DECIMATION + 1) * SCROLL_BANDS, sizeof(int32_t));
     if (!profile->value || !profile->quarter) {
         scroll_profile_deinit(profile);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a profile of %d", length);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a profile");
     }
     return 0;
 }

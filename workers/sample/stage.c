@@ -26,28 +26,20 @@ struct job {
 static int read_part(const json_t *payload, struct job *job, struct cv_error *error)
 {
     int64_t seconds = 0;
-    int result =
-        cv_payload_int_or(payload, "part_seconds", 0, 0, PART_SECONDS_MAX, &seconds, error);
+    CV_TRY(cv_payload_int_or(payload, "part_seconds", 0, 0, PART_SECONDS_MAX, &seconds, error));
     job->part_ms = seconds * 1000;
-    return result ? result
-                  : cv_payload_int_or(payload, "from_ms", 0, 0, INT32_MAX, &job->from_ms, error);
+    return cv_payload_int_or(payload, "from_ms", 0, 0, INT32_MAX, &job->from_ms, error);
 }
 
 static int read_payload(const json_t *payload, struct job *ret_job, struct cv_error *error)
 {
-    int result = cv_payload_uuid(payload, "video_id", &ret_job->video_id, error);
-    if (result == 0) {
-        result = cv_payload_object_key(payload, "s3_original_path", &ret_job->original, error);
-    }
-    if (result == 0) {
-        result = cv_payload_double_or(payload, "target_fps", TARGET_FPS, TARGET_FPS_LOW,
-                                      TARGET_FPS_HIGH, &ret_job->params.target_fps, error);
-    }
-    if (result == 0) {
-        result = cv_payload_double_or(payload, "dedupe_threshold", DEDUPE_THRESHOLD, 0, 1,
-                                      &ret_job->params.dedupe_threshold, error);
-    }
-    return result ? result : read_part(payload, ret_job, error);
+    CV_TRY(cv_payload_uuid(payload, "video_id", &ret_job->video_id, error));
+    CV_TRY(cv_payload_object_key(payload, "s3_original_path", &ret_job->original, error));
+    CV_TRY(cv_payload_double_or(payload, "target_fps", TARGET_FPS, TARGET_FPS_LOW, TARGET_FPS_HIGH,
+                                &ret_job->params.target_fps, error));
+    CV_TRY(cv_payload_double_or(payload, "dedupe_threshold", DEDUPE_THRESHOLD, 0, 1,
+                                &ret_job->params.dedupe_threshold, error));
+    return read_part(payload, ret_job, error);
 }
 
 struct totals {
@@ -76,19 +68,16 @@ static int sample_frames(struct cv_stage_context *context, struct cv_decoder *de
     int64_t end_ms = earliest_end(job, cv_decoder_info(decoder));
     struct cv_video_frame frame;
     cv_auto(cv_picture_source_free) struct cv_picture_source *source = NULL;
-    int result = cv_picture_source_new(decoder, cv_stage_peer(context), cv_stage_cancel(context),
-                                       &source, error);
-    /* The key frame's time was rounded where the part before it ended. */
-    result = result ? result : cv_picture_source_start(source, job->from_ms, &frame, error);
+    CV_TRY(cv_picture_source_new(decoder, cv_stage_peer(context), cv_stage_cancel(context), &source,
+                                 error));
+    /* The part before this one ended at a key frame, whose time was rounded to from_ms. */
+    int result = cv_picture_source_start(source, job->from_ms, &frame, error);
     for (; result == 0; result = cv_picture_source_next(source, &frame, error)) {
         if (frame.key_frame && output_ms(frame.pts_us) >= end_ms) {
             totals->end_us = frame.pts_us;
             return sampler_finish(sampler, error);
         }
-        result = sampler_push(sampler, frame.picture, frame.pts_us, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(sampler_push(sampler, frame.picture, frame.pts_us, error));
         totals->source_frames++;
         totals->end_us = frame.pts_us + frame.duration_us;
         if (duration_us > 0) {
@@ -104,50 +93,31 @@ static int sample_all(struct cv_stage_context *context, struct cv_decoder *decod
                       struct cv_error *error)
 {
     cv_auto(sampler_free) struct sampler *sampler = NULL;
-    int result = sampler_new(&job->params, output_keep, output, &sampler, error);
-    if (result == 0) {
-        result = sample_frames(context, decoder, job, sampler, totals, error);
-    }
-    if (result == 0) {
-        result = output_finish(output, totals->end_us, totals->is_last, error);
-    }
-    if (result != 0) {
-        output_discard(output);
-    }
-    return result;
+    CV_TRY(sampler_new(&job->params, output_keep, output, &sampler, error));
+    CV_TRY(sample_frames(context, decoder, job, sampler, totals, error));
+    return output_finish(output, totals->end_us, totals->is_last, error);
 }
 
 static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                struct cv_error *error)
 {
     struct job job;
-    int result = read_payload(payload, &job, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(read_payload(payload, &job, error));
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    result = cv_stage_open_input(context, job.original, &reader, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_stage_open_input(context, job.original, &reader, error));
     struct cv_byte_source source = cv_store_reader_source(reader);
     struct cv_decoder_params params = {.threads = cv_stage_threads(context),
                                        .cancel = cv_stage_cancel(context),
                                        .whole = true,
                                        .square = true};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    result = cv_decoder_open(&source, &params, &decoder, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_decoder_open(&source, &params, &decoder, error));
     cv_auto(output_deinit) struct output output;
-    result = output_init(&output, context, job.video_id, job.from_ms, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(output_init(&output, context, job.video_id, job.from_ms, error));
     struct totals totals = {0};
-    result = sample_all(context, decoder, &job, &output, &totals, error);
+    int result = sample_all(context, decoder, &job, &output, &totals, error);
     if (result != 0) {
+        output_discard(&output);
         return result;
     }
     const struct cv_media_info *info = cv_decoder_info(decoder);
@@ -159,7 +129,8 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
                             "source_frames", (json_int_t)totals.source_frames, "damaged_frames",
                             (json_int_t)cv_decoder_damaged_frames(decoder), "goes_on_ms",
                             totals.is_last ? NULL : json_integer(end_ms));
-    return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
+    CV_TRY_MEMORY(*ret_result, error, "the result");
+    return 0;
 }
 
 /* ---- commit ---------------------------------------------------------------------------------- */
@@ -183,16 +154,12 @@ static int make_row(const json_t *frame, size_t index, const char *video_id, jso
     }
     cv_auto_free char *key = NULL;
     json_t *time = json_object_get(frame, "timestamp_ms");
-    int result = output_key(video_id, json_integer_value(time), &key, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(output_key(video_id, json_integer_value(time), &key, error));
     json_t *row =
         json_pack("{s:s, s:O, s:O, s:O}", "key", key, "t_ms", time, "t_start",
                   json_object_get(frame, "t_start"), "t_end", json_object_get(frame, "t_end"));
-    return json_array_append_new(rows, row) == 0
-               ? 0
-               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
+    CV_TRY_MEMORY(json_array_append_new(rows, row) == 0, error, "a list of frames");
+    return 0;
 }
 
 /* A member of the job's own payload, else the default; without one, the next stage's own. */
@@ -204,9 +171,7 @@ static int pass_on(const json_t *payload, const char *name, json_t *fallback, js
     if (!given && !other) {
         return 0;
     }
-    if (json_object_set(target, name, given ? given : other) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
-    }
+    CV_TRY_MEMORY(json_object_set(target, name, given ? given : other) == 0, error, "the OCR job");
     return 0;
 }
 
@@ -226,19 +191,14 @@ static int note_frames(struct cv_db *db, const char *video_id, int64_t from_ms, 
     json_t *frame;
     json_array_foreach(list, index, frame)
     {
-        int result = make_row(frame, index, video_id, rows, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(make_row(frame, index, video_id, rows, error));
     }
     cv_auto_free char *text = json_dumps(rows, JSON_COMPACT);
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
-    }
+    CV_TRY_MEMORY(text, error, "a list of frames");
     char from[24];
     (void)snprintf(from, sizeof(from), "%" PRId64, from_ms);
-    int result = cv_db_run(db, NULL, error, clear, video_id, from);
-    return result ? result : cv_db_run(db, NULL, error, insert, video_id, text);
+    CV_TRY(cv_db_run(db, NULL, error, clear, video_id, from));
+    return cv_db_run(db, NULL, error, insert, video_id, text);
 }
 
 /* The keys of the lists of frames, which OCR reads; only the video's own. */
@@ -298,9 +258,8 @@ static int go_on(struct cv_db *db, const struct cv_job *job, const struct job *p
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no usable \"goes_on_ms\"");
     }
     cv_auto(json_decref) json_t *payload = json_copy(job->payload);
-    if (!payload || json_object_set(payload, "from_ms", (json_t *)next) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the next part's job");
-    }
+    CV_TRY_MEMORY(payload && json_object_set(payload, "from_ms", (json_t *)next) == 0, error,
+                  "the next part's job");
     return cv_queue_continue(db, job, payload, error);
 }
 
@@ -308,32 +267,22 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
                   struct cv_error *error)
 {
     struct job part = {0};
-    int status = read_payload(job->payload, &part, error);
-    if (status != 0) {
-        return status;
-    }
+    CV_TRY(read_payload(job->payload, &part, error));
     const json_t *frames = json_object_get(result, "frames");
     if (!json_is_array(frames) || json_array_size(frames) == 0) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no list of frames");
     }
     json_t *lists = json_object_get(result, "frame_paths");
-    status = check_lists(lists, part.video_id, error);
-    status = status ? status : note_frames(db, part.video_id, part.from_ms, frames, error);
-    status = status ? status : note_source(db, part.video_id, result, error);
-    status = status ? status : go_on(db, job, &part, result, error);
-    if (status != 0) {
-        return status;
-    }
+    CV_TRY(check_lists(lists, part.video_id, error));
+    CV_TRY(note_frames(db, part.video_id, part.from_ms, frames, error));
+    CV_TRY(note_source(db, part.video_id, result, error));
+    CV_TRY(go_on(db, job, &part, result, error));
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s,s:O}", "video_id", part.video_id, "frame_paths", lists);
-    if (!payload) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR job");
-    }
-    status = pass_on(job->payload, "languages", NULL, payload, error);
-    if (status == 0) {
-        status = pass_on(job->payload, "min_confidence", json_real(0.6), payload, error);
-    }
-    return status != 0 ? status : cv_queue_enqueue_successor(db, job, "ocr", payload, error);
+    CV_TRY_MEMORY(payload, error, "the OCR job");
+    CV_TRY(pass_on(job->payload, "languages", NULL, payload, error));
+    CV_TRY(pass_on(job->payload, "min_confidence", json_real(0.6), payload, error));
+    return cv_queue_enqueue_successor(db, job, "ocr", payload, error);
 }
 
 static bool is_followed(const json_t *result)
