@@ -36,7 +36,7 @@ struct claim {
 
 struct claims {
     struct claim *items;
-    size_t count, capacity;
+    size_t count;
 };
 
 static void claims_deinit(struct claims *claims)
@@ -102,15 +102,10 @@ int cv_entity_extractor_new(struct cv_entity_extractor **ret_extractor, struct c
         made->context = pcre2_match_context_create(NULL);
         made->stack = pcre2_jit_stack_create(JIT_STACK_START, JIT_STACK_MAX, NULL);
     }
-    if (!made || !made->codes || !made->context) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the entity patterns");
-    }
+    CV_TRY_MEMORY(made && made->codes && made->context, error, "the entity patterns");
     uint32_t most_groups = 0;
     for (size_t i = 0; i < cv_entity_pattern_count; i++) {
-        int result = compile(&cv_entity_patterns[i], &made->codes[i], error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(compile(&cv_entity_patterns[i], &made->codes[i], error));
         uint32_t groups = 0;
         (void)pcre2_pattern_info(made->codes[i], PCRE2_INFO_CAPTURECOUNT, &groups);
         most_groups = groups > most_groups ? groups : most_groups;
@@ -121,9 +116,7 @@ int cv_entity_extractor_new(struct cv_entity_extractor **ret_extractor, struct c
         pcre2_jit_stack_assign(made->context, NULL, made->stack);
     }
     made->match = pcre2_match_data_create(most_groups + 1, NULL);
-    if (!made->match) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the entity patterns");
-    }
+    CV_TRY_MEMORY(made->match, error, "the entity patterns");
     *ret_extractor = cv_take(made);
     return 0;
 }
@@ -209,9 +202,7 @@ static int normalize_value(const struct cv_entity_extractor *extractor, size_t w
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer out = CV_BUFFER_INIT;
     cv_auto_free char *value = strndup(text + start, end - start);
-    if (!value) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an entity");
-    }
+    CV_TRY_MEMORY(value, error, "an entity");
     bool is_entity = true;
     switch (cv_entity_patterns[which].kind) {
     case CV_ENTITY_URL:
@@ -245,15 +236,9 @@ static int normalize_value(const struct cv_entity_extractor *extractor, size_t w
 
 static int add_claim(struct claims *claims, struct claim claim, struct cv_error *error)
 {
-    if (claims->count == claims->capacity) {
-        size_t capacity = claims->capacity ? 2 * claims->capacity : 16;
-        struct claim *items = realloc(claims->items, capacity * sizeof(*items));
-        if (!items) {
-            free(claim.normalized);
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for entities");
-        }
-        claims->items = items;
-        claims->capacity = capacity;
+    if (!CV_MAKE_ROOM(claims->items, claims->count)) {
+        free(claim.normalized);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for entities");
     }
     claims->items[claims->count++] = claim;
     return 0;
@@ -311,19 +296,13 @@ static int claim_pattern(struct cv_entity_extractor *extractor, size_t which, co
             claim.end = url_end(text, claim.start, claim.end);
         }
         if (claim.end - claim.start <= MAX_VALUE_BYTES && pattern->type) {
-            int result = normalize_value(extractor, which, text, claim.start, claim.end,
-                                         &claim.normalized, error);
-            if (result < 0) {
-                return result;
-            }
+            CV_TRY(normalize_value(extractor, which, text, claim.start, claim.end,
+                                   &claim.normalized, error));
             if (!claim.normalized) {
                 continue;
             }
         }
-        int result = add_claim(claims, claim, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(add_claim(claims, claim, error));
     }
     if (claims->count > 1) {
         qsort(claims->items, claims->count, sizeof(*claims->items), compare_claims);
@@ -336,9 +315,7 @@ static int publish(const char *text, struct claims *claims, struct cv_entity_lis
 {
     cv_auto(cv_entity_list_deinit) struct cv_entity_list list = {0};
     list.entities = calloc(claims->count + 1, sizeof(*list.entities));
-    if (!list.entities) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for entities");
-    }
+    CV_TRY_MEMORY(list.entities, error, "entities");
     for (size_t i = 0; i < claims->count && list.count < MAX_ENTITIES; i++) {
         struct claim *claim = &claims->items[i];
         if (!claim->normalized || strlen(claim->normalized) > 2 * MAX_VALUE_BYTES) {
@@ -348,9 +325,7 @@ static int publish(const char *text, struct claims *claims, struct cv_entity_lis
         entity->type = claim->pattern->type;
         entity->normalized_value = cv_take(claim->normalized);
         entity->value = strndup(text + claim->start, claim->end - claim->start);
-        if (!entity->value) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for entities");
-        }
+        CV_TRY_MEMORY(entity->value, error, "entities");
     }
     *ret_list = list;
     list = (struct cv_entity_list){0};
@@ -362,23 +337,15 @@ int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
 {
     cv_auto_free int32_t *points = NULL;
     size_t count = 0;
-    int result = cv_unicode_decode(text, &points, &count, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_unicode_decode(text, &points, &count, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer clean = CV_BUFFER_INIT;
     for (size_t i = 0; i < count; i++) {
         cv_unicode_append(&clean, points[i]);
     }
-    if (clean.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text");
-    }
+    CV_TRY_MEMORY(!clean.failed, error, "a text");
     cv_auto(claims_deinit) struct claims claims = {0};
     for (size_t i = 0; i < cv_entity_pattern_count && clean.length > 0; i++) {
-        result = claim_pattern(extractor, i, clean.data, clean.length, &claims, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(claim_pattern(extractor, i, clean.data, clean.length, &claims, error));
     }
     return publish(clean.data, &claims, ret_list, error);
 }

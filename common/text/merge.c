@@ -75,36 +75,25 @@ static int merge_once(struct cv_detection *detections, size_t *count, size_t *pa
                       struct cv_error *error)
 {
     cv_auto(keys_deinit) struct keys keys = {calloc(*count + 1, sizeof(*keys.items)), 0};
-    if (!keys.items) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", *count);
-    }
+    CV_TRY_MEMORY(keys.items, error, "merging detections");
     for (; keys.count < *count; keys.count++) {
-        int result =
-            cv_text_key_init(&keys.items[keys.count], detections[keys.count].normalized, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(cv_text_key_init(&keys.items[keys.count], detections[keys.count].normalized, error));
     }
     cv_auto(cv_tracks_deinit) struct cv_tracks tracks;
-    int result = cv_tracks_init(&tracks, detections, keys.items, *count, error);
+    CV_TRY(cv_tracks_init(&tracks, detections, keys.items, *count, error));
     tracks.parts = parts;
     cv_auto(cv_pairs_deinit) struct cv_pairs pairs = {0};
     size_t group = 0;
-    for (size_t begin = 0, end; result == 0 && begin < *count; begin = end) {
+    for (size_t begin = 0, end; begin < *count; begin = end) {
         end = begin + 1;
         while (end < *count && detections[end].t_start_ms == detections[begin].t_start_ms) {
             end++;
         }
-        result = cv_tracks_take(&tracks, begin, end, ++group, &pairs, error);
-    }
-    if (result < 0) {
-        return result;
+        CV_TRY(cv_tracks_take(&tracks, begin, end, ++group, &pairs, error));
     }
     cv_tracks_drop_remains(&tracks);
     cv_auto_free struct cv_detection *segments = malloc((tracks.count + 1) * sizeof(*segments));
-    if (!segments) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", *count);
-    }
+    CV_TRY_MEMORY(segments, error, "merging detections");
     size_t kept = 0;
     for (size_t i = 0; i < tracks.count; i++) {
         if (!tracks.items[i].is_dropped) {
@@ -122,9 +111,7 @@ static int number_parts(const struct cv_detection *segments, size_t segment_coun
 {
     cv_auto_free size_t *numbers = malloc((count + 1) * sizeof(*numbers));
 
-    if (!numbers) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", count);
-    }
+    CV_TRY_MEMORY(numbers, error, "merging detections");
     for (size_t i = 0; i < count; i++) {
         numbers[i] = CV_NONE;
     }
@@ -150,9 +137,7 @@ int cv_text_merge(const struct cv_detection *detections, size_t count,
                        count, CV_MERGE_MAX);
     }
     cv_auto_free struct cv_detection *segments = malloc((count + 1) * sizeof(*segments));
-    if (!segments) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", count);
-    }
+    CV_TRY_MEMORY(segments, error, "merging detections");
     if (count > 0) {
         memcpy(segments, detections, count * sizeof(*segments));
     }
@@ -163,17 +148,11 @@ int cv_text_merge(const struct cv_detection *detections, size_t count,
     for (int pass = 0; pass < MAX_PASSES && count < before; pass++) {
         before = count;
         qsort(segments, count, sizeof(*segments), compare_detections);
-        int result = merge_once(segments, &count, parts, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(merge_once(segments, &count, parts, error));
     }
     qsort(segments, count, sizeof(*segments), compare_detections);
-    int result = cv_join_flicker(segments, &count, parts, error);
-    result = result ? result : number_parts(segments, count, parts, given, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_join_flicker(segments, &count, parts, error));
+    CV_TRY(number_parts(segments, count, parts, given, error));
     *ret_segments = cv_take(segments);
     *ret_count = count;
     return 0;

@@ -194,9 +194,7 @@ int cv_join_flicker(struct cv_detection *segments, size_t *count, size_t *parts,
     cv_auto_free struct state *states = malloc((*count + 1) * sizeof(*states));
     size_t kept = 0;
 
-    if (!states) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", *count);
-    }
+    CV_TRY_MEMORY(states, error, "merging detections");
     for (size_t i = 0; i < *count; i++) {
         states[i] = (struct state){SIZE_MAX, SIZE_MAX, false};
     }

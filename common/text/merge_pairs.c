@@ -137,9 +137,7 @@ static int add_pair(struct cv_pairs *pairs, struct cv_pair pair, struct cv_error
     if (pairs->count == pairs->capacity) {
         size_t capacity = pairs->capacity ? 2 * pairs->capacity : 256;
         struct cv_pair *items = realloc(pairs->items, capacity * sizeof(*items));
-        if (!items) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge detections");
-        }
+        CV_TRY_MEMORY(items, error, "merging detections");
         pairs->items = items;
         pairs->capacity = capacity;
     }
@@ -211,10 +209,7 @@ static int consider_row(struct cv_tracks *tracks, int row, size_t detection,
         if (has_own_text) {
             continue; /* its own text was looked up by text */
         }
-        int result = consider(tracks, i, detection, motion, pairs, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(consider(tracks, i, detection, motion, pairs, error));
     }
     return 0;
 }
@@ -224,24 +219,23 @@ int cv_find_pairs(struct cv_tracks *tracks, size_t detection, const struct cv_mo
 {
     const struct cv_detection *next = &tracks->detections[detection];
     size_t steps = 0;
-    int result = 0;
     int64_t now = next->t_start_ms;
     for (size_t i = cv_index_first(tracks, CV_BY_TEXT, cv_text_bucket(tracks, detection), now);
-         result == 0 && i != CV_NONE && steps < CV_MAX_CHAIN;
+         i != CV_NONE && steps < CV_MAX_CHAIN;
          i = cv_index_next(tracks, CV_BY_TEXT, i, now), steps++) {
         if (tracks->keys[tracks->items[i].key].hash == tracks->keys[detection].hash) {
-            result = consider(tracks, i, detection, motion, pairs, error);
+            CV_TRY(consider(tracks, i, detection, motion, pairs, error));
         }
     }
     int row = cv_row_of(next->box);
     int row_before = cv_row_of(cv_moved(next->box, -motion->dx, -motion->dy));
-    for (int around = -1; around <= 1 && result == 0; around++) {
-        result = consider_row(tracks, row + around, detection, motion, pairs, error);
-        if (result == 0 && abs(row_before + around - row) > 1) {
-            result = consider_row(tracks, row_before + around, detection, motion, pairs, error);
+    for (int around = -1; around <= 1; around++) {
+        CV_TRY(consider_row(tracks, row + around, detection, motion, pairs, error));
+        if (abs(row_before + around - row) > 1) {
+            CV_TRY(consider_row(tracks, row_before + around, detection, motion, pairs, error));
         }
     }
-    return result;
+    return 0;
 }
 
 int cv_compare_pairs(const void *left, const void *right)

@@ -141,9 +141,7 @@ static int reserve_taken(struct cv_pairs *pairs, size_t count, struct cv_error *
 {
     if (count > pairs->taken_capacity) {
         size_t *taken = realloc(pairs->taken, count * sizeof(*taken));
-        if (!taken) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge detections");
-        }
+        CV_TRY_MEMORY(taken, error, "merging detections");
         pairs->taken = taken;
         pairs->taken_capacity = count;
     }
@@ -154,14 +152,11 @@ static int reserve_taken(struct cv_pairs *pairs, size_t count, struct cv_error *
 int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
                    struct cv_pairs *pairs, struct cv_error *error)
 {
-    int result = reserve_taken(pairs, end - begin, error);
+    CV_TRY(reserve_taken(pairs, end - begin, error));
     struct cv_motion motion = cv_find_motion(tracks, begin, end);
     pairs->count = 0;
-    for (size_t i = begin; i < end && result == 0; i++) {
-        result = cv_find_pairs(tracks, i, &motion, pairs, error);
-    }
-    if (result < 0) {
-        return result;
+    for (size_t i = begin; i < end; i++) {
+        CV_TRY(cv_find_pairs(tracks, i, &motion, pairs, error));
     }
     if (pairs->count > 1) {
         qsort(pairs->items, pairs->count, sizeof(*pairs->items), cv_compare_pairs);

@@ -12,16 +12,7 @@ void cv_path_deinit(struct cv_path *path)
 
 static int append(struct cv_path *path, int64_t t_ms, int x, int y, struct cv_error *error)
 {
-    if (!path->items || path->count == path->capacity) {
-        size_t capacity = path->capacity ? path->capacity * 2 : 16;
-        void *grown = realloc(path->items, capacity * sizeof(*path->items));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a path of %zu points",
-                           capacity);
-        }
-        path->items = grown;
-        path->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(path->items, path->count), error, "a path");
     path->items[path->count++] = (struct cv_path_point){t_ms, x, y};
     return 0;
 }
@@ -69,10 +60,7 @@ int cv_path_add(struct cv_path *path, int64_t t_ms, int x, int y, struct cv_erro
         last = path->items[path->count - 1];
     }
     if (path->count > 0 && (last.x != x || last.y != y) && since > 2 * step) {
-        int result = append(path, t_ms - step, last.x, last.y, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(append(path, t_ms - step, last.x, last.y, error));
     }
     return cv_path_go(path, t_ms, x, y, error);
 }

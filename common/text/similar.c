@@ -86,9 +86,7 @@ int cv_text_key_init(struct cv_text_key *key, const char *normalized, struct cv_
     size_t capacity = length < MAX_BONES ? length : MAX_BONES;
     *key = (struct cv_text_key){.normalized = normalized, .hash = 0xCBF29CE484222325ULL};
     key->bones = malloc((capacity + 1) * sizeof(*key->bones));
-    if (!key->bones) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to compare texts");
-    }
+    CV_TRY_MEMORY(key->bones, error, "comparing texts");
     key->count = make_bones(normalized, length, key->bones, capacity);
     for (size_t i = 0; i < length; i++) {
         key->hash = mix(key->hash, (unsigned char)normalized[i]);

@@ -97,9 +97,9 @@ struct cv_path_point {
 
 struct cv_path {
     struct cv_path_point *items; /* in order of time */
-    size_t count, capacity;
-    int64_t last_ms,
-        step_ms; /* when the box was last seen; the shortest time between two sightings */
+    size_t count;
+    int64_t last_ms; /* when the box was last seen */
+    int64_t step_ms; /* the shortest time between two sightings; 0: not known yet */
 };
 
 void cv_path_deinit(struct cv_path *path);

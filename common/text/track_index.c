@@ -19,11 +19,9 @@ int cv_tracks_init(struct cv_tracks *tracks, const struct cv_detection *detectio
     tracks->readings = calloc(count + 1, sizeof(*tracks->readings));
     tracks->heads[CV_BY_TEXT] = malloc(buckets * sizeof(size_t));
     tracks->heads[CV_BY_ROW] = malloc(buckets * sizeof(size_t));
-    if (!tracks->items || !tracks->readings || !tracks->heads[CV_BY_TEXT] ||
-        !tracks->heads[CV_BY_ROW]) {
-        cv_tracks_deinit(tracks);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to merge %zu detections", count);
-    }
+    CV_TRY_MEMORY(tracks->items && tracks->readings && tracks->heads[CV_BY_TEXT] &&
+                      tracks->heads[CV_BY_ROW],
+                  error, "merging detections");
     memset(tracks->heads[CV_BY_TEXT], 0xFF, buckets * sizeof(size_t)); /* CV_NONE */
     memset(tracks->heads[CV_BY_ROW], 0xFF, buckets * sizeof(size_t));
     return 0;

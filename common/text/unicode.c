@@ -14,9 +14,7 @@ int cv_unicode_decode(const char *text, int32_t **ret_points, size_t *ret_count,
                        CV_TEXT_MAX_BYTES);
     }
     cv_auto_free int32_t *points = malloc((length + 1) * sizeof(*points));
-    if (!points) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text of %zu bytes", length);
-    }
+    CV_TRY_MEMORY(points, error, "a text");
     size_t count = 0;
     for (size_t at = 0; at < length;) {
         int32_t point;
