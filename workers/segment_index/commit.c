@@ -148,10 +148,7 @@ static int check_result(const json_t *result, const char *video_id, struct cv_er
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no list of segments");
     }
     for (size_t i = 0; i < json_array_size(segments); i++) {
-        int checked = check_segment(json_array_get(segments, i), i, video_id, error);
-        if (checked < 0) {
-            return checked;
-        }
+        CV_TRY(check_segment(json_array_get(segments, i), i, video_id, error));
     }
     return 0;
 }
@@ -160,19 +157,12 @@ int index_commit(struct cv_db *db, const struct cv_job *job, const json_t *resul
                  struct cv_error *error)
 {
     const char *video_id = NULL;
-    int outcome = cv_payload_uuid(job->payload, "video_id", &video_id, error);
-    outcome = outcome ? outcome : check_result(result, video_id, error);
-    if (outcome < 0) {
-        return outcome;
-    }
+    CV_TRY(cv_payload_uuid(job->payload, "video_id", &video_id, error));
+    CV_TRY(check_result(result, video_id, error));
     cv_auto_free char *segments = json_dumps(json_object_get(result, "segments"), JSON_COMPACT);
-    if (!segments) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the segments of video %s",
-                       video_id);
-    }
-    outcome = cv_db_run(db, NULL, error, "SELECT replace_video_text($1::uuid, $2::jsonb)", video_id,
-                        segments);
-    return outcome ? outcome
-                   : cv_db_run(db, NULL, error,
-                               "DELETE FROM pending_readings WHERE video_id = $1::uuid", video_id);
+    CV_TRY_MEMORY(segments, error, "the segments");
+    CV_TRY(cv_db_run(db, NULL, error, "SELECT replace_video_text($1::uuid, $2::jsonb)", video_id,
+                     segments));
+    return cv_db_run(db, NULL, error, "DELETE FROM pending_readings WHERE video_id = $1::uuid",
+                     video_id);
 }

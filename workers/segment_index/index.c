@@ -3,7 +3,6 @@
 #include "common/text/text.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
@@ -78,21 +77,13 @@ static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, st
         " (end_box ->> 'height')::float8::bigint AS end_height,"
         " to_json(words) AS words, to_json(track) AS track, crop_pack, crop_offset, crop_bytes";
     cv_auto_free char *sql = NULL;
-    int result = cv_format(&sql, error, "%s FROM %s ORDER BY t_start, id LIMIT $2::bigint", columns,
-                           is_pending ? from_pending : from_segments);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_format(&sql, error, "%s FROM %s ORDER BY t_start, id LIMIT $2::bigint", columns,
+                     is_pending ? from_pending : from_segments));
     cv_auto(rows_deinit) struct rows rows = {0};
-    result = cv_db_run(db, &rows.result, error, sql, video_id, cv_db_number(CV_MERGE_MAX + 1).text);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_db_run(db, &rows.result, error, sql, video_id, cv_db_number(CV_MERGE_MAX + 1).text));
     rows.count = (size_t)cv_db_rows(rows.result);
     rows.detections = calloc(rows.count + 1, sizeof(*rows.detections));
-    if (!rows.detections) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu detections", rows.count);
-    }
+    CV_TRY_MEMORY(rows.detections, error, "detections");
     for (size_t i = 0; i < rows.count; i++) {
         rows.detections[i] = read_row(rows.result, (int)i);
     }
@@ -164,23 +155,21 @@ static int append_way(const struct rows *rows, size_t which, struct cv_path *pat
     const char *text = cv_db_text(rows->result, (int)seen->source, "track");
     cv_auto(json_decref) json_t *list = text ? json_loads(text, 0, NULL) : NULL;
     struct cv_path_point at = {0, 0, 0};
-    int result = 0;
 
-    for (size_t i = 0; i + 2 < json_array_size(list) && result == 0; i += 3) {
+    for (size_t i = 0; i + 2 < json_array_size(list); i += 3) {
         at.t_ms += json_integer_value(json_array_get(list, i));
         at.x += (int)json_integer_value(json_array_get(list, i + 1));
         at.y += (int)json_integer_value(json_array_get(list, i + 2));
-        result = i == 0 ? cv_path_add(path, at.t_ms, at.x, at.y, error)
-                        : cv_path_go(path, at.t_ms, at.x, at.y, error);
+        CV_TRY(i == 0 ? cv_path_add(path, at.t_ms, at.x, at.y, error)
+                      : cv_path_go(path, at.t_ms, at.x, at.y, error));
     }
-    if (list || result < 0) {
-        return result;
+    if (list) {
+        return 0;
     }
-    result = cv_path_add(path, seen->t_start_ms, seen->box.x, seen->box.y, error);
-    if (result == 0 && seen->end_box.width > 0) {
-        result = cv_path_go(path, seen->t_end_ms, seen->end_box.x, seen->end_box.y, error);
-    }
-    return result;
+    CV_TRY(cv_path_add(path, seen->t_start_ms, seen->box.x, seen->box.y, error));
+    return seen->end_box.width > 0
+               ? cv_path_go(path, seen->t_end_ms, seen->end_box.x, seen->end_box.y, error)
+               : 0;
 }
 
 /* Joins the paths of the segment's detections: `first` and those that follow it in `chain`.
@@ -189,9 +178,8 @@ static int track_json(const struct rows *rows, size_t first, const size_t *chain
                       json_t **ret_track, struct cv_error *error)
 {
     struct cv_path_point before = {0, 0, 0};
-    struct cv_path path = {0};
+    cv_auto(cv_path_deinit) struct cv_path path = {0};
     bool moved = false;
-    int result = 0;
 
     *ret_track = NULL;
     assert(rows->detections);
@@ -199,32 +187,29 @@ static int track_json(const struct rows *rows, size_t first, const size_t *chain
         const char *text = cv_db_text(rows->result, (int)rows->detections[first].source, "track");
         if (text) {
             *ret_track = json_loads(text, 0, NULL);
-            return *ret_track ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a path");
+            CV_TRY_MEMORY(*ret_track, error, "a path");
+            return 0;
         }
     }
-    for (size_t i = first; i != SIZE_MAX && result == 0; i = chain[i]) {
-        result = append_way(rows, i, &path, error);
+    for (size_t i = first; i != SIZE_MAX; i = chain[i]) {
+        CV_TRY(append_way(rows, i, &path, error));
     }
-    if (result == 0) {
-        cv_path_simplify(&path);
-    }
+    cv_path_simplify(&path);
     assert(path.count == 0 || path.items);
     for (size_t i = 1; i < path.count; i++) {
         moved = moved || path.items[i].x != path.items[0].x || path.items[i].y != path.items[0].y;
     }
     cv_auto(json_decref) json_t *list = moved ? json_array() : NULL;
-    for (size_t i = 0; moved && result == 0 && i < path.count; i++) {
+    for (size_t i = 0; moved && i < path.count; i++) {
         const struct cv_path_point *at = &path.items[i];
-        if (json_array_append_new(list, json_integer(at->t_ms - before.t_ms)) ||
-            json_array_append_new(list, json_integer(at->x - before.x)) ||
-            json_array_append_new(list, json_integer(at->y - before.y))) {
-            result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a path");
-        }
+        CV_TRY_MEMORY(json_array_append_new(list, json_integer(at->t_ms - before.t_ms)) == 0 &&
+                          json_array_append_new(list, json_integer(at->x - before.x)) == 0 &&
+                          json_array_append_new(list, json_integer(at->y - before.y)) == 0,
+                      error, "a path");
         before = *at;
     }
-    cv_path_deinit(&path);
-    *ret_track = result == 0 ? cv_take(list) : NULL;
-    return result;
+    *ret_track = cv_take(list);
+    return 0;
 }
 
 static json_t *segment_json(const struct rows *rows, const struct cv_detection *segment,
@@ -270,32 +255,25 @@ static int describe(struct cv_stage_context *context, const struct rows *rows,
 {
     cv_auto_free size_t *firsts = malloc((count + 1) * sizeof(*firsts));
     cv_auto_free size_t *chain = malloc((rows->count + 1) * sizeof(*chain));
-    if (!firsts || !chain) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu segments", count);
-    }
+    CV_TRY_MEMORY(firsts && chain, error, "segments");
     chain_parts(rows->count, parts, count, firsts, chain);
     cv_auto(cv_entity_extractor_free) struct cv_entity_extractor *extractor = NULL;
-    int result = cv_entity_extractor_new(&extractor, error);
+    CV_TRY(cv_entity_extractor_new(&extractor, error));
     cv_auto(json_decref) json_t *list = json_array();
     size_t entities = 0;
-    for (size_t i = 0; i < count && result == 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         cv_auto(cv_entity_list_deinit) struct cv_entity_list found = {0};
-        result = cv_entity_extract(extractor, segments[i].text, &found, error);
-        json_t *track = NULL;
-        result = result ? result : track_json(rows, firsts[i], chain, &track, error);
-        json_t *object = result == 0 ? segment_json(rows, &segments[i], &found) : NULL;
-        bool is_whole = object && (!track || json_object_set(object, "track", track) == 0);
-        json_decref(track);
-        if (result == 0 && (json_array_append_new(list, object) || !is_whole)) {
-            result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu segments", count);
-        }
+        cv_auto(json_decref) json_t *track = NULL;
+        CV_TRY(cv_entity_extract(extractor, segments[i].text, &found, error));
+        CV_TRY(track_json(rows, firsts[i], chain, &track, error));
+        json_t *object = segment_json(rows, &segments[i], &found);
+        CV_TRY_MEMORY(json_array_append_new(list, object) == 0 &&
+                          (!track || json_object_set(object, "track", track) == 0),
+                      error, "segments");
         entities += found.count;
         if (i % PROGRESS_EVERY == 0) {
             cv_stage_progress(context, 0.5 + 0.5 * (double)i / (double)count, "entities");
         }
-    }
-    if (result < 0) {
-        return result;
     }
     *ret_list = cv_take(list);
     *ret_entities = entities;
@@ -316,18 +294,13 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     cv_auto_free struct cv_detection *segments = NULL;
     size_t count = 0, entities = 0;
     cv_auto_free size_t *parts = malloc((rows.count + 1) * sizeof(*parts));
-    if (!parts) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu detections", rows.count);
-    }
-    int result = cv_text_merge(rows.detections, rows.count, &segments, &count, parts, error);
+    CV_TRY_MEMORY(parts, error, "detections");
+    CV_TRY(cv_text_merge(rows.detections, rows.count, &segments, &count, parts, error));
     cv_auto(json_decref) json_t *list = NULL;
-    result =
-        result ? result : describe(context, &rows, segments, count, parts, &list, &entities, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(describe(context, &rows, segments, count, parts, &list, &entities, error));
     *ret_result = json_pack("{s:O, s:{s:I, s:I, s:I}}", "segments", list, "summary", "detections",
                             (json_int_t)rows.count, "segments", (json_int_t)count, "entities",
                             (json_int_t)entities);
-    return *ret_result ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the result");
+    CV_TRY_MEMORY(*ret_result, error, "the result");
+    return 0;
 }
