@@ -49,13 +49,13 @@ static int patch_frame(const struct ocr_patch *patch, struct ocr_frame *frame,
 {
     size_t area = (size_t)patch->box.width * (size_t)patch->box.height;
 
-    int result = ocr_frame_init(frame, patch->box.width, patch->box.height, error);
-    for (size_t i = 0; result == 0 && i < area; i++) {
+    CV_TRY(ocr_frame_init(frame, patch->box.width, patch->box.height, error));
+    for (size_t i = 0; i < area; i++) {
         frame->plane[OCR_RED][i] = patch->rgb[3 * i];
         frame->plane[OCR_GREEN][i] = patch->rgb[3 * i + 1];
         frame->plane[OCR_BLUE][i] = patch->rgb[3 * i + 2];
     }
-    return result;
+    return 0;
 }
 
 /* Looks an emoji up in banks that are others than those it was first read with; what they do not know
@@ -71,10 +71,7 @@ static int look_up(const struct again *again, struct ocr_crop *crop, size_t inde
     if (!patch->rgb) {
         return 0;
     }
-    int result = patch_frame(patch, &frame, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(patch_frame(patch, &frame, error));
     box.x -= patch->box.x;
     box.y -= patch->box.y;
     struct ocr_emoji_match match = ocr_emoji_match(again->banks, &frame, crop->ink.paper, &box);
@@ -92,22 +89,18 @@ static int read_picture(struct again *again, struct ocr_unpacking *unpacking, st
     struct text text = {.words = NULL};
 
     ocr_unpack_place(unpacking, &text.offset, &text.bytes);
-    int result = ocr_unpack_picture(unpacking, &crop, error);
-    for (size_t i = 0; result == 0 && i < crop.emoji_count; i++) {
+    CV_TRY(ocr_unpack_picture(unpacking, &crop, error));
+    for (size_t i = 0; i < crop.emoji_count; i++) {
         if (ocr_unpack_bank(unpacking) != again->bank) {
-            result = look_up(again, &crop, i, error);
+            CV_TRY(look_up(again, &crop, i, error));
         }
     }
-    result =
-        result ? result : ocr_read(again->engine, &crop, &text.reading, &again->readings, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(ocr_read(again->engine, &crop, &text.reading, &again->readings, error));
     again->lines_read++;
     text.words = ocr_word_boxes(&crop, text.reading.text);
     if (!text.words) {
         ocr_reading_deinit(&text.reading);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the words of a line");
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the words of a line");
     }
     text.tall = crop.tall;
     text.width = crop.width;
@@ -123,18 +116,13 @@ static int read_pictures(struct again *again, struct ocr_unpacking *unpacking, s
 
     texts->items = calloc(count + 1, sizeof(*texts->items));
     texts->is_text = calloc(count + 1, sizeof(*texts->is_text));
-    if (!texts->items || !texts->is_text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu lines", count);
-    }
+    CV_TRY_MEMORY(texts->items && texts->is_text, error, "text lines");
     for (; texts->count < count; texts->count++) {
         if (cv_cancel_level(cv_stage_cancel(again->context)) == CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped at line %zu of %zu", texts->count,
                            count);
         }
-        int result = read_picture(again, unpacking, &texts->items[texts->count], error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(read_picture(again, unpacking, &texts->items[texts->count], error));
         cv_stage_progress(again->context,
                           ((double)again->pack + (double)(texts->count + 1) / (double)count) /
                               packs,
@@ -172,34 +160,35 @@ static int add_row(const struct again *again, const struct texts *texts, struct 
                        OCR_ROWS_MAX);
     }
     json_t *detection = ocr_detection_json(&row, kept);
-    if (json_array_append_new(again->detections, detection) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
-    }
+    CV_TRY_MEMORY(json_array_append_new(again->detections, detection) == 0, error, "a row");
     return ocr_detection_place(detection, texts->key, text->offset, text->bytes, error);
+}
+
+static int read_rows(struct again *again, const char *key, const struct cv_byte_source *source,
+                     struct cv_error *error)
+{
+    cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
+    cv_auto(texts_deinit) struct texts texts = {.key = key};
+
+    CV_TRY(ocr_unpack_open(source, &unpacking, error));
+    CV_TRY(read_pictures(again, unpacking, &texts, error));
+    for (size_t i = 0; i < ocr_unpack_rows(unpacking); i++) {
+        struct ocr_kept_row kept;
+        CV_TRY(ocr_unpack_row(unpacking, i, &kept, error));
+        CV_TRY(add_row(again, &texts, &kept, error));
+    }
+    return ocr_unread_name(ocr_engine_languages(again->engine), source, texts.is_text,
+                           again->unread, error);
 }
 
 static int read_pack(struct again *again, const char *key, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
-    cv_auto(texts_deinit) struct texts texts = {.key = key};
 
-    int result = cv_stage_open_input(again->context, key, &reader, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_stage_open_input(again->context, key, &reader, error));
     struct cv_byte_source source = cv_store_reader_source(reader);
     ocr_engine_turn_page(again->engine);
-    result = ocr_unpack_open(&source, &unpacking, error);
-    result = result ? result : read_pictures(again, unpacking, &texts, error);
-    for (size_t i = 0; result == 0 && i < ocr_unpack_rows(unpacking); i++) {
-        struct ocr_kept_row kept;
-        result = ocr_unpack_row(unpacking, i, &kept, error);
-        result = result ? result : add_row(again, &texts, &kept, error);
-    }
-    result = result ? result
-                    : ocr_unread_name(ocr_engine_languages(again->engine), &source, texts.is_text,
-                                      again->unread, error);
+    int result = read_rows(again, key, &source, error);
     return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
 }
 
@@ -218,17 +207,12 @@ int ocr_read_again(struct cv_stage_context *context, const struct ocr_payload *p
                           .unread = unread};
 
     for (; again.pack < payload->line_key_count; again.pack++) {
-        int result = read_pack(&again, payload->line_keys[again.pack], error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(read_pack(&again, payload->line_keys[again.pack], error));
     }
     json_t *result =
         json_pack("{s:O, s:O, s:I, s:I}", "detections", detections, "unread", unread, "lines_read",
                   (json_int_t)again.lines_read, "readings", (json_int_t)again.readings);
-    if (!result) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
-    }
+    CV_TRY_MEMORY(result, error, "a result");
     *ret_result = result;
     return 0;
 }

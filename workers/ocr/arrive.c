@@ -128,13 +128,9 @@ static int end_piece(struct ocr_session *session, struct ocr_track *piece, bool 
 
 int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
-    int result =
-        ocr_read(session->engine, &track->crop, &track->reading, &session->readings, error);
-    if (result == 0 && session->pack) {
-        result = ocr_pack_picture(session->pack, &track->crop, &track->picture, error);
-    }
-    if (result < 0) {
-        return result;
+    CV_TRY(ocr_read(session->engine, &track->crop, &track->reading, &session->readings, error));
+    if (session->pack) {
+        CV_TRY(ocr_pack_picture(session->pack, &track->crop, &track->picture, error));
     }
     ocr_crop_drop_patches(&track->crop);
     track->is_read = true;
@@ -169,10 +165,7 @@ int ocr_end_pieces(struct ocr_session *session, const struct ocr_track *track,
             if (session->shift.dy) {
                 learn_edge(session, piece, &whole);
             }
-            int result = end_piece(session, piece, taller, error);
-            if (result < 0) {
-                return result;
-            }
+            CV_TRY(end_piece(session, piece, taller, error));
         }
         i += session->tracks.count == count;
     }
@@ -184,17 +177,11 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
 {
     struct ocr_track *track = NULL;
 
-    int result = ocr_tracks_add(&session->tracks, crop, &track, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(ocr_tracks_add(&session->tracks, crop, &track, error));
     track->id = session->next_id++;
     track->box = track->crop.box;
     if (!ocr_touches_edge(ocr_session_pane(session), &track->box, frame->width, frame->height)) {
-        result = ocr_read_track(session, track, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(ocr_read_track(session, track, error));
     }
     *ret_track = track;
     return 0;
@@ -259,10 +246,7 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
 {
     struct ocr_forerunner forerunner = {.known = NULL};
 
-    int result = track->is_read ? ocr_find_forerunner(session, track, &forerunner, error) : 0;
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(track->is_read ? ocr_find_forerunner(session, track, &forerunner, error) : 0);
     if (forerunner.known && forerunner.is_whole && forerunner.known->is_read) {
         continue_line(session, forerunner.known, track);
         return ocr_end_pieces(session, forerunner.known, error);
@@ -278,11 +262,7 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
 static int take_back(struct ocr_session *session, struct ocr_track *track,
                      const struct ocr_box *box, struct cv_error *error)
 {
-    int result = ocr_close(session, track, error);
-
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(ocr_close(session, track, error));
     track->box.x = box->x;
     track->box.y = box->y;
     track->present = false;
@@ -306,10 +286,7 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
     if (track) {
         return take_back(session, track, &place, error);
     }
-    result = add_line(session, frame, &crop, &track, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(add_line(session, frame, &crop, &track, error));
     note_kin(session, known, track);
     if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
         continue_line(session, known, track);
@@ -330,10 +307,7 @@ int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
             session->lines_seen++;
             continue;
         }
-        int result = take_in(session, frame, &arrival, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(take_in(session, frame, &arrival, error));
     }
     return 0;
 }

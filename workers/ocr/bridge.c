@@ -204,9 +204,7 @@ int ocr_rows_bridge(struct ocr_session *session, double least, struct cv_error *
     cv_auto_free bool *sure = calloc(count + 1, sizeof(*sure));
     struct bridge all = {session, rows, sure, count};
 
-    if (!rows || !sure) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
-    }
+    CV_TRY_MEMORY(rows && sure, error, "rows");
     for (size_t i = 0; i < count; i++) {
         rows[i] = &session->rows[i];
     }

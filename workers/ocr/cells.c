@@ -101,12 +101,10 @@ static int write_word(const struct ocr_words *words, struct ocr_word *word, stru
     for (size_t i = 0; i < word->symbol_count; i++) {
         cv_buffer_text(&text, words->symbols[word->first_symbol + i].text);
     }
-    int result = cv_buffer_take(&text, &joined, error);
-    if (result == 0) {
-        free(word->text);
-        word->text = joined;
-    }
-    return result;
+    CV_TRY(cv_buffer_take(&text, &joined, error));
+    free(word->text);
+    word->text = joined;
+    return 0;
 }
 
 /* What two letters in one cell are: not the one that stands in the cell `before`, too (NULL: the first one), which was
@@ -228,24 +226,20 @@ int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error)
         return 0;
     }
     cv_auto_free double *steps = calloc(words->symbol_count, sizeof(*steps));
-    if (!steps) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu letters",
-                       words->symbol_count);
-    }
+    CV_TRY_MEMORY(steps, error, "letters");
     double step = usual_step(words, steps);
     if (step <= 0 || !find_grid(words, step, &grid)) {
         return 0;
     }
-    int result = 0;
-    for (size_t i = 0; i < words->count && result == 0; i++) {
-        result = clear_cells(words, &grid, &words->items[i], error);
+    for (size_t i = 0; i < words->count; i++) {
+        CV_TRY(clear_cells(words, &grid, &words->items[i], error));
     }
-    for (size_t i = is_icon(&words->items[0]); i + 1 < words->count && result == 0;) {
+    for (size_t i = is_icon(&words->items[0]); i + 1 < words->count;) {
         if (is_joined(words, &grid, i)) {
-            result = join_next(words, i, error);
+            CV_TRY(join_next(words, i, error));
         } else {
             i++;
         }
     }
-    return result;
+    return 0;
 }

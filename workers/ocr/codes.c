@@ -133,11 +133,7 @@ int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *err
             continue;
         }
         char *parted = NULL;
-        int result =
-            cv_format(&parted, error, "%.*s %s", (int)digits, word->text, word->text + digits);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(cv_format(&parted, error, "%.*s %s", (int)digits, word->text, word->text + digits));
         free(word->text);
         word->text = parted;
     }

@@ -132,7 +132,7 @@ static int make_row(const json_t *detection, json_t **ret_row, struct cv_error *
     }
     if (!is_whole) {
         json_decref(row);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a row");
     }
     *ret_row = row;
     return 0;
@@ -155,16 +155,12 @@ static int make_rows(const json_t *detections, const char *video_id, char **ret_
         if (fault) {
             return bad_result(error, i, fault);
         }
-        int result = make_row(detection, &row, error);
-        if (result < 0) {
-            return result;
-        }
-        if (json_array_append_new(rows, row) != 0) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
-        }
+        CV_TRY(make_row(detection, &row, error));
+        CV_TRY_MEMORY(json_array_append_new(rows, row) == 0, error, "rows");
     }
     *ret_rows = rows ? json_dumps(rows, JSON_COMPACT) : NULL;
-    return *ret_rows ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
+    CV_TRY_MEMORY(*ret_rows, error, "rows");
+    return 0;
 }
 
 /* The readings wait for segment_index; what is there stays until then. */
@@ -175,9 +171,7 @@ static int put_aside(struct cv_db *db, const struct cv_job *job, const char *row
         "INSERT INTO pending_readings (video_id, detections) VALUES ($1::uuid, $2::jsonb)"
         " ON CONFLICT (video_id) DO UPDATE SET detections = excluded.detections";
 
-    if (json_object_set_new(payload, "pending", json_true())) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
+    CV_TRY_MEMORY(json_object_set_new(payload, "pending", json_true()) == 0, error, "a payload");
     return cv_db_run(db, NULL, error, keep, job->video_id, rows);
 }
 
@@ -213,9 +207,9 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
         " AND EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id AND other.step = j.step"
         " AND other.part <> j.part AND other.status <> 'done' AND other.depends_on IS NOT NULL)";
 
-    int outcome = cv_db_run(db, NULL, error, clear, job->video_id, job->id);
-    outcome = outcome ? outcome : cv_db_run(db, NULL, error, insert, job->video_id, rows, job->id);
-    return outcome ? outcome : cv_db_run(db, NULL, error, publish, job->id);
+    CV_TRY(cv_db_run(db, NULL, error, clear, job->video_id, job->id));
+    CV_TRY(cv_db_run(db, NULL, error, insert, job->video_id, rows, job->id));
+    return cv_db_run(db, NULL, error, publish, job->id);
 }
 
 /* Of a table with a video's rows of each part of a run ($2 is a job): those of this part, and of earlier runs. */
@@ -253,13 +247,13 @@ static int note_unread(struct cv_db *db, const struct cv_job *job, const json_t 
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL,
                        "result: \"unread\" is not a list of scripts with their lines");
     }
-    int outcome = cv_db_run(db, NULL, error, CLEAR("unread_lines"), job->video_id, job->id);
-    if (outcome < 0 || json_array_size(unread) == 0) {
-        return outcome;
+    CV_TRY(cv_db_run(db, NULL, error, CLEAR("unread_lines"), job->video_id, job->id));
+    if (json_array_size(unread) == 0) {
+        return 0;
     }
     cv_auto_free char *rows = json_dumps(unread, JSON_COMPACT);
-    return rows ? cv_db_run(db, NULL, error, insert, job->video_id, job->id, rows)
-                : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the names of scripts");
+    CV_TRY_MEMORY(rows, error, "the names of scripts");
+    return cv_db_run(db, NULL, error, insert, job->video_id, job->id, rows);
 }
 
 /* Where the lines are kept that were read, in place of those of earlier runs. */
@@ -285,9 +279,8 @@ static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *r
                        "result: \"lines_path\" is not a key of the video's lines");
     }
     (void)snprintf(size, sizeof(size), "%" PRId64, (int64_t)json_integer_value(bytes));
-    int outcome = cv_db_run(db, NULL, error, CLEAR("line_packs"), job->video_id, job->id);
-    return outcome ? outcome
-                   : cv_db_run(db, NULL, error, insert, job->video_id, job->id, key, size);
+    CV_TRY(cv_db_run(db, NULL, error, CLEAR("line_packs"), job->video_id, job->id));
+    return cv_db_run(db, NULL, error, insert, job->video_id, job->id, key, size);
 }
 
 int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
@@ -296,15 +289,11 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
     cv_auto_free char *rows = NULL;
     cv_auto(json_decref) json_t *payload = json_pack("{s:s}", "video_id", job->video_id);
 
-    if (!payload) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
-    int outcome = make_rows(json_object_get(result, "detections"), job->video_id, &rows, error);
-    outcome = outcome ? outcome : note_pack(db, job, result, error);
-    outcome = outcome ? outcome : note_unread(db, job, json_object_get(result, "unread"), error);
-    if (outcome == 0) {
-        outcome = ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)
-                                                     : replace_rows(db, job, rows, error);
-    }
-    return outcome ? outcome : cv_queue_enqueue_successor(db, job, "segment_index", payload, error);
+    CV_TRY_MEMORY(payload, error, "a payload");
+    CV_TRY(make_rows(json_object_get(result, "detections"), job->video_id, &rows, error));
+    CV_TRY(note_pack(db, job, result, error));
+    CV_TRY(note_unread(db, job, json_object_get(result, "unread"), error));
+    CV_TRY(ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)
+                                              : replace_rows(db, job, rows, error));
+    return cv_queue_enqueue_successor(db, job, "segment_index", payload, error);
 }

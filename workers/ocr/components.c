@@ -57,7 +57,7 @@ struct label {
 
 struct labelling {
     struct label *labels;
-    int count, capacity;
+    int count;
     const uint8_t *sides; /* of all pixels */
     int width, height;
 };
@@ -205,17 +205,8 @@ static void join_clusters(struct labelling *all, int a, int b)
 /* -1 when the limit is reached: the run is then left out. */
 static int new_label(struct labelling *all, struct label label)
 {
-    if (all->count == all->capacity) {
-        int capacity = all->capacity ? all->capacity * 2 : 4096;
-        if (capacity > LABELS_MAX) {
-            return -1;
-        }
-        void *grown = realloc(all->labels, (size_t)capacity * sizeof(*all->labels));
-        if (!grown) {
-            return -1;
-        }
-        all->labels = grown;
-        all->capacity = capacity;
+    if (all->count == LABELS_MAX || !CV_MAKE_ROOM(all->labels, (size_t)all->count)) {
+        return -1;
     }
     label.parent = label.cluster = all->count;
     all->labels[all->count] = label;
@@ -535,9 +526,7 @@ static int make_items(struct labelling *all, struct ocr_components *ret_componen
         count += is_item;
     }
     struct ocr_component *items = calloc(count + 1, sizeof(*items));
-    if (!items) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components", count);
-    }
+    CV_TRY_MEMORY(items, error, "components");
     count = 0;
     for (int i = 0; i < all->count; i++) {
         const struct label *label = &all->labels[i];
@@ -564,14 +553,9 @@ static int collect(const struct ocr_frame *frame, struct labelling *all,
 {
     cv_auto_free struct cluster *clusters = calloc((size_t)all->count + 1, sizeof(*clusters));
 
-    if (!clusters) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d components", all->count);
-    }
+    CV_TRY_MEMORY(clusters, error, "components");
     find_clusters(all, clusters);
-    int result = make_items(all, ret_components, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(make_items(all, ret_components, error));
     count_pieces(ret_components->items, ret_components->count, clusters);
     unite_pictures(frame, ret_components, clusters);
     ocr_components_sort(ret_components);
@@ -585,10 +569,7 @@ static int remove_parts(const struct ocr_frame *frame, struct ocr_components *co
     cv_auto_free bool *gone = calloc(components->count + 1, sizeof(*gone));
     size_t kept = 0;
 
-    if (!gone) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components",
-                       components->count);
-    }
+    CV_TRY_MEMORY(gone, error, "components");
     for (size_t i = 0; i < components->count; i++) {
         const struct ocr_component *outer = &components->items[i];
         bool has_size = outer->box.height >= PICTURE_MIN && outer->box.height <= PICTURE_MAX &&
@@ -621,9 +602,7 @@ int ocr_components_find(const struct ocr_frame *frame, struct ocr_components *re
     cv_auto_free struct run *runs = malloc(2 * (width + 1) * sizeof(*runs));
     struct labelling all = {.sides = sides, .width = frame->width, .height = frame->height};
 
-    if (!sides || !rows || !runs) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to find text lines");
-    }
+    CV_TRY_MEMORY(sides && rows && runs, error, "finding text lines");
     uint8_t *ranges = rows + 2 * (width + 2 * REACH);
     struct run_row above = {runs, 0}, here = {runs + width + 1, 0};
     for (int y = 0; y < frame->height; y++) {

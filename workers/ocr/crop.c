@@ -290,10 +290,7 @@ static int cut_patch(const struct ocr_frame *frame, const struct ocr_box *box,
     struct ocr_box here = ocr_box_clip(&wanted, frame->width, frame->height);
     uint8_t *rgb = malloc((size_t)here.width * (size_t)here.height * 3);
 
-    if (!rgb) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an emoji of %d × %d pixels",
-                       here.width, here.height);
-    }
+    CV_TRY_MEMORY(rgb, error, "an emoji");
     uint8_t *to = rgb;
     for (int y = here.y; y < ocr_bottom(&here); y++) {
         for (int x = here.x; x < ocr_right(&here); x++) {
@@ -314,10 +311,7 @@ static int cut_patches(const struct ocr_frame *frame, struct ocr_crop *crop, str
         if (!emoji->text && ocr_max(emoji->box.width, emoji->box.height) > OCR_PATCH_SIDE_MAX) {
             continue;
         }
-        int result = cut_patch(frame, &emoji->box, &crop->patches[i], error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(cut_patch(frame, &emoji->box, &crop->patches[i], error));
         crop->patches[i].box.x -= crop->box.x;
         crop->patches[i].box.y -= crop->box.y;
     }
@@ -330,11 +324,8 @@ int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *f
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.line = line->box};
 
-    int result = look_at(banks, frame, line, glyphs, &crop);
-    result = result ? result : cut_patches(frame, &crop, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(look_at(banks, frame, line, glyphs, &crop));
+    CV_TRY(cut_patches(frame, &crop, error));
     crop.width = crop.box.width;
     crop.height = crop.box.height;
     for (size_t i = 0; i < crop.emoji_count; i++) {
@@ -342,10 +333,7 @@ int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *f
         crop.emoji[i].box.y -= crop.box.y;
     }
     crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
-    if (!crop.grey) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a line of %d × %d pixels",
-                       crop.width, crop.height);
-    }
+    CV_TRY_MEMORY(crop.grey, error, "a text line");
     ocr_ink_apply(&crop.ink, frame, &crop.box, 0, crop.grey);
     *ret_crop = crop;
     crop = (struct ocr_crop){.grey = NULL};

@@ -57,9 +57,7 @@ static bool lay_out(const uint8_t *bytes, size_t size, struct ocr_emoji_bank *ba
 static int add_quarters(struct ocr_emoji_bank *bank, struct cv_error *error)
 {
     bank->quarters = calloc(bank->count + 1, sizeof(*bank->quarters));
-    if (!bank->quarters) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the emoji banks");
-    }
+    CV_TRY_MEMORY(bank->quarters, error, "the emoji banks");
     for (size_t i = 0; i < bank->count; i++) {
         const uint8_t *cell = bank->coarse + i * COARSE_BYTES;
         struct ocr_emoji_quarters *quarters = &bank->quarters[i];
@@ -91,9 +89,7 @@ static int open_file(const char *path, struct ocr_emoji_bank *ret_bank, struct c
             "or CORTANA_READ_PATHS",
             path);
     }
-    if (!bytes) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the emoji bank %s", path);
-    }
+    CV_TRY_MEMORY(bytes, error, "an emoji bank");
     if (!lay_out(bytes, size, ret_bank)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "%s is not an emoji bank; make one with scripts/emoji_bank.py", path);
@@ -117,27 +113,19 @@ int ocr_emoji_banks_init(struct ocr_emoji_banks *ret_banks, struct cv_error *err
     cv_auto_free char *list = strdup(cv_env("CORTANA_EMOJI_BANK", ""));
     char *rest = NULL;
 
-    if (!list) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the emoji banks");
-    }
+    CV_TRY_MEMORY(list, error, "the emoji banks");
     if (!lay_out(ocr_emoji_builtin, (size_t)(ocr_emoji_builtin_end - ocr_emoji_builtin),
                  &banks.items[0])) {
         return cv_fail(error, CV_ERROR_INTERNAL, "the emoji bank of this program is damaged");
     }
     banks.count = 1;
-    int result = add_quarters(&banks.items[0], error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(add_quarters(&banks.items[0], error));
     for (char *path = strtok_r(list, ":", &rest); path; path = strtok_r(NULL, ":", &rest)) {
         if (banks.count == OCR_EMOJI_BANKS_MAX) {
             return cv_fail(error, CV_ERROR_CONFIGURATION,
                            "CORTANA_EMOJI_BANK names more than %d files", OCR_EMOJI_BANKS_MAX - 1);
         }
-        result = open_file(path, &banks.items[banks.count++], error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(open_file(path, &banks.items[banks.count++], error));
     }
     *ret_banks = banks;
     banks.count = 0;

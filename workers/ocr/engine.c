@@ -35,14 +35,8 @@ static int name_models(struct ocr_engine *engine, const char *const *languages, 
     }
     for (; engine->model_count < count; engine->model_count++) {
         const char *name = NULL;
-        int result =
-            ocr_models_find(engine->data_path, languages[engine->model_count], &name, error);
-        if (result == 0) {
-            result = cv_format(&engine->models[engine->model_count], error, "%s", name);
-        }
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(ocr_models_find(engine->data_path, languages[engine->model_count], &name, error));
+        CV_TRY(cv_format(&engine->models[engine->model_count], error, "%s", name));
         cv_buffer_printf(&joined, "%s%s", engine->model_count ? "+" : "", name);
     }
     return cv_buffer_take(&joined, &engine->languages, error);
@@ -55,20 +49,16 @@ static int engine_led_by(struct ocr_engine *engine, size_t lead, bool with_words
 {
     TessBaseAPI **api = &engine->apis[lead][with_words];
     cv_auto_free char *languages = NULL;
-    int result = 0;
 
     if (!*api) {
-        result = lead == ALL_AT_ONCE ? cv_format(&languages, error, "%s", engine->languages)
-                 : lead == 0         ? cv_format(&languages, error, "%s", engine->models[0])
-                                     : cv_format(&languages, error, "%s+%s", engine->models[lead],
-                                                 engine->models[0]);
-        result = result ? result
-                        : ocr_tesseract_start(engine->data_path, languages, with_words, api, error);
+        CV_TRY(lead == ALL_AT_ONCE ? cv_format(&languages, error, "%s", engine->languages)
+               : lead == 0         ? cv_format(&languages, error, "%s", engine->models[0])
+                                   : cv_format(&languages, error, "%s+%s", engine->models[lead],
+                                               engine->models[0]));
+        CV_TRY(ocr_tesseract_start(engine->data_path, languages, with_words, api, error));
     }
-    if (result == 0) {
-        *ret_api = *api;
-    }
-    return result;
+    *ret_api = *api;
+    return 0;
 }
 
 int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine **ret_engine,
@@ -77,24 +67,14 @@ int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine
     cv_auto(ocr_engine_free) struct ocr_engine *engine = calloc(1, sizeof(*engine));
     TessBaseAPI *first = NULL;
 
-    if (!engine) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
-    }
+    CV_TRY_MEMORY(engine, error, "the OCR engine");
     engine->data_path = strdup(ocr_models_path());
-    if (!engine->data_path) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
-    }
-    int result = name_models(engine, languages, count, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY_MEMORY(engine->data_path, error, "the OCR engine");
+    CV_TRY(name_models(engine, languages, count, error));
     engine->is_guided =
         ocr_language_first_tells((const char *const *)engine->models, engine->model_count);
     ocr_engine_turn_page(engine);
-    result = engine_led_by(engine, engine->is_guided ? 0 : ALL_AT_ONCE, true, &first, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(engine_led_by(engine, engine->is_guided ? 0 : ALL_AT_ONCE, true, &first, error));
     *ret_engine = cv_take(engine);
     return 0;
 }
@@ -142,8 +122,8 @@ static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_lin
 {
     TessBaseAPI *api = NULL;
 
-    int result = engine_led_by(engine, lead, line->dictionary == OCR_WITH_WORDS, &api, error);
-    return result ? result : ocr_tesseract_read(api, line, ret_reading, error);
+    CV_TRY(engine_led_by(engine, lead, line->dictionary == OCR_WITH_WORDS, &api, error));
+    return ocr_tesseract_read(api, line, ret_reading, error);
 }
 
 /* How much less sure a reading may be that the line's own language leads: the first model is content
@@ -164,13 +144,13 @@ static int read_again(struct ocr_engine *engine, size_t lead, double less,
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading led = {0};
 
-    int result = read_led(engine, lead, line, &led, error);
-    if (result == 0 && led.text[0] && led.confidence + less >= reading->confidence) {
+    CV_TRY(read_led(engine, lead, line, &led, error));
+    if (led.text[0] && led.confidence + less >= reading->confidence) {
         struct ocr_reading swap = *reading;
         *reading = led;
         led = swap;
     }
-    return result;
+    return 0;
 }
 
 static struct ocr_tongue tongue_of(const struct ocr_engine *engine, const char *text)
@@ -187,19 +167,19 @@ static void set_language(const struct ocr_engine *engine, size_t model, struct o
 static int recognize_all(struct ocr_engine *engine, const struct ocr_line_picture *line,
                          struct ocr_reading *reading, struct cv_error *error)
 {
-    int result = read_led(engine, ALL_AT_ONCE, line, reading, error);
-    if (result < 0 || engine->model_count < 2) {
-        return result;
+    CV_TRY(read_led(engine, ALL_AT_ONCE, line, reading, error));
+    if (engine->model_count < 2) {
+        return 0;
     }
     struct ocr_tongue tongue = tongue_of(engine, reading->text);
     if (tongue.model > 0 && tongue.model < engine->model_count &&
         line->dictionary == OCR_WITH_WORDS) {
-        result = read_again(engine, tongue.model, OWN_LEAD, line, reading, error);
+        CV_TRY(read_again(engine, tongue.model, OWN_LEAD, line, reading, error));
     }
     if (tongue.model < engine->model_count) {
         set_language(engine, tongue.model, reading);
     }
-    return result;
+    return 0;
 }
 
 /* The first model alone, and then, where the line is in another language, that one. What is too short
@@ -208,10 +188,7 @@ static int recognize_all(struct ocr_engine *engine, const struct ocr_line_pictur
 static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_picture *line,
                             struct ocr_reading *reading, struct cv_error *error)
 {
-    int result = read_led(engine, 0, line, reading, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(read_led(engine, 0, line, reading, error));
     struct ocr_tongue tongue = tongue_of(engine, reading->text);
     size_t own = tongue.model;
     if (tongue.letters < OCR_TONGUE_LETTERS_MIN) {
@@ -221,15 +198,15 @@ static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_pic
     }
     if (own > 0 && own < engine->model_count) {
         double less = own == tongue.model ? OWN_LEAD : AROUND_LEAD;
-        result = read_again(engine, own, less, line, reading, error);
+        CV_TRY(read_again(engine, own, less, line, reading, error));
     } else if (own == engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE &&
                reading->confidence < UNSURE) {
-        result = read_again(engine, ALL_AT_ONCE, 0, line, reading, error);
+        CV_TRY(read_again(engine, ALL_AT_ONCE, 0, line, reading, error));
     }
     if (own < engine->model_count) {
         set_language(engine, own, reading);
     }
-    return result;
+    return 0;
 }
 
 static size_t lead_of(const struct ocr_engine *engine, const char *language)
@@ -249,12 +226,9 @@ static int recognize_plainly(struct ocr_engine *engine, const struct ocr_line_pi
 {
     size_t own = lead_of(engine, line->language);
 
-    int result =
-        read_led(engine, line->dictionary == OCR_OTHER_MODEL ? 1 : own, line, reading, error);
-    if (result == 0) {
-        set_language(engine, own, reading);
-    }
-    return result;
+    CV_TRY(read_led(engine, line->dictionary == OCR_OTHER_MODEL ? 1 : own, line, reading, error));
+    set_language(engine, own, reading);
+    return 0;
 }
 
 static int recognize(struct ocr_engine *engine, const struct ocr_line_picture *line,
@@ -262,15 +236,12 @@ static int recognize(struct ocr_engine *engine, const struct ocr_line_picture *l
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
 
-    int result = !engine->is_guided ? recognize_all(engine, line, &reading, error)
-                 : line->dictionary == OCR_WITH_WORDS
-                     ? recognize_guided(engine, line, &reading, error)
-                     : recognize_plainly(engine, line, &reading, error);
-    if (result == 0) {
-        *ret_reading = reading;
-        reading = (struct ocr_reading){.text = NULL};
-    }
-    return result;
+    CV_TRY(!engine->is_guided                   ? recognize_all(engine, line, &reading, error)
+           : line->dictionary == OCR_WITH_WORDS ? recognize_guided(engine, line, &reading, error)
+                                                : recognize_plainly(engine, line, &reading, error));
+    *ret_reading = reading;
+    reading = (struct ocr_reading){.text = NULL};
+    return 0;
 }
 
 /* A hash of all that a reading depends on. */
@@ -308,18 +279,14 @@ static int recall(struct ocr_engine *engine, const struct ocr_line_picture *line
     uint8_t name[OCR_MEMORY_NAME_SIZE];
     bool is_known = false;
 
-    int result = name_line(engine, line, name, error);
-    if (result == 0) {
-        result = ocr_memory_find(engine->memory, name, &is_known, ret_reading, error);
+    CV_TRY(name_line(engine, line, name, error));
+    CV_TRY(ocr_memory_find(engine->memory, name, &is_known, ret_reading, error));
+    if (is_known) {
+        return 0;
     }
-    if (result < 0 || is_known) {
-        return result;
-    }
-    result = recognize(engine, line, ret_reading, error);
-    if (result == 0) {
-        ocr_memory_add(engine->memory, name, ret_reading);
-    }
-    return result;
+    CV_TRY(recognize(engine, line, ret_reading, error));
+    ocr_memory_add(engine->memory, name, ret_reading);
+    return 0;
 }
 
 int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
@@ -329,13 +296,13 @@ int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *li
         (!engine->is_guided || lead_of(engine, line->language) != 0)) {
         return CV_OCR_NO_OTHER;
     }
-    int result = engine->memory ? recall(engine, line, ret_reading, error)
-                                : recognize(engine, line, ret_reading, error);
-    if (result == 0 && engine->is_guided && line->dictionary == OCR_WITH_WORDS) {
+    CV_TRY(engine->memory ? recall(engine, line, ret_reading, error)
+                          : recognize(engine, line, ret_reading, error));
+    if (engine->is_guided && line->dictionary == OCR_WITH_WORDS) {
         struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);
         bool is_sure =
             tongue.model < engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE;
         engine->around = is_sure ? tongue.model : engine->around;
     }
-    return result;
+    return 0;
 }

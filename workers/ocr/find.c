@@ -77,9 +77,7 @@ static int join_glyphs(struct ocr_lines *lines, const struct ocr_lines *more,
     size_t count = lines->glyph_count + more->glyph_count;
     struct ocr_box *glyphs = realloc(lines->glyphs, (count + 1) * sizeof(*glyphs));
 
-    if (!glyphs) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu letters", count);
-    }
+    CV_TRY_MEMORY(glyphs, error, "letters");
     if (more->glyph_count) {
         memcpy(glyphs + lines->glyph_count, more->glyphs, more->glyph_count * sizeof(*glyphs));
     }
@@ -95,9 +93,7 @@ static int select_components(const struct ocr_components *all, bool is_light, bo
     struct ocr_component *items = calloc(all->count + 1, sizeof(*items));
     size_t count = 0;
 
-    if (!items) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components", all->count);
-    }
+    CV_TRY_MEMORY(items, error, "components");
     for (size_t i = 0; i < all->count; i++) {
         const struct ocr_component *item = &all->items[i];
         bool is_wanted = is_faint ? item->peak < FAINT_MOST : item->peak >= OCR_EDGE_STRONG;
@@ -164,9 +160,7 @@ static int settle_sides(struct ocr_lines *lines, struct cv_error *error)
 {
     cv_auto_free bool *gone = calloc(lines->count + 1, sizeof(*gone));
 
-    if (!gone) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu lines", lines->count);
-    }
+    CV_TRY_MEMORY(gone, error, "text lines");
     for (size_t i = 0; i < lines->count; i++) {
         gone[i] = is_ground(lines, &lines->items[i]);
     }
@@ -190,10 +184,10 @@ static int add_lines(const struct ocr_frame *frame, const struct ocr_components 
     cv_auto(ocr_lines_deinit) struct ocr_lines found = {0};
     size_t first = lines->glyph_count;
 
-    int result = select_components(all, is_light, is_faint, &components, error);
-    result = result ? result : ocr_lines_group(&components, &found, error);
-    result = result ? result : join_glyphs(lines, &found, error);
-    for (size_t i = 0; result == 0 && i < found.count; i++) {
+    CV_TRY(select_components(all, is_light, is_faint, &components, error));
+    CV_TRY(ocr_lines_group(&components, &found, error));
+    CV_TRY(join_glyphs(lines, &found, error));
+    for (size_t i = 0; i < found.count; i++) {
         struct ocr_line line = found.items[i];
         line.first_glyph += first;
         line.is_light = is_light;
@@ -203,7 +197,7 @@ static int add_lines(const struct ocr_frame *frame, const struct ocr_components 
             lines->items[lines->count++] = line;
         }
     }
-    return result;
+    return 0;
 }
 
 static bool is_speck(const struct ocr_component *item, const struct ocr_component *beside)
@@ -223,10 +217,7 @@ static int remove_specks(struct ocr_components *components, struct cv_error *err
     cv_auto_free bool *gone = calloc(components->count + 1, sizeof(*gone));
     size_t kept = 0;
 
-    if (!gone) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components",
-                       components->count);
-    }
+    CV_TRY_MEMORY(gone, error, "components");
     for (size_t i = 0; i < components->count; i++) {
         const struct ocr_component *item = &items[i];
         int reach = SPECK_REACH + item->box.height * SPECK_HEIGHT / 100;
@@ -257,20 +248,15 @@ int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
 
     lines.items = calloc(OCR_LINES_MAX, sizeof(*lines.items));
-    if (!lines.items) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for text lines");
-    }
-    int result = ocr_components_find(frame, &components, error);
-    result = result ? result : remove_specks(&components, error);
-    result = result ? result : ocr_components_split(&components, error);
-    for (int faint = 0; result == 0 && faint < 2; faint++) {
-        for (int light = 0; result == 0 && light < 2; light++) {
-            result = add_lines(frame, &components, light, faint, &lines, error);
+    CV_TRY_MEMORY(lines.items, error, "text lines");
+    CV_TRY(ocr_components_find(frame, &components, error));
+    CV_TRY(remove_specks(&components, error));
+    CV_TRY(ocr_components_split(&components, error));
+    for (int faint = 0; faint < 2; faint++) {
+        for (int light = 0; light < 2; light++) {
+            CV_TRY(add_lines(frame, &components, light, faint, &lines, error));
         }
-        result = result ? result : settle_sides(&lines, error);
-    }
-    if (result < 0) {
-        return result;
+        CV_TRY(settle_sides(&lines, error));
     }
     ocr_lines_sort(&lines);
     *ret_lines = lines;

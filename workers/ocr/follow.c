@@ -48,9 +48,9 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
 {
     struct ocr_match match;
 
-    int result = ocr_match(&track->crop, frame, x, y, &match, error);
-    if (result < 0 || (!match.whole && !(parts && match.part))) {
-        return result;
+    CV_TRY(ocr_match(&track->crop, frame, x, y, &match, error));
+    if (!match.whole && !(parts && match.part)) {
+        return 0;
     }
     track->box.x = x + match.dx;
     track->box.y = y + match.dy;
@@ -76,12 +76,12 @@ static int follow(struct ocr_session *session, struct ocr_track *track,
     int x = from_x + session->shift.dx, y = from_y + session->shift.dy;
     bool moves = x != from_x || y != from_y;
 
-    int result = try_place(session, track, frame, x, y, false, error);
-    if (result == 0 && moves && !track->matched) {
-        result = try_place(session, track, frame, from_x, from_y, false, error);
+    CV_TRY(try_place(session, track, frame, x, y, false, error));
+    if (moves && !track->matched) {
+        CV_TRY(try_place(session, track, frame, from_x, from_y, false, error));
     }
-    if (result < 0 || track->matched || !moves) {
-        return result;
+    if (track->matched || !moves) {
+        return 0;
     }
     /* A piece alone tells little: only where the line would have moved under an edge. */
     const struct ocr_pane *pane = ocr_session_pane(session);
@@ -109,12 +109,9 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
         struct ocr_box place = track->box;
         place.x += session->jumps[i].dx;
         place.y += session->jumps[i].dy;
-        int result = is_explained(session, &place)
-                         ? 0
-                         : try_place(session, track, frame, place.x, place.y, false, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(is_explained(session, &place)
+                   ? 0
+                   : try_place(session, track, frame, place.x, place.y, false, error));
     }
     return 0;
 }
@@ -144,14 +141,14 @@ static int stands(const struct ocr_track *track, const struct ocr_frame *frame,
 
     line.x += place->x - track->box.x;
     line.y += place->y - track->box.y;
-    int result = ocr_match(&track->crop, frame, place->x, place->y, &match, error);
-    if (result == 0 && !match.whole && !ocr_is_found(lines, &line)) {
-        result = ocr_match_likeness(&track->crop, frame, place->x, place->y, &likeness, error);
+    CV_TRY(ocr_match(&track->crop, frame, place->x, place->y, &match, error));
+    if (!match.whole && !ocr_is_found(lines, &line)) {
+        CV_TRY(ocr_match_likeness(&track->crop, frame, place->x, place->y, &likeness, error));
     }
     place->x += match.whole ? match.dx : 0;
     place->y += match.whole ? match.dy : 0;
     *ret_is = match.whole || likeness == OCR_LIKENESS_SAME;
-    return result;
+    return 0;
 }
 
 /* A line that was lost, for a moment or just now: blurred while it moved, or with something before it. */
@@ -170,10 +167,8 @@ static int find_again(struct ocr_session *session, struct ocr_track *track,
         struct ocr_box place = track->box;
         place.x += i ? 0 : session->shift.dx;
         place.y += i ? 0 : session->shift.dy;
-        int result =
-            is_taken(session, &place) ? 0 : stands(track, frame, lines, &place, &is_here, error);
-        if (result < 0) {
-            return result;
+        if (!is_taken(session, &place)) {
+            CV_TRY(stands(track, frame, lines, &place, &is_here, error));
         }
         if (is_here) {
             track->box = place;
@@ -187,24 +182,22 @@ static int find_again(struct ocr_session *session, struct ocr_track *track,
 int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
                const struct ocr_lines *lines, struct cv_error *error)
 {
-    int result = 0;
-
-    for (size_t i = 0; i < session->tracks.count && result == 0; i++) {
+    for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
-        result = track->present ? follow(session, track, frame, error) : 0;
+        CV_TRY(track->present ? follow(session, track, frame, error) : 0);
     }
-    if (result == 0 && session->shift.known && !session->shift.dx && !session->shift.dy) {
-        result = ocr_find_jumps(session, frame, lines, error);
+    if (session->shift.known && !session->shift.dx && !session->shift.dy) {
+        CV_TRY(ocr_find_jumps(session, frame, lines, error));
     }
-    for (size_t i = 0; i < session->tracks.count && result == 0; i++) {
+    for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
         bool is_lost = track->present && !track->matched;
-        result = is_lost ? follow_jumps(session, track, frame, error) : 0;
+        CV_TRY(is_lost ? follow_jumps(session, track, frame, error) : 0);
     }
-    for (size_t i = 0; i < session->tracks.count && result == 0; i++) { /* pieces may go */
-        result = find_again(session, session->tracks.items[i], frame, lines, error);
+    for (size_t i = 0; i < session->tracks.count; i++) { /* find_again may remove tracks */
+        CV_TRY(find_again(session, session->tracks.items[i], frame, lines, error));
     }
-    return result;
+    return 0;
 }
 
 /* Lines that left their places in this frame, the ways that one of them may have gone, and which of them are where
@@ -228,11 +221,11 @@ static int is_alike(const struct ocr_session *session, const struct ocr_track *t
 
     place.x += way->dx;
     place.y += way->dy;
-    int result = is_explained(session, &place)
-                     ? 0
-                     : ocr_match_likeness(&track->crop, frame, place.x, place.y, &likeness, error);
+    if (!is_explained(session, &place)) {
+        CV_TRY(ocr_match_likeness(&track->crop, frame, place.x, place.y, &likeness, error));
+    }
     *ret_is = likeness != OCR_LIKENESS_NONE;
-    return result;
+    return 0;
 }
 
 /* Notes a way that is not known yet, if the line went it. */
@@ -248,11 +241,11 @@ static int try_way(const struct ocr_session *session, const struct ocr_track *tr
     if (is) {
         return 0;
     }
-    int result = is_alike(session, track, frame, way, &is, error);
+    CV_TRY(is_alike(session, track, frame, way, &is, error));
     if (is) {
         lost->ways[lost->way_count++] = *way;
     }
-    return result;
+    return 0;
 }
 
 /* To where a line of its size was found, or a longer one that it may be an end of. */
@@ -261,31 +254,29 @@ static int find_ways(const struct ocr_session *session, const struct ocr_track *
                      struct lost *lost, struct cv_error *error)
 {
     struct ocr_box place = ocr_track_line(track);
-    int result = 0;
 
-    for (size_t i = 0; i < lines->count && result == 0; i++) {
+    for (size_t i = 0; i < lines->count; i++) {
         const struct ocr_box *box = &lines->items[i].box;
         int wider = box->width - place.width;
         if (wider < -4 || abs(box->height - place.height) > 3) {
             continue;
         }
         struct ocr_jump way = {box->x - place.x, box->y - place.y};
-        result = try_way(session, track, frame, &way, lost, error);
-        if (result == 0 && wider > 4) {
+        CV_TRY(try_way(session, track, frame, &way, lost, error));
+        if (wider > 4) {
             way.dx += wider;
-            result = try_way(session, track, frame, &way, lost, error);
+            CV_TRY(try_way(session, track, frame, &way, lost, error));
         }
     }
-    return result;
+    return 0;
 }
 
 static int find_lost(const struct ocr_session *session, const struct ocr_frame *frame,
                      const struct ocr_lines *lines, struct lost *lost, struct cv_error *error)
 {
     const struct ocr_jump here = {0, 0};
-    int result = 0;
 
-    for (size_t i = 0; i < session->tracks.count && lost->count < LOST_MAX && result == 0; i++) {
+    for (size_t i = 0; i < session->tracks.count && lost->count < LOST_MAX; i++) {
         const struct ocr_track *track = session->tracks.items[i];
         struct ocr_box place = ocr_track_line(track);
         bool is = true;
@@ -294,12 +285,12 @@ static int find_lost(const struct ocr_session *session, const struct ocr_frame *
             (session->shift.known && ocr_is_found(lines, &place))) {
             continue;
         }
-        result = is_alike(session, track, frame, &here, &is, error);
+        CV_TRY(is_alike(session, track, frame, &here, &is, error));
         if (!is) {
             lost->items[lost->count++] = track;
         }
     }
-    return result;
+    return 0;
 }
 
 /* The way that the most of those lines went of which no other one tells; false without one. */
@@ -332,19 +323,19 @@ int ocr_find_jumps(struct ocr_session *session, const struct ocr_frame *frame,
     int way;
 
     session->jump_count = 0;
-    int result = find_lost(session, frame, lines, &lost, error);
-    for (int i = 0; i < lost.count && result == 0; i++) {
-        result = find_ways(session, lost.items[i], frame, lines, &lost, error);
+    CV_TRY(find_lost(session, frame, lines, &lost, error));
+    for (int i = 0; i < lost.count; i++) {
+        CV_TRY(find_ways(session, lost.items[i], frame, lines, &lost, error));
     }
-    for (int i = 0; i < lost.way_count * lost.count && result == 0; i++) {
+    for (int i = 0; i < lost.way_count * lost.count; i++) {
         int of = i / lost.count, k = i % lost.count;
-        result = is_alike(session, lost.items[k], frame, &lost.ways[of], &lost.goes[of][k], error);
+        CV_TRY(is_alike(session, lost.items[k], frame, &lost.ways[of], &lost.goes[of][k], error));
     }
-    while (result == 0 && session->jump_count < OCR_JUMPS_MAX && find_heaviest(&lost, &way)) {
+    while (session->jump_count < OCR_JUMPS_MAX && find_heaviest(&lost, &way)) {
         session->jumps[session->jump_count++] = lost.ways[way];
         for (int k = 0; k < lost.count; k++) {
             lost.is_told[k] = lost.is_told[k] || lost.goes[way][k];
         }
     }
-    return result;
+    return 0;
 }

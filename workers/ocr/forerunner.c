@@ -64,10 +64,7 @@ int ocr_find_forerunner(const struct ocr_session *session, const struct ocr_trac
         }
         place.x = fresh->box.x - ways[i].dx;
         place.y = fresh->box.y - ways[i].dy;
-        int result = ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error));
     }
     if (likeness == OCR_LIKENESS_NONE) {
         return 0;

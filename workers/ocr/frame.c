@@ -40,10 +40,7 @@ int ocr_frame_init(struct ocr_frame *frame, int width, int height, struct cv_err
     size_t area = (size_t)width * (size_t)height;
     uint8_t *pixels = calloc(OCR_PLANES, area ? area : 1);
 
-    if (!pixels) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a frame of %d × %d pixels",
-                       width, height);
-    }
+    CV_TRY_MEMORY(pixels, error, "a frame");
     *frame = (struct ocr_frame){.width = width, .height = height, .reduction = 1};
     for (int i = 0; i < OCR_PLANES; i++) {
         frame->plane[i] = pixels + (size_t)i * area;
@@ -76,10 +73,7 @@ int ocr_frame_decode(const void *data, size_t size, struct ocr_frame *ret_frame,
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a JPEG of %zu bytes is too large", size);
     }
     struct cv_jpeg_picture picture;
-    int result = cv_jpeg_read(data, size, OCR_FRAME_AREA_MAX, &picture, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_jpeg_read(data, size, OCR_FRAME_AREA_MAX, &picture, error));
     struct ocr_frame frame = {
         .width = picture.width, .height = picture.height, .reduction = picture.reduction};
     memcpy(frame.plane, picture.plane, sizeof(frame.plane));

@@ -31,9 +31,8 @@ static int add_frames(const json_t *list, const char *key, json_t *paths, json_t
             return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s: frame %zu has no \"path\"", key,
                            index);
         }
-        if (json_array_append(paths, path) != 0 || json_array_append(frames, frame) != 0) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
-        }
+        CV_TRY_MEMORY(json_array_append(paths, path) == 0 && json_array_append(frames, frame) == 0,
+                      error, "a list of frames");
     }
     return 0;
 }
@@ -43,12 +42,11 @@ static int read_list(struct cv_stage_context *context, const char *key, json_t *
 {
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    int result = is_list(key) ? 0
-                              : cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                                        "payload: \"frame_paths\" names lists and frames");
-    result = result
-                 ? result
-                 : cv_store_get(cv_stage_store(context), key, LIST_BYTES_MAX, &data, &size, error);
+    if (!is_list(key)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: \"frame_paths\" names lists and frames");
+    }
+    int result = cv_store_get(cv_stage_store(context), key, LIST_BYTES_MAX, &data, &size, error);
     if (result == CV_STORE_NOT_FOUND) {
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "the list of frames %s is missing", key);
     }
@@ -72,16 +70,12 @@ int ocr_frame_list_expand(struct cv_stage_context *context, const json_t *payloa
     cv_auto(json_decref) json_t *paths = json_array();
     cv_auto(json_decref) json_t *frames = json_array();
     cv_auto(json_decref) json_t *whole = json_copy((json_t *)payload);
-    if (!paths || !frames || !whole || json_object_set(whole, "frame_paths", paths) != 0 ||
-        json_object_set(whole, "frames", frames) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list of frames");
-    }
+    CV_TRY_MEMORY(paths && frames && whole && json_object_set(whole, "frame_paths", paths) == 0 &&
+                      json_object_set(whole, "frames", frames) == 0,
+                  error, "a list of frames");
     for (size_t i = 0; i < json_array_size(keys); i++) {
-        int result =
-            read_list(context, json_string_value(json_array_get(keys, i)), paths, frames, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(
+            read_list(context, json_string_value(json_array_get(keys, i)), paths, frames, error));
     }
     *ret_payload = cv_take(whole);
     return 0;

@@ -216,9 +216,7 @@ static int unite_grown(const struct ocr_session *session, struct ocr_row **by_en
     size_t count = session->row_count, end = 0, start = 0;
     cv_auto_free struct ocr_row **by_start = malloc((count + 1) * sizeof(*by_start));
 
-    if (!by_start) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", count);
-    }
+    CV_TRY_MEMORY(by_start, error, "rows");
     memcpy(by_start, by_end, count * sizeof(struct ocr_row *));
     qsort(by_end, count, sizeof(struct ocr_row *), compare_by_end);
     qsort(by_start, count, sizeof(struct ocr_row *), compare_by_start);
@@ -247,9 +245,7 @@ int ocr_rows_unite(struct ocr_session *session, struct cv_error *error)
 {
     cv_auto_free struct ocr_row **by_id = calloc(session->row_count + 1, sizeof(*by_id));
 
-    if (!by_id) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
-    }
+    CV_TRY_MEMORY(by_id, error, "rows");
     for (size_t i = 0; i < session->row_count; i++) {
         by_id[i] = &session->rows[i];
     }

@@ -308,9 +308,7 @@ static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_e
 
     lines->items = calloc(OCR_LINES_MAX, sizeof(*lines->items));
     lines->glyphs = calloc(all->count + 1, sizeof(*lines->glyphs));
-    if (!start || !scratch || !lines->items || !lines->glyphs) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d lines", all->line_count);
-    }
+    CV_TRY_MEMORY(start && scratch && lines->items && lines->glyphs, error, "text lines");
     for (size_t i = 0; i < all->count; i++) {
         if (all->line_of[i] != OCR_NO_LINE) {
             all->line_of[i] = ocr_grouping_root(all, all->line_of[i]);
@@ -364,18 +362,13 @@ int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *r
     cv_auto_free struct ocr_letters *letters = malloc((count + 1) * sizeof(*letters));
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
 
-    if (!line_of || !growing || !open || !left_out || !letters) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to group %zu components", count);
-    }
+    CV_TRY_MEMORY(line_of && growing && open && left_out && letters, error, "grouping components");
     struct ocr_grouping all = {components->items, count, line_of, growing, 0, open, 0};
     grow_all(&all, left_out);
     for (int i = 1; i < PASSES && ocr_misfits_find(&all, left_out, letters); i++) {
         grow_all(&all, left_out);
     }
-    int result = gather(&all, &lines, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(gather(&all, &lines, error));
     *ret_lines = lines;
     lines = (struct ocr_lines){0};
     return 0;

@@ -10,8 +10,8 @@ static int check_models(struct cv_error *error)
 {
     cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {.count = 0};
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
-    int result = ocr_defaults_init(&defaults, error);
-    return result ? result : ocr_emoji_banks_init(&banks, error);
+    CV_TRY(ocr_defaults_init(&defaults, error));
+    return ocr_emoji_banks_init(&banks, error);
 }
 
 int main(int argc, char **argv)

@@ -157,9 +157,7 @@ int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, int x,
         return 0;
     }
     cv_auto_free uint8_t *grey = malloc((size_t)around.width * (size_t)around.height);
-    if (!grey) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to compare a line");
-    }
+    CV_TRY_MEMORY(grey, error, "comparing a text line");
     ocr_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
     struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
     const uint8_t *middle = grey + OCR_MATCH_REACH * around.width + OCR_MATCH_REACH, *best = middle;
@@ -292,9 +290,7 @@ int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *fram
         return 0;
     }
     cv_auto_free uint8_t *grey = malloc((size_t)around.width * (size_t)around.height);
-    if (!grey) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to compare a line");
-    }
+    CV_TRY_MEMORY(grey, error, "comparing a text line");
     ocr_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
     struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
     const uint8_t *best = grey;

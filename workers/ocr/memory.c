@@ -23,7 +23,7 @@ struct ocr_memory {
     struct cv_store *store;
     char *key;
     struct remembered *readings;
-    size_t count, capacity;
+    size_t count;
     uint32_t *table; /* index + 1 of a reading; 0: free */
     size_t saved;    /* how many the object holds */
     bool has_object;
@@ -87,17 +87,8 @@ static void note(struct ocr_memory *memory, const uint8_t name[OCR_MEMORY_NAME_S
                  const struct ocr_reading *reading)
 {
     uint32_t *slot = slot_of(memory, name);
-    if (*slot || memory->count == READINGS_MAX) {
+    if (*slot || memory->count == READINGS_MAX || !CV_MAKE_ROOM(memory->readings, memory->count)) {
         return;
-    }
-    if (memory->count == memory->capacity) {
-        size_t wanted = memory->capacity ? memory->capacity * 2 : 256;
-        void *grown = realloc(memory->readings, wanted * sizeof(*memory->readings));
-        if (!grown) {
-            return;
-        }
-        memory->readings = grown;
-        memory->capacity = wanted;
     }
     struct remembered *added = &memory->readings[memory->count];
     *added = (struct remembered){0};
@@ -188,7 +179,8 @@ static void save(struct ocr_memory *memory)
         memory->has_object = true;
         memory->saved = memory->count;
     } else {
-        cv_log(CV_LOG_DEBUG, "cannot store the readings: %s", text ? error.message : "no memory");
+        cv_log(CV_LOG_DEBUG, "cannot store the readings: %s",
+               text ? error.message : "out of memory");
     }
     int64_t took = cv_monotonic_ms() - begun;
     int64_t pause = took * SAVE_SHARE;
@@ -203,21 +195,14 @@ int ocr_memory_open(struct cv_store *store, const char *video_id, const char *pa
     cv_auto(ocr_memory_free) struct ocr_memory *memory = calloc(1, sizeof(*memory));
     uint8_t name[OCR_MEMORY_NAME_SIZE];
     char hex[HEX_SIZE];
-    if (!memory || hash(payload_text, strlen(payload_text), name) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for readings");
-    }
+    CV_TRY_MEMORY(memory && hash(payload_text, strlen(payload_text), name) == 0, error, "readings");
     to_hex(name, OCR_MEMORY_NAME_SIZE, hex);
     memory->store = store;
     memory->save_at = cv_monotonic_ms() + OCR_MEMORY_SAVE_MS;
     memory->table = calloc(TABLE_SIZE, sizeof(*memory->table));
-    if (!memory->table) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for readings");
-    }
-    int result = cv_object_key(CV_OBJECT_FRAMES, video_id, &memory->key, error, "%.*s.readings",
-                               KEY_HEX, hex);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY_MEMORY(memory->table, error, "readings");
+    CV_TRY(cv_object_key(CV_OBJECT_FRAMES, video_id, &memory->key, error, "%.*s.readings", KEY_HEX,
+                         hex));
     load(memory);
     *ret_memory = cv_take(memory);
     return 0;
@@ -243,9 +228,7 @@ int ocr_memory_find(struct ocr_memory *memory, const uint8_t name[OCR_MEMORY_NAM
     uint32_t *slot = slot_of(memory, name);
     if (*slot) {
         struct remembered *found = &memory->readings[*slot - 1];
-        if (!copy_reading(&found->reading, ret_reading)) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a reading");
-        }
+        CV_TRY_MEMORY(copy_reading(&found->reading, ret_reading), error, "a reading");
     }
     *ret_found = *slot != 0;
     return 0;

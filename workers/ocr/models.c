@@ -91,13 +91,11 @@ static int is_installed(const char *data_path, const char *name, bool *ret_insta
 {
     cv_auto_free char *file = NULL;
 
-    int result = cv_format(&file, error, "%s/%s.traineddata", data_path, name);
-    if (result == 0) {
-        /* Opened, because access() asks for the real user id, which the sandbox has changed. */
-        cv_auto_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
-        *ret_installed = fd >= 0;
-    }
-    return result;
+    CV_TRY(cv_format(&file, error, "%s/%s.traineddata", data_path, name));
+    /* Opened, because access() asks for the real user id, which the sandbox has changed. */
+    cv_auto_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
+    *ret_installed = fd >= 0;
+    return 0;
 }
 
 int ocr_models_find(const char *data_path, const char *name, const char **ret_name,
@@ -109,23 +107,21 @@ int ocr_models_find(const char *data_path, const char *name, const char **ret_na
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                        "languages: \"%.40s\" is not the name of a Tesseract model", name);
     }
-    int result = is_installed(data_path, name, &installed, error);
+    CV_TRY(is_installed(data_path, name, &installed, error));
     const char *plain = strchr(name, '/');
-    if (result == 0 && !installed && plain) {
+    if (!installed && plain) {
         name = plain + 1;
-        result = is_installed(data_path, name, &installed, error);
+        CV_TRY(is_installed(data_path, name, &installed, error));
     }
-    if (result == 0 && !installed) {
+    if (!installed) {
         char names[400];
         list_installed(data_path, names, sizeof(names));
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                        "languages: no model \"%s\" is installed; there are: %s", name,
                        names[0] ? names : "none");
     }
-    if (result == 0) {
-        *ret_name = name;
-    }
-    return result;
+    *ret_name = name;
+    return 0;
 }
 
 int ocr_models_has_osd(bool *ret_installed, struct cv_error *error)
@@ -145,9 +141,7 @@ static int take_named(const char *named, struct ocr_defaults *defaults, struct c
     char *rest = NULL;
 
     defaults->text = strdup(named);
-    if (!defaults->text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
-    }
+    CV_TRY_MEMORY(defaults->text, error, "languages");
     for (char *name = strtok_r(defaults->text, "+", &rest); name;
          name = strtok_r(NULL, "+", &rest)) {
         const char *installed;
@@ -174,10 +168,7 @@ static int take_installed(struct ocr_defaults *defaults, struct cv_error *error)
 
     for (size_t i = 0; i < CV_COUNT(usual); i++) {
         bool installed = false;
-        int result = is_installed(ocr_models_path(), usual[i], &installed, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(is_installed(ocr_models_path(), usual[i], &installed, error));
         if (installed) {
             defaults->names[defaults->count++] = usual[i];
         } else {
@@ -207,10 +198,7 @@ int ocr_defaults_init(struct ocr_defaults *ret_defaults, struct cv_error *error)
     cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {0};
     const char *named = cv_env("CORTANA_LANGUAGES", NULL);
 
-    int result = named ? take_named(named, &defaults, error) : take_installed(&defaults, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(named ? take_named(named, &defaults, error) : take_installed(&defaults, error));
     *ret_defaults = defaults;
     defaults = (struct ocr_defaults){0};
     return 0;

@@ -22,14 +22,9 @@ struct ocr_pack {
     FILE *file;
     uint64_t bank;
     struct waiting *pictures;
-    size_t count, capacity;
+    size_t count;
     json_t *rows;
 };
-
-static int no_memory(struct cv_error *error)
-{
-    return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to keep text lines");
-}
 
 int ocr_pack_new(const char *folder, uint64_t bank, struct ocr_pack **ret_pack,
                  struct cv_error *error)
@@ -37,13 +32,8 @@ int ocr_pack_new(const char *folder, uint64_t bank, struct ocr_pack **ret_pack,
     cv_auto_free char *path = NULL;
     cv_auto(ocr_pack_free) struct ocr_pack *pack = calloc(1, sizeof(*pack));
 
-    int result = cv_format(&path, error, "%s/lines.waiting", folder);
-    if (result < 0) {
-        return result;
-    }
-    if (!pack || !(pack->rows = json_array())) {
-        return no_memory(error);
-    }
+    CV_TRY(cv_format(&path, error, "%s/lines.waiting", folder));
+    CV_TRY_MEMORY(pack && (pack->rows = json_array()), error, "kept text lines");
     pack->bank = bank;
     pack->file = fopen(path, "w+be");
     if (!pack->file) {
@@ -77,9 +67,7 @@ static int append_png(struct ocr_pack *pack, PIX *picture, long *ret_size, struc
     int failed = picture ? pixWriteMemPng(&data, &size, picture, 0.0F) : 1;
 
     pixDestroy(&picture);
-    if (failed || !data) {
-        return no_memory(error);
-    }
+    CV_TRY_MEMORY(!failed && data, error, "kept text lines");
     size_t written = fwrite(data, 1, size, pack->file);
     lept_free(data);
     if (written != size) {
@@ -126,16 +114,14 @@ static int append_emoji(struct ocr_pack *pack, const struct ocr_crop *crop, size
     long size = 0;
 
     if (patch->rgb) {
-        int result = append_png(pack, patch_picture(patch), &size, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(append_png(pack, patch_picture(patch), &size, error));
     }
     json_t *entry =
         json_pack("[s?, f, i, i, i, i, I, i, i, i, i]", emoji->text, emoji->score, emoji->box.x,
                   emoji->box.y, emoji->box.width, emoji->box.height, (json_int_t)size, patch->box.x,
                   patch->box.y, patch->box.width, patch->box.height);
-    return json_array_append_new(list, entry) == 0 ? 0 : no_memory(error);
+    CV_TRY_MEMORY(json_array_append_new(list, entry) == 0, error, "kept text lines");
+    return 0;
 }
 
 static int append_pictures(struct ocr_pack *pack, const struct ocr_crop *crop, json_t **ret_entry,
@@ -144,25 +130,23 @@ static int append_pictures(struct ocr_pack *pack, const struct ocr_crop *crop, j
     cv_auto(json_decref) json_t *emoji = json_array();
     long size = 0;
 
-    int result = append_png(pack, grey_picture(crop), &size, error);
-    for (size_t i = 0; result == 0 && i < crop->emoji_count; i++) {
-        result = append_emoji(pack, crop, i, emoji, error);
+    CV_TRY(append_png(pack, grey_picture(crop), &size, error));
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        CV_TRY(append_emoji(pack, crop, i, emoji, error));
     }
-    if (result < 0) {
-        return result;
-    }
-    json_t *entry = json_pack("[I, i, i, i, i]", (json_int_t)size, crop->width, crop->height,
-                              crop->tall, crop->has_letters ? 1 : 0);
-    if (entry && crop->emoji_count) {
+    cv_auto(json_decref) json_t *entry =
+        json_pack("[I, i, i, i, i]", (json_int_t)size, crop->width, crop->height, crop->tall,
+                  crop->has_letters ? 1 : 0);
+    CV_TRY_MEMORY(entry, error, "kept text lines");
+    if (crop->emoji_count) {
         const uint8_t *paper = crop->ink.paper;
         json_t *colour = json_pack("[i, i, i]", paper[0], paper[1], paper[2]);
-        if (json_array_append_new(entry, colour) || json_array_append(entry, emoji)) {
-            json_decref(entry);
-            entry = NULL;
-        }
+        CV_TRY_MEMORY(json_array_append_new(entry, colour) == 0 &&
+                          json_array_append(entry, emoji) == 0,
+                      error, "kept text lines");
     }
-    *ret_entry = entry;
-    return entry ? 0 : no_memory(error);
+    *ret_entry = cv_take(entry);
+    return 0;
 }
 
 int ocr_pack_picture(struct ocr_pack *pack, const struct ocr_crop *crop, int64_t *ret_number,
@@ -174,20 +158,9 @@ int ocr_pack_picture(struct ocr_pack *pack, const struct ocr_crop *crop, int64_t
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
                        OCR_PACK_PICTURES_MAX);
     }
-    if (pack->count == pack->capacity) {
-        size_t capacity = pack->capacity ? pack->capacity * 2 : 256;
-        void *grown = realloc(pack->pictures, capacity * sizeof(*pack->pictures));
-        if (!grown) {
-            return no_memory(error);
-        }
-        pack->pictures = grown;
-        pack->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(pack->pictures, pack->count), error, "kept text lines");
     picture.offset = ftell(pack->file);
-    int result = append_pictures(pack, crop, &picture.entry, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(append_pictures(pack, crop, &picture.entry, error));
     picture.size = ftell(pack->file) - picture.offset;
     *ret_number = (int64_t)pack->count;
     pack->pictures[pack->count++] = picture;
@@ -213,10 +186,10 @@ int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row *row, struct c
                                                  : 0.0,
                               row->refusal);
     if (entry && row->way && json_array_append(entry, row->way)) {
-        json_decref(entry);
-        return no_memory(error);
+        json_decref(cv_take(entry));
     }
-    return json_array_append_new(pack->rows, entry) == 0 ? 0 : no_memory(error);
+    CV_TRY_MEMORY(json_array_append_new(pack->rows, entry) == 0, error, "kept text lines");
+    return 0;
 }
 
 /* Numbers the pictures that rows name, and makes the index. */
@@ -232,22 +205,20 @@ static int make_index(struct ocr_pack *pack, char **ret_index, struct cv_error *
             continue;
         }
         picture->number = number++;
-        if (json_array_append(pictures, picture->entry)) {
-            return no_memory(error);
-        }
+        CV_TRY_MEMORY(json_array_append(pictures, picture->entry) == 0, error, "kept text lines");
     }
     for (size_t i = 0; i < json_array_size(pack->rows); i++) {
         json_t *row = json_array_get(pack->rows, i);
         int64_t waiting = json_integer_value(json_array_get(row, 0));
-        if (json_array_set_new(row, 0, json_integer(pack->pictures[waiting].number))) {
-            return no_memory(error);
-        }
+        json_t *place = json_integer(pack->pictures[waiting].number);
+        CV_TRY_MEMORY(json_array_set_new(row, 0, place) == 0, error, "kept text lines");
     }
     (void)snprintf(bank, sizeof(bank), "%016" PRIx64, pack->bank);
     cv_auto(json_decref) json_t *index =
         json_pack("{s:s, s:O, s:O}", "bank", bank, "pictures", pictures, "rows", pack->rows);
     *ret_index = index ? json_dumps(index, JSON_COMPACT) : NULL;
-    return *ret_index ? 0 : no_memory(error);
+    CV_TRY_MEMORY(*ret_index, error, "kept text lines");
+    return 0;
 }
 
 static int copy_picture(struct ocr_pack *pack, const struct waiting *picture, FILE *to,
@@ -287,10 +258,7 @@ static int write_all(struct ocr_pack *pack, const char *index, FILE *to, struct 
         if (pack->pictures[i].number != OCR_NO_PICTURE) {
             pack->pictures[i].place = place;
             place += pack->pictures[i].size;
-            int result = copy_picture(pack, &pack->pictures[i], to, error);
-            if (result < 0) {
-                return result;
-            }
+            CV_TRY(copy_picture(pack, &pack->pictures[i], to, error));
         }
     }
     return 0;
@@ -300,15 +268,12 @@ int ocr_pack_write(struct ocr_pack *pack, const char *path, struct cv_error *err
 {
     cv_auto_free char *index = NULL;
 
-    int result = make_index(pack, &index, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(make_index(pack, &index, error));
     FILE *to = fopen(path, "wbe");
     if (!to) {
         return cv_fail_errno(error, errno, "write %s", path);
     }
-    result = write_all(pack, index, to, error);
+    int result = write_all(pack, index, to, error);
     if (fclose(to) != 0 && result == 0) {
         return cv_fail_errno(error, errno, "write %s", path);
     }
@@ -326,10 +291,7 @@ int ocr_pack_place(const struct ocr_pack *pack, const char *key, json_t *detecti
         }
         const struct waiting *picture = &pack->pictures[json_integer_value(number)];
         int64_t bytes = json_integer_value(json_array_get(picture->entry, 0));
-        int result = ocr_detection_place(detection, key, picture->place, bytes, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(ocr_detection_place(detection, key, picture->place, bytes, error));
         (void)json_object_del(detection, "picture");
     }
     return 0;

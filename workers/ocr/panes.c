@@ -19,6 +19,7 @@ void ocr_panes_deinit(struct ocr_panes *panes)
     }
     free(panes->items);
     free(panes->steps);
+    free(panes->near);
     for (int i = 0; i < OCR_PANES_LIVE; i++) {
         free(panes->live[i].cells.moved);
     }
@@ -28,21 +29,9 @@ void ocr_panes_deinit(struct ocr_panes *panes)
 
 static int note_step(struct ocr_panes *panes, int pane, struct cv_error *error)
 {
-    if (panes->step_count == panes->step_capacity) {
-        size_t capacity = panes->step_capacity ? panes->step_capacity * 2 : 256;
-        int *grown = malloc(2 * capacity * sizeof(*grown));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu frames", capacity);
-        }
-        for (size_t i = 0; i < panes->step_count; i++) {
-            grown[i] = panes->steps[i];
-            grown[capacity + i] = panes->near[i];
-        }
-        free(panes->steps);
-        panes->steps = grown;
-        panes->near = grown + capacity;
-        panes->step_capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(panes->steps, panes->step_count) &&
+                      CV_MAKE_ROOM(panes->near, panes->step_count),
+                  error, "frames");
     panes->near[panes->step_count] = OCR_NO_PANE;
     panes->steps[panes->step_count++] = pane;
     return 0;
@@ -50,15 +39,7 @@ static int note_step(struct ocr_panes *panes, int pane, struct cv_error *error)
 
 static int add_pane(struct ocr_panes *panes, struct cv_error *error)
 {
-    if (panes->count == panes->capacity) {
-        int capacity = panes->capacity ? panes->capacity * 2 : 16;
-        struct ocr_pane *grown = realloc(panes->items, (size_t)capacity * sizeof(*grown));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %d panes", capacity);
-        }
-        panes->items = grown;
-        panes->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(panes->items, (size_t)panes->count), error, "panes");
     panes->items[panes->count++] = (struct ocr_pane){0};
     return 0;
 }
@@ -68,9 +49,7 @@ static int new_cells(int width, int height, struct ocr_cells *ret_cells, struct 
     size_t count = ocr_cells_count(width, height);
     uint8_t *memory = calloc(2 * count + 1, 1);
 
-    if (!memory) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow what moves");
-    }
+    CV_TRY_MEMORY(memory, error, "following what moves");
     *ret_cells = (struct ocr_cells){memory, memory + count};
     return 0;
 }
@@ -106,15 +85,13 @@ static void fill_near(struct ocr_panes *panes)
 
 static int settle_all(struct ocr_panes *panes, struct cv_error *error)
 {
-    int result = 0;
-
-    for (int i = 0; i < OCR_PANES_LIVE && result == 0; i++) {
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
         if (panes->live[i].cells.moved) {
-            result = settle(panes, &panes->live[i], error);
+            CV_TRY(settle(panes, &panes->live[i], error));
         }
     }
     panes->current = OCR_NO_PANE;
-    return result;
+    return 0;
 }
 
 int ocr_panes_finish(struct ocr_panes *panes, struct cv_error *error)
@@ -125,8 +102,8 @@ int ocr_panes_finish(struct ocr_panes *panes, struct cv_error *error)
 
 int ocr_panes_scene(struct ocr_panes *panes, struct cv_error *error)
 {
-    int result = ocr_panes_finish(panes, error);
-    return result ? result : note_step(panes, OCR_SCENE_BEGINS, error);
+    CV_TRY(ocr_panes_finish(panes, error));
+    return note_step(panes, OCR_SCENE_BEGINS, error);
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -137,10 +114,7 @@ static int resize(struct ocr_panes *panes, int width, int height, struct cv_erro
     if (panes->step.moved && panes->width == width && panes->height == height) {
         return 0;
     }
-    int result = settle_all(panes, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(settle_all(panes, error));
     for (int i = 0; i < OCR_PANES_LIVE; i++) {
         free(panes->live[i].cells.moved);
         panes->live[i] = (struct ocr_pane_evidence){.pane = OCR_NO_PANE};
@@ -225,13 +199,12 @@ static int begin_pane(struct ocr_panes *panes, struct ocr_pane_evidence **ret_li
             live = other;
         }
     }
-    int result = live->cells.moved ? settle(panes, live, error) : 0;
-    result = result ? result : add_pane(panes, error);
-    if (result == 0 && !live->cells.moved) {
-        result = new_cells(panes->width, panes->height, &live->cells, error);
+    if (live->cells.moved) {
+        CV_TRY(settle(panes, live, error));
     }
-    if (result < 0) {
-        return result;
+    CV_TRY(add_pane(panes, error));
+    if (!live->cells.moved) {
+        CV_TRY(new_cells(panes->width, panes->height, &live->cells, error));
     }
     memset(live->cells.moved, 0, 2 * ocr_cells_count(panes->width, panes->height));
     live->pane = panes->count - 1;
@@ -296,9 +269,7 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
     struct ocr_pane *pane = &panes->items[live->pane];
     int left = across, right = 0;
 
-    if (!rows) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow what moves");
-    }
+    CV_TRY_MEMORY(rows, error, "following what moves");
     for (size_t i = next_cell(step, 0, cells); i < cells; i = next_cell(step, i + 1, cells)) {
         if (ocr_cell_moves(step->moved[i], step->stayed[i])) {
             struct reach *row = &rows[i / (size_t)across];
@@ -337,18 +308,12 @@ int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
     if (!comparable || (!dx && !dy)) {
         return note_step(panes, OCR_NO_PANE, error);
     }
-    int result = resize(panes, before->width, before->height, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(resize(panes, before->width, before->height, error));
     ocr_evidence_of(before, after, dx, dy, &panes->step);
     struct ocr_pane_evidence *live = find_pane(panes);
-    result = live ? 0 : begin_pane(panes, &live, error);
-    result = result ? result : widen(panes, live, error);
-    result = result ? result : note_step(panes, live->pane, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(live ? 0 : begin_pane(panes, &live, error));
+    CV_TRY(widen(panes, live, error));
+    CV_TRY(note_step(panes, live->pane, error));
     add_evidence(panes, live);
     live->last_step = (int64_t)panes->step_count;
     panes->current = live->pane;

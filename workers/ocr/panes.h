@@ -37,10 +37,10 @@ struct ocr_pane_evidence {
 
 struct ocr_panes {
     struct ocr_pane *items;
-    int count, capacity;
+    int count;
     int *steps; /* per frame: the pane that moved since the frame before, or OCR_NO_PANE … */
-    int *near;  /* per frame of a settled scene: see ocr_panes_near; the same allocation */
-    size_t step_count, step_capacity, scene_first;
+    int *near;  /* per frame of a settled scene: see ocr_panes_near */
+    size_t step_count, scene_first;
     int current; /* of this scene, the one that moved last; OCR_NO_PANE: none has */
 
     struct ocr_pane_evidence live[OCR_PANES_LIVE];

@@ -214,17 +214,13 @@ int ocr_covers_find(const struct ocr_pane *pane, const struct ocr_cells *evidenc
     cv_auto_free uint8_t *seen = calloc(cells + 1, 1);
     cv_auto_free uint32_t *stack = malloc((cells + 1) * sizeof(*stack));
 
-    if (!seen || !stack) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for what lies over a page");
-    }
+    CV_TRY_MEMORY(seen && stack, error, "what lies over a page");
     struct search search = {pane, evidence, across, seen, stack, 0, cells};
     size_t count = find_covers(&search, found);
     struct ocr_box *covers = NULL;
     if (count > 0) {
         covers = malloc(count * sizeof(*covers));
-        if (!covers) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for what lies over a page");
-        }
+        CV_TRY_MEMORY(covers, error, "what lies over a page");
         memcpy(covers, found, count * sizeof(*covers));
     }
     *ret_covers = covers;

@@ -152,9 +152,7 @@ static int read_motion(const json_t *frame, size_t index, struct ocr_timing *tim
         return 0;
     }
     timing->motion = calloc(count, sizeof(*timing->motion));
-    if (!timing->motion) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu motions", count);
-    }
+    CV_TRY_MEMORY(timing->motion, error, "motions");
     timing->motion_count = count;
     for (size_t i = 0; i < count; i++) {
         if (!read_motion_entry(json_array_get(list, i), &timing->motion[i])) {
@@ -190,10 +188,7 @@ static int times_from_frames(const json_t *list, struct ocr_payload *payload,
         if (!read_shift(frame, timing)) {
             return invalid(error, "\"frames\": \"dx\" and \"dy\" must be pixels or null", i);
         }
-        int result = read_motion(frame, i, timing, &total, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(read_motion(frame, i, timing, &total, error));
     }
     return 0;
 }
@@ -212,16 +207,11 @@ static int read_frames(const json_t *json, struct ocr_payload *payload, struct c
     cv_auto_free struct named_frame *frames = calloc(count + 1, sizeof(*frames));
     payload->frame_keys = calloc(count + 1, sizeof(*payload->frame_keys));
     payload->timings = calloc(count + 1, sizeof(*payload->timings));
-    if (!frames || !payload->frame_keys || !payload->timings) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu frames", count);
-    }
+    CV_TRY_MEMORY(frames && payload->frame_keys && payload->timings, error, "frames");
     payload->frame_count = count;
-    int result = read_keys(paths, frames, error);
-    if (result < 0) {
-        return result;
-    }
-    result = !list || json_is_null(list) ? times_from_names(frames, payload, error)
-                                         : times_from_frames(list, payload, error);
+    CV_TRY(read_keys(paths, frames, error));
+    int result = !list || json_is_null(list) ? times_from_names(frames, payload, error)
+                                             : times_from_frames(list, payload, error);
     for (size_t i = 0; i < count; i++) {
         payload->frame_keys[i] = frames[i].key;
     }
@@ -263,9 +253,7 @@ static int read_lines(const json_t *json, struct ocr_payload *payload, struct cv
                        OCR_PACKS_MAX);
     }
     payload->line_keys = calloc(count, sizeof(*payload->line_keys));
-    if (!payload->line_keys) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu packs of lines", count);
-    }
+    CV_TRY_MEMORY(payload->line_keys, error, "packs of lines");
     for (size_t i = 0; i < count; i++) {
         const char *key = json_string_value(json_array_get(paths, i));
         if (!cv_object_belongs(CV_OBJECT_LINES, key, payload->video_id)) {
@@ -280,15 +268,11 @@ static int read_lines(const json_t *json, struct ocr_payload *payload, struct cv
 int ocr_payload_read(const json_t *json, struct ocr_payload *payload, struct cv_error *error)
 {
     *payload = (struct ocr_payload){0};
-    int result = cv_payload_uuid(json, "video_id", &payload->video_id, error);
-    result = result ? result
-                    : cv_payload_double_or(json, "min_confidence", 0.6, 0, 1,
-                                           &payload->min_confidence, error);
-    result = result ? result : read_languages(json, payload, error);
+    CV_TRY(cv_payload_uuid(json, "video_id", &payload->video_id, error));
+    CV_TRY(
+        cv_payload_double_or(json, "min_confidence", 0.6, 0, 1, &payload->min_confidence, error));
+    CV_TRY(read_languages(json, payload, error));
     payload->with_evidence = json_is_true(json_object_get(json, "evidence"));
-    if (result < 0) {
-        return result;
-    }
     return json_object_get(json, "line_paths") ? read_lines(json, payload, error)
                                                : read_frames(json, payload, error);
 }

@@ -99,10 +99,7 @@ static int scale_page(const struct task *task, int tall, struct picture *ret_pic
         scaled = pixScaleGeneral(page, scale, scale, 0.0F, 0);
     }
     pixDestroy(&page);
-    if (!scaled) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to scale a line of %d × %d pixels",
-                       crop->width, crop->height);
-    }
+    CV_TRY_MEMORY(scaled, error, "a scaled text line");
     struct picture picture = {NULL, pixGetWidth(scaled), pixGetHeight(scaled), tall, margin, scale};
     picture.grey = malloc((size_t)picture.width * (size_t)picture.height);
     for (int y = 0; picture.grey && y < picture.height; y++) {
@@ -113,10 +110,7 @@ static int scale_page(const struct task *task, int tall, struct picture *ret_pic
         }
     }
     pixDestroy(&scaled);
-    if (!picture.grey) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to scale a line of %d × %d pixels",
-                       crop->width, crop->height);
-    }
+    CV_TRY_MEMORY(picture.grey, error, "a scaled text line");
     *ret_picture = picture;
     return 0;
 }
@@ -127,11 +121,9 @@ int ocr_scale_line(const struct ocr_crop *crop, int tall, struct ocr_scaled_line
     struct task task = {.crop = crop};
     struct picture picture = {.grey = NULL};
 
-    int result = scale_page(&task, tall, &picture, error);
-    if (result == 0) {
-        *ret_line = (struct ocr_scaled_line){picture.grey, picture.width, picture.height};
-    }
-    return result;
+    CV_TRY(scale_page(&task, tall, &picture, error));
+    *ret_line = (struct ocr_scaled_line){picture.grey, picture.width, picture.height};
+    return 0;
 }
 
 static int compare_inserts(const void *left, const void *right)
@@ -181,11 +173,9 @@ static int read_emoji(const struct ocr_crop *crop, struct ocr_reading *ret_readi
         last = emoji;
     }
     struct ocr_reading reading = {.confidence = least, .worst_word = least, .agreement = 1};
-    int result = cv_buffer_take(&text, &reading.text, error);
-    if (result == 0) {
-        *ret_reading = reading;
-    }
-    return result;
+    CV_TRY(cv_buffer_take(&text, &reading.text, error));
+    *ret_reading = reading;
+    return 0;
 }
 
 /* With word lists, or, where there is a reading before, as `dictionary` says. */
@@ -195,10 +185,7 @@ static int read_once(const struct task *task, int tall, enum ocr_dictionary dict
 {
     struct picture picture = {0};
 
-    int result = scale_page(task, tall, &picture, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(scale_page(task, tall, &picture, error));
     struct ocr_insert inserts[OCR_EMOJI_LINE_MAX + OCR_MARKS_MAX];
     size_t insert_count = place_inserts(task, &picture, inserts);
     struct ocr_line_picture line = {
@@ -211,14 +198,13 @@ static int read_once(const struct task *task, int tall, enum ocr_dictionary dict
         .inserts = inserts,
         .insert_count = insert_count,
     };
-    result = ocr_engine_read(task->engine, &line, ret_reading, error);
+    int result = ocr_engine_read(task->engine, &line, ret_reading, error);
     free(picture.grey);
-    if (result == 0) {
-        ++*task->readings;
-        ret_reading->agreement = 1;
-        ocr_text_clean(ret_reading->text);
-    }
-    return result;
+    CV_TRY(result);
+    ++*task->readings;
+    ret_reading->agreement = 1;
+    ocr_text_clean(ret_reading->text);
+    return 0;
 }
 
 bool ocr_text_has_entity(const char *text)
@@ -333,16 +319,19 @@ static int read_doubtful(const struct task *task, enum ocr_dictionary dictionary
     cv_auto(ocr_reading_deinit) struct ocr_reading next = {0};
 
     int result = read_once(task, TALL_SECOND, dictionary, reading, &next, error);
-    if (result == 0 && dictionary == OCR_WITHOUT_WORDS) {
+    if (result != 0) {
+        return result == CV_OCR_NO_OTHER ? 0 : result;
+    }
+    if (dictionary == OCR_WITHOUT_WORDS) {
         reading->agreement = next.agreement = alikeness(reading->text, next.text);
     }
-    if (result == 0 && next.text[0] && trust(&next) > trust(reading) + more) {
+    if (next.text[0] && trust(&next) > trust(reading) + more) {
         next.agreement = reading->agreement;
         struct ocr_reading swap = *reading;
         *reading = next;
         next = swap;
     }
-    return result < 0 ? result : 0;
+    return 0;
 }
 
 /* Other scripts have strokes of their own that look like marks. */
@@ -368,20 +357,17 @@ static int read_levels(struct task *task, struct ocr_reading *ret_reading, struc
     cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
 
     ocr_marks_find(task->crop, &task->marks);
-    int result = read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error);
-    if (result == 0 && task->marks.count && !is_european(reading.text)) {
+    CV_TRY(read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error));
+    if (task->marks.count && !is_european(reading.text)) {
         task->marks.count = 0;
         ocr_reading_deinit(&reading);
-        result = read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error);
+        CV_TRY(read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error));
     }
-    if (result == 0 && is_doubtful(&reading)) {
-        result = read_doubtful(task, OCR_WITHOUT_WORDS, 0, &reading, error);
-        if (result == 0 && reading.confidence >= READABLE && reading.confidence < DOUBTFUL) {
-            result = read_doubtful(task, OCR_OTHER_MODEL, CLEARLY, &reading, error);
+    if (is_doubtful(&reading)) {
+        CV_TRY(read_doubtful(task, OCR_WITHOUT_WORDS, 0, &reading, error));
+        if (reading.confidence >= READABLE && reading.confidence < DOUBTFUL) {
+            CV_TRY(read_doubtful(task, OCR_OTHER_MODEL, CLEARLY, &reading, error));
         }
-    }
-    if (result < 0) {
-        return result;
     }
     *ret_reading = reading;
     reading = (struct ocr_reading){0};
@@ -398,10 +384,7 @@ int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
         return read_emoji(crop, ret_reading, error);
     }
     cv_auto_free uint8_t *grey = malloc(size);
-    if (!grey) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read a line of %d × %d pixels",
-                       crop->width, crop->height);
-    }
+    CV_TRY_MEMORY(grey, error, "a text line");
     for (size_t i = 0; i < size; i++) {
         grey[i] = (uint8_t)(ocr_level(crop->grey[i]) * 17);
     }

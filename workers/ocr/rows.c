@@ -21,15 +21,7 @@ static int note_row(struct ocr_session *session, const struct ocr_track *track,
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
                        OCR_ROWS_MAX);
     }
-    if (session->row_count == session->row_capacity) {
-        size_t capacity = session->row_capacity ? session->row_capacity * 2 : 256;
-        void *grown = realloc(session->rows, capacity * sizeof(*session->rows));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", capacity);
-        }
-        session->rows = grown;
-        session->row_capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(session->rows, session->row_count), error, "rows");
     struct ocr_row row = {.text = strdup(track->reading.text),
                           .confidence = track->reading.confidence,
                           .worst_word = track->reading.worst_word,
@@ -47,7 +39,7 @@ static int note_row(struct ocr_session *session, const struct ocr_track *track,
     if (!row.text || !row.words) {
         free(row.text);
         json_decref(row.words);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a row");
     }
     memcpy(row.language, track->reading.language, sizeof(row.language));
     session->rows[session->row_count++] = row;
@@ -65,10 +57,7 @@ int ocr_close(struct ocr_session *session, struct ocr_track *track, struct cv_er
         if (ocr_touches_edge(NULL, &frame_edge, session->screen.width, session->screen.height)) {
             return 0;
         }
-        int result = ocr_read_track(session, track, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(ocr_read_track(session, track, error));
     }
     return note_row(session, track, error);
 }
@@ -214,7 +203,7 @@ double ocr_row_judge(const struct ocr_row *row, int width, double least, struct 
     return acceptance;
 }
 
-/* NULL when there is no memory. */
+/* NULL: out of memory. */
 static json_t *box_json(const struct ocr_box *box)
 {
     return json_pack("{s:i, s:i, s:i, s:i}", "x", box->x, "y", box->y, "width", box->width,
@@ -242,11 +231,11 @@ json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row 
 int ocr_detection_place(json_t *detection, const char *key, int64_t offset, int64_t bytes,
                         struct cv_error *error)
 {
-    bool failed = json_object_set_new(detection, "crop_pack", json_string(key)) ||
-                  json_object_set_new(detection, "crop_offset", json_integer(offset)) ||
-                  json_object_set_new(detection, "crop_bytes", json_integer(bytes));
-
-    return failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row") : 0;
+    CV_TRY_MEMORY(json_object_set_new(detection, "crop_pack", json_string(key)) == 0 &&
+                      json_object_set_new(detection, "crop_offset", json_integer(offset)) == 0 &&
+                      json_object_set_new(detection, "crop_bytes", json_integer(bytes)) == 0,
+                  error, "a row");
+    return 0;
 }
 
 /* A line of which only the margin is out of the picture matches as a whole: the box is what is in. */
@@ -337,12 +326,9 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
     const struct ocr_row *row = timed->row;
     struct ocr_pack *pack = all->session->pack;
     struct ocr_kept_row kept = kept_row(timed, all->session);
-    int result = ocr_way_of(all->session->timings, all->session->timing_count, &row->stretch,
-                            &all->session->panes, kept.t_start, kept.t_end, all->session->reduction,
-                            &kept.way, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(ocr_way_of(all->session->timings, all->session->timing_count, &row->stretch,
+                      &all->session->panes, kept.t_start, kept.t_end, all->session->reduction,
+                      &kept.way, error));
     cv_auto(json_decref) json_t *way = kept.way;
     double acceptance = ocr_row_judge(row, row->stretch.width, all->least, &kept);
     bool stands = !kept.refusal;
@@ -355,9 +341,7 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
                    (all->evidence && row->text[0] &&
                     json_array_append_new(all->evidence, ocr_row_evidence(row, row->stretch.width,
                                                                           &kept, acceptance)) != 0);
-    if (is_full) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a row");
-    }
+    CV_TRY_MEMORY(!is_full, error, "a row");
     bool is_kept = stands || ocr_is_worth_keeping(&row->ink, kept.t_end - kept.t_start);
     return pack && row->picture >= 0 && is_kept ? ocr_pack_row(pack, &kept, error) : 0;
 }
@@ -366,38 +350,25 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
                        json_t **ret_result, struct cv_error *error)
 {
     for (size_t i = 0; i < session->tracks.count; i++) {
-        int result = ocr_close(session, session->tracks.items[i], error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(ocr_close(session, session->tracks.items[i], error));
     }
-    int outcome = ocr_panes_finish(&session->panes, error);
-    outcome = outcome ? outcome : ocr_rows_unite(session, error);
-    outcome = outcome ? outcome : ocr_rows_bridge(session, min_confidence, error);
-    if (outcome < 0) {
-        return outcome;
-    }
+    CV_TRY(ocr_panes_finish(&session->panes, error));
+    CV_TRY(ocr_rows_unite(session, error));
+    CV_TRY(ocr_rows_bridge(session, min_confidence, error));
     cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));
     cv_auto(json_decref) json_t *detections = json_array();
     cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;
-    if (!timed || !detections || (with_evidence && !evidence)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
-    }
+    CV_TRY_MEMORY(timed && detections && (evidence || !with_evidence), error, "rows");
     size_t count = time_rows(session, timed);
     struct gathering all = {session, min_confidence, detections, evidence};
-    for (size_t i = 0; outcome == 0 && i < count; i++) {
-        outcome = add_row(&all, &timed[i], error);
-    }
-    if (outcome < 0) {
-        return outcome;
+    for (size_t i = 0; i < count; i++) {
+        CV_TRY(add_row(&all, &timed[i], error));
     }
     json_t *result = json_pack(
         "{s:O, s:O*, s:I, s:I, s:I, s:I}", "detections", detections, "evidence", evidence, "frames",
         (json_int_t)session->index, "lines_seen", (json_int_t)session->lines_seen, "lines_read",
         (json_int_t)session->lines_read, "readings", (json_int_t)session->readings);
-    if (!result) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu rows", session->row_count);
-    }
+    CV_TRY_MEMORY(result, error, "rows");
     *ret_result = result;
     return 0;
 }

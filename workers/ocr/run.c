@@ -20,9 +20,7 @@ static int load_frame(struct cv_downloads *frames, const char *key, struct ocr_f
     if (result == CV_STORE_NOT_FOUND) {
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "the frame %s is missing", key);
     }
-    if (result == 0) {
-        result = ocr_frame_decode(data, size, ret_frame, error);
-    }
+    result = result ? result : ocr_frame_decode(data, size, ret_frame, error);
     return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
 }
 
@@ -30,25 +28,22 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
                        struct ocr_session *session, struct cv_error *error)
 {
     cv_auto(cv_downloads_free) struct cv_downloads *frames = NULL;
-    int result = cv_downloads_new(cv_stage_store(context), (const char *const *)payload->frame_keys,
-                                  payload->frame_count, OCR_FRAME_BYTES_MAX, &frames, error);
-    for (size_t i = 0; result == 0 && i < payload->frame_count; i++) {
+    CV_TRY(cv_downloads_new(cv_stage_store(context), (const char *const *)payload->frame_keys,
+                            payload->frame_count, OCR_FRAME_BYTES_MAX, &frames, error));
+    for (size_t i = 0; i < payload->frame_count; i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
         if (cv_cancel_level(cv_stage_cancel(context)) == CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped at frame %zu of %zu", i,
                            payload->frame_count);
         }
-        result = load_frame(frames, payload->frame_keys[i], &frame, error);
-        if (result < 0) {
-            return result;
-        }
-        result = ocr_session_frame(session, &frame, error);
+        CV_TRY(load_frame(frames, payload->frame_keys[i], &frame, error));
+        int result = ocr_session_frame(session, &frame, error);
         if (result < 0) {
             return cv_fail_context(error, result, "%s", payload->frame_keys[i]);
         }
         cv_stage_progress(context, (double)(i + 1) / (double)payload->frame_count, "read text");
     }
-    return result;
+    return 0;
 }
 
 static int open_memory(struct cv_stage_context *context, const json_t *json, const char *video_id,
@@ -56,9 +51,7 @@ static int open_memory(struct cv_stage_context *context, const json_t *json, con
 {
     cv_auto_free char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
 
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a payload");
-    }
+    CV_TRY_MEMORY(text, error, "a payload");
     return ocr_memory_open(cv_stage_store(context), video_id, text, ret_memory, error);
 }
 
@@ -73,9 +66,8 @@ static void end_memory(struct cv_stage_context *context, struct ocr_memory *memo
 static int write_pack(struct cv_stage_context *context, struct ocr_pack *pack, char **ret_path,
                       struct cv_error *error)
 {
-    int result = cv_format(ret_path, error, "%s/lines.pack", cv_stage_scratch(context));
-
-    return result ? result : ocr_pack_write(pack, *ret_path, error);
+    CV_TRY(cv_format(ret_path, error, "%s/lines.pack", cv_stage_scratch(context)));
+    return ocr_pack_write(pack, *ret_path, error);
 }
 
 /* "lines/{video_id}/{when the first frame appeared}.pack": another run over the same frames writes the
@@ -87,24 +79,16 @@ static int put_pack(struct cv_stage_context *context, const struct ocr_payload *
     cv_auto_free char *key = NULL;
     struct stat info;
 
-    int outcome =
-        cv_object_key(CV_OBJECT_LINES, payload->video_id, &key, error, "%" PRId64 ".pack", start);
-    outcome =
-        outcome ? outcome : ocr_pack_place(pack, key, json_object_get(result, "detections"), error);
-    if (outcome < 0) {
-        return outcome;
-    }
+    CV_TRY(
+        cv_object_key(CV_OBJECT_LINES, payload->video_id, &key, error, "%" PRId64 ".pack", start));
+    CV_TRY(ocr_pack_place(pack, key, json_object_get(result, "detections"), error));
     if (stat(path, &info) != 0) {
         return cv_fail_errno(error, errno, "read %s", path);
     }
-    outcome = cv_stage_put_file(context, key, path, "application/octet-stream", error);
-    if (outcome < 0) {
-        return outcome;
-    }
-    if (json_object_set_new(result, "lines_path", json_string(key)) ||
-        json_object_set_new(result, "lines_bytes", json_integer(info.st_size))) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
-    }
+    CV_TRY(cv_stage_put_file(context, key, path, "application/octet-stream", error));
+    CV_TRY_MEMORY(json_object_set_new(result, "lines_path", json_string(key)) == 0 &&
+                      json_object_set_new(result, "lines_bytes", json_integer(info.st_size)) == 0,
+                  error, "a result");
     return 0;
 }
 
@@ -113,9 +97,7 @@ static int name_unread(const struct ocr_engine *engine, const char *path, json_t
 {
     json_t *unread = json_array();
 
-    if (json_object_set_new(result, "unread", unread)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
-    }
+    CV_TRY_MEMORY(!(json_object_set_new(result, "unread", unread)), error, "a result");
     return ocr_unread_name_file(ocr_engine_languages(engine), path, unread, error);
 }
 
@@ -128,27 +110,17 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     cv_auto(json_decref) json_t *found = NULL;
     cv_auto_free char *path = NULL;
 
-    int result = ocr_pack_new(cv_stage_scratch(context), ocr_emoji_banks_id(banks), &pack, error);
-    if (result < 0) {
-        return result;
-    }
-    result =
-        ocr_session_new(engine, banks, payload->timings, payload->frame_count, &session, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(ocr_pack_new(cv_stage_scratch(context), ocr_emoji_banks_id(banks), &pack, error));
+    CV_TRY(ocr_session_new(engine, banks, payload->timings, payload->frame_count, &session, error));
     ocr_session_keep(session, pack);
-    result = read_frames(context, payload, session, error);
-    result = result ? result
-                    : ocr_session_finish(session, payload->min_confidence, payload->with_evidence,
-                                         &found, error);
-    result = result ? result : write_pack(context, pack, &path, error);
-    result = result ? result : name_unread(engine, path, found, error);
-    result = result ? result : put_pack(context, payload, pack, path, found, error);
-    if (result == 0) {
-        *ret_result = cv_take(found);
-    }
-    return result;
+    CV_TRY(read_frames(context, payload, session, error));
+    CV_TRY(ocr_session_finish(session, payload->min_confidence, payload->with_evidence, &found,
+                              error));
+    CV_TRY(write_pack(context, pack, &path, error));
+    CV_TRY(name_unread(engine, path, found, error));
+    CV_TRY(put_pack(context, payload, pack, path, found, error));
+    *ret_result = cv_take(found);
+    return 0;
 }
 
 static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret_engine,
@@ -159,8 +131,8 @@ static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret
     if (payload->language_count) {
         return ocr_engine_new(payload->languages, payload->language_count, ret_engine, error);
     }
-    int result = ocr_defaults_init(&defaults, error);
-    return result ? result : ocr_engine_new(defaults.names, defaults.count, ret_engine, error);
+    CV_TRY(ocr_defaults_init(&defaults, error));
+    return ocr_engine_new(defaults.names, defaults.count, ret_engine, error);
 }
 
 int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_result,
@@ -174,32 +146,20 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
 
     /* Its complaints are not in the form of our log; what matters of them becomes an error. */
     (void)setMsgSeverity(L_SEVERITY_NONE);
-    int result = ocr_frame_list_expand(context, given, &json, error);
-    result = result ? result : ocr_payload_read(json, &payload, error);
-    if (result < 0) {
-        return result;
-    }
-    result = new_engine(&payload, &engine, error);
-    if (result < 0) {
-        return result;
-    }
-    result = ocr_emoji_banks_init(&banks, error);
-    if (result < 0) {
-        return result;
-    }
-    result = open_memory(context, json, payload.video_id, &memory, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(ocr_frame_list_expand(context, given, &json, error));
+    CV_TRY(ocr_payload_read(json, &payload, error));
+    CV_TRY(new_engine(&payload, &engine, error));
+    CV_TRY(ocr_emoji_banks_init(&banks, error));
+    CV_TRY(open_memory(context, json, payload.video_id, &memory, error));
     ocr_engine_remember(engine, memory);
-    result = payload.line_keys
-                 ? ocr_read_again(context, &payload, engine, &banks, ret_result, error)
-                 : read_new(context, &payload, engine, &banks, ret_result, error);
+    int result = payload.line_keys
+                     ? ocr_read_again(context, &payload, engine, &banks, ret_result, error)
+                     : read_new(context, &payload, engine, &banks, ret_result, error);
     end_memory(context, memory, result == 0);
     if (result == 0 &&
         json_object_set_new(*ret_result, "languages", json_string(ocr_engine_languages(engine)))) {
         json_decref(cv_take(*ret_result));
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a result");
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a result");
     }
     return result;
 }

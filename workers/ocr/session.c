@@ -10,9 +10,7 @@ int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *ban
 {
     struct ocr_session *session = calloc(1, sizeof(*session));
 
-    if (!session) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to follow text lines");
-    }
+    CV_TRY_MEMORY(session, error, "following text lines");
     session->engine = engine;
     session->banks = banks;
     session->timings = timings;
@@ -58,10 +56,8 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
     for (size_t i = 0; i < session->tracks.count; i++) {
         session->tracks.items[i]->matched = false;
     }
-    int result =
-        comparable && !session->shift.known ? ocr_find_jumps(session, frame, lines, error) : 0;
-    if (result < 0) {
-        return result;
+    if (comparable && !session->shift.known) {
+        CV_TRY(ocr_find_jumps(session, frame, lines, error));
     }
     if (!session->shift.known && session->jump_count) {
         session->shift = (struct ocr_shift){true, session->jumps[0].dx, session->jumps[0].dy};
@@ -107,17 +103,13 @@ static int settle(struct ocr_session *session, const struct ocr_frame *frame,
 {
     for (size_t i = session->tracks.count; i-- > 0;) {
         struct ocr_track *track = session->tracks.items[i];
-        int result = 0;
         if (track->present && !track->matched) {
-            result = ocr_close(session, track, error);
+            CV_TRY(ocr_close(session, track, error));
             track->present = false;
         } else if (track->open && !track->is_read &&
                    !ocr_touches_edge(ocr_session_pane(session), &track->box, frame->width,
                                      frame->height)) {
-            result = settle_waiting(session, track, lines, error);
-        }
-        if (result < 0) {
-            return result;
+            CV_TRY(settle_waiting(session, track, lines, error));
         }
     }
     return 0;
@@ -135,26 +127,11 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     session->screen.width = ocr_max(session->screen.width, here.width);
     session->screen.height = ocr_max(session->screen.height, here.height);
     session->reduction = ocr_max(session->reduction, here.reduction);
-    int result = ocr_lines_find(&here, &lines, error);
-    if (result < 0) {
-        return result;
-    }
-    result = learn_shift(session, &here, &lines, error);
-    if (result < 0) {
-        return result;
-    }
-    result = ocr_follow(session, &here, &lines, error);
-    if (result < 0) {
-        return result;
-    }
-    result = ocr_arrive(session, &here, &lines, error);
-    if (result < 0) {
-        return result;
-    }
-    result = settle(session, &here, &lines, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(ocr_lines_find(&here, &lines, error));
+    CV_TRY(learn_shift(session, &here, &lines, error));
+    CV_TRY(ocr_follow(session, &here, &lines, error));
+    CV_TRY(ocr_arrive(session, &here, &lines, error));
+    CV_TRY(settle(session, &here, &lines, error));
     ocr_note_company(&session->tracks);
     ocr_frame_deinit(&session->before);
     session->before = here;

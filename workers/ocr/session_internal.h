@@ -31,7 +31,7 @@ struct ocr_session {
 
     struct ocr_tracks tracks;
     struct ocr_row *rows;
-    size_t row_count, row_capacity;
+    size_t row_count;
 
     struct ocr_box screen; /* of the largest frame so far */
     int reduction;

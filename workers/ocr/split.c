@@ -89,9 +89,7 @@ int ocr_components_split(struct ocr_components *components, struct cv_error *err
     size_t count = components->count, added = 0;
     cv_auto_free int *cuts = calloc(count + 1, sizeof(*cuts));
 
-    if (!cuts) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components", count);
-    }
+    CV_TRY_MEMORY(cuts, error, "components");
     for (size_t i = 0; i < count; i++) {
         const struct ocr_component *item = &components->items[i];
         bool is_tall = item->box.height >= 3 * OCR_GLYPH_HEIGHT_MIN &&
@@ -103,10 +101,7 @@ int ocr_components_split(struct ocr_components *components, struct cv_error *err
         return 0;
     }
     void *grown = realloc(components->items, (count + added) * sizeof(*components->items));
-    if (!grown) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu components",
-                       count + added);
-    }
+    CV_TRY_MEMORY(grown, error, "components");
     components->items = grown;
     for (size_t i = 0; i < count; i++) {
         struct ocr_component *item = &components->items[i];

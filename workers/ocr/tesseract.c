@@ -19,9 +19,7 @@ int ocr_tesseract_start(const char *data_path, const char *languages, bool with_
                       (char *)"0",         (char *)"0", (char *)"0"};
     TessBaseAPI *api = TessBaseAPICreate();
 
-    if (!api) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the OCR engine");
-    }
+    CV_TRY_MEMORY(api, error, "the OCR engine");
     if (TessBaseAPIInit4(api, data_path, languages, OEM_LSTM_ONLY, NULL, 0, names, values,
                          with_words ? 1 : CV_COUNT(names), 0) != 0) {
         TessBaseAPIDelete(api);
@@ -90,13 +88,13 @@ static int gather_word(TessResultIterator *words, char *text, struct ocr_words *
     const char *language = TessResultIteratorWordRecognitionLanguage(words);
     int top, bottom;
 
-    int result = gather_symbols(words, gathered, error);
+    CV_TRY(gather_symbols(words, gathered, error));
     word.symbol_count = gathered->symbol_count - word.first_symbol;
     word.sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
     (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words), RIL_WORD,
                                       &word.left, &top, &word.right, &bottom);
     (void)snprintf(word.language, sizeof(word.language), "%s", language ? language : "");
-    return result ? result : ocr_words_add(gathered, &word, error);
+    return ocr_words_add(gathered, &word, error);
 }
 
 static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_error *error)
@@ -187,13 +185,13 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     }
     int result = gather_words(api, &words, error);
     TessBaseAPIClear(api);
+    CV_TRY(result);
     restore_pronouns(&words, line);
     ocr_words_drop_icons(&words, line);
     ocr_words_drop_marks(&words, line);
-    result = result ? result : ocr_words_join_cells(&words, error);
+    CV_TRY(ocr_words_join_cells(&words, error));
     ocr_words_mend_codes(&words);
-    result = result ? result : ocr_words_part_units(&words, line->tall, error);
-    return result ? result
-                  : ocr_words_join(&words, line->inserts, line->insert_count, line->tall,
-                                   line->width, ret_reading, error);
+    CV_TRY(ocr_words_part_units(&words, line->tall, error));
+    return ocr_words_join(&words, line->inserts, line->insert_count, line->tall, line->width,
+                          ret_reading, error);
 }

@@ -70,9 +70,7 @@ int ocr_tracks_add(struct ocr_tracks *tracks, struct ocr_crop *crop, struct ocr_
         tracks->items = calloc(OCR_TRACKS_MAX, sizeof(struct ocr_track *));
     }
     struct ocr_track *track = tracks->items ? calloc(1, sizeof(*track)) : NULL;
-    if (!track) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text line");
-    }
+    CV_TRY_MEMORY(track, error, "a text line");
     track->picture = -1;
     track->crop = *crop;
     *crop = (struct ocr_crop){0};

@@ -23,11 +23,8 @@ static int read_fully(const struct cv_byte_source *source, int64_t offset, void 
 {
     for (size_t done = 0; done < size;) {
         size_t step = 0;
-        int result = source->read(source->opaque, offset + (int64_t)done, (char *)data + done,
-                                  size - done, &step, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(source->read(source->opaque, offset + (int64_t)done, (char *)data + done,
+                            size - done, &step, error));
         if (step == 0) {
             return damaged(error, "they end too early");
         }
@@ -85,10 +82,7 @@ int ocr_unpack_open(const struct cv_byte_source *source, struct ocr_unpacking **
 {
     uint8_t header[HEADER];
 
-    int result = read_fully(source, 0, header, sizeof(header), error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(read_fully(source, 0, header, sizeof(header), error));
     size_t length =
         header[8] | (size_t)header[9] << 8 | (size_t)header[10] << 16 | (size_t)header[11] << 24;
     if (memcmp(header, "CVLINES1", 8) != 0 || length > OCR_PACK_INDEX_MAX ||
@@ -97,14 +91,8 @@ int ocr_unpack_open(const struct cv_byte_source *source, struct ocr_unpacking **
     }
     cv_auto_free char *text = malloc(length + 1);
     cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = calloc(1, sizeof(*unpacking));
-    if (!text || !unpacking) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of an index",
-                       length);
-    }
-    result = read_fully(source, HEADER, text, length, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY_MEMORY(text && unpacking, error, "the index of kept text lines");
+    CV_TRY(read_fully(source, HEADER, text, length, error));
     unpacking->source = source;
     unpacking->offset = HEADER + (int64_t)length;
     unpacking->index = json_loadb(text, length, 0, NULL);
@@ -150,13 +138,8 @@ static int next_png(struct ocr_unpacking *unpacking, int64_t size, int width, in
     l_int32 format = 0, wide = 0, high = 0, bits = 0, samples = 0, mapped = 0;
     cv_auto_free l_uint8 *data = malloc((size_t)size);
 
-    if (!data) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text line");
-    }
-    int result = read_fully(unpacking->source, unpacking->offset, data, (size_t)size, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY_MEMORY(data, error, "a text line");
+    CV_TRY(read_fully(unpacking->source, unpacking->offset, data, (size_t)size, error));
     unpacking->offset += size;
     if (pixReadHeaderMem(data, (size_t)size, &format, &wide, &high, &bits, &samples, &mapped) ||
         format != IFF_PNG || wide != width || high != height) {
@@ -176,10 +159,7 @@ static int next_grey(struct ocr_unpacking *unpacking, int64_t size, struct ocr_c
 {
     PIX *picture = NULL;
 
-    int result = next_png(unpacking, size, crop->width, crop->height, &picture, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(next_png(unpacking, size, crop->width, crop->height, &picture, error));
     crop->grey = malloc((size_t)crop->width * (size_t)crop->height);
     bool is_grey = pixGetDepth(picture) == 4 && !pixGetColormap(picture);
     for (int y = 0; is_grey && crop->grey && y < crop->height; y++) {
@@ -193,7 +173,8 @@ static int next_grey(struct ocr_unpacking *unpacking, int64_t size, struct ocr_c
     if (!is_grey) {
         return damaged(error, "a picture is not of sixteen greys");
     }
-    return crop->grey ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a text line");
+    CV_TRY_MEMORY(crop->grey, error, "a text line");
+    return 0;
 }
 
 static int next_patch(struct ocr_unpacking *unpacking, int64_t size, struct ocr_patch *patch,
@@ -202,10 +183,7 @@ static int next_patch(struct ocr_unpacking *unpacking, int64_t size, struct ocr_
     PIX *picture = NULL;
     int width = patch->box.width, height = patch->box.height;
 
-    int result = next_png(unpacking, size, width, height, &picture, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(next_png(unpacking, size, width, height, &picture, error));
     patch->rgb = malloc((size_t)width * (size_t)height * 3);
     bool is_colour = pixGetDepth(picture) == 32;
     uint8_t *to = patch->rgb;
@@ -223,7 +201,8 @@ static int next_patch(struct ocr_unpacking *unpacking, int64_t size, struct ocr_
     if (!is_colour) {
         return damaged(error, "the picture of an emoji has no colours");
     }
-    return patch->rgb ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an emoji");
+    CV_TRY_MEMORY(patch->rgb, error, "an emoji");
+    return 0;
 }
 
 static int next_emoji(struct ocr_unpacking *unpacking, const json_t *entry, struct ocr_crop *crop,
@@ -272,10 +251,7 @@ static int next_emojis(struct ocr_unpacking *unpacking, const json_t *entry, str
         crop->ink.paper[i] = (uint8_t)level;
     }
     for (size_t i = 0; i < json_array_size(emoji); i++) {
-        int result = next_emoji(unpacking, json_array_get(emoji, i), crop, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(next_emoji(unpacking, json_array_get(emoji, i), crop, error));
     }
     return 0;
 }
@@ -301,11 +277,8 @@ int ocr_unpack_picture(struct ocr_unpacking *unpacking, struct ocr_crop *ret_cro
     crop.has_letters = letters == 1;
     crop.box = (struct ocr_box){0, 0, crop.width, crop.height};
     crop.line = crop.box;
-    int result = next_grey(unpacking, size, &crop, error);
-    result = result ? result : next_emojis(unpacking, entry, &crop, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(next_grey(unpacking, size, &crop, error));
+    CV_TRY(next_emojis(unpacking, entry, &crop, error));
     unpacking->next++;
     *ret_crop = crop;
     crop = (struct ocr_crop){.grey = NULL};

@@ -114,14 +114,12 @@ static int start(TessBaseAPI **ret_osd, struct cv_error *error)
     char *values[] = {(char *)"/dev/null", least};
     bool is_there = false;
 
-    int result = ocr_models_has_osd(&is_there, error);
-    if (result < 0 || !is_there) {
-        return result;
+    CV_TRY(ocr_models_has_osd(&is_there, error));
+    if (!is_there) {
+        return 0;
     }
     TessBaseAPI *osd = TessBaseAPICreate();
-    if (!osd) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to tell scripts");
-    }
+    CV_TRY_MEMORY(osd, error, "telling scripts apart");
     (void)snprintf(least, sizeof(least), "%d", CHARACTERS);
     if (TessBaseAPIInit4(osd, ocr_models_path(), "osd", OEM_TESSERACT_ONLY, NULL, 0, names, values,
                          CV_COUNT(names), 0) != 0) {
@@ -135,7 +133,7 @@ static int start(TessBaseAPI **ret_osd, struct cv_error *error)
     return 0;
 }
 
-/* The lines below each other, dark on light; NULL when there is no memory. */
+/* The lines below each other, dark on light; NULL: out of memory. */
 static uint8_t *compose(const struct looking *looking, int *ret_width, int *ret_height)
 {
     int width = 0, height = 0;
@@ -172,10 +170,7 @@ static int end_page(struct looking *looking, struct cv_error *error)
         return 0;
     }
     cv_auto_free uint8_t *page = compose(looking, &width, &height);
-    if (!page) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a page of %zu lines",
-                       looking->count);
-    }
+    CV_TRY_MEMORY(page, error, "a page of text lines");
     TessBaseAPISetImage(looking->osd, page, width, height, 1, width);
     TessBaseAPISetSourceResolution(looking->osd, RESOLUTION);
     bool is_told =
@@ -202,13 +197,12 @@ static int look(struct looking *looking, struct ocr_unpacking *pack, const bool 
     size_t looked = waiting < LINES_LOOKED ? waiting : LINES_LOOKED;
     size_t pages = (looked + LINES_A_PAGE - 1) / LINES_A_PAGE;
     size_t line = 0, page = 0;
-    int result = 0;
 
     pages = pages < PAGES_AGREE ? PAGES_AGREE : pages;
-    for (size_t i = 0; result == 0 && line < waiting; i++) {
+    for (size_t i = 0; line < waiting; i++) {
         cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.grey = NULL};
-        result = ocr_unpack_picture(pack, &crop, error);
-        if (result < 0 || is_text[i]) {
+        CV_TRY(ocr_unpack_picture(pack, &crop, error));
+        if (is_text[i]) {
             continue;
         }
         size_t place = line * looked / waiting;
@@ -219,13 +213,12 @@ static int look(struct looking *looking, struct ocr_unpacking *pack, const bool 
         }
         if (place * pages / looked != page) {
             page = place * pages / looked;
-            result = end_page(looking, error);
+            CV_TRY(end_page(looking, error));
         }
-        result =
-            result ? result : ocr_scale_line(&crop, TALL, &looking->lines[looking->count], error);
-        looking->count += result == 0;
+        CV_TRY(ocr_scale_line(&crop, TALL, &looking->lines[looking->count], error));
+        looking->count++;
     }
-    return result ? result : end_page(looking, error);
+    return end_page(looking, error);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -240,10 +233,10 @@ static int add(json_t *unread, const char *script, int lines, struct cv_error *e
             return 0;
         }
     }
-    return json_array_append_new(unread,
-                                 json_pack("{s:s, s:i}", "script", script, "lines", lines)) == 0
-               ? 0
-               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the name of a script");
+    CV_TRY_MEMORY(json_array_append_new(
+                      unread, json_pack("{s:s, s:i}", "script", script, "lines", lines)) == 0,
+                  error, "the name of a script");
+    return 0;
 }
 
 static int name_scripts(const char *languages, struct ocr_unpacking *pack, const bool *is_text,
@@ -258,17 +251,17 @@ static int name_scripts(const char *languages, struct ocr_unpacking *pack, const
     if (waiting < LINES_LEAST) {
         return 0;
     }
-    int result = start(&looking.osd, error);
-    if (result < 0 || !looking.osd) {
-        return result;
+    CV_TRY(start(&looking.osd, error));
+    if (!looking.osd) {
+        return 0;
     }
-    result = look(&looking, pack, is_text, waiting, error);
-    for (size_t i = 0; result == 0 && i < CV_COUNT(SCRIPTS); i++) {
+    CV_TRY(look(&looking, pack, is_text, waiting, error));
+    for (size_t i = 0; i < CV_COUNT(SCRIPTS); i++) {
         if (looking.pages[i] >= PAGES_AGREE && !is_read(&SCRIPTS[i], languages)) {
-            result = add(unread, SCRIPTS[i].name, looking.named_lines[i], error);
+            CV_TRY(add(unread, SCRIPTS[i].name, looking.named_lines[i], error));
         }
     }
-    return result;
+    return 0;
 }
 
 int ocr_unread_name(const char *languages, const struct cv_byte_source *pack, const bool *is_text,
@@ -276,8 +269,8 @@ int ocr_unread_name(const char *languages, const struct cv_byte_source *pack, co
 {
     cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
 
-    int result = ocr_unpack_open(pack, &unpacking, error);
-    return result ? result : name_scripts(languages, unpacking, is_text, unread, error);
+    CV_TRY(ocr_unpack_open(pack, &unpacking, error));
+    return name_scripts(languages, unpacking, is_text, unread, error);
 }
 
 int ocr_unread_name_file(const char *languages, const char *path, json_t *unread,
@@ -287,21 +280,16 @@ int ocr_unread_name_file(const char *languages, const char *path, json_t *unread
     cv_auto_fd int fd = -1;
     struct cv_byte_source source;
 
-    int result = cv_file_source_open(path, &fd, &source, error);
-    result = result ? result : ocr_unpack_open(&source, &unpacking, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_file_source_open(path, &fd, &source, error));
+    CV_TRY(ocr_unpack_open(&source, &unpacking, error));
     cv_auto_free bool *is_text = calloc(ocr_unpack_pictures(unpacking) + 1, sizeof(*is_text));
-    if (!is_text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for kept text lines");
-    }
-    for (size_t i = 0; result == 0 && i < ocr_unpack_rows(unpacking); i++) {
+    CV_TRY_MEMORY(is_text, error, "kept text lines");
+    for (size_t i = 0; i < ocr_unpack_rows(unpacking); i++) {
         struct ocr_kept_row row;
-        result = ocr_unpack_row(unpacking, i, &row, error);
-        if (result == 0 && !row.refusal) {
+        CV_TRY(ocr_unpack_row(unpacking, i, &row, error));
+        if (!row.refusal) {
             is_text[row.picture] = true;
         }
     }
-    return result ? result : name_scripts(languages, unpacking, is_text, unread, error);
+    return name_scripts(languages, unpacking, is_text, unread, error);
 }

@@ -78,40 +78,39 @@ static int stand(struct walk *walk, int frame, int64_t t_ms, int x, int y, struc
 static int pass(struct walk *walk, int frame, int x, int y, struct cv_error *error)
 {
     const struct ocr_timing *timing = &walk->timings[frame];
-    int result = 0;
 
-    for (size_t i = 0; i < timing->motion_count && result == 0; i++) {
+    for (size_t i = 0; i < timing->motion_count; i++) {
         const struct ocr_motion *at = &timing->motion[i];
         if (at->t_ms >= walk->start && at->t_ms < walk->end) {
-            result = stand(walk, frame - 1, at->t_ms, x + at->dx, y + at->dy, error);
+            CV_TRY(stand(walk, frame - 1, at->t_ms, x + at->dx, y + at->dy, error));
         }
     }
-    return result;
+    return 0;
 }
 
 static int follow(struct walk *walk, struct cv_error *error)
 {
     const struct ocr_sighting *first = &walk->stretch->first, *last = &walk->stretch->last;
-    int x = first->x, y = first->y, frame = first->frame, result = 0;
+    int x = first->x, y = first->y, frame = first->frame;
 
     if (moves(walk, (size_t)frame, x, y)) {
         const struct ocr_timing *timing = &walk->timings[frame];
-        result = pass(walk, frame, x - timing->dx, y - timing->dy, error);
+        CV_TRY(pass(walk, frame, x - timing->dx, y - timing->dy, error));
     }
-    result = result ? result : stand(walk, frame, walk->timings[frame].t_start, x, y, error);
-    while (result == 0 && ++frame <= last->frame) {
+    CV_TRY(stand(walk, frame, walk->timings[frame].t_start, x, y, error));
+    while (++frame <= last->frame) {
         const struct ocr_timing *timing = &walk->timings[frame];
         if (moves(walk, (size_t)frame, x, y)) {
-            result = pass(walk, frame, x, y, error);
+            CV_TRY(pass(walk, frame, x, y, error));
             x += timing->dx;
             y += timing->dy;
         }
-        result = result ? result : stand(walk, frame, timing->t_start, x, y, error);
+        CV_TRY(stand(walk, frame, timing->t_start, x, y, error));
     }
-    if (result == 0 && moves(walk, (size_t)last->frame + 1, x, y)) {
-        result = pass(walk, last->frame + 1, x, y, error);
+    if (moves(walk, (size_t)last->frame + 1, x, y)) {
+        CV_TRY(pass(walk, last->frame + 1, x, y, error));
     }
-    return result;
+    return 0;
 }
 
 static json_t *points_json(const struct cv_path *path, int scale)
@@ -152,7 +151,8 @@ int ocr_way_of(const struct ocr_timing *timings, size_t count, const struct ocr_
             walk.path.count > 2 ||
             (walk.path.count == 2 && (items[0].x != items[1].x || items[0].y != items[1].y));
         way = moved ? points_json(&walk.path, scale) : NULL;
-        result = moved && !way ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a path") : 0;
+        result =
+            moved && !way ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a path") : 0;
     }
     cv_path_deinit(&walk.path);
     *ret_way = way;

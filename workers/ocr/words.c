@@ -61,19 +61,9 @@ int ocr_words_add(struct ocr_words *words, const struct ocr_word *word, struct c
     if (words->count == OCR_WORDS_MAX) {
         return 0;
     }
-    if (words->count == words->capacity) {
-        size_t capacity = words->capacity ? words->capacity * 2 : 16;
-        void *grown = realloc(words->items, capacity * sizeof(*words->items));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu words", capacity);
-        }
-        words->items = grown;
-        words->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(words->items, words->count), error, "words");
     cv_auto_free char *text = strdup(word->text);
-    if (!text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a word");
-    }
+    CV_TRY_MEMORY(text, error, "a word");
     drop_directions(text);
     if (text[0]) {
         words->items[words->count] = *word;
@@ -85,15 +75,7 @@ int ocr_words_add(struct ocr_words *words, const struct ocr_word *word, struct c
 int ocr_words_add_symbol(struct ocr_words *words, const struct ocr_symbol *symbol,
                          struct cv_error *error)
 {
-    if (words->symbol_count == words->symbol_capacity) {
-        size_t capacity = words->symbol_capacity ? words->symbol_capacity * 2 : 64;
-        void *grown = realloc(words->symbols, capacity * sizeof(*words->symbols));
-        if (!grown) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %zu letters", capacity);
-        }
-        words->symbols = grown;
-        words->symbol_capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(words->symbols, words->symbol_count), error, "letters");
     words->symbols[words->symbol_count++] = *symbol;
     return 0;
 }

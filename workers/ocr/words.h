@@ -24,9 +24,9 @@ struct ocr_word {
 
 struct ocr_words {
     struct ocr_word *items;
-    size_t count, capacity;
+    size_t count;
     struct ocr_symbol *symbols; /* of all words, in their order, also of those that were dropped */
-    size_t symbol_count, symbol_capacity;
+    size_t symbol_count;
 };
 
 void ocr_words_deinit(struct ocr_words *words);
