@@ -52,7 +52,7 @@ int movement_returned(struct movement *movement, int64_t time_us, struct cv_erro
     return 0;
 }
 
-/* Do the pixels say so too? */
+/* Whether the pixels confirm the movement. */
 static bool is_verified(const struct scroll_check *check)
 {
     if (check->matched < SCROLL_BLOCKS / 2) {
@@ -83,7 +83,8 @@ static bool holds(const struct question *question, int shift, struct scroll_chec
     return is_verified(ret_check);
 }
 
-/* Where the movement goes on, where it stopped, or anywhere: the first that the pixels confirm. */
+/* Looks where the movement would have gone on to, where the content was last, and anywhere else;
+ * takes the first place that the pixels confirm. */
 static bool axis_moved(struct movement *movement, const struct question *question, int *ret_shift,
                        struct scroll_check *ret_check)
 {

@@ -22,15 +22,15 @@ CV_MUST_CHECK int movement_init(struct movement *movement, int width, int height
                                 struct cv_error *error);
 void movement_deinit(struct movement *movement);
 
-/* There is another reference: nothing has moved yet. */
+/* Begins with a new reference, from which nothing has moved yet. */
 void movement_begin(struct movement *movement);
 
-/* The content stands where it stood in the reference. */
+/* Notes that the content stands again where it stood in the reference. */
 CV_MUST_CHECK int movement_returned(struct movement *movement, int64_t time_us,
                                     struct cv_error *error);
 
-/* The picture looks like the reference again. Did the content jump back, or go on by a whole period of
- * what repeats itself? True when it went on, to the place returned. */
+/* For a picture that looks like the reference again: whether the content has not jumped back but
+ * moved on by a whole period of what repeats itself. The place that it moved to is returned. */
 bool movement_repeats(const struct movement *movement, int threshold, const struct plane *reference,
                       const struct plane *current, int *ret_dx, int *ret_dy);
 
@@ -45,9 +45,9 @@ bool movement_find(struct movement *movement, const struct gate *gate,
 CV_MUST_CHECK int movement_note(struct movement *movement, int64_t time_us, int dx, int dy,
                                 struct cv_error *error);
 
-/* Is a place the turn of a movement that has gone further than a line's height? What was in view at
- * the turn may not come back. */
+/* Whether the movement turns round at a place after it has gone further than a line's height.
+ * What was in view at the turn may not come back. */
 bool movement_turned(const struct movement *movement, int dx, int dy);
 
-/* Has more changed than what moved and what came into view with it? */
+/* Whether more has changed than what moved and what came into view with it. */
 bool movement_leaves_more(const struct scroll_check *check);

@@ -25,10 +25,10 @@ CV_MUST_CHECK int picture_hold(struct picture *picture, const AVFrame *frame, in
                                struct cv_error *error);
 void picture_release(struct picture *picture);
 
-/* Holds on to what comparing needs alone: the frame itself is not asked for any more. */
+/* Keeps only what comparing needs; the frame itself is no longer used. */
 void picture_slim(struct picture *picture);
 
-/* Does `current` show other text than `reference`, in luma or in colours alone? */
+/* Whether `current` shows other text than `reference`, in luma or only in colours. */
 bool picture_differs(struct gate *gate, const struct picture *reference,
                      const struct picture *current, enum gate_view view,
                      struct gate_result *ret_result);

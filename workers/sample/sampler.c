@@ -2,10 +2,10 @@
 
 #include "workers/sample/gate.h"
 #include "workers/sample/movement.h"
-#include "workers/sample/pace.h"
 #include "workers/sample/picture.h"
 
-/* What stands shorter than this nobody reads: a blend of two pictures, a frame of an animation. */
+/* A state that stands for less time cannot be read: a blend of two pictures, a frame of an
+ * animation. */
 static const int64_t STAND_US = 50000;
 /* Scrolling eases out pixel by pixel; it has settled when nothing moved for so long. */
 static const int64_t SETTLE_US = 120000;
@@ -22,6 +22,57 @@ enum {
     SPOTS_SHARE = 8,    /* 1/8 of what was new */
     SPOTS_MAX = 64,
 };
+
+/* ---- pace ------------------------------------------------------------------------------------ */
+
+/* Times measured in frames carry rounding of a container's ticks. */
+enum { PACE_TICK_US = 1500 };
+
+/* How many frames may be kept: target_fps in the long run, a few more at once after a calm. */
+struct pace {
+    int64_t interval_us; /* of target_fps */
+    int64_t grid_us;     /* the last time a frame was due */
+    double tokens;       /* frames that may be kept now */
+    int64_t tokens_at;
+};
+
+enum { BURST = 5 }; /* states beyond target_fps that may be kept after a calm */
+
+static void pace_init(struct pace *pace, double target_fps)
+{
+    *pace = (struct pace){.interval_us = (int64_t)(1e6 / target_fps), .tokens = 1};
+}
+
+/* Adds the frames that may be kept for the time that has passed. */
+static void pace_refill(struct pace *pace, int64_t now_us)
+{
+    pace->tokens += (double)(now_us - pace->tokens_at) / (double)pace->interval_us;
+    pace->tokens = pace->tokens > BURST ? BURST : pace->tokens;
+    pace->tokens_at = now_us;
+}
+
+static bool pace_allows(const struct pace *pace)
+{
+    return pace->tokens >= 0.99; /* whole, but for rounding */
+}
+
+/* When the next frame of a change that goes on is due: an interval after the last one that was due, or
+ * after the change began when nothing had changed before. */
+static int64_t pace_due(const struct pace *pace, int64_t change_began_us, bool calm_before)
+{
+    return (calm_before ? change_began_us : pace->grid_us) + pace->interval_us;
+}
+
+/* Counts a frame that was kept, of a state that began at `start_us`. */
+static void pace_spend(struct pace *pace, int64_t start_us)
+{
+    pace->tokens = pace->tokens > 1 ? pace->tokens - 1 : 0;
+    if (start_us - pace->grid_us >= 2 * pace->interval_us) {
+        pace->grid_us = start_us;
+    }
+}
+
+/* ---- the sampler ------------------------------------------------------------------------------- */
 
 /* What became of the current picture: it is done with, or to be looked at anew. */
 enum step { STEP_DONE = 0, STEP_AGAIN = 1 };

@@ -48,8 +48,9 @@ struct totals {
     bool is_last;   /* the video ends there */
 };
 
-/* From when on this part may end, at a key frame, from which the next one is decoded; INT64_MAX: it goes to the end of
- * the video, because that is near, or nobody knows where it is. */
+/* The time from which this part may end. It ends at a key frame, because the next part is
+ * decoded from there. INT64_MAX: it goes to the end of the video, because that is near or not
+ * known. */
 static int64_t earliest_end(const struct job *job, const struct cv_media_info *info)
 {
     int64_t least = job->part_ms / FIRST_PART_SHARE;
@@ -215,7 +216,8 @@ static int check_lists(const json_t *keys, const char *video_id, struct cv_error
                              "the result has no usable \"frame_paths\"");
 }
 
-/* What places on a frame and times are measured against, until transcode, which knows it better, says so. */
+/* Stores the size and the duration of the video, which places and times refer to, until
+ * transcode stores them more exactly. */
 static int note_source(struct cv_db *db, const char *video_id, const json_t *result,
                        struct cv_error *error)
 {
