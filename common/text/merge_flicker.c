@@ -78,7 +78,8 @@ static size_t without_last(const char *text, size_t length)
     return length;
 }
 
-/* The second is the first and more, but for letters at the first one's end. */
+/* Whether the second text begins with the first one, apart from letters at the end of the first,
+ * and is longer. */
 static bool is_grown(const struct cv_detection *before, const struct cv_detection *after)
 {
     const char *text = before->normalized;

@@ -3,8 +3,8 @@
 
 #include "common/text/merge_tracks.h"
 
-/* The detections [begin, end) that begin in one frame, and how the picture moved up to it; 0, 0 where nobody
- * knows. */
+/* The detections [begin, end) that begin in one frame, and how far the picture moved since the
+ * frame before; 0, 0: not known. */
 struct cv_motion {
     int dx, dy;
     size_t begin, end;
@@ -16,7 +16,7 @@ struct cv_pair {
     enum cv_likeness likeness;
 };
 
-/* What may continue what, within one group. */
+/* The pairs of one group of detections: each with a track that it may continue. */
 struct cv_pairs {
     struct cv_pair *items;
     size_t count, capacity;
@@ -26,7 +26,8 @@ struct cv_pairs {
 void cv_pairs_deinit(struct cv_pairs *pairs);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_pairs, cv_pairs_deinit)
 
-/* Of the detections [begin, end), from texts that are over and begin elsewhere. */
+/* How far the picture moved when the detections [begin, end) began, from texts that ended at one
+ * place and began at another. */
 struct cv_motion cv_find_motion(struct cv_tracks *tracks, size_t begin, size_t end);
 
 /* Appends the tracks that the detection may continue, or be the remains or a misreading of. */

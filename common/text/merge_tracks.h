@@ -7,7 +7,7 @@
 /* No index; ends chains. */
 #define CV_NONE SIZE_MAX
 
-/* By what a track is found: its text, or the row it stands in. */
+/* The indexes of the tracks: by text, and by the row of the picture that they stand in. */
 enum cv_index { CV_BY_TEXT, CV_BY_ROW, CV_INDEX_COUNT };
 
 /* A track's place in one index: doubly linked, newest first. */
@@ -52,7 +52,8 @@ struct cv_tracks {
 CV_MUST_CHECK int cv_tracks_init(struct cv_tracks *tracks, const struct cv_detection *detections,
                                  const struct cv_text_key *keys, size_t count,
                                  struct cv_error *error);
-/* A detection that went into another one points to it, at the index of its part; the others to themselves. */
+/* The detection that `part` was merged into, directly or through others; `part` itself when it
+ * was not merged. cv_part_join merges `part` into `into`. */
 size_t cv_part_root(size_t *parts, size_t part);
 void cv_part_join(size_t *parts, size_t part, size_t into);
 
@@ -69,19 +70,16 @@ CV_MUST_CHECK int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t 
 /* Marks the tracks that are remains or misreadings of their rivals. */
 void cv_tracks_drop_remains(struct cv_tracks *tracks);
 
-/* How far chains are walked. A text stands at a few places at once, a row holds a few texts;
- * more is a picture made to be slow, and its lines stay apart. */
+/* How many tracks of a bucket are looked at. A text stands at a few places at once, and a row
+ * holds a few texts; a picture with more was made to be slow, and its lines are not merged. */
 enum { CV_MAX_CHAIN = 48 };
 
-/* The two indexes: the bucket of a row of the picture and of a detection's text, … */
+/* The bucket of a detection's text, and of a row of the picture, in the two indexes. */
 int cv_row_of(struct cv_box box);
 size_t cv_row_bucket(const struct cv_tracks *tracks, int row);
 size_t cv_text_bucket(const struct cv_tracks *tracks, size_t detection);
 
-/* … putting a track in and taking it out (harmless when it is not in), … */
-void cv_index_enter(struct cv_tracks *tracks, enum cv_index index, size_t bucket, size_t which);
-void cv_index_leave(struct cv_tracks *tracks, enum cv_index index, size_t which);
-
-/* … and the tracks of a bucket that are not over at `now`, newest first, CV_NONE at the end. */
+/* The tracks of a bucket that are not over at `now`, newest first; CV_NONE at the end. Tracks that are over
+ * leave the index. */
 size_t cv_index_first(struct cv_tracks *tracks, enum cv_index index, size_t bucket, int64_t now);
 size_t cv_index_next(struct cv_tracks *tracks, enum cv_index index, size_t which, int64_t now);

@@ -10,7 +10,6 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* How far apart two boxes stand sideways: OCR noise at one end moves that end alone. */
 int cv_apart_x(struct cv_box a, struct cv_box b)
 {
     int left = abs(a.x - b.x);
@@ -39,7 +38,6 @@ struct cv_box cv_moved(struct cv_box box, int dx, int dy)
     return box;
 }
 
-/* The part lies within the row and the sides of the whole. */
 bool cv_is_within(struct cv_box whole, struct cv_box part)
 {
     int slack = whole.height;
@@ -54,8 +52,6 @@ bool cv_times_touch(const struct cv_track *track, const struct cv_detection *nex
            next->t_start_ms - track->t_end_ms <= CV_MERGE_GAP_MS;
 }
 
-/* After a pause the way of the rest of the picture tells nothing, and an equal text elsewhere may be
- * another of the same words. */
 bool cv_has_paused(const struct cv_track *track, const struct cv_detection *next)
 {
     return next->t_start_ms > track->t_end_ms + CV_OVERLAP_MS;
@@ -73,8 +69,6 @@ bool cv_is_still(struct cv_box a, struct cv_box b)
            abs(a.height - b.height) <= STILL_PIXELS;
 }
 
-/* Read twice at one place and time. Of two that run side by side for a while only what stands still
- * is one: lines that scroll come in where others came in before. */
 bool cv_is_double(const struct cv_tracks *tracks, const struct cv_track *track,
                   const struct cv_detection *next)
 {

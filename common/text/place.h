@@ -9,32 +9,36 @@ enum { CV_OVERLAP_MS = 50 };
 /* How far apart two boxes stand sideways: OCR noise at one end moves that end alone. */
 int cv_apart_x(struct cv_box a, struct cv_box b);
 
-/* Heights that one line can have in two frames: noise adds or takes an ascender. */
+/* Whether the boxes have heights that one line can have in two frames: noise adds or takes an
+ * ascender. */
 bool cv_sizes_fit(struct cv_box a, struct cv_box b);
 
-/* Of one line that did not move. */
+/* Whether both are boxes of one line that did not move. */
 bool cv_is_still(struct cv_box a, struct cv_box b);
 
-/* Within a line's height of one another, up and down as well as sideways. */
+/* Whether the boxes are within a line's height of one another, up and down as well as sideways. */
 bool cv_is_same_place(struct cv_box a, struct cv_box b);
 
 /* The box, shifted. */
 struct cv_box cv_moved(struct cv_box box, int dx, int dy);
 
-/* The part lies within the row and the sides of the whole. */
+/* Whether `part` lies within the row and the sides of `whole`. */
 bool cv_is_within(struct cv_box whole, struct cv_box part);
 
-/* `next` begins where the track ends, give or take a frame, or after a pause up to CV_MERGE_GAP_MS. */
+/* Whether `next` begins when the track ends, give or take a frame, or after a pause up to
+ * CV_MERGE_GAP_MS. */
 bool cv_times_touch(const struct cv_track *track, const struct cv_detection *next);
 
-/* After a pause the way of the rest of the picture tells nothing, and an equal text elsewhere may be
- * another of the same words. */
+/* Whether there is a pause between the track and `next`. After a pause, the movement of the rest
+ * of the picture proves nothing, and an equal text elsewhere may be another text of the same
+ * words. */
 bool cv_has_paused(const struct cv_track *track, const struct cv_detection *next);
 
 /* Where the detection stands at its end. */
 struct cv_box cv_end_of(const struct cv_detection *detection);
 
-/* Read twice at one place and time. Of two that run side by side for a while only what stands still
- * is one: lines that scroll come in where others came in before. */
+/* Whether `next` is a second reading of the track's text at the same place and time. When both
+ * are visible for a while, they are one text only if they stand still: lines that scroll come in
+ * where other lines came in before. */
 bool cv_is_double(const struct cv_tracks *tracks, const struct cv_track *track,
                   const struct cv_detection *next);
