@@ -20,6 +20,18 @@ struct colour {
 static const struct colour white = {255, 255, 255}, black = {12, 12, 16}, grey = {113, 118, 123};
 static const struct colour night = {10, 10, 14}, blue = {29, 100, 235}, purple = {190, 150, 250};
 
+/* Computes the luma plane (weights of BT.601) from red, green and blue. */
+static inline void compute_luma(struct ocr_frame *frame)
+{
+    uint8_t *const *plane = frame->plane;
+
+    for (int i = 0; i < frame->width * frame->height; i++) {
+        plane[OCR_LUMA][i] = (uint8_t)((77 * plane[OCR_RED][i] + 150 * plane[OCR_GREEN][i] +
+                                        29 * plane[OCR_BLUE][i] + 128) >>
+                                       8);
+    }
+}
+
 static inline struct ocr_frame new_frame(int width, int height, struct colour paper)
 {
     struct ocr_frame frame = {0};
@@ -31,7 +43,7 @@ static inline struct ocr_frame new_frame(int width, int height, struct colour pa
         frame.plane[OCR_GREEN][i] = paper.green;
         frame.plane[OCR_BLUE][i] = paper.blue;
     }
-    ocr_frame_luma(&frame);
+    compute_luma(&frame);
     return frame;
 }
 
@@ -55,7 +67,7 @@ static inline void fill_box(struct ocr_frame *frame, struct ocr_box box, struct 
             set_pixel(frame, x, y, ink, 255);
         }
     }
-    ocr_frame_luma(frame);
+    compute_luma(frame);
 }
 
 enum { FONT_TALL = 42 }; /* pixels of capitals in leptonica's font of 20 points */
@@ -100,7 +112,7 @@ static inline struct ocr_box draw_text(struct ocr_frame *frame, const char *text
     pixDestroy(&page);
     pixDestroy(&large);
     bmfDestroy(&font);
-    ocr_frame_luma(frame);
+    compute_luma(frame);
     return box;
 }
 
@@ -114,7 +126,7 @@ static inline void add_noise(struct ocr_frame *frame, int reach, unsigned seed)
             frame->plane[c][i] = (uint8_t)ocr_max(0, ocr_min(255, level));
         }
     }
-    ocr_frame_luma(frame);
+    compute_luma(frame);
 }
 
 static inline struct ocr_lines find_lines(const struct ocr_frame *frame)

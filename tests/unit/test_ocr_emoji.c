@@ -34,7 +34,7 @@ static struct ocr_box draw_emoji(struct ocr_frame *frame, const struct ocr_emoji
             }
         }
     }
-    ocr_frame_luma(frame);
+    compute_luma(frame);
     return box;
 }
 

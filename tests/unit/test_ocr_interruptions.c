@@ -43,7 +43,7 @@ static void blur(struct ocr_frame *frame, int times)
             }
         }
     }
-    ocr_frame_luma(frame);
+    compute_luma(frame);
 }
 
 static struct ocr_frame picture_at(int y, const char *text, int blurred, unsigned noise)

@@ -103,7 +103,7 @@ static void test_uneven_ground_has_no_faint_lines(void **state)
             set_pixel(&slope, x, y, (struct colour){(uint8_t)level, 100, 100}, 255);
         }
     }
-    ocr_frame_luma(&slope);
+    compute_luma(&slope);
     cv_auto(ocr_lines_deinit) struct ocr_lines hills = find_lines(&slope);
     assert_int_equal(hills.count, 0);
 
@@ -448,7 +448,7 @@ static void draw_smiley(struct ocr_frame *frame, int x, int y, int size)
             }
         }
     }
-    ocr_frame_luma(frame);
+    compute_luma(frame);
 }
 
 static void test_emoji_are_cut_out_and_coloured_words_are_not(void **state)

@@ -69,7 +69,7 @@ static void soften(struct ocr_frame *frame)
             left = here;
         }
     }
-    ocr_frame_luma(frame);
+    compute_luma(frame);
 }
 
 /* Whether a line of small letters, drawn again, blurred and under noise, counts as the same. */

@@ -18,7 +18,7 @@ struct again {
     int64_t lines_read, readings;
 };
 
-/* What a pack's picture reads, and where it lies. */
+/* The text of a picture of the pack, and where in the pack the picture lies. */
 struct text {
     struct ocr_reading reading;
     json_t *words; /* owned */
@@ -58,8 +58,8 @@ static int patch_frame(const struct ocr_patch *patch, struct ocr_frame *frame,
     return 0;
 }
 
-/* Looks an emoji up in banks that are others than those it was first read with; what they do not know
- * stays what it was. */
+/* Looks an emoji up in other banks than those that it was first read with. It keeps its text
+ * unless these banks know a better one. */
 static int look_up(const struct again *again, struct ocr_crop *crop, size_t index,
                    struct cv_error *error)
 {

@@ -67,7 +67,8 @@ static bool is_wider(const struct arrival *arrival)
     return box.width * 10 > known.width * 10 + arrival->line->tall * 7;
 }
 
-/* `fresh` is `known` again: its stretch goes on, with the surer reading. */
+/* `fresh` is the same line as `known`: the stretch of `known` continues, with the surer of the
+ * two readings. */
 static void continue_line(struct ocr_session *session, struct ocr_track *known,
                           struct ocr_track *fresh)
 {
@@ -90,7 +91,7 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
     ocr_tracks_remove(&session->tracks, fresh);
 }
 
-/* `piece` was all that an edge let through of the line at `whole` one frame before. */
+/* Learns where an edge is: in the frame before, it hid all of the line at `whole` but `piece`. */
 static void learn_edge(struct ocr_session *session, const struct ocr_track *piece,
                        const struct ocr_box *whole)
 {
@@ -105,7 +106,8 @@ static void learn_edge(struct ocr_session *session, const struct ocr_track *piec
                          ocr_pane_near(pane->bottom, bottom);
 }
 
-/* The known line under a longer or taller one was only a piece of it, or ended with this frame. */
+/* Ends a known line where a longer or taller one was found: it was only a piece of that line, or
+ * ended with this frame. */
 static int end_piece(struct ocr_session *session, struct ocr_track *piece, bool taller,
                      struct cv_error *error)
 {
@@ -187,7 +189,8 @@ static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
     return 0;
 }
 
-/* The line may be a known one, of which something that does not move along hides more or less now. */
+/* Notes that the line may be a known one, of which something that does not move with it now
+ * hides more or less. */
 static void note_kin(const struct ocr_session *session, const struct ocr_track *known,
                      struct ocr_track *fresh)
 {
@@ -205,10 +208,104 @@ static void note_kin(const struct ocr_session *session, const struct ocr_track *
     }
 }
 
+/* ---- the line in the frame before ------------------------------------------------------------ */
+
+/* A line that is newly found was often there before: blurred until the codec refined it, joined
+ * with what is beside it, or cut by a pointer. Its picture is compared with the frame before to
+ * find out. */
+
+/* What an arriving line was in the frame before. */
+struct forerunner {
+    bool was_there;          /* its picture stood there, perhaps less sharp */
+    struct ocr_track *known; /* the line that it was taken for, gone in this frame; NULL: none */
+    bool is_whole;           /* `known` is this line, and not something larger around it */
+    int x, y;                /* its place then */
+};
+
+/* Share of a line's box that another one covers where both are the same line. */
+static const double SAME_LINE = 0.70;
+
+/* Below it a reading may be wrong in a digit. */
+static const double SURE = 0.90;
+
+/* Whether most of `part` lies in `whole`. */
+static bool lies_in(const struct ocr_box *part, const struct ocr_box *whole)
+{
+    int64_t area = (int64_t)part->width * part->height;
+    return (double)ocr_box_overlap(part, whole) >= SAME_LINE * (double)area;
+}
+
+/* Of the lines that were on screen until now and of which nothing is left, the one that covers
+ * most of `place`. */
+static struct ocr_track *find_left(const struct ocr_session *session, const struct ocr_box *place)
+{
+    struct ocr_track *found = NULL;
+    int64_t most = 0;
+
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        int64_t overlap = ocr_box_overlap(&track->box, place);
+        if (track->present && !track->matched && track->open && overlap > most &&
+            lies_in(place, &track->box)) {
+            most = overlap;
+            found = track;
+        }
+    }
+    return found;
+}
+
+/* Two sure readings of one place whose numbers differ are two texts, however alike their pictures. */
+static bool is_another_text(const struct ocr_track *known, const struct ocr_track *fresh)
+{
+    return known->is_read && known->reading.confidence >= SURE &&
+           fresh->reading.confidence >= SURE &&
+           ocr_digits_differ(known->reading.text, fresh->reading.text);
+}
+
+/* Looks for the picture of a line that was just read in the frame before. */
+static int find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
+                           struct forerunner *ret_forerunner, struct cv_error *error)
+{
+    const struct ocr_frame *before = &session->before;
+    enum ocr_likeness likeness = OCR_LIKENESS_NONE;
+    struct ocr_box place = fresh->box;
+
+    *ret_forerunner = (struct forerunner){.known = NULL};
+    if (!before->plane[0] || before->width != session->screen.width ||
+        before->height != session->screen.height || !session->index) {
+        return 0;
+    }
+    struct ocr_jump ways[2 + OCR_JUMPS_MAX] = {{0, 0}, {session->shift.dx, session->shift.dy}};
+    memcpy(ways + 2, session->jumps, sizeof(session->jumps));
+    for (int i = 0; i < 2 + session->jump_count && likeness == OCR_LIKENESS_NONE; i++) {
+        if (i > 0 && !ways[i].dx && !ways[i].dy) {
+            continue;
+        }
+        place.x = fresh->box.x - ways[i].dx;
+        place.y = fresh->box.y - ways[i].dy;
+        CV_TRY(ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error));
+    }
+    if (likeness == OCR_LIKENESS_NONE) {
+        return 0;
+    }
+    struct ocr_track *known = find_left(session, &place);
+    if (known && likeness != OCR_LIKENESS_BLURRED && is_another_text(known, fresh)) {
+        return 0;
+    }
+    *ret_forerunner = (struct forerunner){
+        .known = known,
+        .is_whole = known && lies_in(&known->box, &place),
+        .was_there = true,
+        .x = place.x,
+        .y = place.y,
+    };
+    return 0;
+}
+
 /* The piece in which most of a line was found until now: its picture stood there as a whole. */
 static const struct ocr_track *find_piece(const struct ocr_session *session,
                                           const struct ocr_track *track,
-                                          const struct ocr_forerunner *forerunner)
+                                          const struct forerunner *forerunner)
 {
     struct ocr_box place = {forerunner->x, forerunner->y, track->box.width, track->box.height};
     const struct ocr_track *found = NULL;
@@ -224,9 +321,9 @@ static const struct ocr_track *find_piece(const struct ocr_session *session,
     return found;
 }
 
-/* The stretch of a line that was there before it was found begins there. */
+/* Begins the stretch of a line in the frame before, because its picture stood there already. */
 static void begin_earlier(const struct ocr_session *session, struct ocr_track *track,
-                          const struct ocr_forerunner *forerunner)
+                          const struct forerunner *forerunner)
 {
     const struct ocr_track *around =
         forerunner->known ? forerunner->known : find_piece(session, track, forerunner);
@@ -240,13 +337,14 @@ static void begin_earlier(const struct ocr_session *session, struct ocr_track *t
     }
 }
 
-/* Opens the stretch of a line that is new or there again, unless it goes on another's. */
+/* Opens the stretch of a line that is new or has come back, unless the line continues another
+ * one. */
 static int begin_line(struct ocr_session *session, struct ocr_track *track, bool is_new,
                       struct cv_error *error)
 {
-    struct ocr_forerunner forerunner = {.known = NULL};
+    struct forerunner forerunner = {.known = NULL};
 
-    CV_TRY(track->is_read ? ocr_find_forerunner(session, track, &forerunner, error) : 0);
+    CV_TRY(track->is_read ? find_forerunner(session, track, &forerunner, error) : 0);
     if (forerunner.known && forerunner.is_whole && forerunner.known->is_read) {
         continue_line(session, forerunner.known, track);
         return ocr_end_pieces(session, forerunner.known, error);
@@ -258,7 +356,7 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
     return ocr_end_pieces(session, track, error);
 }
 
-/* A line that is known by its pixels: it is there again. */
+/* Handles a line that has the same pixels as a known one: the known line has come back. */
 static int take_back(struct ocr_session *session, struct ocr_track *track,
                      const struct ocr_box *box, struct cv_error *error)
 {

@@ -38,7 +38,7 @@ static bool is_sure(const struct bridge *all, const struct ocr_row *row, double 
     return ocr_acceptance(row, &standing) >= least;
 }
 
-/* How far the content moved from one kept frame to another; false where nobody knows. */
+/* How far the content moved from one kept frame to another; false: not known. */
 static bool moved_between(const struct bridge *all, int from, int to, int *ret_dx, int *ret_dy)
 {
     *ret_dx = *ret_dy = 0;
@@ -53,7 +53,7 @@ static bool moved_between(const struct bridge *all, int from, int to, int *ret_d
     return true;
 }
 
-/* How a row stands to the place of one before it. */
+/* How a row lies in relation to the place of an earlier one. */
 enum standing { STANDS_APART, STANDS_WITHIN, STANDS_THERE };
 
 static enum standing standing_at(const struct ocr_row *before, const struct ocr_row *after, int x,
@@ -104,7 +104,8 @@ static bool counted_on(const char *a, const char *b)
     return differ && !*a && !*b;
 }
 
-/* Whether a sighting that could not be read is of the same line: of its very size, and no other number. */
+/* Whether a sighting that could not be read is of the same line: it has the same size and no
+ * other number. */
 static bool is_same_box(const struct ocr_row *before, const struct ocr_row *after)
 {
     const struct ocr_stretch *a = &before->stretch, *b = &after->stretch;
@@ -122,8 +123,8 @@ static void take_later(struct ocr_row *row, struct ocr_row *later)
     later->is_gone = true;
 }
 
-/* Goes from the row at `index` on to what follows at its place: pieces of it are gone when the line is
- * seen whole again. */
+/* Joins the row at `index` with the rows that follow at its place. Rows of pieces are dropped
+ * when the line is seen whole again. */
 static void bridge_on(struct bridge *all, size_t index)
 {
     struct ocr_row *row = all->rows[index];

@@ -107,8 +107,9 @@ static int write_word(const struct ocr_words *words, struct ocr_word *word, stru
     return 0;
 }
 
-/* What two letters in one cell are: not the one that stands in the cell `before`, too (NULL: the first one), which was
- * read twice; else the surer one. Two quotes are a quotation mark. */
+/* Chooses one of two letters in one cell: not a letter that stands in the cell `before`, too
+ * (NULL: there is none), because it was read twice; otherwise the surer one. Two quotes become a
+ * quotation mark. */
 static struct ocr_symbol one_of(const struct ocr_symbol *before, const struct ocr_symbol *a,
                                 const struct ocr_symbol *b)
 {
@@ -128,8 +129,9 @@ static bool is_dash(const char *text)
     return strcmp(text, "–") == 0 || strcmp(text, "—") == 0;
 }
 
-/* Whether two letters are of one thing in one cell. Underscores that touch may have a common box, of two cells; and at
- * a blank that is none, letters may have boxes of a pixel, which say nothing. */
+/* Whether two letters were read from one thing in one cell. Underscores that touch may share a
+ * box of two cells, and beside a blank that is not there letters may have boxes of one pixel,
+ * which say nothing. */
 static bool is_one_cell(const struct grid *grid, const struct ocr_symbol *a,
                         const struct ocr_symbol *b)
 {
@@ -161,7 +163,7 @@ static int clear_cells(struct ocr_words *words, const struct grid *grid, struct 
     return write_word(words, word, error);
 }
 
-/* Puts the word behind the one at `index` to it. */
+/* Appends the next word to the one at `index`. */
 static int join_next(struct ocr_words *words, size_t index, struct cv_error *error)
 {
     struct ocr_word *word = &words->items[index], *next = word + 1;
@@ -198,8 +200,8 @@ static bool is_icon(const struct ocr_word *word)
            (isalnum((unsigned char)word->text[0]) || (unsigned char)word->text[0] >= 0x80);
 }
 
-/* Whether every word consists of its letters, most of which are as wide as Latin ones: others stand in cells
- * that are twice as wide, and none of what follows is true of them. */
+/* Whether every word consists of its letters, and most letters are as wide as Latin ones. Other
+ * scripts stand in cells that are twice as wide, where the rules of this file do not hold. */
 static bool is_plain(const struct ocr_words *words)
 {
     size_t bytes = 0;

@@ -1,5 +1,5 @@
-/* Words that are no language's: hexadecimal numbers, as in addresses of commits, numbers with slashed zeros. Tesseract
- * reads letters into them. */
+/* Words that belong to no language: hexadecimal numbers, such as the hashes of commits, and
+ * numbers with slashed zeros. Tesseract reads some of their digits as letters. */
 #include "workers/ocr/words.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@ enum {
     CODE_DOUBTS = 4,  /* one in so many of its characters may be what a digit was taken for */
 };
 
-/* What a hexadecimal digit is taken for; 0 where it is none. */
+/* The hexadecimal digit that Tesseract reads as `letter`; 0: there is none. */
 static char digit_for(char letter)
 {
     return letter == 'O' || letter == 'o' || letter == '@' ? '0'

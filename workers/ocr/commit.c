@@ -163,7 +163,7 @@ static int make_rows(const json_t *detections, const char *video_id, char **ret_
     return 0;
 }
 
-/* The readings wait for segment_index; what is there stays until then. */
+/* Stores the readings until segment_index uses them; the text that is there stays until then. */
 static int put_aside(struct cv_db *db, const struct cv_job *job, const char *rows, json_t *payload,
                      struct cv_error *error)
 {
@@ -192,16 +192,16 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
         " track int[], words smallint[], crop_pack text, crop_offset bigint, crop_bytes int),"
         " LATERAL (SELECT normal_form(d.text) AS normal OFFSET 0) AS n, text_hash(normal) AS hash"
         " WHERE v.id = $1::uuid AND j.id = $3::uuid AND normal <> '' ON CONFLICT (id) DO NOTHING";
-    /* What an earlier run of this step left, and what no other step of the run has read: several
-     * may read one video side by side. */
+    /* Deletes the rows that an earlier run of this step left, and those that no other step of
+     * this run has read: several steps may read one video side by side. */
     static const char *const clear =
         "DELETE FROM segments s USING jobs j WHERE j.id = $2::uuid AND s.video_id = $1::uuid"
         " AND (s.detected_by IS NULL OR s.detected_by = j.step || '/' || j.part"
         " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
         " AND other.job_type = j.job_type AND other.step || '/' || other.part = s.detected_by))";
 
-    /* Where `sample` hands on a long video in parts, each is searchable at once. segment_index merges them when all are
-     * there. */
+    /* Makes this part searchable at once when `sample` hands on a long video in parts.
+     * segment_index merges the parts when all are there. */
     static const char *const publish =
         "SELECT refresh_search_materialized(j.video_id) FROM jobs j WHERE j.id = $1::uuid"
         " AND EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id AND other.step = j.step"
@@ -212,7 +212,8 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
     return cv_db_run(db, NULL, error, publish, job->id);
 }
 
-/* Of a table with a video's rows of each part of a run ($2 is a job): those of this part, and of earlier runs. */
+/* Deletes from a table the video's rows of this part of the run ($2 is the job) and those of
+ * earlier runs. */
 #define CLEAR(table)                                                                       \
     "DELETE FROM " table " p USING jobs j WHERE j.id = $2::uuid AND p.video_id = $1::uuid" \
     " AND (p.read_by = j.step || '/' || j.part"                                            \
@@ -233,7 +234,8 @@ static bool unread_is_good(const json_t *unread)
     return json_is_array(unread) && json_array_size(unread) <= OCR_UNREAD_SCRIPTS_MAX;
 }
 
-/* Which scripts nobody could read, also while the text of a new run still waits for its place. */
+/* Stores which scripts no model could read, also while the text of a new run waits for
+ * segment_index. */
 static int note_unread(struct cv_db *db, const struct cv_job *job, const json_t *unread,
                        struct cv_error *error)
 {
@@ -256,7 +258,7 @@ static int note_unread(struct cv_db *db, const struct cv_job *job, const json_t 
     return cv_db_run(db, NULL, error, insert, job->video_id, job->id, rows);
 }
 
-/* Where the lines are kept that were read, in place of those of earlier runs. */
+/* Stores where the pack with the lines of this part lies, in place of the packs of earlier runs. */
 static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *result,
                      struct cv_error *error)
 {

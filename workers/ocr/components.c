@@ -298,8 +298,9 @@ static uint8_t side_at(const struct labelling *all, int x, int y)
     return all->sides[(size_t)y * (size_t)all->width + (size_t)x];
 }
 
-/* Whether the other side is all around: then it is ink. Around the paper that is near to letters there
- * is more paper, without a side. What the picture's rim cuts counts as closed there. */
+/* Whether the other side surrounds a component: then the component is ink. The paper near
+ * letters is surrounded by more paper, which has no side. At the picture's rim, a component
+ * counts as surrounded. */
 static bool is_ink(const struct labelling *all, const struct label *label)
 {
     uint8_t other = label->side == SIDE_DARK ? SIDE_LIGHT : SIDE_DARK;
@@ -484,7 +485,7 @@ static bool is_picture(const struct ocr_frame *frame, const struct cluster *clus
            has_colour(frame, &box);
 }
 
-/* Puts one component in the place of all of a picture's, for either side. */
+/* Replaces all components of a picture, of both sides, by one. */
 static void unite_pictures(const struct ocr_frame *frame, struct ocr_components *components,
                            struct cluster *clusters)
 {

@@ -28,8 +28,8 @@ static bool in_emoji(const struct ocr_box *glyph, const struct ocr_emoji *emoji,
     return false;
 }
 
-/* Height of the glyphs that are no emoji, of which one in `share` is taller: 6 finds capitals, 2 the
- * middle one. 0 when there are none. */
+/* The height that one in `share` of the glyphs exceeds, emoji left out: 6 gives the height of
+ * capitals, 2 the median. 0: there are no glyphs. */
 static int letters_height(const struct ocr_line *line, const struct ocr_box *glyphs,
                           const struct ocr_emoji *emoji, size_t emoji_count, int share)
 {
@@ -68,9 +68,9 @@ static struct ocr_box widest_without(const struct ocr_box *line, const struct oc
     return best.width ? best : *line;
 }
 
-/* An avatar before a name or an icon behind it, in the line but further from its letters than a blank
- * is wide: when it goes under an edge, the text is still there. Takes the picture at the end
- * of the line off; whether there was one. */
+/* Removes a picture from an end of the line: an avatar before a name or an icon behind it,
+ * further from the letters than a blank is wide. When the picture goes under an edge, the text
+ * is still there. Returns whether there was one. */
 static bool trim_end(const struct ocr_line *line, const struct ocr_box *glyphs, bool right,
                      struct ocr_crop *crop)
 {
@@ -206,8 +206,8 @@ static struct ocr_box end_of(const struct ocr_line *line, const struct ocr_box *
     return end;
 }
 
-/* Takes an icon or a caret at an end of the line off: it would be read as a letter, and when a caret blinks,
- * the line is still the same. */
+/* Removes an icon or a caret from an end of the line: it would be read as a letter, and the line
+ * stays the same when its caret blinks. */
 static void trim_no_letter(const struct ocr_frame *frame, const struct ocr_line *line,
                            const struct ocr_box *glyphs, bool right, struct ocr_crop *crop)
 {

@@ -245,8 +245,9 @@ static void guess(struct reading *reading, const struct ocr_emoji_spot *spot, st
     }
 }
 
-/* Takes the emoji at a spot in; whether there are any. How far a colour bled nobody knows: a red heart
- * has a pink halo that is none of it, and the rim of a white cup is as faint. */
+/* Adds the emoji at a spot; returns whether there are any. How far a colour bled is not known: a
+ * red heart has a pink halo that does not belong to it, and the rim of a white cup is as faint
+ * as that. */
 static bool read_spot(struct reading *reading, const struct ocr_emoji_spot *spot)
 {
     static const int bleeding[] = {14, 7};

@@ -154,8 +154,8 @@ static void remove_gone(struct ocr_lines *lines, const bool *gone)
     lines->count = kept;
 }
 
-/* Of a line of one side that lies in one of the other, one is text: letters on a ground, or letters and
- * their holes. */
+/* Where a line of one side lies in a line of the other, only one of them is text: the letters on
+ * a ground, or the letters around their holes. */
 static int settle_sides(struct ocr_lines *lines, struct cv_error *error)
 {
     cv_auto_free bool *gone = calloc(lines->count + 1, sizeof(*gone));

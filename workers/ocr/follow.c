@@ -83,7 +83,7 @@ static int follow(struct ocr_session *session, struct ocr_track *track,
     if (track->matched || !moves) {
         return 0;
     }
-    /* A piece alone tells little: only where the line would have moved under an edge. */
+    /* A piece alone proves little: it counts only where the line would have moved under an edge. */
     const struct ocr_pane *pane = ocr_session_pane(session);
     bool under = y <= (pane ? pane->top : 0) + 1 ||
                  y + track->box.height >= (pane ? pane->bottom : frame->height) - 1;
@@ -116,7 +116,8 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
     return 0;
 }
 
-/* Whether the line that stands at a place now is another one. A piece that was found of it is none. */
+/* Whether the line that stands at a place now is another one. A piece of the line itself is not
+ * another one. */
 static bool is_taken(const struct ocr_session *session, const struct ocr_box *box)
 {
     bool is = false;
@@ -129,8 +130,8 @@ static bool is_taken(const struct ocr_session *session, const struct ocr_box *bo
     return is;
 }
 
-/* Whether a line stands at a place as it was; or but for what a codec did to it, where no better reading may come of what
- * was found. Moves `place` to where it is. */
+/* Whether a line still stands at a place. Changes by a codec are allowed where no line was found
+ * whose reading could be better. Moves `place` to where the line is. */
 static int stands(const struct ocr_track *track, const struct ocr_frame *frame,
                   const struct ocr_lines *lines, struct ocr_box *place, bool *ret_is,
                   struct cv_error *error)
@@ -200,8 +201,8 @@ int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
     return 0;
 }
 
-/* Lines that left their places in this frame, the ways that one of them may have gone, and which of them are where
- * each way leads. */
+/* The lines that left their places in this frame, the ways that any of them may have gone, and
+ * for each way the lines that stand where it leads. */
 struct lost {
     const struct ocr_track *items[LOST_MAX];
     bool is_told[LOST_MAX]; /* by a jump that was found */
@@ -228,7 +229,7 @@ static int is_alike(const struct ocr_session *session, const struct ocr_track *t
     return 0;
 }
 
-/* Notes a way that is not known yet, if the line went it. */
+/* Adds a way that is not in the list yet, if the line may have gone it. */
 static int try_way(const struct ocr_session *session, const struct ocr_track *track,
                    const struct ocr_frame *frame, const struct ocr_jump *way, struct lost *lost,
                    struct cv_error *error)
@@ -248,7 +249,7 @@ static int try_way(const struct ocr_session *session, const struct ocr_track *tr
     return 0;
 }
 
-/* To where a line of its size was found, or a longer one that it may be an end of. */
+/* Tries the ways to each line of the same size that was found, and to both ends of longer ones. */
 static int find_ways(const struct ocr_session *session, const struct ocr_track *track,
                      const struct ocr_frame *frame, const struct ocr_lines *lines,
                      struct lost *lost, struct cv_error *error)
@@ -293,7 +294,7 @@ static int find_lost(const struct ocr_session *session, const struct ocr_frame *
     return 0;
 }
 
-/* The way that the most of those lines went of which no other one tells; false without one. */
+/* The way that explains most of the lines that no other way explains yet; false: there is none. */
 static bool find_heaviest(const struct lost *lost, int *ret_way)
 {
     int most = WEIGHT_MIN - 1;

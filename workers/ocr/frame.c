@@ -54,18 +54,6 @@ void ocr_frame_deinit(struct ocr_frame *frame)
     *frame = (struct ocr_frame){0};
 }
 
-void ocr_frame_luma(struct ocr_frame *frame)
-{
-    size_t area = (size_t)frame->width * (size_t)frame->height;
-    const uint8_t *red = frame->plane[OCR_RED], *green = frame->plane[OCR_GREEN];
-    const uint8_t *blue = frame->plane[OCR_BLUE];
-    uint8_t *luma = frame->plane[OCR_LUMA];
-
-    for (size_t i = 0; i < area; i++) {
-        luma[i] = (uint8_t)((77 * red[i] + 150 * green[i] + 29 * blue[i] + 128) >> 8);
-    }
-}
-
 int ocr_frame_decode(const void *data, size_t size, struct ocr_frame *ret_frame,
                      struct cv_error *error)
 {

@@ -62,11 +62,8 @@ int64_t ocr_box_overlap(const struct ocr_box *a, const struct ocr_box *b);
 CV_MUST_CHECK int ocr_frame_decode(const void *data, size_t size, struct ocr_frame *ret_frame,
                                    struct cv_error *error);
 
-/* A frame of width × height without content (for tests and for ocr_frame_decode). */
+/* A frame of width × height whose planes are 0. */
 CV_MUST_CHECK int ocr_frame_init(struct ocr_frame *frame, int width, int height,
                                  struct cv_error *error);
 void ocr_frame_deinit(struct ocr_frame *frame);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_frame, ocr_frame_deinit)
-
-/* Recomputes the luma plane (BT.601 weights) from red, green and blue. */
-void ocr_frame_luma(struct ocr_frame *frame);

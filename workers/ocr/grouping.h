@@ -50,9 +50,11 @@ struct ocr_letters {
     int first, last; /* the components at its ends; OCR_NO_LINE where there is none */
 };
 
-/* Marks what is more than twice as tall as the letters it was grouped with: an avatar, a picture or
- * a button's frame that drew letters to itself as if they were its dots and commas; and what stands at
- * an end of a line, as wide as high, larger than its letters and further from them than a blank, with what lies in it. The pieces of an
- * emoji behind a sentence are few beside its words, and put none of them out. Returns
- * whether there is any; `letters` is scratch space, one a line. */
+/* Marks the components of lines that are no letters. These are components more than twice as
+ * tall as the letters that they were grouped with (an avatar, a picture or a button's frame, to
+ * which letters were added as if they were its dots and commas), and components at an end of a
+ * line that are as wide as high, larger than the letters and further from them than a blank,
+ * with what lies in them. The pieces of an emoji behind a sentence are few beside its words and
+ * mark none of them. Returns whether any was marked; `letters` is scratch space, one for each
+ * line. */
 bool ocr_misfits_find(const struct ocr_grouping *all, bool *left_out, struct ocr_letters *letters);

@@ -1,6 +1,273 @@
-#include "workers/ocr/ink_levels.h"
+#include "workers/ocr/ink.h"
 
 #include <string.h>
+
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+enum { REACH_MIN = 40 /* levels of the weakest ink */ };
+
+struct histogram {
+    uint32_t count[256];
+    uint32_t total;
+};
+
+/* Otsu's split of a histogram, and how good it is. */
+struct split {
+    int threshold; /* upper group: level > threshold */
+    double low_mean, high_mean;
+    double high_share; /* of the pixels */
+    double quality;    /* between-group variance over variance, 0…1 */
+};
+
+static int darkest(const struct ocr_frame *frame, size_t at)
+{
+    return ocr_min(frame->plane[OCR_RED][at],
+                   ocr_min(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+}
+
+static int lightest(const struct ocr_frame *frame, size_t at)
+{
+    return ocr_max(frame->plane[OCR_RED][at],
+                   ocr_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+}
+
+/* The level that `share` of the pixels do not exceed. */
+static int quantile(const struct histogram *histogram, double share)
+{
+    double wanted = share * histogram->total, seen = 0;
+
+    for (int level = 0; level < 256; level++) {
+        seen += histogram->count[level];
+        if (seen >= wanted && seen > 0) {
+            return level;
+        }
+    }
+    return 255;
+}
+
+static struct split otsu(const struct histogram *histogram)
+{
+    struct split best = {127, 0, 255, 0, 0};
+    double sum = 0, squares = 0, total = histogram->total;
+
+    for (int level = 0; level < 256; level++) {
+        sum += (double)level * histogram->count[level];
+        squares += (double)level * level * histogram->count[level];
+    }
+    double variance = total > 0 ? squares / total - (sum / total) * (sum / total) : 0;
+    double low_count = 0, low_sum = 0;
+    for (int level = 0; level < 255; level++) {
+        low_count += histogram->count[level];
+        low_sum += (double)level * histogram->count[level];
+        double high_count = total - low_count;
+        if (low_count < 1 || high_count < 1 || variance < 1) {
+            continue;
+        }
+        double low_mean = low_sum / low_count, high_mean = (sum - low_sum) / high_count;
+        double between = low_count * high_count * (high_mean - low_mean) * (high_mean - low_mean) /
+                         (total * total);
+        if (between / variance > best.quality) {
+            best =
+                (struct split){level, low_mean, high_mean, high_count / total, between / variance};
+        }
+    }
+    return best;
+}
+
+/* ---- ink on a picture ------------------------------------------------------------------------ */
+
+enum {
+    FILL_PERCENT =
+        82, /* of the runs of a fill that the outline encloses; in a picture, and of coloured
+                          letters, light and dark enclose each other less */
+    FILL_MORE = 25,  /* percent by which its outline is enclosed less often */
+    STROKES_MIN = 6, /* runs of the fill a row: of corners in a picture there are fewer */
+};
+
+/* Extent of the pixels above (or below) a threshold in one of the two channel maps. */
+static struct ocr_box extent(const struct ocr_frame *frame, const struct ocr_box *box, bool light,
+                             int threshold)
+{
+    struct ocr_box found = {0};
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            if (light ? darkest(frame, at) > threshold : lightest(frame, at) <= threshold) {
+                struct ocr_box pixel = {x, y, 1, 1};
+                found = found.width ? ocr_box_union(&found, &pixel) : pixel;
+            }
+        }
+    }
+    return found;
+}
+
+static bool within(const struct ocr_box *inner, const struct ocr_box *outer)
+{
+    return inner->width < outer->width && inner->height < outer->height;
+}
+
+enum side { SIDE_NONE, SIDE_LIGHT, SIDE_DARK };
+
+static enum side side_of(const struct ocr_frame *frame, size_t at, int light_threshold,
+                         int dark_threshold)
+{
+    bool light = darkest(frame, at) > light_threshold;
+    bool dark = lightest(frame, at) <= dark_threshold;
+
+    return light == dark ? SIDE_NONE : light ? SIDE_LIGHT : SIDE_DARK;
+}
+
+/* Which of two inks the other one encloses more often, along the rows, and by how many percent of its
+ * runs more; 0 where it encloses too few: the fill of outlined letters, whatever is behind them. */
+static int enclosed_side(const struct ocr_frame *frame, const struct ocr_box *box,
+                         int light_threshold, int dark_threshold, enum side *ret_side)
+{
+    int reach = 2 + box->height / 16; /* the soft edge between fill and outline */
+    int runs[3] = {0}, enclosed[3] = {0};
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        enum side last = SIDE_NONE;
+        bool after_other = false; /* the last run follows one of the other ink */
+        int end = box->x;
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            enum side side = side_of(frame, at, light_threshold, dark_threshold);
+            if (side == SIDE_NONE) {
+                continue;
+            }
+            bool begins = side != last || x > end + 1;
+            if (begins) {
+                bool other = last != SIDE_NONE && side != last && x - end <= reach;
+                enclosed[last] += other && after_other;
+                runs[side]++;
+                after_other = other;
+            }
+            last = side;
+            end = x;
+        }
+    }
+    int light = enclosed[SIDE_LIGHT] * 100 / ocr_max(runs[SIDE_LIGHT], 1);
+    int dark = enclosed[SIDE_DARK] * 100 / ocr_max(runs[SIDE_DARK], 1);
+    *ret_side = light >= dark ? SIDE_LIGHT : SIDE_DARK;
+    bool is_fill =
+        runs[*ret_side] >= STROKES_MIN * box->height && ocr_max(light, dark) >= FILL_PERCENT;
+    return is_fill ? abs(light - dark) : 0;
+}
+
+/* The two channels in which ink on a picture is looked for, and their groups. */
+struct picture {
+    struct histogram dark_channel, light_channel;
+    struct split light, dark;
+    bool has_fill; /* enclosed by an outline */
+};
+
+static void look_at_channels(const struct ocr_frame *frame, const struct ocr_box *box,
+                             struct picture *picture)
+{
+    *picture = (struct picture){.light = {0}};
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            picture->dark_channel.count[darkest(frame, at)]++;
+            picture->light_channel.count[lightest(frame, at)]++;
+        }
+    }
+    picture->dark_channel.total = (uint32_t)(box->width * box->height);
+    picture->light_channel.total = picture->dark_channel.total;
+    picture->light = otsu(&picture->dark_channel);
+    picture->dark = otsu(&picture->light_channel);
+}
+
+/* The split of the levels above (or up to) `threshold` alone: where the picture is as bright as the
+ * letters, the first split has it on their side. */
+static struct split split_again(const struct histogram *histogram, int threshold, bool above)
+{
+    struct histogram part = {{0}, 0};
+
+    for (int level = 0; level < 256; level++) {
+        if ((level > threshold) == above) {
+            part.count[level] = histogram->count[level];
+            part.total += part.count[level];
+        }
+    }
+    return otsu(&part);
+}
+
+/* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones;
+ * whether that was clear, with the side of the fill and the splits that showed it. */
+static bool find_fill(const struct ocr_frame *frame, const struct ocr_box *box,
+                      struct picture *picture, enum side *ret_side)
+{
+    const struct split lights[] = {
+        picture->light, split_again(&picture->dark_channel, picture->light.threshold, true)};
+    const struct split darks[] = {
+        picture->dark, split_again(&picture->light_channel, picture->dark.threshold, false)};
+    int most = 0;
+
+    for (size_t i = 0; i < CV_COUNT(lights) * CV_COUNT(darks); i++) {
+        const struct split *light = &lights[i % 2], *dark = &darks[i / 2];
+        enum side side;
+        int margin = enclosed_side(frame, box, light->threshold, dark->threshold, &side);
+        const struct split *fill = side == SIDE_LIGHT ? light : dark;
+        if (margin > most && fill->high_mean - fill->low_mean >= REACH_MIN) {
+            most = margin;
+            picture->light = *light;
+            picture->dark = *dark;
+            *ret_side = side;
+        }
+    }
+    picture->has_fill = most >= FILL_MORE;
+    return picture->has_fill;
+}
+
+/* On a picture only ink has one colour. Outlined letters have two: the one inside is the ink. */
+static bool is_light(const struct ocr_frame *frame, const struct ocr_box *box,
+                     struct picture *picture)
+{
+    const struct split light = picture->light, dark = picture->dark;
+    bool light_ink = light.high_share < 0.6 && light.high_mean - light.low_mean >= REACH_MIN;
+    bool dark_ink = 1 - dark.high_share < 0.6 && dark.high_mean - dark.low_mean >= REACH_MIN;
+    enum side fill;
+
+    if (find_fill(frame, box, picture, &fill)) {
+        return fill == SIDE_LIGHT;
+    }
+    picture->light = light;
+    picture->dark = dark;
+    if (light_ink && dark_ink) {
+        struct ocr_box light_box = extent(frame, box, true, light.threshold);
+        struct ocr_box dark_box = extent(frame, box, false, dark.threshold);
+        return within(&light_box, &dark_box) ||
+               (!within(&dark_box, &light_box) && light.quality >= dark.quality);
+    }
+    return light_ink;
+}
+
+static void measure_on_picture(const struct ocr_frame *frame, const struct ocr_box *box,
+                               struct ocr_ink *ink)
+{
+    struct picture picture;
+
+    look_at_channels(frame, box, &picture);
+    ink->light = is_light(frame, box, &picture);
+    ink->kind = ink->light ? OCR_INK_LIGHT : OCR_INK_DARK;
+    /* The side of the paper ends shortly before the threshold: the picture behind the letters varies,
+     * and what moves there is not to be read, nor to make the line look like another one. */
+    const struct split *light = &picture.light, *dark = &picture.dark;
+    ink->low = ink->light ? ((int)light->low_mean + 3 * light->threshold) / 4 : (int)dark->low_mean;
+    ink->high =
+        ink->light ? (int)light->high_mean : ((int)dark->high_mean + 3 * dark->threshold) / 4;
+    /* Its outline keeps the picture off a fill, so that it may be as near to it as that. */
+    if (picture.has_fill && ink->light) {
+        ink->low = ocr_min(ink->low, ink->high - REACH_MIN);
+    } else if (picture.has_fill) {
+        ink->high = ocr_max(ink->high, ink->low + REACH_MIN);
+    }
+    ink->clarity = ink->light ? light->quality : dark->quality;
+}
+
+/* ---- ink on paper ---------------------------------------------------------------------------- */
 
 enum {
     RING = 2,        /* pixels around the ink box that are looked at */
@@ -78,7 +345,7 @@ static bool is_plain(const struct histogram *ring, int median, int spread, unsig
 /* Levels of the weakest ink. */
 static int reach_min(const struct ocr_ink *ink)
 {
-    return ink->is_faint ? FAINT_REACH_MIN : OCR_REACH_MIN;
+    return ink->is_faint ? FAINT_REACH_MIN : REACH_MIN;
 }
 
 static inline int distance(const struct ocr_frame *frame, size_t at, const uint8_t paper[3])
@@ -98,14 +365,14 @@ static inline int paper_luma(const struct ocr_ink *ink)
 /* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
 static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
 {
-    struct split split = ocr_otsu(reach);
+    struct split split = otsu(reach);
     uint32_t below = 0;
 
     for (int level = 0; level <= split.threshold; level++) {
         below += reach->count[level];
     }
     double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
-    ink->low = ocr_max(ocr_quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
+    ink->low = ocr_max(quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
     ink->high = 0;
     ink->clarity = split.quality;
 }
@@ -135,11 +402,11 @@ static bool measure_part(const struct ocr_frame *frame, const struct ocr_box *co
         }
     }
     levels.total = (uint32_t)(columns->width * columns->height);
-    struct split split = ocr_otsu(&levels);
+    struct split split = otsu(&levels);
     double ink_share = ink->light ? split.high_share : 1 - split.high_share;
     double paper_middle = (1 - ink_share) / 2, strongest = ink_share * STRONGEST;
-    int paper = ocr_quantile(&levels, ink->light ? paper_middle : 1 - paper_middle);
-    int strong = ocr_quantile(&levels, ink->light ? 1 - strongest : strongest);
+    int paper = quantile(&levels, ink->light ? paper_middle : 1 - paper_middle);
+    int strong = quantile(&levels, ink->light ? 1 - strongest : strongest);
     int reach = ink->light ? strong - paper : paper - strong;
     *ret_levels = (struct ocr_ink_levels){(uint8_t)paper, (uint8_t)strong};
     return ink_share <= INK_SHARE_MAX && reach >= reach_min(ink) &&
@@ -213,7 +480,7 @@ static void look_between(const struct ocr_frame *frame, const struct ocr_box *bo
         }
     }
     levels.total = (uint32_t)(box->width * box->height);
-    int threshold = ocr_otsu(&levels).threshold;
+    int threshold = otsu(&levels).threshold;
     for (int y = box->y; y < ocr_bottom(box); y++) {
         size_t row = (size_t)y * (size_t)frame->width;
         int run = 0;
@@ -234,7 +501,7 @@ static bool take_paper(const struct histogram paper[3], struct ocr_ink *ink)
     bool plain = true;
 
     for (int c = 0; c < 3; c++) {
-        int median = ocr_quantile(&paper[c], 0.5);
+        int median = quantile(&paper[c], 0.5);
         ink->paper[c] = (uint8_t)median;
         plain = plain && (ink->is_faint ? is_plain(&paper[c], median, FAINT_SPREAD, FAINT_PERCENT)
                                         : is_plain(&paper[c], median, PLAIN_SPREAD, PLAIN_PERCENT));
@@ -273,7 +540,7 @@ void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box, b
     if (look_at_paper(frame, &inside, ret_ink)) {
         measure_plain(frame, &inside, ret_ink);
     } else {
-        ocr_ink_on_picture(frame, &inside, ret_ink);
+        measure_on_picture(frame, &inside, ret_ink);
     }
 }
 

@@ -67,7 +67,7 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
                         ? known->reading.worst_word
                         : fresh->reading.worst_word;
 
-    /* Lines that nobody can read are not the same for that. */
+    /* Two lines that cannot be read are not one line for that reason. */
     if (same_text(a, b)) {
         return a[0] != '\0';
     }
@@ -139,7 +139,7 @@ static bool is_cut_aside(const struct ocr_session *session, const struct ocr_row
            sighting->x + width >= session->screen.width - OCR_SIDE_EDGE;
 }
 
-/* `after` goes on where `before` ends; it takes over its beginning. */
+/* Joins two rows: `after` continues `before` and takes over its beginning. */
 static void unite(const struct ocr_session *session, struct ocr_row *before, struct ocr_row *after)
 {
     const struct ocr_timing *timing = &session->timings[after->stretch.first.frame];

@@ -21,7 +21,8 @@ enum { OCR_TEXT_MIN = 3 }; /* bytes of a text that tells a line from another */
  * numbers it is another text. */
 bool ocr_shares_text(const char *a, const char *b);
 
-/* Rows that end with a frame and those that begin with the next, between which nobody knows a shift:
- * where the page grew or shrank, what the picture's side cuts is no line of its own. */
+/* Joins rows that end with a frame and rows that begin with the next one, where the shift
+ * between these frames is not known: when the page grows or shrinks, a line that the picture's
+ * side cuts is not a new line. */
 void ocr_zoom_unite(const struct ocr_session *session, struct ocr_row *const *before,
                     size_t before_count, struct ocr_row *const *after, size_t after_count);

@@ -100,8 +100,8 @@ static void note(struct ocr_memory *memory, const uint8_t name[OCR_MEMORY_NAME_S
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* One reading as the object has it: [name, text, confidence, worst word, language]. What is not like
- * that is left out: it is read again. */
+/* Takes in one reading of the object: [name, text, confidence, worst word, language]. An entry
+ * of another form is left out, and its line is read again. */
 static void take_entry(struct ocr_memory *memory, json_t *entry)
 {
     const char *name_hex = NULL, *text = NULL, *language = NULL;

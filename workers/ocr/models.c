@@ -135,7 +135,8 @@ void ocr_defaults_deinit(struct ocr_defaults *defaults)
     *defaults = (struct ocr_defaults){0};
 }
 
-/* What an operator has named is to be there: a library that is read without it is read again. */
+/* A model that an operator has named has to be installed: a library that was read without it
+ * would have to be read again. */
 static int take_named(const char *named, struct ocr_defaults *defaults, struct cv_error *error)
 {
     char *rest = NULL;
@@ -160,7 +161,8 @@ static int take_named(const char *named, struct ocr_defaults *defaults, struct c
                                      "CORTANA_LANGUAGES names no model: say eng+deu, for example");
 }
 
-/* Of the usual ones as many as there are: who installs one model means to read with it. */
+/* Takes the usual models that are installed, even if it is only one: whoever installs one model
+ * wants to read with it. */
 static int take_installed(struct ocr_defaults *defaults, struct cv_error *error)
 {
     static const char *const usual[] = {"eng", "deu", "fra"};

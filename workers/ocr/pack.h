@@ -113,12 +113,8 @@ CV_MUST_CHECK int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t i
  * that is below `least`, kept->refusal says why. */
 double ocr_row_judge(const struct ocr_row *row, int width, double least, struct ocr_kept_row *kept);
 
-/* What the model saw of a row, for scripts/fit_accept; NULL when there is no memory. */
-json_t *ocr_row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
-                         double acceptance);
-
 /* The detection of a row, with the text, language and confidence of `row` and times and boxes of
- * `kept`; NULL when there is no memory. */
+ * `kept`; NULL: out of memory. */
 json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept);
 
 /* Where a detection's picture lies. */

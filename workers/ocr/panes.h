@@ -79,9 +79,6 @@ static inline bool ocr_pane_known(const struct ocr_pane *pane)
     return pane && pane->bottom > pane->top;
 }
 
-/* Whether the middle of a box lies in the pane. */
-bool ocr_pane_holds(const struct ocr_pane *pane, const struct ocr_box *box);
-
 /* Whether something that stands still over the pane hides a part of the box. */
 bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box);
 

@@ -8,7 +8,7 @@
 /* Pixels between the picture's edge and the ink that it cuts: edges are looked for inside of it. */
 enum { FRAME_EDGE = 2 };
 
-/* What nobody could read is kept for other models where anything is kept. */
+/* Lines that could not be read are kept for other models, where lines are kept at all. */
 static int note_row(struct ocr_session *session, const struct ocr_track *track,
                     struct cv_error *error)
 {
@@ -238,7 +238,8 @@ int ocr_detection_place(json_t *detection, const char *key, int64_t offset, int6
     return 0;
 }
 
-/* A line of which only the margin is out of the picture matches as a whole: the box is what is in. */
+/* A line of which only the margin is outside of the picture matches as a whole: its box is the
+ * part inside. */
 static struct ocr_kept_row kept_row(const struct timed_row *timed,
                                     const struct ocr_session *session)
 {
@@ -290,8 +291,9 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
     return count;
 }
 
-json_t *ocr_row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
-                         double acceptance)
+/* What the model saw of a row, for scripts/fit_accept. NULL: out of memory. */
+static json_t *row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
+                            double acceptance)
 {
     struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut,
                                     kept->is_half};
@@ -339,8 +341,8 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
     }
     bool is_full = (stands && json_array_append_new(all->detections, detection) != 0) ||
                    (all->evidence && row->text[0] &&
-                    json_array_append_new(all->evidence, ocr_row_evidence(row, row->stretch.width,
-                                                                          &kept, acceptance)) != 0);
+                    json_array_append_new(all->evidence, row_evidence(row, row->stretch.width,
+                                                                      &kept, acceptance)) != 0);
     CV_TRY_MEMORY(!is_full, error, "a row");
     bool is_kept = stands || ocr_is_worth_keeping(&row->ink, kept.t_end - kept.t_start);
     return pack && row->picture >= 0 && is_kept ? ocr_pack_row(pack, &kept, error) : 0;

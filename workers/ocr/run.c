@@ -1,5 +1,4 @@
 
-#include "workers/ocr/frame_list.h"
 #include "workers/ocr/memory.h"
 #include "workers/ocr/models.h"
 #include "workers/ocr/pack.h"
@@ -144,7 +143,8 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
 
-    /* Its complaints are not in the form of our log; what matters of them becomes an error. */
+    /* Silences Leptonica, whose messages are not in the form of our log; its failures become
+     * errors. */
     (void)setMsgSeverity(L_SEVERITY_NONE);
     CV_TRY(ocr_frame_list_expand(context, given, &json, error));
     CV_TRY(ocr_payload_read(json, &payload, error));

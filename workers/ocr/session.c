@@ -42,7 +42,8 @@ void ocr_session_free(struct ocr_session *session)
     free(session);
 }
 
-/* Learns how the content moved since the frame before; a new scene begins where nobody knows. */
+/* Learns how the content moved since the frame before; where that is not known, a new scene
+ * begins. */
 static int learn_shift(struct ocr_session *session, const struct ocr_frame *frame,
                        const struct ocr_lines *lines, struct cv_error *error)
 {
@@ -97,7 +98,7 @@ static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
     return 0;
 }
 
-/* Lines that are gone end; those that waited and can be read are read. */
+/* Ends the lines that are gone, and reads those that waited and are now whole. */
 static int settle(struct ocr_session *session, const struct ocr_frame *frame,
                   const struct ocr_lines *lines, struct cv_error *error)
 {

@@ -23,7 +23,7 @@ struct ocr_session {
 
     struct ocr_frame before; /* the previous frame; no planes before the second */
     struct ocr_shift shift;
-    /* How lines moved that did not move with the content, or that nobody followed; the heaviest first. */
+    /* How the lines moved that did not move with the content; the shift of the most text first. */
     struct ocr_jump jumps[OCR_JUMPS_MAX];
     int jump_count;
 
@@ -54,8 +54,9 @@ bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, in
 /* Whether the frame has a line of just this place and size. */
 bool ocr_is_found(const struct ocr_lines *lines, const struct ocr_box *box);
 
-/* Looks for shifts that nobody told: by which several lines, or a long one, left their places for others. A chat's
- * lines jump when one is added, and those of a list by two shifts at once where a row between them goes. */
+/* Finds shifts that the payload does not name, by which several lines, or a long one, went to
+ * other places. The lines of a chat jump when one is added; those of a list jump by two shifts
+ * at once when a row between them goes. */
 CV_MUST_CHECK int ocr_find_jumps(struct ocr_session *session, const struct ocr_frame *frame,
                                  const struct ocr_lines *lines, struct cv_error *error);
 
@@ -66,20 +67,6 @@ CV_MUST_CHECK int ocr_follow(struct ocr_session *session, const struct ocr_frame
 /* Takes in the lines of the frame that ocr_follow did not explain. */
 CV_MUST_CHECK int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
                              const struct ocr_lines *lines, struct cv_error *error);
-
-/* What an arriving line was in the frame before. */
-struct ocr_forerunner {
-    bool was_there;          /* its picture stood there, if less sharp */
-    struct ocr_track *known; /* the line that it was taken for, gone in this frame; NULL: none */
-    bool is_whole;           /* that is this line, and no larger thing around it */
-    int x, y;                /* its place then */
-};
-
-/* Looks for the picture of a line that was just read in the frame before. */
-CV_MUST_CHECK int ocr_find_forerunner(const struct ocr_session *session,
-                                      const struct ocr_track *fresh,
-                                      struct ocr_forerunner *ret_forerunner,
-                                      struct cv_error *error);
 
 /* Reads a line that was not read yet. */
 CV_MUST_CHECK int ocr_read_track(struct ocr_session *session, struct ocr_track *track,
@@ -96,18 +83,18 @@ CV_MUST_CHECK int ocr_end_pieces(struct ocr_session *session, const struct ocr_t
 CV_MUST_CHECK int ocr_close(struct ocr_session *session, struct ocr_track *track,
                             struct cv_error *error);
 
-/* Whether two tracks are two readings of one line at one place, of which one is unsure. */
+/* Whether two tracks are two readings of one line at one place, one of them unsure. */
 bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh);
 
 /* Whether a line that was found stands where a known one should be by now, seen with more of it or
  * with less. */
 bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh);
 
-/* When the panes are settled: rows of one line, of which something that lies over the content hid a
- * part for a while, become one row. */
+/* Joins the rows of one line of which something that lies over the content hid a part for a
+ * while. Called when the panes are settled. */
 CV_MUST_CHECK int ocr_rows_unite(struct ocr_session *session, struct cv_error *error);
 
-/* Then: rows of one line that was interrupted for a moment, or could not be read for one, become one row.
- * `least` is the likelihood from which a row is a line of text (accept.h). */
+/* Joins the rows of one line that was interrupted, or could not be read, for a moment. Called
+ * after ocr_rows_unite. `least` is the likelihood from which a row is a line of text (accept.h). */
 CV_MUST_CHECK int ocr_rows_bridge(struct ocr_session *session, double least,
                                   struct cv_error *error);

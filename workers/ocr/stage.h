@@ -1,23 +1,30 @@
 /* The "ocr" stage: reads the kept frames of a video and turns what is written on them into rows of
  * `segments`.
  *
- * frame.c      a JPEG as colour planes           components.c  ink against its own ground
- * lines.c, misfits.c  components to lines        find.c  lines of dark, light and faint ink
- * ink*.c       polarity and grey mapping         emoji*.c               emoji: found, compared, read
- * crop.c       a line, cut out                   reader.c, engine.c, tesseract.c       its text
- * match.c      the same pixels again?            panes.c, panes_….c     which parts scroll
- * track.c      all lines known so far            follow.c, arrive.c, kin.c  from frame to frame
- * timing.c     when a line was wholly visible    accept.c               is a reading text?
- * rows.c       detections as JSON              marks_*.c              "·" and "_" by their pixels
- * language.c  which of several languages a line is in (language_detect.cc: CLD2)
- * icons.c      what is no word beside a line
- * words.c      a line of its words             memory.c   readings that outlive an attempt
- * pack.c, unpack.c  lines kept in the store     again.c               … and read again from there
- * unread.c   the scripts of lines that no model reads
- * payload.c, frame_list.c, run.c: the stage process            commit.c: the supervisor's side
+ * frame.c                            a JPEG as colour planes
+ * components.c, split.c, grounds.c   connected areas of ink against their own ground
+ * lines.c, misfits.c, find.c         areas of ink grouped to lines: dark, light and faint ones
+ * ink.c                              which side of a line is ink, and its picture in grey
+ * emoji*.c                           emoji: found, compared, read
+ * crop.c, marks.c                    a line cut out; "·", arrows and "_" known by their pixels
+ * reader.c, engine.c, tesseract.c    the text of a line
+ * words.c, cells.c, codes.c, icons.c a line's text from the words that Tesseract found
+ * language.c                         which of several languages a line is in (language_detect.cc: CLD2)
+ * match.c                            whether a line looks the same in another frame
+ * panes*.c                           which parts of the screen scroll
+ * track.c                            all lines known so far
+ * follow.c, arrive.c, kin.c, zoom.c  lines from frame to frame
+ * timing.c, ways.c                   when a line was wholly visible, and its way over the screen
+ * rows.c, bridge.c, accept.c         lines as detections; whether a reading is text
+ * word_boxes.c                       where each word stands
+ * memory.c                           readings that outlive an attempt
+ * pack.c, unpack.c, again.c          lines kept in the store, and read again from there
+ * unread.c                           the scripts of lines that no model reads
+ * payload.c, run.c                   the stage process
+ * commit.c                           the supervisor's side
  *
- * A payload names lists of frames or frames themselves ("frame_paths"), or packs of lines ("line_paths") that an earlier run of the
- * stage has kept. The text of the latter, and of frames with "again": true, waits in
+ * A payload names lists of frames or frames themselves ("frame_paths"), or packs of lines
+ * ("line_paths") that an earlier run of the stage has kept. The text of the latter, and of frames with "again": true, waits in
  * `pending_readings` until segment_index puts it in the place of the text that is there.
  */
 #pragma once
@@ -46,6 +53,12 @@ struct ocr_payload {
     double min_confidence; /* of a line to be text at all: accept.h */
     bool with_evidence;    /* "evidence": true, for scripts/fit_accept */
 };
+
+/* A payload whose "frame_paths" are lists (keys that end in ".json") as one that has "frame_paths" and "frames" of all
+ * of them; any other payload as it is. json_decref() it. CV_ERROR_OBJECT_NOT_FOUND: a list is missing;
+ * CV_ERROR_INVALID_PAYLOAD: it is no list of frames. */
+CV_MUST_CHECK int ocr_frame_list_expand(struct cv_stage_context *context, const json_t *payload,
+                                        json_t **ret_payload, struct cv_error *error);
 
 /* CV_ERROR_INVALID_PAYLOAD names the member. Free with ocr_payload_deinit also after a failure. */
 CV_MUST_CHECK int ocr_payload_read(const json_t *json, struct ocr_payload *payload,

@@ -190,7 +190,8 @@ static int end_page(struct looking *looking, struct cv_error *error)
     return 0;
 }
 
-/* Lays those of `waiting` lines of the pack that are looked at on pages, evenly. */
+/* Puts lines of the pack on pages and looks at these: at most LINES_LOOKED of `waiting` ones,
+ * evenly spread. */
 static int look(struct looking *looking, struct ocr_unpacking *pack, const bool *is_text,
                 size_t waiting, struct cv_error *error)
 {

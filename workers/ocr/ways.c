@@ -10,7 +10,7 @@ struct walk {
     const struct ocr_panes *panes;
     int64_t start, end;
     int x, y;         /* where it is, by the steps of the content */
-    int lost;         /* the first frame of which nobody knows how the content moved; -1: none */
+    int lost;         /* the first frame with an unknown shift; -1: none */
     int off_x, off_y; /* by how much the steps fail to lead to where it was last seen */
     struct cv_path path;
 };
@@ -58,8 +58,8 @@ static void measure(struct walk *walk)
     walk->off_y = last->y - y;
 }
 
-/* The line at x, y in a kept frame, by the steps; what they fail by is made up for where nothing was known,
- * else evenly. */
+/* Adds the place of the line at a kept frame, x and y by the shifts. Their error at the last
+ * sighting is corrected where a shift was not known, otherwise evenly. */
 static int stand(struct walk *walk, int frame, int64_t t_ms, int x, int y, struct cv_error *error)
 {
     int first = walk->stretch->first.frame, last = walk->stretch->last.frame;
@@ -74,7 +74,8 @@ static int stand(struct walk *walk, int frame, int64_t t_ms, int x, int y, struc
                        x + walk->off_x * share / whole, y + walk->off_y * share / whole, error);
 }
 
-/* The source frames between the kept frame before `frame`, in which the line was at x, y, and that one. */
+/* Adds the places of the line at the source frames between the kept frame before `frame`, in
+ * which it was at x, y, and `frame`. */
 static int pass(struct walk *walk, int frame, int x, int y, struct cv_error *error)
 {
     const struct ocr_timing *timing = &walk->timings[frame];

@@ -8,5 +8,5 @@
 #include <jansson.h>
 
 /* [x, width, …] of the blank-separated words of `text`, in its order, per mille of the crop's width;
- * for a text without words an empty list. NULL when there is no memory. */
+ * for a text without words an empty list. NULL: out of memory. */
 json_t *ocr_word_boxes(const struct ocr_crop *crop, const char *text);
