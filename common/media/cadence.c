@@ -22,8 +22,8 @@ void cv_frame_clock_reset(struct cv_frame_clock *clock)
 
 /* ---- which frames are shown ------------------------------------------------------------------ */
 
-/* How early a frame may be, as a part of the least distance: less than half, or every second frame
- * of a doubled rate would pass as jitter. */
+/* How much too early a frame may be, as a part of the least distance. It must be less than half,
+ * otherwise every second frame of a source with twice the rate would be let through as jitter. */
 enum { EARLY_NUMERATOR = 2, EARLY_DENOMINATOR = 5 };
 
 void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_us, int64_t pause_us)

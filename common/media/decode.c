@@ -10,18 +10,20 @@
 #include <string.h>
 
 enum {
-    THREADS_MAX = 16,                /* more frames in flight cost memory and win nothing */
+    THREADS_MAX = 16,                /* more frames in flight cost memory and gain no speed */
     THREADS_AREA_MAX = 16 << 20,     /* pixels in flight: eight pictures of 1080p, two of 4K */
-    NOMINAL_INTERVAL_US = 40 * 1000, /* of a source that does not say: 25 frames per second */
-    SHORTEST_CLAIM_US = 2 * 1000,    /* a shorter frame is a container's tick */
-    SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before; interleaving */
-    SEEK_STEP_US = 4 * 1000 * 1000,  /* first step back where an index points too late */
-    PLANE_ALIGNMENT = 32,            /* bytes; what AVX2 loads at once */
+    NOMINAL_INTERVAL_US = 40 * 1000, /* if the source does not say: 25 frames per second */
+    SHORTEST_CLAIM_US = 2 * 1000,    /* a shorter duration is a container's tick */
+    SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before */
+    SEEK_STEP_US =
+        4 * 1000 * 1000,  /* first step back if the index led to a frame that is too late */
+    PLANE_ALIGNMENT = 32, /* bytes; what AVX2 loads at once */
 };
 
 #define PRESENTATION_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX)
 
-/* One frame is held back, so that a frame's duration is the distance to the next. */
+/* Returns each frame one call later, when the time of the next frame is known and with it the
+ * duration. */
 struct cv_decoder {
     struct cv_input *input;
     AVCodecContext *video;
@@ -31,9 +33,9 @@ struct cv_decoder {
     struct cv_upright *upright;
     struct cv_frame_clock clock;
     AVPacket *packet;
-    AVFrame *raw;     /* what the codec gave */
+    AVFrame *raw;     /* the codec's output */
     AVFrame *held;    /* the newest frame, upright */
-    AVFrame *current; /* the frame that the caller looks at */
+    AVFrame *current; /* the frame that the caller has */
     AVFrame *sound;
     int64_t held_us, held_source_duration_us, last_interval_us;
     int64_t key_us; /* of the first key frame sent since the last seek; INT64_MIN: none yet */
@@ -47,8 +49,8 @@ struct cv_decoder {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Every thread that decodes a picture of its own holds one more in memory. Large pictures have
- * slices enough for threads that share one. */
+/* Frame threading keeps one more picture in memory for every thread. Large pictures have enough
+ * slices for several threads to share one picture. */
 static void share_out_threads(AVCodecContext *context, int threads)
 {
     int64_t area = (int64_t)context->width * context->height;
@@ -71,7 +73,7 @@ static int open_codec(const AVStream *stream, int threads, AVCodecContext **ret_
     context->pkt_timebase = stream->time_base;
     share_out_threads(context, threads);
     context->max_pixels = CV_MEDIA_AREA_MAX;
-    context->flags |= AV_CODEC_FLAG_UNALIGNED; /* else a left edge is cropped only in large steps */
+    context->flags |= AV_CODEC_FLAG_UNALIGNED; /* otherwise left edges are cropped in large steps */
     int result = avcodec_open2(context, codec, NULL);
     if (result < 0) {
         enum cv_error_type type =
@@ -82,7 +84,7 @@ static int open_codec(const AVStream *stream, int threads, AVCodecContext **ret_
     return 0;
 }
 
-/* Tracks that no decoder can be opened for are left out of the list. */
+/* Removes tracks from the list for which no decoder can be opened. */
 static void open_tracks(struct cv_decoder *decoder, int wanted)
 {
     struct cv_input *input = decoder->input;
@@ -92,7 +94,7 @@ static void open_tracks(struct cv_decoder *decoder, int wanted)
         struct cv_error ignored;
         if (open_codec(input->tracks[i], 1, &decoder->audio[kept], &ignored) != 0) {
             if (i == 0) {
-                break; /* what info says of the sound is the best track's */
+                break; /* info describes the sound of the best track */
             }
             continue;
         }
@@ -126,8 +128,8 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     return 0;
 }
 
-/* From here on the source is one of square pixels, unless that makes its pictures too large: they stay as they are
- * then. `*ret_aspect` is by what frames are to be stretched. */
+/* Changes `info` to the size with square pixels. If that would be too large, the size stays as it
+ * is. `*ret_aspect` is the ratio by which frames must be stretched. */
 static void square_pixels(struct cv_media_info *info, AVRational *ret_aspect)
 {
     int width, height;
@@ -259,9 +261,10 @@ static void hand_out(struct cv_decoder *decoder, int64_t duration_us,
     };
 }
 
-/* How long the picture that is held lasts by the end that an MP4's index gives its track; 0 where nothing says so, or
- * the end is further away than a clock may step. The packet's own duration is of no help where pictures are decoded out
- * of their order: it is the distance to the packet that is decoded next. */
+/* The duration of the held picture according to the end of its track in an MP4's index; 0 if the
+ * index has none, or if it is further away than CV_TIMELINE_STEP_US. The packet's own duration
+ * cannot be used if pictures are decoded out of order, because it is the distance to the packet
+ * that is decoded next. */
 static int64_t duration_to_track_end_us(const struct cv_decoder *decoder)
 {
     const struct cv_input *input = decoder->input;
@@ -276,8 +279,8 @@ static int64_t duration_to_track_end_us(const struct cv_decoder *decoder)
     return duration_us <= CV_TIMELINE_STEP_US ? duration_us : 0;
 }
 
-/* What the container says of the last frame; where it says nothing, or no more than "one tick", the
- * distance of the frames before it, as long as that was no pause. */
+/* The duration of the last frame as the container has it. If it has none, or one of only a tick,
+ * the distance between the two frames before is used unless that was a pause. */
 static int64_t last_duration(const struct cv_decoder *decoder)
 {
     int64_t duration = duration_to_track_end_us(decoder);
@@ -295,8 +298,8 @@ static int64_t last_duration(const struct cv_decoder *decoder)
 
 enum { TAKEN_NOTHING_OUT = 2, NEEDS_PACKET = 3 };
 
-/* Takes decoder->raw over as a picture that is shown from `pts_us` on. CV_DECODER_FRAME: the frame
- * before it is handed out. */
+/* Takes decoder->raw over as the picture that is shown from `pts_us` on. CV_DECODER_FRAME: the
+ * frame before it is returned. */
 static int hold_frame(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us,
                       struct cv_video_frame *ret_frame, struct cv_error *error)
 {
@@ -317,7 +320,8 @@ static int hold_frame(struct cv_decoder *decoder, int64_t pts_us, int64_t durati
     return outcome;
 }
 
-/* Half-pictures have to be made whole before they are turned: side by side no filter knows them. */
+/* Frames must be deinterlaced before they are rotated: a filter cannot deinterlace fields that lie
+ * side by side. */
 static int weave(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us,
                  struct cv_error *error)
 {
@@ -331,7 +335,7 @@ static int weave(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us
     return cv_deinterlacer_send(decoder->deinterlacer, &frame, error);
 }
 
-/* The next whole picture, if there is one, as take_frame does. */
+/* Returns the next deinterlaced picture, if there is one, as take_frame does. */
 static int take_whole(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                       struct cv_error *error)
 {
@@ -347,7 +351,8 @@ static int take_whole(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
     return hold_frame(decoder, whole.pts_us, whole.duration_us, ret_frame, error);
 }
 
-/* A picture whose left edge was cropped begins anywhere in memory, which not every filter expects: it is copied. */
+/* A picture whose left edge was cropped may start at any address. Not every filter accepts that, so
+ * it is copied to an aligned one. */
 static int align(AVFrame *raw, struct cv_error *error)
 {
     bool is_aligned = true;
@@ -372,7 +377,7 @@ static int align(AVFrame *raw, struct cv_error *error)
     return 0;
 }
 
-/* Takes decoder->raw in. CV_DECODER_FRAME: an earlier frame is handed out. */
+/* Processes decoder->raw. CV_DECODER_FRAME: an earlier frame is returned. */
 static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                       struct cv_error *error)
 {
@@ -624,8 +629,9 @@ static void forget(struct cv_decoder *decoder)
     cv_frame_clock_reset(&decoder->clock);
 }
 
-/* Where the container's seek lands is known only by looking: the time of the first frame there, or
- * of the key frame when that shows later, for what shows before it may need what was not read. */
+/* Where a seek has led is known only by reading: returns the time of the first frame there. If the
+ * key frame is shown later than that, returns the key frame's time, because frames before it may
+ * need frames that were not read. */
 static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, int64_t *ret_us,
                                   struct cv_error *error)
 {
@@ -654,7 +660,7 @@ static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, i
 int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us, struct cv_error *error)
 {
     if (time_us <= SEEK_PREROLL_US && !decoder->input_started) {
-        return 0; /* the beginning is where a new decoder stands */
+        return 0; /* a new decoder is at the beginning already */
     }
     int64_t step_us = SEEK_STEP_US;
     for (int64_t target = time_us - SEEK_PREROLL_US;; target = time_us - step_us, step_us *= 4) {

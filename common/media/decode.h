@@ -1,4 +1,4 @@
-/* Decoding: upright frames and sound on the presentation's axis. */
+/* Decodes a video file: upright frames and sound, with times on the presentation's axis. */
 #pragma once
 
 #include "common/media/info.h"
@@ -21,14 +21,14 @@ struct cv_decoder_params {
     struct cv_cancel *cancel; /* borrowed; an abort ends reads with CV_ERROR_CANCELED */
     bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
     bool all_sound;           /* with `sound`: every track */
-    bool sound_alone;         /* with `sound`: pictures are left out */
-    bool whole;               /* woven half-pictures are made whole (bwdif), before turning */
-    bool square;              /* pixels are made square (cv_shown_size), after turning */
+    bool sound_alone;         /* with `sound`: pictures are not decoded */
+    bool whole;  /* interlaced frames are deinterlaced (bwdif), before they are rotated */
+    bool square; /* frames are scaled to square pixels (cv_shown_size), after rotation */
 };
 
-/* Opens the best video stream. What is not a video, has no picture, or cannot be decoded here fails
- * with CV_ERROR_NOT_A_VIDEO, CV_ERROR_UNSUPPORTED_MEDIA (codec named), CV_ERROR_DECODE or
- * CV_ERROR_LIMIT_EXCEEDED. Borrows what `source` points to. */
+/* Opens the best video stream. A file that is not a video, has no pictures, or cannot be decoded by
+ * this build fails with CV_ERROR_NOT_A_VIDEO, CV_ERROR_UNSUPPORTED_MEDIA (the message names the
+ * codec), CV_ERROR_DECODE or CV_ERROR_LIMIT_EXCEEDED. Borrows what `source` points to. */
 CV_MUST_CHECK int cv_decoder_open(const struct cv_byte_source *source,
                                   const struct cv_decoder_params *params,
                                   struct cv_decoder **ret_decoder, struct cv_error *error);
@@ -38,12 +38,12 @@ CV_DEFINE_CLEANUP(struct cv_decoder *, cv_decoder_close)
 /* Borrowed. */
 const struct cv_media_info *cv_decoder_info(const struct cv_decoder *decoder);
 
-/* The pictures' stream as its container describes it; borrowed. */
+/* The parameters of the video stream as the container describes it; borrowed. */
 const AVCodecParameters *cv_decoder_codec(const struct cv_decoder *decoder);
 
-/* Shows every coded picture to `watch` before it is decoded, in decoding order; `pts_us` is
- * AV_NOPTS_VALUE where nobody knows it. The packet is borrowed for the call; a failure is passed up
- * by the call that reads. */
+/* Calls `watch` with every coded picture before it is decoded, in decoding order; `pts_us` is
+ * AV_NOPTS_VALUE if the time is unknown. The packet is borrowed for the call. If `watch` fails, the
+ * reading function fails with the same error. */
 typedef int (*cv_decoder_watch)(void *opaque, const AVPacket *packet, int64_t pts_us,
                                 struct cv_error *error);
 void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, void *opaque);
@@ -54,50 +54,52 @@ void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, vo
 struct cv_picture_sender;
 void cv_decoder_set_sender(struct cv_decoder *decoder, struct cv_picture_sender *sender);
 
-/* One source frame, upright, in the source's own pixel format unless it had to be turned or made square. */
+/* One frame of the source, upright. It has the source's pixel format unless it had to be rotated or
+ * scaled. */
 struct cv_video_frame {
     const AVFrame *picture; /* borrowed until the next call; planes may be read, not written */
-    int64_t pts_us;         /* strictly growing from frame to frame */
-    int64_t duration_us;    /* until the next frame as far as the source says; at least 1 */
+    int64_t pts_us;         /* strictly increasing from frame to frame */
+    int64_t duration_us;    /* time until the next frame, as far as the source says; at least 1 */
     bool key_frame;
 };
 
-/* The next frame in presentation order. A damaged frame is skipped as long as any frame decodes: a
- * source without a single good frame is CV_ERROR_DECODE at its end. */
+/* Returns the next frame in presentation order. Damaged frames are skipped. If no frame of the
+ * source can be decoded, CV_ERROR_DECODE is returned at its end. */
 CV_MUST_CHECK int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                                   struct cv_error *error);
 
-/* A stretch of decoded sound, in the source's own rate, format and channels. */
+/* A block of decoded sound, in the source's own rate, format and channels. */
 struct cv_sound {
     const AVFrame *samples; /* borrowed until the next call */
-    int64_t pts_us;         /* of the first sample; AV_NOPTS_VALUE: follows the stretch before */
+    int64_t pts_us;         /* of the first sample; AV_NOPTS_VALUE: continues the block before */
     int track;              /* index into cv_media_info.tracks */
 };
 
-/* The next frame (CV_DECODER_FRAME), the next stretch of sound (CV_DECODER_SOUND), or
- * CV_DECODER_END; frames and sound each in presentation order, interleaved as they lie in the
- * file. Sound that cannot be decoded is left out. */
+/* Returns the next frame (CV_DECODER_FRAME), the next block of sound (CV_DECODER_SOUND), or
+ * CV_DECODER_END. Frames and sound each come in presentation order, interleaved as in the file.
+ * Sound that cannot be decoded is skipped. */
 CV_MUST_CHECK int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                                       struct cv_sound *ret_sound, struct cv_error *error);
 
-/* Goes to a key frame at or before `time_us`, the first one when there is none; the next frame may
- * lie well before that time. Sound starts at least one packet before `time_us` too. */
+/* Seeks to a key frame at or before `time_us`, or to the first key frame if there is none. The next
+ * frame may be much earlier than `time_us`. Sound starts at least one packet before `time_us`. */
 CV_MUST_CHECK int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us,
                                   struct cv_error *error);
 
-/* When the last picture ends as the packets say that lie at the end, whatever the header claims; 0 where
- * none has a time. Decodes nothing, and reads no more than the packets behind the last key frame that an index
- * leads to. The next frame is the first one again. */
+/* Finds the end of the last picture from the packets at the end of the file, independently of the
+ * header; 0 if no packet has a time. Decodes nothing, and reads only the packets behind the last
+ * key frame that the index knows. Afterwards the next frame is the first one again. */
 CV_MUST_CHECK int cv_decoder_find_end(struct cv_decoder *decoder, int64_t *ret_end_us,
                                       struct cv_error *error);
 
-/* How much of the file has been taken in since it was opened, 0..1 of its bytes. It grows with what
- * is read, whatever the time stamps say. */
+/* The part of the file's bytes that has been read since it was opened, 0..1. It does not depend on
+ * time stamps. */
 double cv_decoder_consumed(const struct cv_decoder *decoder);
 
-/* Frames that could not be decoded so far. */
+/* The number of frames so far that could not be decoded. */
 int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder);
 
-/* Whether the file ends before what it announces, as after an interrupted download. Known when everything
- * has been read; a file that announces no length and is cut between two packets is not noticed. */
+/* Whether the file is shorter than its header announces, as after an interrupted download. Known
+ * when everything has been read. A file that announces no length and ends between two packets is
+ * not noticed. */
 bool cv_decoder_is_cut_off(const struct cv_decoder *decoder);

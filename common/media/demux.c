@@ -9,25 +9,26 @@
 
 enum {
     READ_BUFFER = 256 * 1024,        /* one store read; a few frames of a phone recording */
-    READ_FIRST = 32 * 1024,          /* behind a seek, when a few bytes of a header may be all */
+    READ_FIRST = 32 * 1024,          /* after a seek, when perhaps few bytes are needed */
     PROBE_BYTES = 32 * 1024 * 1024,  /* enough for one intra frame of 8K video */
     PROBE_US = 5 * 1000 * 1000,      /* of stream time, for containers without a header */
     STREAMS_MAX = 128,               /* a real recording has fewer than ten */
-    ENCRYPTION_SCAN = 1024 * 1024,   /* where a protected file's sample entries are looked for */
-    MEMORY_PROBE = 64 * 1024 * 1024, /* more than a real file's tables or one of its packets */
+    ENCRYPTION_SCAN = 1024 * 1024,   /* bytes searched for a protected file's sample entries */
+    MEMORY_PROBE = 64 * 1024 * 1024, /* larger than the tables or one packet of any real file */
     AHEAD_BYTES = 4 * 1024 * 1024,   /* of packets that are read ahead */
-    /* Packets hold the file's bytes once, a few times where an edit list repeats some or blocks were
-     * compressed. Tables of a megabyte can name the same bytes for days. */
+    /* How often a file's bytes may be read. Once is usual; a few times if an edit list repeats a
+     * part, or if blocks were compressed. A hostile table of a megabyte can refer to the same bytes
+     * for days. */
     TIMES_MAX = 4,
-    TIMES_FREE = 64 * 1024, /* bytes besides, for small files */
+    TIMES_FREE = 64 * 1024, /* bytes allowed in addition, for small files */
 };
 
-/* A time stamp beyond this (three centuries) is none, and sums of those within it cannot overflow. */
+/* A time stamp larger than this (three centuries) is ignored; sums of smaller ones cannot overflow. */
 #define TIME_MAX_US (INT64_C(1) << 53)
 
-/* Moving pictures with a clock of their own. Not here, on purpose: whatever opens further files
- * (hls, dash, concat, sdp, imf), still pictures (image2, *_pipe), text as a terminal (tty), and
- * devices. */
+/* Formats of moving pictures with time stamps. Deliberately missing: formats that open further
+ * files (hls, dash, concat, sdp, imf), still pictures (image2, *_pipe), text shown as a terminal
+ * (tty), and devices. */
 static const char *const format_whitelist =
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,live_flv,mpegts,mpeg,mpegvideo,m4v,asf,ogg,gif,"
     "apng,mxf,nut,ivf,obu,h264,hevc,rm,wtv,dv,yuv4mpegpipe,wav,mp3,aac,flac";
@@ -96,7 +97,7 @@ static int is_interrupted(void *opaque)
     return cv_cancel_level(opaque) >= CV_CANCEL_ABORT;
 }
 
-/* Whether a refused allocation was out of all proportion, memory being there. */
+/* Whether an allocation failed because it was absurdly large, although memory is available. */
 static bool memory_is_left(void)
 {
     void *volatile probe = malloc(MEMORY_PROBE);
@@ -105,7 +106,7 @@ static bool memory_is_left(void)
     return is_left;
 }
 
-/* What stopped a call: the cancel object, the byte source, or the data itself. */
+/* Fails with what stopped a call of libavformat: the cancel object, the byte source, or the data. */
 static int fail_input(struct cv_input *input, int av_error, enum cv_error_type data_error,
                       const char *what, struct cv_error *error)
 {
@@ -124,7 +125,8 @@ static int fail_input(struct cv_input *input, int av_error, enum cv_error_type d
     return cv_fail_av(error, av_error, data_error, "%s", what);
 }
 
-/* A protected MP4 whose tables cannot be read still names its scheme in the sample entries. */
+/* Even if the tables of a protected MP4 cannot be read, its sample entries name the protection
+ * scheme. */
 static bool looks_encrypted(struct cv_input *input)
 {
     cv_auto_free char *data = malloc(ENCRYPTION_SCAN);
@@ -171,7 +173,7 @@ static int probe_streams(struct cv_input *input, struct cv_error *error)
     if (count > 0 && !options) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for %u streams", count);
     }
-    /* Probing decodes a frame or two: no picture larger than what would be decoded later. */
+    /* Probing decodes a frame or two, so the size limit of decoding must hold here, too. */
     for (unsigned i = 0; i < count; i++) {
         (void)av_dict_set_int(&options[i], "max_pixels", CV_MEDIA_AREA_MAX, 0);
     }
@@ -241,7 +243,8 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     CV_TRY(cv_input_choose_streams(input, error));
     input->timeline.restarts = (input->format->iformat->flags & AVFMT_TS_DISCONT) != 0;
     if (input->format->duration_estimation_method == AVFMT_DURATION_FROM_STREAM) {
-        /* The longer of what streams and container say: an MP4's stream counts decoding times. */
+        /* Takes the longer of the stream's and the container's duration, because an MP4's stream
+         * duration counts decoding times. */
         int64_t whole_us = input->format->duration < TIME_MAX_US ? input->format->duration : 0;
         input->timeline.claimed_us =
             whole_us > input->info.duration_us ? whole_us : input->info.duration_us;
@@ -305,7 +308,7 @@ static int count_bytes(struct cv_input *input, const AVPacket *packet, struct cv
     return 0;
 }
 
-/* Reads one more packet of the chosen streams behind those that were read ahead. */
+/* Reads one more packet of the chosen streams and appends it to those that were read ahead. */
 static int read_ahead(struct cv_input *input, struct cv_error *error)
 {
     AVPacket *packet = av_packet_alloc();
@@ -318,7 +321,7 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
             return fail_input(input, result, CV_ERROR_DECODE, "cannot read the video", error);
         }
         if (result < 0) {
-            /* The end, or nothing further can be found in a damaged or truncated file. */
+            /* The end of the file, or nothing more can be read from a damaged or truncated file. */
             input->ended = true;
             input->cut_off = result != AVERROR_EOF || cv_input_ends_early(input);
             break;
@@ -339,7 +342,8 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
     return 0;
 }
 
-/* Reads what the first packet's times are judged by: nothing, for nearly all packets. */
+/* Reads the packets that are needed to judge the first packet's times; for nearly all packets none
+ * is needed. */
 static int fill_ahead(struct cv_input *input, struct cv_error *error)
 {
     int result = input->ahead_count == 0 ? read_ahead(input, error) : 0;
@@ -402,8 +406,8 @@ double cv_input_consumed(const struct cv_input *input)
 
 /* ---- seeking --------------------------------------------------------------------------------- */
 
-/* Transport and program streams have no index and find times by guessing, which the very first
- * pictures escape; but they can be read from any byte. */
+/* Seeks to byte 0 in transport and program streams: they have no index and guess positions from
+ * times, which misses the very first pictures, but they can be read from any byte. */
 static int seek_start(struct cv_input *input)
 {
     const AVStream *stream = input->video;
@@ -411,7 +415,7 @@ static int seek_start(struct cv_input *input)
         return av_seek_frame(input->format, -1, 0, AVSEEK_FLAG_BYTE);
     }
     int64_t start = stream->start_time == AV_NOPTS_VALUE ? 0 : stream->start_time;
-    /* An index goes by decoding times, and may begin before anything is shown. */
+    /* An index holds decoding times; its first may be earlier than the first presentation time. */
     const AVIndexEntry *first = avformat_index_get_entry(input->video, 0);
     start = first && first->timestamp < start ? first->timestamp : start;
     int result = avformat_seek_file(input->format, stream->index, INT64_MIN, start, INT64_MAX,

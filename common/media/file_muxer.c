@@ -7,8 +7,8 @@
 
 enum {
     CLOCK_MIN = 10000,      /* ticks per second; coarser clocks are refined */
-    CLOCK_MAX = 400 * 1000, /* finer ones gain nothing over microseconds */
-    CLOCK_USUAL = 90000,    /* where the source's own cannot be used */
+    CLOCK_MAX = 400 * 1000, /* finer clocks gain nothing over microseconds */
+    CLOCK_USUAL = 90000,    /* if the source's own clock cannot be used */
 };
 
 AVRational cv_sink_mp4_clock(AVRational source)
@@ -28,7 +28,7 @@ struct file {
     AVFormatContext *muxer;
     AVRational time_base[2]; /* of the encoders */
     int64_t last_pts;        /* of the pictures, in the muxer's time base */
-    bool counts_priming;     /* sound is timed from its first coded sample on */
+    bool counts_priming;     /* sound starts at its first coded sample, priming included */
 };
 
 static void file_close(void *sink)
@@ -54,7 +54,7 @@ static int add_stream(struct file *file, const AVCodecContext *codec, struct cv_
     return 0;
 }
 
-/* `option` of the muxer is set to `value`. */
+/* Sets `option` of the muxer to `value`. */
 static int file_open(const char *format, const char *option, const char *value, const char *path,
                      const struct cv_sink_streams *streams, void **ret_sink, struct cv_error *error)
 {
@@ -127,7 +127,7 @@ static int webm_open(const char *path, const struct cv_sink_streams *streams, vo
     int result = file_open("webm", "cues_to_front", "1", path, streams, ret_sink, error);
     if (result == 0) {
         struct file *file = *ret_sink;
-        file->counts_priming = true; /* CodecDelay is taken off by who reads it */
+        file->counts_priming = true; /* players subtract CodecDelay */
     }
     return result;
 }
@@ -138,7 +138,8 @@ static int gif_open(const char *path, const struct cv_sink_streams *streams, voi
     return file_open("gif", "loop", "0", path, streams, ret_sink, error);
 }
 
-/* A GIF's pictures say how long they stand; of the last one, nothing that follows tells it. */
+/* Each picture of a GIF has a duration. That of the last picture must be set here, because no
+ * picture follows. */
 static int gif_finish(void *sink, int64_t end_us, struct cv_error *error)
 {
     struct file *file = sink;

@@ -1,4 +1,4 @@
-/* Where encoded packets go: a file of one kind. */
+/* Writes encoded packets to a file of one format. */
 #pragma once
 
 #include "common/media/info.h"
@@ -10,12 +10,12 @@ struct cv_sink_streams {
     const AVCodecContext *audio; /* NULL: silent */
 };
 
-/* One kind of output, as data. `sink` is what open() made. */
+/* One output format. `sink` is the object that open() returned. */
 struct cv_sink_type {
     int (*open)(const char *path, const struct cv_sink_streams *streams, void **ret_sink,
                 struct cv_error *error);
-    /* Packets of both streams by growing decoding time, in their encoder's time base; takes the
-     * packet's data. */
+    /* Writes one packet. Packets of both streams must come in order of their decoding times, in
+     * their encoder's time base. Takes the packet's data over. */
     int (*write)(void *sink, AVPacket *packet, bool is_video, struct cv_error *error);
     /* Completes the files; `end_us` is where the presentation ends. */
     int (*finish)(void *sink, int64_t end_us, struct cv_error *error);
@@ -26,6 +26,6 @@ struct cv_sink_type {
 /* `path` is the file. A GIF takes no sound. */
 extern const struct cv_sink_type cv_sink_mp4, cv_sink_webm, cv_sink_gif;
 
-/* The time base of an MP4's pictures: the source's own clock keeps its ticks exact, refined where MP4
- * wants a finer one. */
+/* The time base of the pictures in an MP4: the source's own, so that its time stamps stay exact,
+ * multiplied if MP4 needs a finer one. */
 AVRational cv_sink_mp4_clock(AVRational source);

@@ -7,7 +7,7 @@
 
 /* ---- one graph -------------------------------------------------------------------------------- */
 
-/* A chain of libavfilter's filters, made for pictures of one size and format. */
+/* A chain of libavfilter's filters for pictures of one size and format. */
 struct graph {
     AVFilterGraph *graph; /* NULL: none yet */
     AVFilterContext *source, *sink;
@@ -20,8 +20,8 @@ static bool graph_fits(const struct graph *graph, const AVFrame *picture)
            picture->format == graph->format;
 }
 
-/* Makes `filters`, as ffmpeg's -vf has them, for pictures like this one. `ticks` a second are the clock
- * of their times. */
+/* Creates the chain `filters`, in the syntax of ffmpeg's -vf, for pictures of the size and format
+ * of `picture`. `ticks` per second is the time base of their times. */
 static int graph_open(struct graph *graph, const AVFrame *picture, int ticks, const char *filters,
                       struct cv_error *error)
 {
@@ -58,14 +58,14 @@ static int graph_open(struct graph *graph, const AVFrame *picture, int ticks, co
 
 /* ---- half-pictures made whole ---------------------------------------------------------------- */
 
-/* libavfilter's bwdif, one frame out for each that goes in. Half-pictures at twice the rate would
- * be smoother for sports, but give times that the source's frames do not have. The graph is made
- * again when size or format change: what it still holds comes out first. */
+/* libavfilter's bwdif, with one frame out for each frame in. One frame per field would be smoother
+ * for sports, but would need times that the source's frames do not have. The graph is made again if
+ * size or format change, after the old graph has returned the frames it holds. */
 struct cv_deinterlacer {
     struct graph graph;
-    AVFrame *pending; /* waits until the old graph has run dry */
+    AVFrame *pending; /* waits until the old graph is empty */
     AVFrame *frame;
-    bool ending; /* the graph was told that nothing more comes */
+    bool ending; /* the graph was told that no more frames follow */
 };
 
 bool cv_is_interlaced(const AVFrame *picture)
@@ -142,7 +142,7 @@ int cv_deinterlacer_send(struct cv_deinterlacer *deinterlacer, const struct cv_v
     return feed(deinterlacer, picture, error);
 }
 
-/* Goes on with what waited for the old graph to run dry. */
+/* Makes a new graph and sends the frame that waited for the old graph to become empty. */
 static int restart(struct cv_deinterlacer *deinterlacer, struct cv_error *error)
 {
     AVFrame *picture = cv_take(deinterlacer->pending);
@@ -189,8 +189,8 @@ int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_vide
 
 enum { CHAIN_SIZE = 96 };
 
-/* A chain of libavfilter's transpose, hflip, vflip and scale; the graph is made for one size and format
- * and made again when they change. */
+/* A chain of libavfilter's transpose, hflip, vflip and scale, for one size and format; it is made
+ * again when they change. */
 struct cv_upright {
     struct cv_orientation orientation;
     AVRational aspect;
@@ -198,8 +198,8 @@ struct cv_upright {
     struct graph graph;
 };
 
-/* vflip would hand out planes that run backwards in memory, which not every reader expects: a plain
- * flip is made of two copies instead. `transpose` names its directions by number. */
+/* vflip alone returns planes with a negative stride, which not every reader supports, so a flip is
+ * made of two transpositions. `transpose` names its directions by number. */
 static const char *turning(const struct cv_orientation *orientation)
 {
     if (orientation->transpose) {
@@ -214,7 +214,7 @@ static const char *turning(const struct cv_orientation *orientation)
     return orientation->flip_x ? "hflip" : "";
 }
 
-/* The rule of cv_shown_size(): the coded rows are kept, the columns follow the aspect. */
+/* As in cv_shown_size(): the height is kept, the width follows the aspect ratio. */
 static void write_chain(struct cv_upright *upright)
 {
     const char *turned = turning(&upright->orientation);
@@ -261,7 +261,8 @@ int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_fra
     if (!graph_fits(&upright->graph, frame)) {
         CV_TRY(graph_open(&upright->graph, frame, AV_TIME_BASE, upright->filters, error));
     }
-    /* The chain is one frame in, one frame out; times are the caller's and do not pass through. */
+    /* The chain returns one frame for each frame sent. The caller keeps the times; they do not pass
+     * through the chain. */
     AVRational aspect = frame->sample_aspect_ratio;
     frame->pts = 0;
     int result = av_buffersrc_add_frame_flags(upright->graph.source, frame, AV_BUFFERSRC_FLAG_PUSH);
@@ -287,8 +288,8 @@ struct cv_palette {
 
 enum { PALETTE_TICKS = 100 }; /* pictures are counted, not timed */
 
-/* Ordered dither of low strength: banding goes, and still parts stay still from picture to picture,
- * which is what makes a GIF small. */
+/* A weak ordered dither removes banding, and does not change still parts from picture to picture,
+ * which keeps a GIF small. */
 static const char *const filters =
     "format=rgb32,split[a][b];[a]palettegen=stats_mode=single[p];"
     "[b][p]paletteuse=new=1:dither=bayer:bayer_scale=5:diff_mode=rectangle";

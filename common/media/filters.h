@@ -1,5 +1,5 @@
-/* Pictures through libavfilter: half-pictures made whole, pictures turned upright, palettes for GIF.
- * Private to common/media. */
+/* Filters pictures with libavfilter: deinterlacing, rotation, and palettes for GIF. Private to
+ * common/media. */
 #pragma once
 
 #include "common/media/decode.h"
@@ -12,7 +12,7 @@
 
 struct cv_deinterlacer;
 
-/* Whether a decoded picture is two half-pictures of different instants. */
+/* Whether a decoded picture is interlaced: two fields of different instants. */
 bool cv_is_interlaced(const AVFrame *picture);
 
 CV_MUST_CHECK int cv_deinterlacer_new(struct cv_deinterlacer **ret_deinterlacer,
@@ -20,15 +20,16 @@ CV_MUST_CHECK int cv_deinterlacer_new(struct cv_deinterlacer **ret_deinterlacer,
 void cv_deinterlacer_free(struct cv_deinterlacer *deinterlacer);
 CV_DEFINE_CLEANUP(struct cv_deinterlacer *, cv_deinterlacer_free)
 
-/* Takes a frame in, refers to its picture; NULL: there will be no more. Progressive frames pass as
- * they are, in order. */
+/* Sends a frame to the filter, which keeps a reference to the picture; NULL: no more frames follow.
+ * Progressive frames pass unchanged, in order. */
 CV_MUST_CHECK int cv_deinterlacer_send(struct cv_deinterlacer *deinterlacer,
                                        const struct cv_video_frame *frame, struct cv_error *error);
 
 enum cv_deinterlacer_outcome { CV_DEINTERLACER_FRAME = 0, CV_DEINTERLACER_NEEDS_MORE = 1 };
 
-/* The next whole picture with the time and duration that it came with; its picture is borrowed until
- * the next call. One comes out for each that was sent, some calls later. */
+/* Returns the next deinterlaced picture with the time and duration of the frame that was sent. The
+ * picture is borrowed until the next call. Each frame that was sent comes out once, some calls
+ * later. */
 CV_MUST_CHECK int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer,
                                           struct cv_video_frame *ret_frame, struct cv_error *error);
 
@@ -36,14 +37,15 @@ CV_MUST_CHECK int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer,
 
 struct cv_upright;
 
-/* `aspect`: that of the turned picture's pixels, which are made square; 1/1: they stay as they are. */
+/* `aspect`: the aspect ratio of a pixel after rotation. Pixels are made square; 1/1: they stay as
+ * they are. */
 CV_MUST_CHECK int cv_upright_new(const struct cv_orientation *orientation, AVRational aspect,
                                  struct cv_upright **ret_upright, struct cv_error *error);
 void cv_upright_free(struct cv_upright *upright);
 CV_DEFINE_CLEANUP(struct cv_upright *, cv_upright_free)
 
-/* Moves `frame` into `ret_frame` (which must be empty), turned and stretched; other properties are kept. Follows a
- * change of size or format from one frame to the next. */
+/* Moves `frame` into `ret_frame` (which must be empty), rotated and stretched; other properties are
+ * kept. Size and format may change from one frame to the next. */
 CV_MUST_CHECK int cv_upright_turn(struct cv_upright *upright, AVFrame *frame, AVFrame *ret_frame,
                                   struct cv_error *error);
 
@@ -57,6 +59,6 @@ CV_MUST_CHECK int cv_palette_new(const AVFrame *first, struct cv_palette **ret_p
 void cv_palette_free(struct cv_palette *palette);
 CV_DEFINE_CLEANUP(struct cv_palette *, cv_palette_free)
 
-/* Replaces *frame by the same picture with a palette (AV_PIX_FMT_PAL8). */
+/* Replaces *frame by the same picture with 256 colours and their palette (AV_PIX_FMT_PAL8). */
 CV_MUST_CHECK int cv_palette_apply(struct cv_palette *palette, AVFrame **frame,
                                    struct cv_error *error);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    SPS_IDS = 32,        /* identifiers that both kinds of sets may have */
-    RECORD_SPS_MAX = 31, /* what the record's five bits can count */
+    SPS_IDS = 32,        /* identifiers that are valid for both kinds of sets */
+    RECORD_SPS_MAX = 31, /* the record counts them in five bits */
     EXPONENT_MAX = 31,   /* zeros in front of an Exp-Golomb number */
 };
 
@@ -35,7 +35,7 @@ static enum cv_h264_step next_by_start_code(struct cv_h264_cursor *cursor,
     const uint8_t *end = find_start_code(start, cursor->end);
     cursor->at = end;
     while (end > start && end[-1] == 0) {
-        end--; /* the first zero of a longer start code, and trailing ones */
+        end--; /* removes the first zero of a four-byte start code, and trailing zeros */
     }
     *ret_nal = (struct cv_h264_nal){.data = start, .size = (size_t)(end - start)};
     return CV_H264_NAL;
@@ -78,7 +78,7 @@ enum cv_h264_step cv_h264_next(struct cv_h264_cursor *cursor, struct cv_h264_nal
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-/* The payload of a unit without its emulation prevention bytes, read from the front. */
+/* Reads bits from a unit's payload, without its emulation prevention bytes. */
 struct bits {
     uint8_t data[CV_H264_SET_BYTES];
     size_t count, at; /* bits */
@@ -176,7 +176,7 @@ static bool add(struct cv_h264_sets *sets, const struct cv_h264_nal *nal)
     }
     for (size_t i = 0; i < sets->count; i++) {
         if (sets->sets[i].type == nal->type && sets->sets[i].id == id) {
-            return false; /* two sets of one name: which one holds would depend on the place */
+            return false; /* two sets with one identifier are ambiguous */
         }
     }
     uint8_t *copy = malloc(nal->size);
@@ -200,7 +200,7 @@ static bool read_units(struct cv_h264_sets *sets, struct cv_h264_cursor cursor)
     return step == CV_H264_END;
 }
 
-/* `count` units with lengths of two bytes, as the configuration record has them. */
+/* Reads `count` units with lengths of two bytes, as in the configuration record. */
 static bool read_record_units(struct cv_h264_sets *sets, struct cv_h264_cursor *cursor, int count)
 {
     for (; count > 0; count--) {

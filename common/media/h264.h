@@ -1,5 +1,5 @@
-/* H.264 as bytes: NAL units, parameter sets, and the configuration record of MP4 (ITU-T H.264 7.3,
- * ISO/IEC 14496-15 5.3.3). Decodes nothing. */
+/* Parses H.264 without decoding it: NAL units, parameter sets, and the configuration record of MP4
+ * (ITU-T H.264 7.3, ISO/IEC 14496-15 5.3.3). */
 #pragma once
 
 #include "common/base/base.h"
@@ -18,7 +18,8 @@ struct cv_h264_nal {
     int type;
 };
 
-/* Walks through NAL units. `length_size` 0: start codes, else bytes of a unit's length. */
+/* Iterates over NAL units. `length_size` is the number of bytes of a unit's length; 0: units are
+ * separated by start codes. */
 struct cv_h264_cursor {
     const uint8_t *at, *end;
     int length_size;
@@ -26,12 +27,12 @@ struct cv_h264_cursor {
 
 enum cv_h264_step { CV_H264_NAL = 0, CV_H264_END = 1, CV_H264_BROKEN = 2 };
 
-/* The next unit; empty ones are passed over. */
+/* Returns the next unit; empty units are skipped. */
 enum cv_h264_step cv_h264_next(struct cv_h264_cursor *cursor, struct cv_h264_nal *ret_nal);
 
 enum {
-    CV_H264_SETS_MAX = 64,   /* parameter sets of one stream; encoders make two */
-    CV_H264_SET_BYTES = 1024 /* of one set; scaling lists and all stay below */
+    CV_H264_SETS_MAX = 64,   /* parameter sets of one stream; encoders write two */
+    CV_H264_SET_BYTES = 1024 /* of one set; even with scaling lists sets are smaller */
 };
 
 struct cv_h264_set {
@@ -40,7 +41,7 @@ struct cv_h264_set {
     int type, id;
 };
 
-/* The parameter sets of a stream, and how its packets are put together. */
+/* The parameter sets of a stream, and the framing of its packets. */
 struct cv_h264_sets {
     struct cv_h264_set sets[CV_H264_SETS_MAX];
     size_t count;
@@ -50,17 +51,18 @@ struct cv_h264_sets {
 void cv_h264_sets_deinit(struct cv_h264_sets *sets);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_h264_sets, cv_h264_sets_deinit)
 
-/* Reads a stream's extradata, "avcC" or start codes; false: none that can be understood. */
+/* Reads a stream's extradata, "avcC" or with start codes; false if it cannot be parsed. */
 CV_MUST_CHECK bool cv_h264_sets_read(struct cv_h264_sets *sets, const uint8_t *data, size_t size);
 
-/* Whether this very parameter set is among them. */
+/* Whether an identical parameter set is among them. */
 CV_MUST_CHECK bool cv_h264_sets_have(const struct cv_h264_sets *sets,
                                      const struct cv_h264_nal *nal);
 
-/* Takes over copies of the sets of `other`; false: an identifier is taken, or no memory. */
+/* Adds copies of the sets of `other`; false if an identifier is taken already, or if memory is
+ * lacking. */
 CV_MUST_CHECK bool cv_h264_sets_join(struct cv_h264_sets *sets, const struct cv_h264_sets *other);
 
-/* An identifier that neither a sequence nor a picture parameter set has yet; -1: all are taken. */
+/* An identifier that no sequence or picture parameter set uses yet; -1 if all are used. */
 int cv_h264_sets_free_id(const struct cv_h264_sets *sets);
 
 struct cv_h264_sps {
@@ -69,24 +71,25 @@ struct cv_h264_sps {
     bool frames_only; /* no field pictures, no interlaced macroblocks */
 };
 
-/* The head of a sequence parameter set; false: broken. */
+/* Parses the beginning of a sequence parameter set; false if it is malformed. */
 CV_MUST_CHECK bool cv_h264_sps_read(const struct cv_h264_set *set, struct cv_h264_sps *ret_sps);
 
-/* The configuration record with all sets, for packets with lengths of four bytes, in fresh memory
- * of av_malloc with the padding that FFmpeg wants. The sequence sets must have one profile. */
+/* Writes the configuration record with all sets, for packets with unit lengths of four bytes. The
+ * memory comes from av_malloc and has the padding that FFmpeg requires. The sequence parameter sets
+ * must have the same profile. */
 CV_MUST_CHECK int cv_h264_sets_write(const struct cv_h264_sets *sets, uint8_t **ret_data,
                                      int *ret_size, struct cv_error *error);
 
-/* What a coded picture is made of. */
+/* What a coded picture depends on. */
 enum cv_h264_picture {
-    CV_H264_PICTURE_DEPENDENT, /* needs pictures before it */
-    CV_H264_PICTURE_IDR,       /* nothing behind it needs anything before it */
-    CV_H264_PICTURE_BROKEN,    /* cannot be taken apart */
-    CV_H264_PICTURE_CHANGED,   /* brings parameter sets that the stream's header does not have */
+    CV_H264_PICTURE_DEPENDENT, /* needs earlier pictures */
+    CV_H264_PICTURE_IDR,       /* no later picture needs a picture before it */
+    CV_H264_PICTURE_BROKEN,    /* cannot be parsed */
+    CV_H264_PICTURE_CHANGED,   /* has parameter sets that the stream's header does not have */
 };
 enum cv_h264_picture cv_h264_look(const struct cv_h264_sets *sets, const AVPacket *packet);
 
-/* Brings a packet into the form of MP4: slices with lengths of four bytes, and nothing else.
- * Untouched when it has that form already. */
+/* Converts a packet to MP4's format: only slices, each preceded by its length in four bytes. A
+ * packet that has this format already is not changed. */
 CV_MUST_CHECK int cv_h264_repack(const struct cv_h264_sets *sets, AVPacket *packet,
                                  struct cv_error *error);

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* libjpeg reports a failure by calling back, and the call may not return. */
+/* libjpeg reports a failure by a callback that must not return. */
 struct failure {
-    struct jpeg_error_mgr manager; /* first: libjpeg hands out its address */
+    struct jpeg_error_mgr manager; /* must be first: libjpeg passes this address to the callbacks */
     jmp_buf back;
     char message[JMSG_LENGTH_MAX];
 };
@@ -25,7 +25,7 @@ static void on_failure(j_common_ptr context)
     longjmp(failure->back, 1);
 }
 
-/* A warning (level -1) while reading means that libjpeg has made up what is missing. */
+/* A warning (level -1) while reading means that libjpeg has invented missing data. */
 static void on_message(j_common_ptr context, int level)
 {
     if (level < 0 && context->is_decompressor) {
@@ -35,9 +35,9 @@ static void on_message(j_common_ptr context, int level)
 
 /* ---- brightness ------------------------------------------------------------------------------ */
 
-/* Limited-range video puts black at 16 and white at 235 (ITU-R BT.601, BT.709). With 7 fractional
- * bits the stretch by 255/219 fits 16-bit arithmetic, which compilers turn into SIMD; it is right
- * to within one step. */
+/* Limited-range video has black at 16 and white at 235 (ITU-R BT.601, BT.709). With 7 fractional
+ * bits, stretching by 255/219 fits 16-bit arithmetic, which compilers vectorise; the result is
+ * exact to within one step. */
 enum { BLACK = 16, STRETCH = 149, STRETCH_BITS = 7, STRETCH_HALF = 64 };
 
 static uint8_t stretch(uint8_t sample)
@@ -72,7 +72,7 @@ static void row_from_16_bits(const uint16_t *restrict source, uint8_t *restrict 
     }
 }
 
-/* Formats whose first plane is nothing but luma, in bytes or little-endian words. */
+/* Whether the first plane holds only luma, in bytes or little-endian words. */
 static bool has_plain_luma(const AVPixFmtDescriptor *description)
 {
     const AVComponentDescriptor *luma = &description->comp[0];
@@ -123,8 +123,8 @@ int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int stride, struct cv
 
 /* ---- colours as JFIF wants them -------------------------------------------------------------- */
 
-/* From another matrix and range, in fixed point. Luma takes a share of both chroma samples; chroma
- * takes none of luma, so that halved chroma can stay halved. */
+/* Conversion from another matrix and range to JPEG's, in fixed point. Luma depends on both chroma
+ * samples; chroma does not depend on luma, so that 4:2:0 chroma can stay 4:2:0. */
 struct jpeg_colour {
     int luma_scale, luma_offset;
     int y_cb, y_cr, cb_cb, cb_cr, cr_cb, cr_cr;
@@ -164,7 +164,8 @@ static struct jpeg_colour colour_of(const AVFrame *picture)
     double luma = full ? 1.0 : 255.0 / 219.0;
     double chroma = full ? 1.0 : 255.0 / 224.0;
 
-    /* R = Y + rv·Cr, B = Y + bu·Cb, G = Y + gu·Cb + gv·Cr of the source, weighed anew. */
+    /* R = Y + rv·Cr, B = Y + bu·Cb, G = Y + gu·Cb + gv·Cr of the source, weighted again with the
+     * weights of JPEG. */
     double rv = 2 * (1 - red), bu = 2 * (1 - blue), green = 1 - red - blue;
     double gu = -blue * bu / green, gv = -red * rv / green;
     double y_cb = kb * bu + (1 - kr - kb) * gu, y_cr = kr * rv + (1 - kr - kb) * gv;
@@ -187,7 +188,8 @@ static uint8_t clip(int value)
 
 enum { LANES = 8 };
 
-/* The lanes do the same sums as the plain loops; every factor is far below 8, so it fits a word. */
+/* The vector code calculates the same sums as the plain loops. Every factor is far below 8, so it
+ * fits a 16-bit word. */
 static __m128i load_words(const uint8_t *source, int offset)
 {
     __m128i bytes = _mm_loadl_epi64((const __m128i *)source);
@@ -205,7 +207,7 @@ static __m128i load_doubled(const uint8_t *source, int offset)
                          _mm_set1_epi16((short)offset));
 }
 
-/* The two factors of one pair of words. */
+/* Two factors for a multiplication of word pairs. */
 static __m128i factors(int first, int second)
 {
     return _mm_unpacklo_epi16(_mm_set1_epi16((short)first), _mm_set1_epi16((short)second));
@@ -227,7 +229,7 @@ static void store_clipped(uint8_t *target, __m128i words)
     _mm_storel_epi64((__m128i *)target, _mm_packus_epi16(words, words));
 }
 
-/* A row of luma. With `halved`, each chroma sample belongs to two of luma. */
+/* Converts a row of luma. With `halved`, two luma samples share each chroma sample. */
 static void luma_row(const struct jpeg_colour *colour, const uint8_t *y, const uint8_t *cb,
                      const uint8_t *cr, bool halved, uint8_t *out, int width)
 {
@@ -247,7 +249,7 @@ static void luma_row(const struct jpeg_colour *colour, const uint8_t *y, const u
     }
 }
 
-/* A row of both chroma planes, `width` samples each. */
+/* Converts a row of both chroma planes, `width` samples each. */
 static void chroma_row(const struct jpeg_colour *colour, const uint8_t *cb, const uint8_t *cr,
                        uint8_t *out_cb, uint8_t *out_cr, int width)
 {
@@ -270,16 +272,16 @@ static void chroma_row(const struct jpeg_colour *colour, const uint8_t *cb, cons
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Rows of luma that belong to one row of macroblocks with halved chroma; without, half as many. */
+/* Rows of luma in one row of macroblocks if chroma is halved; otherwise half as many. */
 enum { STRIP = 2 * DCTSIZE };
 
-/* Sixteen rows of a picture, converted. Widths are rounded up to whole macroblocks. */
+/* Sixteen converted rows of a picture. Widths are rounded up to whole macroblocks. */
 struct strip {
     const AVFrame *picture;
     struct jpeg_colour colour;
     bool halved;
     int luma_width, chroma_width; /* bytes a row */
-    int rows;                     /* of luma; of chroma as many, or half when halved */
+    int rows; /* of luma; chroma has the same number, or half of it when halved */
     uint8_t *samples;
     JSAMPROW luma[STRIP], blue[STRIP], red[STRIP];
     JSAMPARRAY planes[3];
@@ -328,7 +330,7 @@ static const uint8_t *row_of(const AVFrame *picture, int plane, int y)
     return picture->data[plane] + (ptrdiff_t)y * picture->linesize[plane];
 }
 
-/* The last sample of a row, repeated up to the rim of the macroblock. */
+/* Repeats the last sample of a row up to the end of the macroblock. */
 static void pad_row(uint8_t *row, int width, int padded)
 {
     memset(row + width, row[width - 1], (size_t)(padded - width));
@@ -372,8 +374,8 @@ static void set_up(struct jpeg_compress_struct *encoder, const struct strip *str
     jpeg_start_compress(encoder, TRUE);
 }
 
-/* `ret_data` and `ret_size` live in the caller, so that they keep their values when libjpeg jumps
- * back. */
+/* `ret_data` and `ret_size` belong to the caller, so that they keep their values when libjpeg jumps
+ * back by longjmp. */
 static int encode(struct strip *strip, int quality, unsigned char **ret_data,
                   unsigned long *ret_size, struct cv_error *error)
 {
@@ -399,8 +401,8 @@ static int encode(struct strip *strip, int quality, unsigned char **ret_data,
     return 0;
 }
 
-/* The picture scaled to fit, as planes of bytes with chroma in full or half size; *ret_frame is
- * NULL when the picture is that already. */
+/* Scales the picture to fit, as planes of bytes with chroma in full or half size. *ret_frame is
+ * NULL if the picture needs no change. */
 static int prepare(const AVFrame *picture, int max_side, AVFrame **ret_frame,
                    struct cv_error *error)
 {
@@ -455,7 +457,7 @@ enum { PIXEL = 4 }; /* bytes of a pixel as libjpeg writes it here: red, green, b
 /* Weights of BT.601 in 256ths. */
 enum { RED_SHARE = 77, GREEN_SHARE = 150, BLUE_SHARE = 29, SHARE_HALF = 128, SHARE_BITS = 8 };
 
-/* One byte of each of 8 pixels, as words. */
+/* Extracts one byte from each of 8 pixels, as words. */
 static __m128i pick(__m128i low, __m128i high, int shift)
 {
     __m128i mask = _mm_set1_epi32(0xff);
@@ -468,7 +470,7 @@ static void store_bytes(uint8_t *target, __m128i words)
     _mm_storel_epi64((__m128i *)target, _mm_packus_epi16(words, words));
 }
 
-/* A row of pixels into the four planes at `at`. */
+/* Writes a row of pixels to the four planes at `at`. */
 static void take_row(const uint8_t *pixels, struct cv_jpeg_picture *picture, size_t at)
 {
     uint8_t *red = picture->plane[0] + at, *green = picture->plane[1] + at;
@@ -521,7 +523,8 @@ static const char *read_header(struct jpeg_decompress_struct *decoder, int area_
     return NULL;
 }
 
-/* The caller's `picture` keeps what is allocated when libjpeg jumps back. */
+/* `picture` belongs to the caller, so that it keeps its allocations when libjpeg jumps back by
+ * longjmp. */
 static int decode(const void *data, size_t size, int area_max, struct cv_jpeg_picture *picture,
                   uint8_t **row, struct cv_error *error)
 {
@@ -555,7 +558,8 @@ static int decode(const void *data, size_t size, int area_max, struct cv_jpeg_pi
     for (int i = 1; i < 4; i++) {
         picture->plane[i] = picture->plane[0] + (size_t)i * area;
     }
-    /* To an aligned row libjpeg-turbo writes past the caches, and it is read at once. */
+    /* Not aligned on purpose: libjpeg-turbo writes aligned rows past the caches, but the row is
+     * read right after. */
     uint8_t *pixels = *row + PIXEL;
     (void)jpeg_start_decompress(&decoder);
     while (decoder.output_scanline < decoder.output_height) {

@@ -1,18 +1,18 @@
-/* JPEG, written and read; the brightness of a picture. */
+/* Writes and reads JPEG; converts a picture to brightness values. */
 #pragma once
 
 #include "common/media/info.h"
 
 #include <libavutil/frame.h>
 
-/* 8-bit luma of a frame, full range (0 black … 255 white), `stride` bytes a row, in the caller's
- * buffer of at least stride × height bytes. Works for every pixel format. */
+/* Writes the 8-bit luma of a frame, full range (0 black … 255 white), `stride` bytes per row, to
+ * the caller's buffer of at least stride × height bytes. Accepts every pixel format. */
 CV_MUST_CHECK int cv_picture_luma(const AVFrame *picture, uint8_t *luma, int stride,
                                   struct cv_error *error);
 
-/* A JPEG of the picture in fresh memory; free() it. Chroma keeps the resolution that it has: 4:2:0
- * stays 4:2:0, all else becomes 4:4:4, so that coloured text stays as sharp as it was.
- * `quality` 1 (worst) … 100. `max_side` scales down to fit, 0 = as it is. */
+/* Encodes the picture as JPEG in new memory; free() it. 4:2:0 chroma stays 4:2:0, everything else
+ * becomes 4:4:4, so that coloured text stays as sharp as it was. `quality` 1 (worst) … 100. A
+ * picture with a side longer than `max_side` is scaled down; 0: never. */
 CV_MUST_CHECK int cv_picture_jpeg(const AVFrame *picture, int quality, int max_side,
                                   void **ret_data, size_t *ret_size, struct cv_error *error);
 
@@ -23,8 +23,8 @@ struct cv_jpeg_picture {
     uint8_t *plane[4]; /* one allocation; free(plane[0]) */
 };
 
-/* Reads a JPEG of any origin; one with more than `area_max` pixels at a half, a quarter or an
- * eighth of its sides. CV_ERROR_DECODE when it is not a JPEG, or is damaged in any place;
- * CV_ERROR_LIMIT_EXCEEDED when a side is longer than CV_MEDIA_SIDE_MAX. */
+/* Decodes a JPEG of any origin. One with more than `area_max` pixels is reduced to a half, a
+ * quarter or an eighth of its width and height. CV_ERROR_DECODE if it is not a JPEG or any part is
+ * damaged; CV_ERROR_LIMIT_EXCEEDED if a side is longer than CV_MEDIA_SIDE_MAX. */
 CV_MUST_CHECK int cv_jpeg_read(const void *data, size_t size, int area_max,
                                struct cv_jpeg_picture *ret_picture, struct cv_error *error);

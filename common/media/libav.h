@@ -1,4 +1,4 @@
-/* FFmpeg's errors as ours, its log in ours, its objects as self-cleaning locals. */
+/* Converts FFmpeg's errors and log to ours, and frees FFmpeg's objects automatically. */
 #pragma once
 
 #include "common/base/base.h"
@@ -9,14 +9,14 @@
 #include <libavutil/dict.h>
 #include <libswscale/swscale.h>
 
-/* Raises an AVERROR code: one table (libav.c) says what each code means. A code that only says
- * "something about the data was wrong" becomes `data_error`, which the caller knows best: at
- * opening that is CV_ERROR_NOT_A_VIDEO, at decoding CV_ERROR_DECODE, at writing CV_ERROR_ENCODE.
- * ": <FFmpeg's words>" is put behind the message. */
+/* Fails with the error for an AVERROR code, by the table in libav.c. Codes that only say "the data
+ * is invalid" become `data_error`, which the caller chooses: CV_ERROR_NOT_A_VIDEO when opening,
+ * CV_ERROR_DECODE when decoding, CV_ERROR_ENCODE when writing. ": <FFmpeg's text>" is appended to
+ * the message. */
 CV_MUST_CHECK int cv_fail_av(struct cv_error *error, int av_error, enum cv_error_type data_error,
                              const char *format, ...) CV_PRINTF(4, 5);
 
-/* Sends FFmpeg's log to ours at debug level. Thread-safe; costs nothing after the first call. */
+/* Redirects FFmpeg's log to ours at debug level. Thread-safe; calls after the first do nothing. */
 void cv_media_capture_log(void);
 
 /* FFmpeg's destructors take the pointer's address; ours take the pointer. */

@@ -10,8 +10,8 @@
 #include "common/media/video_encoder.h"
 
 enum {
-    EARLY_MAX = 4096, /* stretches of sound kept until the first frame is known */
-    IN_FLIGHT = 512,  /* frames inside the encoder at most */
+    EARLY_MAX = 4096, /* blocks of sound kept until the first frame is known */
+    IN_FLIGHT = 512,  /* most frames inside the encoder */
 };
 
 struct shown {
@@ -35,26 +35,26 @@ struct cv_output {
     enum cv_output_kind kind;
     struct cv_cadence cadence;
     int width, height;
-    AVRational clock;      /* the pictures' time base */
+    AVRational clock;      /* time base of the pictures */
     AVCodecContext *video; /* NULL before the first frame */
     struct cv_sound_encoder *sound;
     struct cv_packet_queue video_packets, sound_packets;
     bool video_done, sound_done;
     AVFrame *last; /* the newest picture, as encoded */
     AVPacket *packet;
-    int64_t origin_us; /* the output's time 0 on the source's axis */
+    int64_t origin_us; /* time 0 of the output on the source's axis */
     int64_t last_ticks;
-    int64_t video_end_us; /* where the newest frame ends */
+    int64_t video_end_us; /* end of the newest frame */
     int64_t frames;
-    struct shown shown[IN_FLIGHT]; /* a ring by number of frame */
+    struct shown shown[IN_FLIGHT]; /* ring buffer, index: frame number */
     struct early_sound early[EARLY_MAX];
     size_t early_count;
 };
 
 /* ---- packets on their way into the file ------------------------------------------------------ */
 
-/* By decoding time; a key picture by its presentation time, so that the sound of the segment before
- * a cut is written before the cut. */
+/* Whether the sound packet is written first. Packets are ordered by decoding time, but key frames
+ * by presentation time, so that the sound of a segment is written before the cut that follows it. */
 static bool sound_is_next(const struct cv_output *output, const AVPacket *video,
                           const AVPacket *sound)
 {
@@ -130,8 +130,8 @@ static int collect_sound(struct cv_output *output, struct cv_error *error)
     return 0;
 }
 
-/* Moves what the encoders have ready into the sink, in order; packets wait until there is one, which
- * is with the first frame. */
+/* Writes the encoders' packets to the sink, in order. Packets wait until the sink is open, which is
+ * at the first frame. */
 static int pump(struct cv_output *output, struct cv_error *error)
 {
     CV_TRY(collect_sound(output, error));
@@ -143,8 +143,8 @@ static int pump(struct cv_output *output, struct cv_error *error)
 }
 
 enum {
-    SOUND_BEHIND_US = 10 * 1000 * 1000, /* no sound this long after its time: silence */
-    SOUND_BEYOND_US = 1000 * 1000, /* sound this much longer than the pictures is worth keeping */
+    SOUND_BEHIND_US = 10 * 1000 * 1000, /* if sound is this late, silence is written instead */
+    SOUND_BEYOND_US = 1000 * 1000,      /* sound is kept if it exceeds the pictures by this */
 };
 
 static const struct cv_sink_type *const sinks[] = {
@@ -327,7 +327,7 @@ static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
 {
     int64_t ticks = av_rescale_q(pts_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
     if (ticks <= output->last_ticks) {
-        return 0; /* two frames within one tick: no player could show both */
+        return 0; /* two frames in one tick: a player could show only one */
     }
     int64_t end =
         av_rescale_q(pts_us + duration_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
@@ -380,7 +380,7 @@ static int64_t natural_end_us(const struct cv_output *output)
     return sound_counts ? sound_us : end_us;
 }
 
-/* The last frame stands until the very end. */
+/* Extends the last frame's duration to the end of the output. */
 static void stretch_last(struct cv_output *output, int64_t end_us)
 {
     int64_t end = av_rescale_q(end_us - output->origin_us, AV_TIME_BASE_Q, output->clock);

@@ -1,4 +1,4 @@
-/* Encoded packets that wait for their turn. */
+/* A queue of encoded packets. */
 #pragma once
 
 #include "common/base/base.h"
@@ -13,12 +13,12 @@ struct cv_packet_queue {
 void cv_packet_queue_deinit(struct cv_packet_queue *queue);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_packet_queue, cv_packet_queue_deinit)
 
-/* Takes the packet's data and leaves it blank. */
+/* Appends the packet: moves its data and leaves it blank. */
 CV_MUST_CHECK int cv_packet_queue_push(struct cv_packet_queue *queue, AVPacket *packet,
                                        struct cv_error *error);
 
-/* Borrowed; NULL when the queue is empty. */
+/* The first packet, borrowed; NULL if the queue is empty. */
 AVPacket *cv_packet_queue_peek(const struct cv_packet_queue *queue);
 
-/* av_packet_free the result. */
+/* Removes the first packet and returns it; NULL if the queue is empty. av_packet_free the result. */
 AVPacket *cv_packet_queue_pop(struct cv_packet_queue *queue);

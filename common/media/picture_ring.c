@@ -53,7 +53,7 @@ struct cv_picture_sender {
     bool is_open;
     AVFrame *last; /* the picture that was sent last */
     size_t picture_bytes;
-    size_t places, next_place; /* of the ring, of such pictures */
+    size_t places, next_place; /* the ring's places for such pictures */
     size_t unanswered;
     int64_t began_ms, waited_ms;
 };
@@ -114,7 +114,7 @@ static bool take_answers(struct cv_picture_sender *sender, size_t most)
         int64_t worked_ms = now_ms - sender->began_ms - sender->waited_ms;
         int64_t left_ms = PATIENCE_MS + worked_ms - sender->waited_ms;
         left_ms = left_ms < PATIENCE_MS ? left_ms : PATIENCE_MS;
-        struct cv_error ignored; /* who has sent this picture meets the cancellation, too */
+        struct cv_error ignored; /* the caller notices the cancellation itself */
         int result = wait_for(sender->peer.socket, POLLIN, left_ms, sender->cancel, &ignored);
         int64_t lasted_ms = cv_monotonic_ms() - now_ms;
         sender->waited_ms += lasted_ms;
@@ -166,7 +166,7 @@ void cv_picture_send(struct cv_picture_sender *sender, const struct cv_video_fra
     if (!sender->is_open || !make_room(sender, bytes)) {
         return;
     }
-    /* A receiver may start at a keyframe, and has no previous picture then. */
+    /* A receiver may start at a key frame, and then it has no previous picture. */
     bool is_same =
         !frame->key_frame && sender->last->buf[0] && cv_picture_equals(sender->last, picture);
     size_t offset = sender->next_place * sender->picture_bytes;
@@ -340,7 +340,7 @@ static int copy_samples(struct cv_picture_receiver *receiver, const struct messa
     if (bytes != receiver->pool_bytes) {
         av_buffer_pool_uninit(&receiver->pool);
         receiver->pool =
-            av_buffer_pool_init(bytes + ALIGNMENT, NULL); /* vectors read a bit further */
+            av_buffer_pool_init(bytes + ALIGNMENT, NULL); /* vector code reads beyond the end */
         receiver->pool_bytes = bytes;
     }
     picture->buf[0] = receiver->pool ? av_buffer_pool_get(receiver->pool) : NULL;

@@ -14,7 +14,8 @@ CV_MUST_CHECK int cv_picture_source_new(struct cv_decoder *decoder, const struct
 void cv_picture_source_free(struct cv_picture_source *source);
 CV_DEFINE_CLEANUP(struct cv_picture_source *, cv_picture_source_free)
 
-/* The first picture whose time, rounded to ms, is `time_ms`, or else the first one after it. Call it once, first. */
+/* Returns the first picture whose time, rounded to ms, is `time_ms`, or else the first later
+ * picture. Must be called once, before cv_picture_source_next. */
 CV_MUST_CHECK int cv_picture_source_start(struct cv_picture_source *source, int64_t time_ms,
                                           struct cv_video_frame *ret_frame, struct cv_error *error);
 

@@ -46,8 +46,8 @@ enum AVPixelFormat cv_plain_format(enum AVPixelFormat format)
     }
 }
 
-/* libswscale names a colour matrix by the number that H.264 and AVColorSpace use, too; RGB sources
- * become BT.601, as in JPEG. */
+/* Returns the picture's colour matrix. libswscale uses the numbers of H.264 and AVColorSpace; RGB
+ * sources become BT.601, as in JPEG. */
 static const int *matrix_of(const AVFrame *picture)
 {
     bool unknown =
@@ -71,8 +71,8 @@ static bool has_options(struct SwsContext *context, const struct option *options
     return true;
 }
 
-/* sws_getCachedContext knows no ranges, and takes two formats of one size that differ in nothing
- * but their range for the same: such pictures would be copied as they are. */
+/* sws_getCachedContext ignores ranges: it would take two formats that differ only in their range
+ * for the same and copy pictures unchanged. So the context is configured here. */
 static struct SwsContext *context_for(struct SwsContext *cached, const struct option *options,
                                       size_t count)
 {
@@ -114,7 +114,8 @@ int cv_scale_picture(const AVFrame *picture, int width, int height, enum AVPixel
         return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA, "cannot convert %s pictures to %s",
                        av_get_pix_fmt_name(picture->format), target->name);
     }
-    /* Between two YUV formats the matrix stays what it was; from and to RGB it is the source's. */
+    /* From one YUV format to another the matrix is not changed; from and to RGB the source's matrix
+     * is used. */
     const int *matrix = matrix_of(picture);
     (void)sws_setColorspaceDetails(*cache, matrix, cv_is_full_range(picture), matrix, full_range, 0,
                                    1 << 16, 1 << 16);
@@ -173,11 +174,12 @@ bool cv_picture_equals(const AVFrame *one, const AVFrame *other)
 
 /* ---- high dynamic range ---------------------------------------------------------------------- */
 
-/* The curve is applied to luma, and chroma follows by the same factor: not a colorimetric
- * conversion, but two table look-ups a pixel, and text and faces come out as people expect. */
+/* The curve is applied to luma, and chroma is scaled by the same factor. This is no exact
+ * colorimetric conversion, but it needs only two table look-ups per pixel, and text and faces look
+ * as expected. */
 
 enum {
-    CODES = 1024, /* of ten bits */
+    CODES = 1024, /* values of ten bits */
     LUMA_BLACK = 64,
     LUMA_RANGE = 876,
     CHROMA_ZERO = 512,
@@ -275,7 +277,7 @@ static void map_chroma(const struct tone_table *table, const AVFrame *from, AVFr
             uint8_t *target = to->data[plane] + (ptrdiff_t)y * to->linesize[plane];
             for (int x = 0; x < (from->width + 1) / 2; x++) {
                 int gain = table->gain[luma[2 * x] % CODES];
-                /* Ten bits to eight: two bits more to shift. */
+                /* Ten bits become eight, so shift by two more. */
                 int value = ((source[x] - CHROMA_ZERO) * gain) >> (GAIN_BITS + 2);
                 target[x] = value < -112 ? 16 : value > 112 ? 240 : (uint8_t)(128 + value);
             }
@@ -323,7 +325,7 @@ enum { SIDE_MIN = 2, BLACK_LUMA = 16, BLACK_CHROMA = 128 };
 
 struct cv_fit {
     int source_width, source_height;
-    double aspect; /* of the source's pixels, where they are to become square, else 1 */
+    double aspect; /* of the source's pixels if they are to become square, else 1 */
     int width, height;
     struct SwsContext *cache;
 };
@@ -374,7 +376,8 @@ static void fill(AVFrame *frame, int plane, int width, int height, uint8_t value
     }
 }
 
-/* Puts `picture` (8-bit 4:2:0, even, no larger) in the middle of black. */
+/* Copies `picture` (8-bit 4:2:0, even, no larger than the rendition) to the middle of a black
+ * frame. */
 static int centre(const struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
                   struct cv_error *error)
 {
@@ -417,7 +420,7 @@ static int refer(const struct cv_fit *fit, const AVFrame *picture, AVFrame **ret
     return 0;
 }
 
-/* The size within the rendition that a picture of another shape gets. */
+/* The size at which a picture of another shape is shown within the rendition. */
 static void inner_size(const struct cv_fit *fit, const AVFrame *picture, int *ret_width,
                        int *ret_height)
 {

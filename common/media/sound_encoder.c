@@ -11,10 +11,10 @@
 enum {
     CHANNELS = 2,
     BIT_RATE = 128 * 1000,        /* stereo AAC-LC: transparent for speech and interface sounds */
-    JITTER_US = 40 * 1000,        /* timestamps this far off are jitter; sound is not torn for it */
+    JITTER_US = 40 * 1000,        /* smaller deviations of time stamps are ignored as jitter */
     SILENCE_CHUNK = 8192,         /* samples written at a time */
-    SILENCE_STEP = CV_SOUND_RATE, /* samples between two looks at the cancel object */
-    HOLD_BACK = CV_SOUND_RATE,    /* samples kept back, so that an end in the past can be cut */
+    SILENCE_STEP = CV_SOUND_RATE, /* samples between two checks of the cancel object */
+    HOLD_BACK = CV_SOUND_RATE,    /* samples not yet encoded, so that the end can be cut */
 };
 
 #define SAMPLES_MAX (INT64_C(3600) * CV_SOUND_RATE * CV_MEDIA_HOURS_MAX)
@@ -27,14 +27,14 @@ struct cv_sound_encoder {
     AVFrame *frame;
     uint8_t *scratch[CHANNELS];
     int scratch_samples;
-    int64_t position;      /* samples that have come in, silence included */
+    int64_t position;      /* samples written so far, silence included */
     int64_t encoded;       /* samples that went to the codec */
-    int64_t skip;          /* samples still to be left out */
-    int64_t input_us;      /* where the unbroken sound in the resampler started … */
-    int64_t input_samples; /* … and how many of its samples have come since */
+    int64_t skip;          /* samples still to be dropped */
+    int64_t input_us;      /* when the continuous sound in the resampler started … */
+    int64_t input_samples; /* … and how many of its samples have been sent */
     int rate, format;
     AVChannelLayout layout;
-    bool is_muted; /* sound of this kind cannot be resampled */
+    bool is_muted; /* sound of this format cannot be resampled */
     bool finished;
 };
 
@@ -118,7 +118,7 @@ static int reserve(struct cv_sound_encoder *encoder, int samples, struct cv_erro
     return 0;
 }
 
-/* Puts the first `samples` of the scratch buffers behind what has come in. */
+/* Appends the first `samples` of the scratch buffers to the sound written so far. */
 static int append(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
 {
     int64_t skipped = encoder->skip < samples ? encoder->skip : samples;
@@ -160,7 +160,7 @@ static int append_silence(struct cv_sound_encoder *encoder, int64_t samples, str
     return 0;
 }
 
-/* `samples` NULL: what the resampler still holds. */
+/* Resamples `samples`; NULL: takes out what the resampler still holds. */
 static int resample(struct cv_sound_encoder *encoder, const AVFrame *samples,
                     struct cv_error *error)
 {
@@ -182,7 +182,7 @@ static int drain_resampler(struct cv_sound_encoder *encoder, struct cv_error *er
     return result;
 }
 
-/* Sets a resampler up for sound of `layout`. `first_two`: the first channels are all that is taken. */
+/* Creates a resampler for sound of `layout`. `first_two`: only the first two channels are used. */
 static int try_resampler(struct cv_sound_encoder *encoder, const AVFrame *samples,
                          AVChannelLayout *layout, bool first_two)
 {
@@ -200,7 +200,8 @@ static int try_resampler(struct cv_sound_encoder *encoder, const AVFrame *sample
     return result < 0 ? result : swr_init(encoder->resampler);
 }
 
-/* Sound of a kind that cannot be resampled is left out: its pictures are still worth having. */
+/* Opens the resampler. Sound that cannot be resampled becomes silence, because the pictures are
+ * still useful. */
 static int open_resampler(struct cv_sound_encoder *encoder, const AVFrame *samples,
                           struct cv_error *error)
 {
@@ -311,7 +312,7 @@ int cv_sound_encoder_finish(struct cv_sound_encoder *encoder, int64_t time_us,
 
 /* ---- what goes out --------------------------------------------------------------------------- */
 
-/* Fills an encoder's frame: planes as they are, or the channels sample by sample. */
+/* Fills an encoder's frame: as planes, or with the channels interleaved. */
 static int read_samples(struct cv_sound_encoder *encoder, AVFrame *frame)
 {
     int samples = frame->nb_samples;
@@ -353,7 +354,7 @@ static int send_samples(struct cv_sound_encoder *encoder, int samples, struct cv
     return 0;
 }
 
-/* Feeds the codec one frame, or its end; CV_SOUND_NEEDS_MORE when neither is there. */
+/* Sends one frame, or the end, to the codec; CV_SOUND_NEEDS_MORE if there is neither. */
 static int feed(struct cv_sound_encoder *encoder, struct cv_error *error)
 {
     int64_t waiting = encoder->position - encoder->encoded;

@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    FRAME_RATE_MAX = 480,              /* above it, the number is a time base and no rate */
-    ASPECT_MAX = 16,                   /* a pixel more stretched than this is a broken header */
-    DURATION_MAX_S = 30 * 24 * 60 * 60 /* what a header may claim and still be believed */
+    FRAME_RATE_MAX = 480,              /* a larger number is a time base, not a rate */
+    ASPECT_MAX = 16,                   /* a larger aspect ratio is a broken header */
+    DURATION_MAX_S = 30 * 24 * 60 * 60 /* a longer duration in a header is ignored */
 };
 
 #define TAG_ENCRYPTED_VIDEO MKTAG('e', 'n', 'c', 'v')
@@ -30,7 +30,7 @@ static bool is_encrypted(const AVStream *stream)
            av_stream_get_side_data(stream, AV_PKT_DATA_ENCRYPTION_INIT_INFO, NULL) != NULL;
 }
 
-/* Higher is better: decodable, with frames, the default, large. */
+/* Ranks a stream; higher is better: decodable, with frames, the default stream, large. */
 static int64_t rank(const AVStream *stream)
 {
     const AVCodecParameters *codec = stream->codecpar;
@@ -78,7 +78,8 @@ static void pick(struct cv_input *input)
     }
 }
 
-/* Text of the container as one that fits between quotes; what is not UTF-8 is left out. */
+/* Copies a container's text in a form that fits between quotes; bytes that are not UTF-8 are
+ * dropped. */
 static void clean_text(const AVStream *stream, const char *key, char *text, size_t size)
 {
     const AVDictionaryEntry *entry = av_dict_get(stream->metadata, key, NULL, 0);
@@ -99,7 +100,7 @@ static void clean_text(const AVStream *stream, const char *key, char *text, size
     text[length] = '\0';
 }
 
-/* The best track first, the others as they lie. */
+/* Lists the sound tracks: the best one first, the others in file order. */
 static void pick_tracks(struct cv_input *input)
 {
     struct cv_media_info *info = &input->info;
@@ -122,7 +123,7 @@ static void pick_tracks(struct cv_input *input)
     }
 }
 
-/* A codec that nothing knows is named by the four letters that the file has for it. */
+/* An unknown codec is named by its four-character code in the file. */
 static int fail_codec(const AVCodecParameters *codec, struct cv_error *error)
 {
     if (codec->codec_id != AV_CODEC_ID_NONE) {
@@ -166,8 +167,8 @@ static int check(const struct cv_input *input, struct cv_error *error)
     return 0;
 }
 
-/* The display matrix takes a point of the coded picture to (a·x + c·y, b·x + d·y). What is neither
- * along nor across the axes is taken to the nearest quarter turn. */
+/* The display matrix maps a point of the coded picture to (a·x + c·y, b·x + d·y). A rotation that
+ * is not a multiple of 90 degrees is rounded to the nearest one. */
 static void read_orientation(struct cv_input *input)
 {
     struct cv_orientation *orientation = &input->orientation;

@@ -5,9 +5,9 @@
 
 enum {
     BACK_US = 1000 * 1000,     /* more than any reordering or interleaving error */
-    USUAL_STEP_US = 40 * 1000, /* of a stream that has not made one yet: 25 pictures a second */
-    RETURNS = 2,               /* packets that show that a stream goes on from where it was */
-    REORDER_MAX = 16,          /* pictures that wait for their turn, in any codec */
+    USUAL_STEP_US = 40 * 1000, /* assumed until a stream has made a step: 25 pictures/s */
+    RETURNS = 2,               /* this many packets prove that a stream continues where it was */
+    REORDER_MAX = 16,          /* most pictures that a codec reorders */
 };
 
 static int64_t clock_us(const struct cv_moment *moment)
@@ -24,14 +24,14 @@ void cv_timeline_reset(struct cv_timeline *timeline, int64_t start_us)
     }
 }
 
-/* Where a stream's next packet is expected: where the newest one was, or where reading starts. */
+/* Where a stream's next packet is expected: at its newest packet, or where reading starts. */
 static int64_t origin_us(const struct cv_timeline *timeline, int stream)
 {
     int64_t last_us = timeline->streams[stream].last_us;
     return last_us != AV_NOPTS_VALUE ? last_us : timeline->start_us;
 }
 
-/* Where the newest packet of all streams was, or where reading starts. */
+/* The time of the newest packet of all streams, or where reading starts. */
 static int64_t newest_us(const struct cv_timeline *timeline)
 {
     int64_t newest_us = timeline->start_us;
@@ -56,7 +56,8 @@ static bool is_ahead(const struct cv_timeline *timeline, int stream, int64_t at_
            at_us > cv_timeline_limit_us(timeline);
 }
 
-/* Behind a seek a stream may begin at a key frame long before the time that was asked for. */
+/* Whether a stream has stepped back. After a seek a stream may begin at a key frame long before the
+ * requested time. */
 static bool is_back(const struct cv_timeline *timeline, int stream, int64_t at_us)
 {
     int64_t last_us = timeline->streams[stream].last_us;
@@ -83,7 +84,7 @@ bool cv_timeline_doubts(const struct cv_timeline *timeline, const struct cv_mome
     return far || !goes_on(timeline, moment->stream, at_us);
 }
 
-/* Whether enough of the packets behind it show that the stream itself never left. */
+/* Whether enough of the following packets show that the stream has not left its previous time. */
 static bool is_outlier(const struct cv_timeline *timeline, const struct cv_moment *window,
                        size_t count)
 {
@@ -100,7 +101,7 @@ static bool is_outlier(const struct cv_timeline *timeline, const struct cv_momen
     return returned >= RETURNS || (returned > 0 && returned == seen);
 }
 
-/* Whether another stream goes on before the time that the first packet leaps to. */
+/* Whether another stream continues before the time that the first packet steps to. */
 static bool is_contradicted(const struct cv_timeline *timeline, const struct cv_moment *window,
                             size_t count, int64_t at_us)
 {
@@ -138,7 +139,7 @@ static bool is_reached_by_another(const struct cv_timeline *timeline, int stream
     return false;
 }
 
-/* Whether a long step ahead to `at_us` is one that was recorded. */
+/* Whether a long step forward to `at_us` is genuine. */
 static bool is_believed(const struct cv_timeline *timeline, const struct cv_moment *window,
                         size_t count, int64_t at_us)
 {
@@ -163,8 +164,9 @@ static bool is_believed(const struct cv_timeline *timeline, const struct cv_mome
     return at_us <= origin_us(timeline, window[0].stream) + CV_TIMELINE_PAUSE_US;
 }
 
-/* A clock that goes back starts again, unless the presentation that the header claims is not over
- * yet, or the step back is short and leads to no beginning: then packets lie in disorder. */
+/* Whether a clock that steps back has started again. It has not if the presentation that the header
+ * announces is not over yet, or if the step back is short and does not lead to a beginning: then
+ * packets are only out of order. */
 static bool is_restart(const struct cv_timeline *timeline, const struct cv_moment *moment)
 {
     int64_t last_us = timeline->streams[moment->stream].last_us;
@@ -178,8 +180,8 @@ static bool is_restart(const struct cv_timeline *timeline, const struct cv_momen
     return at_us < last_us - CV_TIMELINE_STEP_US || clock_us(moment) < BACK_US;
 }
 
-/* The shift with which a stream's clock goes on: none, or that of another stream, so that streams
- * which leap together stay together; else one that puts the packet behind the newest one. */
+/* The shift that makes a stream's clock continue: none, or that of another stream, so that streams
+ * which step together stay together; otherwise the shift that puts the packet after the newest one. */
 static int64_t find_shift(const struct cv_timeline *timeline, const struct cv_moment *moment)
 {
     int64_t at_us = clock_us(moment);
@@ -200,8 +202,8 @@ static int64_t find_shift(const struct cv_timeline *timeline, const struct cv_mo
     return origin_us(timeline, moment->stream) + step_us - at_us;
 }
 
-/* Whether a presentation time far ahead of the decoding time is where the stream soon comes to, or
- * where the header says that it ends. */
+/* Whether a presentation time far ahead of the decoding time is plausible: the stream soon reaches
+ * it, or the header says that the presentation ends there. */
 static bool is_reached(const struct cv_timeline *timeline, const struct cv_moment *window,
                        size_t count, int64_t pts_us)
 {

@@ -5,7 +5,7 @@
 
 enum {
     TOLERANCE_PARTS = 50
-}; /* of the duration: muxers round, and sound ends where its last packet does */
+}; /* tolerated part of the duration: muxers round, and sound ends at its last packet */
 
 void cv_input_note_end(struct cv_input *input, const AVPacket *packet)
 {
@@ -20,14 +20,15 @@ void cv_input_note_end(struct cv_input *input, const AVPacket *packet)
 
 bool cv_input_ends_early(const struct cv_input *input)
 {
-    /* MP4 tells by the packets that its index names; the length in the header of a fragmented one means nothing. */
+    /* In MP4, the packets in the index show it; the duration in the header of a fragmented MP4
+     * means nothing. */
     if (input->last_is_corrupt || strstr(input->format->iformat->name, "mp4")) {
         return input->last_is_corrupt;
     }
     for (unsigned i = 0; i < input->format->nb_streams; i++) {
         const AVStream *stream = input->format->streams[i];
         if (stream != input->video && cv_input_track(input, stream) < 0) {
-            return false; /* what is not read, as subtitles, may be what lasts longer */
+            return false; /* a stream that is not read, such as subtitles, may be longer */
         }
     }
     int64_t tolerance_us = input->info.duration_us / TOLERANCE_PARTS;

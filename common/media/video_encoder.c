@@ -7,14 +7,14 @@
 /* ---- H.264 ----------------------------------------------------------------------------------- */
 
 enum {
-    GOP_MAX = 600,  /* frames: more than two seconds can hold; keys are forced by time */
-    GOP_CLIP = 120, /* frames between key frames where nobody forces them */
-    BUFFER_S = 2,   /* seconds at the highest rate that a decoder's buffer holds */
+    GOP_MAX = 600,  /* frames; more than two seconds have, because keys are forced by time */
+    GOP_CLIP = 120, /* frames between key frames if they are not forced */
+    BUFFER_S = 2,   /* seconds; size of the decoder's buffer at the highest rate */
     FRAME_RATE_UNKNOWN = 30,
 };
 
-/* veryfast at CRF 23: screen text stays sharp (text is where x264 spends its bits), and a static
- * screen costs next to nothing; slower presets double the time to save a few per cent. */
+/* veryfast at CRF 23 keeps screen text sharp (x264 spends its bits on text), and a static screen
+ * costs next to nothing. Slower presets take twice the time and save a few per cent. */
 static const char *const preset = "veryfast";
 static const char *const rate_factor = "23";
 
@@ -55,9 +55,10 @@ int cv_video_encoder_open(const struct cv_video_encoder_params *params,
     encoder->gop_size = params->forced_keys ? GOP_MAX : GOP_CLIP;
     encoder->flags |= AV_CODEC_FLAG_CLOSED_GOP;
     if (params->forced_keys) {
-        /* With pictures out of order, decoding has to begin before the first is shown, and players
-         * that go by the first decoding time (hls.js) show everything late by as much: two frames,
-         * measured. Taking the run-up out of the timestamps makes holes that they fill wrongly. */
+        /* No B-frames: with reordered pictures, decoding starts before the first picture is shown,
+         * and players that use the first decoding time (hls.js) show everything late by that, two
+         * frames as measured. If the time stamps are shifted to hide it, players fill the holes
+         * wrongly. */
         encoder->max_b_frames = 0;
     }
     if (params->max_rate > 0) {
@@ -126,7 +127,7 @@ static int open_encoder(const char *name, enum AVPixelFormat format, const struc
     return 0;
 }
 
-/* Constant quality at the speed of a live encode; screen content is what this project records. */
+/* Constant quality at the speed of live encoding, tuned for screen content. */
 int cv_vp9_encoder_open(const struct cv_video_encoder_params *params, AVCodecContext **ret_encoder,
                         struct cv_error *error)
 {

@@ -39,7 +39,7 @@ int cv_picture_webp(const AVFrame *picture, int quality, int max_side, void **re
     cv_auto(cv_av_codec_free) AVCodecContext *encoder = NULL;
     cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
     CV_TRY_MEMORY(packet, error, "a WebP");
-    /* WebP knows one matrix, that of BT.601; from red, green and blue libwebp makes it itself. */
+    /* WebP has only BT.601's matrix. Given red, green and blue, libwebp converts correctly itself. */
     CV_TRY(
         cv_scale_picture(picture, width, height, AV_PIX_FMT_RGB32, true, &cache, &pixels, error));
     CV_TRY(open_encoder(pixels, quality, &encoder, error));

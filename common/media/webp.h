@@ -1,11 +1,12 @@
-/* WebP, written; every browser of today reads it. */
+/* Writes WebP, which all current browsers read. */
 #pragma once
 
 #include "common/media/info.h"
 
 #include <libavutil/frame.h>
 
-/* A lossy WebP of the picture in fresh memory; free() it. Its colours are those of the picture's own matrix and range.
- * `quality` 1 (worst) … 100. `max_side` scales down to fit, 0 = as it is; sides come out even. */
+/* Encodes the picture as lossy WebP in new memory; free() it. The picture's own colour matrix and
+ * range are taken into account. `quality` 1 (worst) … 100. A picture with a side longer than
+ * `max_side` is scaled down, 0: never; width and height become even. */
 CV_MUST_CHECK int cv_picture_webp(const AVFrame *picture, int quality, int max_side,
                                   void **ret_data, size_t *ret_size, struct cv_error *error);
